@@ -21,14 +21,13 @@ if (cacheHome && hasRoom(cacheHome)) enableCompileCache(join(cacheHome, 'jobman'
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
-/** Whether one of them is a stream of Node's, in which something may still be on its way when the command is over. */
+/** True once a stream of Node's is open, which may still have data when the command is over. */
 let hasStream = false;
 let login: string | undefined;
 let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
 /** Nothing comes any more, however often it is asked. */
 let isInputOver = false;
-/** By which people leave a command. */
 const leaving = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const io: Io = {
@@ -54,7 +53,7 @@ const io: Io = {
   },
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
-  // What is started again in the background rests nearly always; V8's own search for memory to give back would wake it
+  // The controller sleeps nearly always; V8's own search for memory to give back would wake it
   // more often than its work does.
   launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
@@ -269,7 +268,7 @@ function readKeys(call: (typed: string) => void): () => void {
     stdin.setRawMode(false);
     process.kill(process.pid, 'SIGTSTP');
   };
-  // Whoever comes back finds the terminal in the shell's mode.
+  // The shell has set its own mode meanwhile.
   const comeBack = () => {
     stdin.setRawMode(true);
     call('');
@@ -349,7 +348,7 @@ async function readLine(): Promise<string | null> {
   return next.value;
 }
 
-/** Whoever reads keys from now on reads all that is typed; a later question begins anew. */
+/** Keys are read from now on; a later question begins anew. */
 function endLines(): void {
   reader?.close();
   reader = undefined;

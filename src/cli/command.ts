@@ -9,7 +9,7 @@ import type { Flag, Flags, FlagValues } from './flags.ts';
 export type Example = readonly [command: string, meaning: string];
 
 export interface Command<Body = unknown> {
-  /** What names it, the name that the help shows first: `list`, `controller start`. */
+  /** Its names, the main one first: `list`, `controller start`. */
   readonly names: readonly [string, ...string[]];
   /** The heading of the help under which it is listed. */
   readonly group: string;
@@ -17,7 +17,7 @@ export interface Command<Body = unknown> {
   readonly hidden?: true;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** What follows the name: `<job>... [--release]`. */
+  /** The rest of the usage line: `<job>... [--release]`. */
   readonly usage: string;
   /** Further sentences for its own help. */
   readonly about?: string;
@@ -68,7 +68,6 @@ export interface PartialLine {
 /** `jobman` or `tpu`, as far as its help has to know. */
 export interface Program<C extends Command = Command> {
   readonly name: 'jobman' | 'tpu';
-  /** What follows the name of the program. */
   readonly usage: string;
   readonly commands: readonly C[];
   /** Headings of the help, in the order in which they are shown. */
@@ -79,7 +78,7 @@ export interface Program<C extends Command = Command> {
   readonly globals: readonly [heading: string, flags: Flags];
   /** The words that a command takes, with their heading. */
   taken(command: C): readonly [heading: string, rows: readonly Example[]];
-  /** Whether the help of everything lists them too. */
+  /** The help of everything lists them too. */
   readonly isListingGlobals: boolean;
   /** Sentences below the list of all commands. */
   readonly closing: readonly string[];

@@ -1,4 +1,4 @@
-// What a command gets: the services, and how its output is to look. Made once from the flags that every command takes.
+// The environment of a command: services and output. Made once from the flags that every command takes.
 
 import { resolve } from 'node:path';
 import type { AskAnswer, Client, Ref } from '../app/client.ts';

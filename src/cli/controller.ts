@@ -10,7 +10,7 @@ import type { Cli } from './context.ts';
 /** All that is needed of a client here. */
 export type Waker = Pick<Client, 'wake'>;
 
-/** For who reads the record without a client: one is made when it is wanted. */
+/** For a caller without a client: one is made when it is needed. */
 export function wakerOf({ services }: Pick<Cli, 'services'>): Waker {
   return { wake: async () => (await services.client()).wake() };
 }
@@ -21,7 +21,7 @@ export async function wake(cli: Cli, client: Waker): Promise<void> {
   if (said !== null) cli.note(said);
 }
 
-/** Whoever waits for a job looks this often whether somebody works on it. */
+/** A command that waits checks this often that a controller runs. */
 export const controllerEvery: Duration = 5_000;
 
 /** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */

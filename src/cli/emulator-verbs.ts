@@ -1,4 +1,4 @@
-// What may happen in the built-in cloud, for the help. The cloud has the list that counts, and the terminal does not know
+// The verbs of the built-in cloud, for the help. The cloud has the list that counts, and the terminal does not know
 // the cloud: a test holds this copy to it.
 
 /** Each verb in the cloud's own words. From `stockout` on a verb leaves a condition. */

@@ -109,7 +109,7 @@ function listed(
 function usageLines(front: string, usage: string, columns: number | null): readonly string[] {
   const line = `${front} ${usage}`.trimEnd();
   if (columns === null || width(line) <= columns) return [line];
-  // What stands in brackets is one part: `[--set key=value]...`.
+  // Words in brackets are one part: `[--set key=value]...`.
   const parts = usage.match(/\[[^\]]*\]\S*|\S+/g) ?? [];
   const indent = width(front) + 1;
   return filled(parts, ' ', columns - indent).map((part, at) => (at === 0 ? `${front} ` : ' '.repeat(indent)) + part);

@@ -19,12 +19,12 @@ interface Manifest {
   readonly text: string;
 }
 
-/** What a manifest is about: a job of ours, or one that lives in a Kubernetes cluster. */
+/** A manifest of a job of ours, or of one that lives in a Kubernetes cluster. */
 export type ManifestRead =
   | { readonly manifest: Manifest }
   | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] };
 
-/** What a manifest is, or what is wrong with it; and what is worth a warning, or could not be checked, either way. */
+/** A manifest or its problems, with warnings and checks that could not be made. */
 export type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
   | ManifestRead
   | { readonly problems: readonly Problem[] }

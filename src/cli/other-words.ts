@@ -1,7 +1,7 @@
 // Other words: what people who come from other tools type first, and what it is called here. A word that is merely
 // mistyped is found by the framework; these are right words of somewhere else, which no likeness leads to ours.
 
-/** What to say to that word; the commands stand in backquotes, as the reader is to type them. */
+/** The answer to each word, with commands in backquotes. */
 const meant: Readonly<Record<string, string>> = {
   // Slurm, LSF, PBS
   sbatch: '`jobman create job.yaml` creates a job and starts it.',

@@ -19,7 +19,7 @@ export function createPainter(stream: Stream): Painter {
   let shown: readonly string[] = [];
   let columnsThen = 0;
 
-  /** How many rows the block takes now: a terminal that became narrower has broken the lines that were longer. */
+  /** The rows of the block: a terminal that became narrower has broken longer lines. */
   function rowsNow(columns: number): number {
     if (columns >= columnsThen) return shown.length;
     return shown.reduce((rows, line) => rows + Math.max(1, Math.ceil(width(line) / columns)), 0);

@@ -1,4 +1,4 @@
-// How the words after a flag become values. Each throws an Error whose message says what was expected.
+// Parsers for values of flags. Each throws an Error whose message says what was expected.
 
 import type { WorkerId } from '../core/spec.ts';
 import type { Duration } from '../core/time.ts';
@@ -51,7 +51,7 @@ export function parsePattern(text: string): RegExp {
   }
 }
 
-/** What stands behind a worker of the built-in cloud. */
+/** The kind of hosts of the built-in cloud. */
 export function parseHosts(text: string): 'process' | 'sshd' {
   if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
   return text;

@@ -60,7 +60,7 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
         ? runWordOfTable(argv, services)
         : runWord([...rest, '--help'], services);
     case '__complete':
-      // What may stand behind `tpu` is told by a table of its own.
+      // `tpu` has a table of its own.
       if (rest[0] === 'tpu' && rest.length > 1) return runWord(['tpu', '__complete', ...rest.slice(1)], services);
       return (await import('./complete.ts')).propose(rest, services);
     case 'tpu': {

@@ -112,14 +112,14 @@ export function globalsApart(
   return { own, rest };
 }
 
-/** How many of the first words are flags of every command, and their values. */
+/** The number of leading words that are flags of every command, or their values. */
 export function leadingGlobals(words: readonly string[]): number {
   let count = 0;
   for (let length = -1; length !== 0; count += length) length = globalLength(globalFlags, words[count] ?? '');
   return count;
 }
 
-/** How many words a flag of every command takes, with its value; 0 for any other word. */
+/** The number of words of a flag of every command, with its value; 0 for any other word. */
 function globalLength(flags: Flags, word: string): number {
   const [form = ''] = word.split('=');
   const name = flagCalled(flags, form);

@@ -1,4 +1,4 @@
-// What may be drawn where: colour, glyphs, motion. Decided once for each command from the flags, the streams and the
+// Colour, glyphs and motion of a terminal. Decided once for each command from the flags, the streams and the
 // environment; everything that renders takes the answer as a value.
 
 import type { Phase } from '../core/phase.ts';
@@ -14,12 +14,12 @@ export interface Screen {
   /** Styles for results and for diagnostics: one of them may be redirected while the other is a terminal. */
   readonly out: Ink;
   readonly err: Ink;
-  /** Whether colour may reach standard output: what programs print keeps its own, or loses it. */
+  /** Colour may reach standard output; otherwise output of programs loses its own. */
   readonly colour: boolean;
   readonly unicode: boolean;
   /** `auto` redraws on a terminal and writes plain lines elsewhere; `none` says nothing while it waits. */
   readonly progress: 'redraw' | 'plain' | 'none';
-  /** Whether results on standard output may be redrawn in place and steered by keys. */
+  /** Results on standard output may be redrawn in place and controlled by keys. */
   readonly live: boolean;
   /** Somebody has the screen read aloud: what lasts is told again and again instead of being drawn. */
   readonly aloud: boolean;
@@ -45,7 +45,7 @@ export function screenFor(io: Io, flags: ScreenFlags): Screen {
   };
 }
 
-/** How many columns a text may fill; null where no terminal ends its lines. */
+/** The columns of a terminal; null for any other stream. */
 export function columnsOf(stream: Stream): number | null {
   return stream.isTerminal ? stream.size().columns : null;
 }

@@ -1,10 +1,10 @@
-// What it means for the terminal that a job has settled: nothing more will run without a new wish.
+// Settled jobs: nothing more runs without a new command.
 
 import type { JobRow } from '../app/client.ts';
 import { exitCode } from '../app/errors.ts';
 import { isSettledPhase } from '../core/phase.ts';
 
-/** Whether that job has settled. */
+/** True for a job of which nothing more runs without a new command. */
 export function isSettled({ phase }: Pick<JobRow, 'phase'>): boolean {
   return isSettledPhase(phase);
 }

@@ -31,7 +31,7 @@ export async function openWindow(cli: Cli, stream: Stream, isLive: boolean): Pro
   function giveBack(): void {
     if (shown === undefined) return;
     shown = undefined;
-    // Where there is no stack of titles, an empty one lets most terminals show their own.
+    // Without a stack of titles, most terminals show their own for an empty one.
     stream.write(exactly(`${setTitle('')}${popTitle}`));
   }
 

@@ -120,7 +120,7 @@ function detailLines(
   ];
 }
 
-/** Where the cluster has replaced the resources that were asked for, in the Job or in its newest pod. */
+/** Resources that the cluster has replaced, in the Job or in its newest pod. */
 function replacedRows({ job, pods }: ClusterSight, object: V1Job | null): readonly (readonly [string, string])[] {
   const text = object?.metadata?.annotations?.[replacedKey];
   const pod = pods.at(-1);

@@ -19,7 +19,7 @@ export interface PlaceFlags {
   readonly context: string | undefined;
 }
 
-/** What is done with a job of each kind; each resolves with an exit code. */
+/** The action for each kind of job; each resolves with an exit code. */
 export interface Ways {
   readonly record: (client: Client, refs: readonly Ref[]) => Promise<number>;
   readonly cluster: (cluster: Cluster, job: ClusterJob) => Promise<number>;
@@ -33,7 +33,6 @@ export interface Ways {
   readonly evenAway?: true;
 }
 
-/** What one word means. */
 type Meaning =
   | { readonly kind: 'record'; readonly ref: Ref }
   /** `cluster` is open in the namespace of the job. */
@@ -52,7 +51,7 @@ type Meaning =
     }
   | { readonly kind: 'none'; readonly error: JobmanError };
 
-/** What the words of a command line mean; to be closed after use. */
+/** To be closed after use. */
 export interface Meant {
   readonly client: Client;
   readonly keeper: ClusterKeeper;
@@ -87,7 +86,7 @@ export async function onEither(cli: Cli, flags: EitherFlags, args: readonly stri
           if (ways.kept === undefined || (meaning.job.hidden && ways.evenHidden !== true)) throw onlyKept(meaning);
           cli.note(meaning.note);
           worst = Math.max(worst, await ways.kept(keeper, meaning.job, meaning.cluster));
-          // What is told may be old, and whoever goes by the exit code must know.
+          // The exit code says that the answer may be old.
           if (!meaning.isSure) worst = Math.max(worst, exitCode.unreachable);
         }
         if (meaning.kind === 'none') throw meaning.error;
@@ -220,7 +219,7 @@ async function elsewhere(
   const wanted = all.filter(
     ({ context }) => place !== null || flags.context === undefined || context === flags.context,
   );
-  // Where no cluster says which is meant, the newest of several would be a guess.
+  // Without a cluster, the newest of several would be a guess.
   const places = newestOfEach(wanted);
   const [job] = places;
   if (job !== undefined && places.length > 1) return { kind: 'none', error: twoNamespaces(places.map(spotOf), job) };

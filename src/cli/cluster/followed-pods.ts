@@ -12,7 +12,7 @@ import { wantedOf, type LogText } from './log-text.ts';
 
 /** So many logs are open at once. */
 const followedMost = 100;
-/** How often the log of one container may fail to open, a second apart, before the command ends with the reason. */
+/** The log of one container may fail to open so often, a second apart, before the command ends with the reason. */
 const missesMost = 5;
 
 /** A log that is read. */
@@ -46,9 +46,8 @@ export function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options:
   const { flags, text, signal } = options;
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();
-  /** How often the log of a container could not be opened. */
   const misses = new Map<string, number>();
-  /** How often each container was restarted, as far as it was said. */
+  /** Restarts that were reported. */
   const restarted = new Map<string, number>();
   let failed: unknown;
   let hasChanged = false;
@@ -146,7 +145,7 @@ async function followOne(
 ): Promise<void> {
   let before: LogBefore | undefined;
   if (flags.grep !== undefined && flags.tail !== undefined) {
-    // Which lines are the last in which it is found is known when all that there is has been read.
+    // The last matches are known when the whole log has been read.
     const { follow: _follow, ...once } = query;
     before = createBefore();
     const there = before.through(cluster.logs(pod.name, name, { ...once, stamped: true }));
@@ -164,7 +163,7 @@ async function followOne(
   }
 }
 
-/** What is asked of the cluster for these flags. */
+/** The query of the cluster for these flags. */
 export function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterLogQuery {
   return {
     ...(previous === true ? { previous } : {}),

@@ -8,13 +8,13 @@ import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { besideMost } from './within.ts';
 
-/** What a row is told otherwise with. */
+/** The fields of a row that pods know better. */
 export type Glance = Pick<ClusterVerdict, 'phase' | 'reason'>;
 
 /** The newest jobs of which pods are asked for. Their names stand in one address, which proxies allow a few thousand letters. */
 const jobsMost = 100;
 
-/** Whether a pod of it exists and does not run, as far as the Job tells. */
+/** True if a pod of it exists and does not run, by the Job alone. */
 export function isUnready(job: ClusterJob): boolean {
   return job.active > job.ready && !job.suspended && !job.deleting && !isSettledPhase(clusterPhase(job));
 }

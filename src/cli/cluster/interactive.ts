@@ -15,9 +15,9 @@ import { mainContainer } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 const lookEvery: Duration = 0.5 * second;
-/** How long the cluster may take to report the exit code of a program whose terminal is closed. */
+/** Limit for the exit code of a program whose terminal is closed. */
 const endMost: Duration = 10 * second;
-/** How long a removal may take before the command leaves it to the cluster. */
+/** A longer removal is left to the cluster. */
 const removalMost: Duration = 40 * second;
 
 /**

@@ -19,15 +19,12 @@ import { besideMost } from './within.ts';
 /** Settled Jobs that are shown without --all: as many as of the record. */
 const settledShown = 50;
 
-/** What a cluster adds to a list. */
 export interface ClusterRows extends JobList {
   /** Every Job that the cluster told of, shown or not: its uid, and its place with its name. Empty unless all are asked for. */
   readonly told: ReadonlySet<string>;
-  /** What kept the cluster from being shown. */
   readonly trouble?: JobmanError;
 }
 
-/** Which Jobs are listed. */
 type ListPlace = PlaceFlags & { readonly allNamespaces: boolean | undefined };
 
 /** The rows of the namespace, or of all namespaces, newest first. Never rejects for what the cluster or the line does. */
@@ -98,7 +95,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
     const known = error instanceof JobmanError ? error : undefined;
     const why = error instanceof Error ? error.message : String(error);
     const trouble = known ?? new JobmanError(`${called} is not shown: ${why}`, exitCode.unreachable);
-    // Where a file is wrong, its line is what somebody needs.
+    // An error in a file has its line.
     const [place] = known?.code === exitCode.usage ? known.lines : [];
     const notes = [`${called} is not shown: ${why}${place === undefined ? '' : ` ${place}`}`];
     return { rows: [], more: 0, notes, told: new Set(), trouble };
@@ -164,7 +161,7 @@ export function glanced(row: JobRow, { phase, reason }: Glance): JobRow {
   return { ...row, phase, status: phase, reason };
 }
 
-/** Whether the query asks for that row. */
+/** True if the query asks for that row. */
 export function isWanted(row: JobRow, { owner, phases, name }: ListQuery): boolean {
   return (
     (owner === undefined || row.user === owner) &&

@@ -4,7 +4,7 @@
 import { bareLines, stampOf } from '../../app/cluster/kept-logs.ts';
 import { second } from '../../core/time.ts';
 
-/** What was read before the following. */
+/** The log before it is followed. */
 export interface LogBefore {
   /** The whole lines of these pieces without their moments. What has no end yet will be told by whoever goes on. */
   through(stamped: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;

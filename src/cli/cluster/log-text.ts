@@ -7,14 +7,13 @@ import type { Cli } from '../context.ts';
 import { decode, inert, inertWord, isInert } from '../render/inert.ts';
 import { exactly } from '../output.ts';
 
-/** Where pieces go. */
 export interface LogText {
   write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;
   /** Nobody reads any more. */
   isOver(): boolean;
 }
 
-/** What is written is waited for after so many bytes, so that a slow reader slows the reading down. */
+/** Wait for the output after so many bytes, so that a slow reader slows the reading down. */
 const writeSize = 256 * 1024;
 
 /** All pieces of a log that has an end; of lines that are looked for, and are to be the last ones, only those. */

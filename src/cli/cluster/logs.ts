@@ -14,10 +14,10 @@ import { createLogText, wantedOf } from './log-text.ts';
 import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
-/** How often a follower looks for new pods: after a change, and at least. Each look lists the pods of the job. */
+/** Time between checks for new pods: after a change, and at most. Each lists the pods of the job. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: second, most: 5 * second };
 
-/** Which flags a cluster's job has nothing for, and what says the same there. */
+/** Flags that do not apply to a job of a cluster, with the ones that do. */
 const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
   ['step', '--step', 'a pod has containers: --container'],
   ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
@@ -144,7 +144,7 @@ export async function followClusterLogs(
         }
         if (followed.isIdle() && !isGone) {
           const { sentence, phase } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
-          // What it waits for is said again only when it is another thing; and its end is told in a moment.
+          // A sentence is repeated only when more than its numbers has changed; and the end is reported in a moment.
           const bare = sentence.replaceAll(/\d+/g, '');
           const isEnding = phase === 'stopping' && !job.deleting;
           if (bare !== said && !isEnding) cli.note(sentence);
@@ -189,7 +189,7 @@ function chosen(pods: readonly ClusterPod[], { allPods, worker }: LogsFlags): re
   return wanted.slice(-1);
 }
 
-/** Which numbers there are, for somebody who named another. */
+/** The numbers that exist. */
 function numbersText({ completions, parallelism }: ClusterJob, pods: readonly ClusterPod[]): string {
   const numbers = pods.flatMap(({ index }) => index ?? []);
   if (numbers.length === 0) return 'Its pods have no numbers. --all-pods shows all.';

@@ -15,7 +15,7 @@ interface PodAtHand {
   readonly pod: ClusterPod;
 }
 
-/** Which are wanted: a number, a name or the end of one; all that run where nothing is said. */
+/** A number, a name or the end of one; without it all that run. */
 export interface PodChoice {
   readonly pod: string | undefined;
 }
@@ -50,7 +50,6 @@ export async function podsAtHand(
   throw new JobmanError(`The pod ${name} is not running: it is ${state}. ${await why()}`, exitCode.conflict);
 }
 
-/** Which pods a command is for, and which container of each. */
 interface TargetChoice extends PodChoice {
   readonly workers: WorkerChoice | undefined;
   readonly container: string | undefined;

@@ -20,7 +20,7 @@ export interface PortForwardFlags extends PlaceFlags {
   readonly jobName: string | undefined;
 }
 
-/** How often is looked where the job's pod is. */
+/** The job's pod is checked this often. */
 const lookEvery: Duration = 2 * second;
 
 /** Goes on until the reader leaves (130), or until the job is over and has no pod that runs (1). */
@@ -101,7 +101,7 @@ export async function forwardToPod(
           return exitCode.failed;
         }
         if (next?.uid === pod?.uid) continue;
-        // What was joined to the old pod will hear no more of it.
+        // Connections to the old pod get no more data.
         for (const socket of sockets) socket.destroy();
         said.clear();
         if (next === undefined) {

@@ -14,7 +14,7 @@ import { begin, sayKept } from './keep.ts';
 import { removal } from './removal.ts';
 import { podsOf } from './sight.ts';
 
-/** How long a cancel waits for the logs to be on their way into our copy. */
+/** A cancel waits so long for copies of the logs. */
 const copiedWithin: Duration = 20 * second;
 const lookEvery: Duration = 0.25 * second;
 
@@ -222,7 +222,7 @@ async function logsNotCopied(
 
 /** The controller should see what comes of it. True when it does; that it cannot be started is no reason not to do as asked. */
 async function look(cli: Cli, keeper: ClusterKeeper, { installation }: ClusterJob): Promise<boolean> {
-  // What another tool or another home submitted is kept by nobody here.
+  // Jobs of another tool or another home are not archived here.
   if (!keeper.isUsed || installation === null || installation !== (await cli.services.installation())) return false;
   const { settings } = await cli.services.clusterSettings();
   return settings.kubernetes.keepLogs && sayKept(cli, keeper.wake());

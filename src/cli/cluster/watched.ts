@@ -14,7 +14,7 @@ import { createNewest, glances, isPodless, isToldByPods, isUnready, refusals, ty
 import { cut, glanced, isWanted, rowOf } from './list.ts';
 import { pause } from '../leave.ts';
 
-/** How often is looked at the pods of jobs that have some which do not run. */
+/** Pods of jobs with some that do not run are checked this often. */
 const glanceEvery: Duration = 3 * second;
 /** The first time soon after all is told. */
 const firstGlanceEvery: Duration = 0.2 * second;
@@ -138,7 +138,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
   };
 }
 
-/** What pods tell of these jobs now; facts of an ended job are taken from `before`, since they do not change. */
+/** Facts of these jobs that their pods tell; those of an ended job are taken from `before`, since they do not change. */
 async function glimpsesOf(
   cluster: Cluster,
   jobs: readonly ClusterJob[],

@@ -5,7 +5,7 @@ import { second, type Duration } from '../../core/time.ts';
 /** As long as somebody who looks at a list will wait for what they may not even be after. */
 export const besideMost: Duration = 2 * second;
 
-/** What comes of it in time, else the other value. What comes later is not waited for. */
+/** The result, or the other value if it takes too long. */
 export async function within<T, U>(work: Promise<T>, otherwise: U, most: Duration = besideMost): Promise<T | U> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<U>((resolve) => {

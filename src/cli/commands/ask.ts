@@ -61,7 +61,7 @@ async function askEach(
       const { askKept } = await import('../cluster/verbs.ts');
       return askKept(cli, keeper, job, cluster, verb);
     },
-    // What it ran is kept, so whoever has deleted a job may still run it again.
+    // The archive keeps the object, so a deleted job can be run again.
     ...(verb === 'rerun' ? { evenHidden: true } : {}),
   });
 }
@@ -84,7 +84,7 @@ async function askRecord(
   });
 }
 
-/** Whether a word may have something asked of a cloud. */
+/** Verbs that may request capacity. */
 const begins: Readonly<Record<Verb, boolean>> = {
   start: true,
   resume: true,

@@ -72,7 +72,7 @@ function holdsNone(job: JobView): JobmanError {
   return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
 }
 
-/** What the cloud says of a target that it does not know, or that is gone: its name may still be that of a job. */
+/** True if the cloud does not know the target: its name may still be that of a job. */
 function isAboutTarget(error: unknown): boolean {
   return isNotFound(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
 }

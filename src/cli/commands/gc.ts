@@ -23,7 +23,7 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
     const strays = named(look, names);
     if (strays.length === 0) cli.note(noStrayText(look, flags.yes === true));
     const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
-    // Who asks for one of them by name is not told of all others.
+    // With names on the line, the others are not listed.
     if (names.length === 0) {
       listShared(cli, look);
       listOthers(cli, look);
@@ -55,7 +55,7 @@ function isCalled({ resource, job }: StrayView, name: string): boolean {
   return resource === name || resource.endsWith(`/${name}`) || job === name.padStart(6, '0');
 }
 
-/** Where somebody could not look there may be one: then only what was seen is told. */
+/** A project that could not be asked may have one. */
 function noStrayText({ missed }: StrayLook, isLettingGo: boolean): string {
   if (missed.some(({ asleep }) => !asleep)) return 'No stray is known, but not all places could be asked.';
   return `There is no stray: ${isLettingGo ? 'there is nothing to let go' : 'nothing of yours is known to be left behind'}.`;
@@ -88,7 +88,7 @@ function listShared(cli: Cli, { shared }: StrayLook): void {
   }
 }
 
-/** What is another jobman's, or nobody's. It is there to be talked about, and nothing here touches it. */
+/** TPUs of another jobman, or of nobody; listed, and never touched. */
 function listOthers(cli: Cli, { others }: StrayLook): void {
   if (cli.json) for (const row of others) cli.print(JSON.stringify({ ours: false, ...tpuJson(row) }));
   else if (others.length > 0) {

@@ -45,7 +45,7 @@ export async function importJobs(cli: Cli, flags: ImportFlags & GlobalFlags, pat
  * that an earlier import could not copy are copied now.
  */
 async function takeOver(cli: Cli, root: string, plan: JobsPlan): Promise<readonly ImportLine[]> {
-  // What main.ts hands in has the lab beside the rest; this command needs the part of the record that takes past jobs.
+  // main.ts hands in services with the lab; this command needs the part of the record that takes past jobs.
   const services = cli.services as LabServices;
   const lab = await services.lab();
   try {
@@ -154,7 +154,7 @@ function noFolder(folder: string, door: FolderDoor): JobmanError {
   );
 }
 
-/** How much of the end of a file is read: a job says how it came out in its last lines. */
+/** Bytes at the end of a file that are read: a job reports its result in its last lines. */
 const textMost = 4 * 1024 * 1024;
 
 /** Follows no links below `root`, and reads regular files only. */

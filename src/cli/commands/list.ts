@@ -108,7 +108,7 @@ async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<v
   }
 }
 
-/** What clusters have forgotten, where anything was ever submitted. */
+/** Jobs that clusters have forgotten, if anything was ever submitted. */
 async function listKept(cli: Cli, query: ListQuery, told: ReadonlySet<string> | undefined): Promise<readonly JobRow[]> {
   const { isUsed } = await cli.services.keeper();
   if (!isUsed) return [];
@@ -131,7 +131,7 @@ function queryOf(flags: ListFlags): ListQuery {
   };
 }
 
-/** How many are shown and how the others are seen; or what makes a first one. */
+/** The number of rows and how to see the others; or how to create a first job. */
 function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0

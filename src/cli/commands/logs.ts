@@ -15,7 +15,7 @@ import { bodyText, frontText, jsonText } from '../logs/line.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 import { exactly } from '../output.ts';
 
-/** What only a job of a cluster has. */
+/** Flags for a job of a cluster only. */
 const ofClusters = [
   ['container', '--container'],
   ['allContainers', '--all-containers'],

@@ -135,7 +135,7 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
     door = next;
     if (!next.workers.includes(worker)) throw noSuchWorker(id, worker, next.workers.length);
     if (isMoved) {
-      // What was joined to the old machine will hear no more of it.
+      // Connections to the old machine get no more data.
       for (const socket of sockets) socket.destroy();
       said.clear();
       cli.note(`${id} has new machines; it is connected to worker ${worker} of allocation ${next.allocation}.`);

@@ -45,7 +45,6 @@ function amountText({ resources: { requests, limits } }: Flavor, name: string): 
   return quantityKey(asked) === quantityKey(most) ? asked : `${asked}, at most ${most}`;
 }
 
-/** How many of all kinds, and of which. */
 function gpuText(requests: Amounts, gpuResources: readonly string[]): string {
   const kinds = Object.keys(requests).filter((name) => isGpu(name, gpuResources));
   return kinds.length === 0 ? '-' : `${gpuCount(requests, gpuResources)} ${kinds.join(' + ')}`;

@@ -35,7 +35,7 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: r
       cli.note(answer.message);
     }
     await wake(cli, client);
-    // What an earlier try printed is no news to somebody who asks for another.
+    // Output of earlier attempts is not shown.
     const after = attempts.at(-1)?.ended === null ? undefined : attempts.length;
     return await followToEnd(cli, client, id, leave.signal, false, after);
   } finally {

@@ -71,7 +71,7 @@ async function show(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
-/** What Kubernetes jobs are given; see docs/kubernetes.md. */
+/** Settings of Kubernetes jobs; see docs/kubernetes.md. */
 async function clusterRows({ services }: Cli): Promise<readonly Row[]> {
   const { clusterSettingKeys } = await import('../../app/cluster/settings.ts');
   const { settings: inForce, sources } = await services.clusterSettings();

@@ -16,7 +16,7 @@ export interface SetupFlags {
   readonly jobName: string | undefined;
 }
 
-/** How it came out on one worker; `detail` is null where the step holds. */
+/** `detail` is null where the step holds. */
 interface WorkerResult {
   readonly worker: number;
   readonly detail: string | null;

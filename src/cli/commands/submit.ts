@@ -73,7 +73,6 @@ export interface SubmitFlags {
   readonly queue: string | undefined;
 }
 
-/** What becomes of a job once it is made up. */
 interface Way {
   readonly dryRun: boolean | undefined;
   readonly follow: boolean | undefined;
@@ -82,7 +81,7 @@ interface Way {
   readonly rm?: boolean | undefined;
 }
 
-/** What follows `--` is run in the container; everything else of the command line is a flag. */
+/** Words behind `--` run in the container; everything else of the command line is a flag. */
 export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...words: readonly string[]): Promise<number> {
   const [stray] = words.slice(0, words.length - cli.behind.length);
   if (stray !== undefined) {

@@ -18,7 +18,7 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : 'cluster' in found ? await clusterProblems(cli, found) : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
-  // That nobody could be asked is no finding about the manifest, but whoever reads JSON must not take it for an answer either.
+  // A check that could not be made is no finding, but a reader of JSON must know of it.
   const sayUnchecked = (): void => {
     if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   };

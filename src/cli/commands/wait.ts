@@ -102,7 +102,7 @@ async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], fla
         lookedAt = io.now();
       }
       if (open.size === 0) {
-        // Who asks for what is over already has the answer at once, and needs no ring.
+        // No bell for an answer that comes at once.
         if (!isFirst) window.ring();
         return worst;
       }

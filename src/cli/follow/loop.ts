@@ -13,7 +13,7 @@ import { pause } from '../leave.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { isSettled } from '../settled.ts';
 
-/** Who is told, and what is to be drawn around the logs. */
+/** Shows changes around the logs. */
 export interface Follower {
   /** The job as it is now, and what happened since the last call; at first all that ever happened. */
   changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
@@ -127,7 +127,7 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
         view = await client.show(id);
         shownAt = now;
         if (seen !== changes) {
-          // What the program said before this happened comes before it.
+          // Output from before the event is printed before it.
           await pump();
           follower.changed(
             view,

@@ -8,7 +8,7 @@ import { reasonWords } from '../../app/reason-words.ts';
 import type { Event } from '../../core/decision.ts';
 import { inertWord } from '../render/inert.ts';
 
-/** What of an event is said to somebody who watches; undefined for what they see anyway or need not know. */
+/** The sentence for an event; undefined for one that the screen shows anyway or that is not worth a line. */
 export type Marks = (event: Event, view: Pick<JobView, 'spec'>) => string | undefined;
 
 /** Remembers what it said: an end is told when it is decided, and not again when the last process is gone. */

@@ -1,4 +1,4 @@
-// What is said around the logs while a job is followed, on standard error: on a terminal a block that is redrawn,
+// The display around the logs of a job that is followed, on standard error: on a terminal a block that is redrawn,
 // elsewhere a line for each change of fact and a heartbeat.
 
 import type { JobRow, JobView } from '../../app/client.ts';
@@ -31,7 +31,7 @@ export interface ProgressOptions {
   readonly tellsPhases: boolean;
   /** Equal lines of several workers are drawn once; whoever sees them is told. */
   readonly folds: boolean;
-  /** How to leave it, from the fullest way to say it to the shortest; without it, that of a log that is followed. */
+  /** The hint how to leave, from the longest to the shortest; by default that of a log that is followed. */
   readonly ways?: Ways;
   /** For what stands in the title meanwhile, and for the ring at the end. */
   readonly window: Window;
@@ -96,7 +96,7 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
       sayAll();
     },
     begins(view, attempt, workers, isFirst) {
-      // Where phases are told, the one before this has said it.
+      // The line of the phase has said it.
       if (tellsPhases) return;
       const at = attempt.started ?? cli.io.now();
       if (isFirst) for (const before of beforeTexts(view, attempt.attempt, cli.io.now())) say(at, view.id, before);
@@ -107,7 +107,7 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
       if (isSettled(view)) return;
       sawItOpen = true;
       if (logs !== null) for (const text of silencesOf(view, silences)) say(now, view.id, text);
-      // Where lines come anyway, nobody has to be told that it still goes on.
+      // Lines of the log show that it goes on.
       const isAloud = cli.screen.aloud && (logs === null || view.phase !== 'running');
       const age = now - view.since;
       const due = isAloud ? beaten + aloudEvery : nextBeat(beaten);
@@ -126,7 +126,7 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
 
 const foldedText = '; equal lines are shown once';
 
-/** What the other side says, and what is usual. */
+/** The state that the cloud reports, and the usual wait. */
 function waitText(view: JobView): string {
   const { because, usually } = view.why;
   return inertWord(`${because ?? view.reason}${usually === null ? '' : `; usually ${usually}`}`);
@@ -137,7 +137,7 @@ function silencesOf(view: JobView, silences: Silences): readonly string[] {
   return view.phase === 'running' ? silences(view.workers) : [];
 }
 
-/** What the phase is about, without anything that would be old a minute later. */
+/** The facts of the phase, without ages. */
 function factOf(view: JobView): string {
   switch (view.phase) {
     case 'queued':
@@ -224,7 +224,7 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
         row(`${clockText(attempt.started ?? io.now())}Z ${beginsText(view, attempt, workers)}`);
         return;
       }
-      // Whoever made the job a moment ago knows that its first attempt is the first.
+      // A new job begins with its first attempt, so that needs no line.
       if (tellsPhases && attempt.attempt === 1) return;
       for (const text of beforeTexts(view, attempt.attempt, io.now())) row(text);
       row(`${view.id} ${attemptText(attempt, workers)}, following${folds && workers.length > 1 ? foldedText : ''}`);
@@ -301,7 +301,7 @@ export function statusLines(
 /** The same thing said in ever fewer words. */
 export type Ways = readonly [string, ...string[]];
 
-/** How to leave and to come back by that command, from the fullest way to say it to the shortest. */
+/** The hint how to leave and to come back by that command, from the longest to the shortest. */
 export function leaving(back: string): Ways {
   return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
 }
@@ -333,7 +333,7 @@ function partsOf(view: JobView, now: Instant): readonly Part[] {
   const attempt = view.attempts.at(-1);
   const when = view.why.nextAt !== null && view.why.nextAt > now ? `, in ${lengthText(view.why.nextAt - now)}` : '';
   const next: Part = { label: 'next', length: null, text: `${view.why.next}${when}` };
-  // What is on its way out is said before what comes in its place.
+  // A release is shown before the new request.
   const leaves = view.allocations.flatMap(({ name, released, gone, says }): readonly Part[] =>
     released === null || gone !== null
       ? []

@@ -1,4 +1,4 @@
-// How a job ended, in one line.
+// The end of a job in one line.
 
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';

@@ -1,4 +1,4 @@
-// What is shown while jobs are waited for whose logs are not: of one job as it is when it is followed, of several a line each.
+// The display of `wait`: of one job as when it is followed, of several a line each.
 
 import type { JobView } from '../../app/client.ts';
 import { clockText, countText, lengthText } from '../../app/figures.ts';
@@ -24,7 +24,7 @@ export interface Waiting {
   close(): void;
 }
 
-/** How waiting for these jobs is shown. `back` is the command that comes back to it. */
+/** The display for these jobs. `back` is the command that comes back to it. */
 export function createWaiting(cli: Cli, ids: readonly string[], back: string, window: Window): Waiting {
   return cli.screen.progress === 'redraw' && ids.length > 1 ? together(cli, back, window) : oneByOne(cli, back, window);
 }

@@ -1,4 +1,4 @@
-// Which job and which of its workers a command by hand is about.
+// The job of a command by hand, and its workers.
 
 import { noSuchWorker } from '../../app/by-hand.ts';
 import type { WorkerChoice } from '../parse.ts';

@@ -10,10 +10,10 @@ export interface Way {
   readonly there: number;
 }
 
-/** Where it is listened on unless another address is said: what is forwarded is seldom meant for the whole network. */
+/** The default address: a forwarded port is seldom meant for the whole network. */
 export const loopback = '127.0.0.1';
 
-/** Whether only this machine can reach it (RFC 1122, 3.2.1.3; RFC 4291, 2.5.3). */
+/** True if only this machine can reach it (RFC 1122, 3.2.1.3; RFC 4291, 2.5.3). */
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';
 }

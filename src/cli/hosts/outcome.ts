@@ -1,4 +1,4 @@
-// How a command ended on each of several workers, and what is said of all of them together.
+// The end of a command on each worker, and the summary.
 
 import type { SessionEnd } from '../../app/by-hand.ts';
 import { exitCode } from '../../app/errors.ts';

@@ -27,7 +27,6 @@ export function programOf(words: readonly string[], id: string): Program {
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: words };
 }
 
-/** How a command is run and shown. */
 export interface RunFlags {
   readonly timeout: Duration | undefined;
   readonly stdin: boolean | undefined;
@@ -35,7 +34,6 @@ export interface RunFlags {
   readonly noFold: boolean | undefined;
 }
 
-/** What is run, and where. */
 export interface Wanted {
   readonly workers: readonly number[];
   readonly program: Program;

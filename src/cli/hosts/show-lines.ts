@@ -1,4 +1,4 @@
-// What several workers print at once, as lines with the worker in front. On a terminal a line that several say alike is
+// Output of several workers at once, as lines with the worker in front. On a terminal a line that several print is
 // drawn once for all of them; elsewhere every line of every worker is written, byte for byte.
 
 import type { Stream } from '../../app/services.ts';
@@ -12,7 +12,6 @@ type StreamName = 'stdout' | 'stderr';
 export interface LineShow {
   /** Resolves when more may be read of that worker. */
   take(worker: number, chunk: Uint8Array, stream: StreamName): Promise<void>;
-  /** That worker says no more. */
   ended(worker: number): Promise<void>;
 }
 
@@ -65,7 +64,7 @@ export function showEach({ streams }: Pick<ShowOptions, 'streams'>): LineShow {
   };
 }
 
-/** How long a line waits for the same one of the other workers. */
+/** A line waits so long for an equal one of the other workers. */
 const patience: Duration = 300;
 
 interface Lane {

@@ -1,4 +1,4 @@
-// How old what a registry said is, where it was not asked just now.
+// The age of a cached answer of a registry.
 
 import { ageText } from '../../app/figures.ts';
 import type { Dated } from '../../app/images.ts';

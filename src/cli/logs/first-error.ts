@@ -7,7 +7,7 @@ import type { WorkerId } from '../../core/spec.ts';
 import { timeOf } from './fold.ts';
 import { createSplitter, type Piece } from './split.ts';
 
-/** Where a worker's log first says that something is wrong, with the lines around it. */
+/** The first error in a worker's log, with the lines around it. */
 export interface FoundError {
   readonly worker: WorkerId | null;
   /** From 1. */
@@ -45,7 +45,7 @@ export async function firstErrors(
   return found.toSorted((one, other) => Number(other.worker === evidence) - Number(one.worker === evidence));
 }
 
-/** What programs print when something is wrong: the patterns that decide, and what Python, C++ and the kernel say. */
+/** Patterns of errors: those that recovery uses, and those of Python, C++ and the kernel. */
 const signs =
   /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
 

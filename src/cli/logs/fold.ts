@@ -1,4 +1,4 @@
-// Which lines of different workers are the same line, and how it is drawn once for all of them.
+// Equal lines of several workers, drawn once for all of them.
 
 import type { WorkerId } from '../../core/spec.ts';
 

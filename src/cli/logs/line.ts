@@ -1,4 +1,4 @@
-// How one line of a log is written.
+// One line of a log as text.
 
 import type { WorkerId } from '../../core/spec.ts';
 import { inert } from '../render/inert.ts';
@@ -12,7 +12,7 @@ export interface LineRules {
   readonly numbered: boolean;
   /** Equal lines of several workers once. */
   readonly fold: boolean;
-  /** Whether the program's own colours may stay. */
+  /** Keep the program's own colours. */
   readonly colour: boolean;
 }
 
@@ -29,7 +29,7 @@ export function frontText(workers: readonly WorkerId[], all: readonly WorkerId[]
   return `${label.padEnd(widest + 2)} `;
 }
 
-/** What was said, with the end of the line where it has come. */
+/** The text, with the end of the line where it has come. */
 export function bodyText(piece: Piece, rules: LineRules): string {
   if (rules.form === 'terminal') return forTerminal(piece, rules.colour);
   const text = piece.isInert ? piece.text : forPipe(piece.text);

@@ -47,14 +47,13 @@ export interface Lane {
 
 export interface MixRules {
   readonly fold: boolean;
-  /** How long a line waits for the same one of the other workers. */
   readonly patience: Duration;
 }
 
 /** Prints one piece that one worker said, or that several said alike. */
 export type Emit<L extends Lane> = (from: L | readonly L[], piece: Piece) => void;
 
-/** How far ahead the same line is looked for; workers that are further apart print on their own. */
+/** Lines that are searched for an equal one; workers that are further apart print on their own. */
 export const lookahead = 64;
 
 /**
@@ -119,11 +118,11 @@ function mixFolding<L extends Lane>(lanes: readonly L[], rules: MixRules, now: I
   }
 }
 
-/** Whether the same line as `head` may come from `lane` soon enough to wait for it. */
+/** True if a line equal to `head` may come from `lane` soon enough to wait for it. */
 function mayStillCome(lane: Lane, first: Lane, head: Piece, rules: MixRules, now: Instant): boolean {
   if (lane.queue.size >= lookahead || lane.state === 'ended') return false;
   if (lane.state === 'more') return true;
-  // Who has much left to read does not wait at every block for somebody who is silent.
+  // A lane with much left to read does not wait at every block for a silent one.
   return first.state !== 'more' && now - head.at < rules.patience;
 }
 

@@ -15,7 +15,6 @@ export interface Origin extends Lane {
 export interface Printer<From extends Origin> {
   /** `before` is called once, ahead of the first text from now on. */
   begin(before: (() => void) | undefined): void;
-  /** Whether anything was printed since it began. */
   hasPrinted(): boolean;
   /** Gathers one piece; of several files where all have printed it. */
   put(from: From | readonly From[], piece: Piece): void;

@@ -12,18 +12,17 @@ export interface Piece {
   readonly starts: boolean;
   /** False for all parts of a line but the last. */
   readonly ends: boolean;
-  /** How many bytes of the line were left out. */
+  /** Bytes of the line that were left out. */
   readonly left: number;
   /** True when it is known to hold no control character, so that nobody has to look. */
   readonly isInert: boolean;
-  /** When it was read. */
   readonly at: Instant;
 }
 
 export interface SplitRules {
   /** The most bytes of a line that are held. */
   readonly most: number;
-  /** What is done with a longer one: its end is counted and left out, or it is handed on in parts. */
+  /** A longer line loses its end, which is counted, or is handed on in parts. */
   readonly longer: 'cut' | 'parts';
   /** True: of a line that was written over with carriage returns (a progress bar) only its last state is kept. */
   readonly collapse: boolean;
@@ -31,7 +30,7 @@ export interface SplitRules {
 
 export interface Splitter {
   push(bytes: Buffer, at: Instant): void;
-  /** What has come of a line that is not ended yet; empty when there is none. */
+  /** The begun line; empty if there is none. */
   pending(): string;
   /** Hands on a line that was not ended. */
   end(at: Instant): void;
@@ -119,13 +118,13 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
   return {
     push(bytes, at) {
       const last = bytes.lastIndexOf(newline);
-      // What is held belongs to the first line, which therefore goes its own way.
+      // Held bytes belong to the first line.
       const isInside = held.length > 0 || left > 0 || !starts || isReturned;
       const first = last >= 0 && isInside ? bytes.indexOf(newline) + 1 : 0;
       pushLines(bytes.subarray(0, first), at);
       const isPlain = last > first && pushBlock(bytes.subarray(first, last), at);
       pushLines(bytes.subarray(isPlain ? last + 1 : first), at);
-      // What waits must not keep the whole block alive that it came in.
+      // Held bytes must not keep their whole block alive.
       if (held.length > 0 && held.buffer === bytes.buffer) held = Buffer.from(held);
     },
     pending: () => (held.length === 0 ? '' : decode(held)),

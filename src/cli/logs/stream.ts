@@ -18,7 +18,7 @@ export interface LogRules extends LineRules {
   readonly grep: RegExp | undefined;
   /** The last lines of each file that is there at the beginning. With `grep`: the last matches, unless more is to come. */
   readonly tail: number | undefined;
-  /** Whether more may come after what is there now. */
+  /** More may come. */
   readonly follow: boolean;
 }
 
@@ -48,11 +48,11 @@ const terminalMost = 4 * 1024;
 /** A line longer than this goes to a pipe in parts. */
 const pipeMost = 1024 * 1024;
 const blockSize = 64 * 1024;
-/** How much text is gathered before it is written. */
+/** Text is written in parts of this size. */
 const writeSize = 64 * 1024;
 /** A program may print faster than anybody reads; one call of `pump` ends after this many bytes. */
 const pumpMost = 8 * 1024 * 1024;
-/** How long a line waits for the same one of other workers, in milliseconds. */
+/** Milliseconds that a line waits for an equal one of other workers. */
 const patience = 300;
 
 interface Source extends Lane {
@@ -66,9 +66,9 @@ interface Source extends Lane {
 export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let sources: Source[] = [];
   let readAt: Instant = 0;
-  /** How many bytes this call may still read. */
+  /** Bytes that this call may still read. */
   let budget = 0;
-  /** Where the last matches are wanted, they are known only at the end. */
+  /** The last matches are known only at the end. */
   const lastMatches =
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
   // The last matches of each worker are found out one by one.

@@ -1,4 +1,4 @@
-// Where the last lines of a file begin.
+// The offset of the last lines of a file.
 
 import type { FileHandle } from 'node:fs/promises';
 

@@ -1,4 +1,4 @@
-// How much room a text takes on a terminal, and how it is made to fit.
+// Widths of texts on a terminal, and texts made to fit.
 
 /** Columns that the text takes: colours none, combining marks none, East Asian wide characters and most emoji two. */
 export function width(text: string): number {

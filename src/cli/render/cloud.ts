@@ -1,4 +1,4 @@
-// What is in the built-in cloud: its TPUs, and the conditions that were laid on it.
+// TPUs and conditions of the built-in cloud.
 
 import { ageText } from '../../app/figures.ts';
 import type { CloudTpu, CloudView } from '../../app/services.ts';

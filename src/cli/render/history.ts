@@ -1,4 +1,4 @@
-// What happened to a job, a line for each event.
+// Events of a job, a line each.
 
 import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';

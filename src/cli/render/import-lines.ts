@@ -1,4 +1,4 @@
-// What an import takes over and what it leaves, line by line.
+// The report of an import, line by line.
 
 import type { ImportLine } from '../../lab/import-data.ts';
 import type { Cli } from '../context.ts';
@@ -12,7 +12,7 @@ export function showImport(cli: Cli, lines: readonly ImportLine[], isMeant: bool
     for (const line of lines) cli.print(JSON.stringify({ ...line, done: isMeant && line.kind === 'take' }));
     return;
   }
-  // What is here already is no news; how much of it there is tells a second import from a first.
+  // Entries that exist already are counted only.
   for (const { kind, what, says } of lines) {
     if (kind !== 'have') cli.print(inert(`${marks[kind]} ${what}${says === '' ? '' : `: ${says}`}`, false));
   }

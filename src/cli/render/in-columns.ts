@@ -7,7 +7,7 @@ export function fitted(text: string, columns: number | null): readonly string[] 
   return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
 }
 
-/** What is typed, and what it means beside it, below each other. Without `columns` no line is broken. */
+/** Rows of a word and its meaning. Without `columns` no line is broken. */
 export function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
   const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
   return rows.flatMap(([first, second]) => {

@@ -65,7 +65,7 @@ function decodeMixed(bytes: Uint8Array): string {
   return parts.join('');
 }
 
-/** How many bytes the UTF-8 character at `at` has; 0 when there is none (RFC 3629, section 4). */
+/** The length of the UTF-8 character at `at`; 0 if there is none (RFC 3629, section 4). */
 function validAt(bytes: Uint8Array, at: number): number {
   const first = bytes[at];
   if (first === undefined) return 0;

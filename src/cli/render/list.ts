@@ -47,7 +47,7 @@ function dropOrder(users: number): readonly ColumnName[] {
   return users > 1 ? ['host0', 'zone', 'age', 'accelerator', 'user'] : ['host0', 'user', 'zone', 'age', 'accelerator'];
 }
 
-/** What a name and a reason are cut to before a whole column is left out. */
+/** A name and a reason are cut to this before a whole column is left out. */
 const nameLeast = 16;
 const reasonLeast = 24;
 /** From this width on nothing is left out: names and reasons are cut further instead. */
@@ -56,7 +56,7 @@ const wideTerminal = 120;
 /** Below this width a job takes two lines. */
 const narrowTerminal = 60;
 
-/** How many lines a job takes on a terminal of so many columns. */
+/** The lines of a job on a terminal of so many columns. */
 export function linesPerJob(columns: number): number {
   return columns < narrowTerminal ? 2 : 1;
 }
@@ -128,7 +128,7 @@ function padding(name: ColumnName, size: number, isEven: boolean, isLast: boolea
   };
 }
 
-/** Which columns are shown, and how wide. */
+/** The columns that are shown, with their widths. */
 function fit(
   cells: ReadonlyMap<ColumnName, Cells>,
   users: number,

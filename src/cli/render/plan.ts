@@ -1,4 +1,4 @@
-// What `create --dry-run` says.
+// The output of `create --dry-run`.
 
 import type { Plan } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';

@@ -101,7 +101,7 @@ function workdirText(workdir: WorkdirView, { attempts: all }: JobView): string {
   return `${inertWord(workdir.from)}${commit}${branch}${changes}, ${countText(workdir.files, 'file')}${copy}${next}`;
 }
 
-/** What it holds costs so much an hour, and all that it held has cost so much. */
+/** The price an hour of its capacity, and the sum so far. */
 function costLine(view: JobView): string | null {
   const now = view.pricePerHour === null ? [] : [`${costText(view, view.pricePerHour)}, for what it holds now`];
   const free = view.pretended && view.pricePerHour === null ? ' at Google and nothing here' : '';

@@ -17,7 +17,7 @@ const words: Readonly<Record<Kind, string>> = {
   ended: 'ended or lost',
 };
 
-/** What one column may stand for; the shortest that lets the whole life fit is taken. */
+/** The time of one column: the shortest with which the whole life fits. */
 const scales: readonly Duration[] = [
   ...[1, 2, 5, 10, 15, 30].map((count) => count * second),
   ...[1, 2, 5, 10, 15, 30].map((count) => count * minute),
@@ -84,7 +84,7 @@ interface Stretch {
   readonly to: Instant;
 }
 
-/** What the time of one attempt went into, in its order. An attempt that succeeded has lost nothing by ending. */
+/** The phases of an attempt with their lengths. An attempt that succeeded has lost nothing by ending. */
 function stretchesOf(attempt: AttemptView, allocations: readonly AllocationView[], now: Instant): readonly Stretch[] {
   const stop = attempt.ended ?? now;
   const ready = allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;

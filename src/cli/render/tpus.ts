@@ -80,7 +80,7 @@ function twoLines(row: TpuRow, terminal: number): readonly string[] {
   return [cutEnd(inertWord(`${row.name}  ${row.type ?? ''}`), terminal), cutEnd(`  ${facts.join('  ')}`, terminal)];
 }
 
-/** Whose it is, in a word or two: the owner of its job, `stray`, another jobman by its sign, a person, nobody. */
+/** The owner in a word or two: that of its job, `stray`, another jobman by its id, a person, nobody. */
 export function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): string {
   switch (whose.kind) {
     case 'job':

@@ -19,7 +19,7 @@ function situationRow({ situation }: Why): readonly [string, string] {
   return ['situation', means === null ? name : `${name}: ${means}`];
 }
 
-/** What stands below the sentence, label by label. */
+/** The rows below the sentence, with labels. */
 export function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[] {
   const rows: (readonly [string, string])[] = [];
   if (why.because !== null) rows.push(['because', why.because]);
@@ -29,7 +29,7 @@ export function whyRows(why: Why, now: Instant): readonly (readonly [string, str
   return [...rows, ['next', nextText(why, now)]];
 }
 
-/** What comes next, in how long, and when somebody looks again. The time belongs to what stands before the first `;`. */
+/** The next step, in how long, and the next check. The time belongs to the part before the first `;`. */
 function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
   const [first = '', ...others] = next.split('; ');
   const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';

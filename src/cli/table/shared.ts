@@ -9,7 +9,7 @@ export const jobs = { name: 'job', summary: 'Id (1 is 000001) or name', many: tr
 
 export const jobName = word('The job of exactly this name, even if it looks like an id', 'name', 'j');
 
-/** Where a job of a cluster is, if that is not the place that the kubeconfig chooses. */
+/** The namespace and context of a job of a cluster, if they are not the kubeconfig's. */
 export const place = {
   namespace: value('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName, 'n'),
   context: word('A job of the cluster of this context of the kubeconfig', 'context'),

@@ -23,7 +23,7 @@ export interface AtDesk {
   readonly tpus: TpuDesk;
   readonly site: Site;
   readonly signal: AbortSignal;
-  /** What happens meanwhile, on standard error. */
+  /** Progress, on standard error. */
   readonly say: Say;
 }
 
@@ -92,7 +92,7 @@ async function othersBookings({ cli, say }: AtDesk, tpu: LabTpu): Promise<readon
   return holdSentences({ jobs: [], others: [], booking, holders: [] }, tpu.name);
 }
 
-/** What the workers of a TPU of that zone need of the site: its shares, and a login to W&B. Empty where it has neither. */
+/** The site's setup for workers of that zone: its shares, and a login to W&B. Empty if it has neither. */
 export async function siteRemedies({ cli, site }: AtDesk, zone: string): Promise<readonly SiteRemedy[]> {
   const mount = mountRemedy(sharesOf(site, zone));
   const key = await wandbKey(site, cli.io.env);
@@ -120,7 +120,7 @@ export async function applyRemedy(
   { name, remedy, secrets, within }: SiteRemedy,
 ): Promise<boolean> {
   const { tpus, signal, cli } = at;
-  // What holds already costs one short script.
+  // The check is much cheaper than the apply.
   const script = `if (\n${remedy.check}\n) >/dev/null 2>&1; then echo 'holds already'; exit 0; fi\n(\n${remedy.apply}\n) 2>&1\n`;
   const answers = await tpus.onWorkers(tpu, script, { timeoutMs: within, signal, secrets });
   const failed = answers.filter((answer) => answer.kind === 'no_answer' || answer.code !== 0);

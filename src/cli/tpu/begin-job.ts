@@ -43,7 +43,7 @@ export async function beginJob(
     // From this moment it is on the TPU, and its script, which waits for it, may begin.
     await record.together(async (inside) => {
       const quicker = (await inside.jobs()).find((one) => one.tpu === tpu.name && !taking.known.has(one.job));
-      // Where both are the same user's, the booking is the winner's by now.
+      // If both are the same user's, the booking now belongs to the winner.
       isToUnbook = quicker?.user !== user.name;
       if (quicker !== undefined)
         throw new JobmanError(
@@ -80,7 +80,7 @@ export async function bookFor(
   }: Pick<NewLabJob, 'user' | 'tpu' | 'notes'> & { readonly taking: Pick<Taking, 'booking'> },
 ): Promise<() => Promise<void>> {
   const nothing = (): Promise<void> => Promise.resolve();
-  // What somebody else has noted about their run says nothing about this one.
+  // Another user's notes do not apply to this run.
   const said = notes ?? (taking.booking !== null && taking.booking.user !== user.sheetName ? '' : undefined);
   const change: BookingChange = {
     status: 'running',

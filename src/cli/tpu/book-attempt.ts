@@ -1,4 +1,4 @@
-// What the booking sheet says of a job's TPU while its attempts come and go: running while one runs, and between them reserved,
+// The row of a job's TPU in the booking sheet: running while an attempt runs, and between attempts reserved,
 // because whoever was running there has it for the next run until they release it. Only one's own row is changed. A TPU that was
 // deleted is gone there until it is made again, so that nobody takes it for a free one.
 
@@ -27,7 +27,7 @@ export async function bookAttempt(
   });
 }
 
-/** That TPU was deleted (`gone`), or made again (`free`), which changes what the sheet says of one that is gone. As bookAttempt. */
+/** Notes that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). As bookAttempt. */
 export async function bookExistence(
   desk: Pick<TpuCli, 'lab'>,
   tpu: string,

@@ -1,4 +1,4 @@
-// What a shell may propose behind `tpu`. One candidate a line, with its meaning after a tab; nothing rather than failing.
+// Proposals for a shell behind `tpu`; none rather than failing.
 
 import { exitCode } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';

@@ -52,7 +52,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
   }
 }
 
-/** What was typed stands in the sentences, whatever signs it has; these are shown and not done. */
+/** Sentences quote typed words, whose control characters are made visible. */
 function shown({ message, code, lines }: JobmanError): JobmanError {
   return new JobmanError(message.split('\n').map(inertWord).join('\n'), code, lines.map(inertWord));
 }
@@ -90,7 +90,6 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<Tpu
   return findCommand(table, typed);
 }
 
-/** What the words of a line are told by. */
 async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>): Promise<Known> {
   const [users, tpus, tpuAliases] = await Promise.all([
     needed.users ? record.users() : [],

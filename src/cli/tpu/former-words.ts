@@ -32,7 +32,7 @@ const instead: Readonly<Record<string, string>> = {
   twsi: '`tpu book` and `tpu release` write to the booking sheet.',
 };
 
-/** What there is instead of that word; undefined for a word that is none of these. */
+/** The replacement of that word; undefined for any other word. */
 export function formerWord(word: string): string | undefined {
   return Object.hasOwn(instead, word) ? instead[word] : undefined;
 }

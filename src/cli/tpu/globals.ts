@@ -13,7 +13,6 @@ export const tpuGlobals = {
 };
 
 export interface TpuGlobals extends GlobalFlags {
-  /** Who the person says they are. */
   readonly user?: string;
   readonly help?: boolean;
 }

@@ -1,4 +1,4 @@
-// What follows a run: the monitor, unless the user does not want it.
+// The monitor after a run.
 
 import { exitCode } from '../../app/errors.ts';
 import type { LabUser } from '../../lab/people.ts';

@@ -21,7 +21,7 @@ import {
 import type { Count, TpuArgument, TpuRow } from './row.ts';
 import type { Known, Words } from './words.ts';
 
-/** What the pieces of a line mean, and every problem of it: with one, the words are not to be used. */
+/** The meaning of the pieces of a line, and its problems: with one, the words are not to be used. */
 export function meaningOf(
   row: TpuRow,
   pieces: readonly Piece[],
@@ -65,12 +65,12 @@ export function meaningOf(
       keys: Object.fromEntries(line.keys),
       configs: [...line.configs],
     },
-    // What is missing is not told where another problem may be the reason.
+    // Another problem may be the reason for a missing word.
     problems: line.problems.length > 0 ? line.problems : missing(line),
   };
 }
 
-/** Whether a word is a type, `v2-32` or `v5e-8`; of families it has to have the form only, and `v2`, `v234`, `v*`, `v3+` are some. */
+/** True for a type, `v2-32` or `v5e-8`; of families the form is enough, and `v2`, `v234`, `v*`, `v3+` are some. */
 function isType(word: string, forms: 'accelerators' | 'families'): boolean {
   return acceleratorCalled(word) !== null || (forms === 'families' && /^v(\*|\d+[a-z]*\+?)(-\d+)?$/.test(word));
 }
@@ -189,9 +189,8 @@ interface Kind {
   readonly called: string;
   /** The key behind which the word can mean nothing else. */
   readonly key: string;
-  /** Whether a key has said all of it. */
+  /** True where a key has named it. */
   readonly isSaid: boolean;
-  /** How many may be said. */
   readonly most: number;
   has(word: string): boolean;
   take(word: string): void;
@@ -203,7 +202,7 @@ interface Kind {
  */
 function takeBare(line: Line, words: readonly string[]): void {
   const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));
-  // What a key has said is not looked for among the other words, where these may be arguments.
+  // A key has named it, so the other words may be arguments.
   const kinds = kindsOf(line).filter(({ isSaid }) => !(isSaid && open.length > 0));
   const rest: string[] = [];
   const claimed = new Map<Kind, string[]>();
@@ -292,7 +291,7 @@ function kindsOf(line: Line): readonly Kind[] {
 function takeTexts(line: Line, open: readonly TpuArgument[], words: readonly string[]): void {
   const left = [...words];
   const slots = [...open];
-  // What tells itself apart goes first, so that the order of the others is all that counts.
+  // Arguments with a form of their own first: then only the order of the others counts.
   for (const slot of open) {
     const at = left.findIndex((word) => slot.like?.test(word) === true);
     if (at < 0) continue;

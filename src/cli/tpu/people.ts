@@ -1,4 +1,4 @@
-// For whom a command acts: the user that the line names, else whoever types, else the one that is asked for.
+// The user that a command acts for: named on the line, else the one who types, else asked for.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { choiceText } from '../../app/figures.ts';
@@ -51,7 +51,7 @@ export async function actingFor(desk: TpuCli, words: Words, what: string): Promi
   return { user, by: actor(typist, user.name) };
 }
 
-/** Which user types, where anything tells. Throws JobmanError (3) when somebody says to be one who is not there. */
+/** The user who types, if known. Throws JobmanError (3) if --user or TPU_USER names no user. */
 export function typing(desk: Pick<TpuCli, 'io' | 'me'>, users: readonly LabUser[]): LabUser | null {
   const { env, user } = desk.io;
   return me({ env: desk.me === undefined ? env : { ...env, [userVariable]: desk.me }, login: user }, users);

@@ -1,4 +1,4 @@
-// What is wrong with a line of `tpu`, in sentences, and what is known of users and TPUs that they name.
+// Sentences about problems of a line of `tpu`, and the users and TPUs that words name.
 
 import { exitCode } from '../../app/errors.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
@@ -13,7 +13,7 @@ export interface Problem {
   readonly code: number;
 }
 
-/** What has been understood of one line so far. */
+/** A line, as far as it was read. */
 export interface Line {
   readonly row: TpuRow;
   readonly known: Known;
@@ -30,7 +30,7 @@ export interface Line {
   letters: string;
 }
 
-/** What is needed and was not said. */
+/** A problem for each required word that is missing. */
 export function missing(line: Line): readonly Problem[] {
   const { takes, args } = line.row;
   const sentences: string[] = [];
@@ -92,9 +92,8 @@ export function leftOver(line: Line, word: string): string {
   return `\`${word}\` is no ${list} that is known here.${near}${whereToLook(line, word)}${quotes}`;
 }
 
-/** Where the one that is meant may be found, or made known. */
 function whereToLook({ row: { takes }, known }: Line, word: string): string {
-  // What tells a type by its name is most likely meant for a TPU.
+  // A word that contains a type is most likely a TPU.
   if (takes.tpu !== undefined && acceleratorIn(word) !== null)
     return ' `tpu -lta` shows all TPUs, `tpu register` adds one.';
   if (takes.user !== undefined && known.users.length === 0) return ' There are no users yet; `tpu add-user` adds one.';

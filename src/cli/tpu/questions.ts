@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 
-/** Whether there is somebody who can be asked. */
+/** True on a terminal. */
 export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
   return io.stdin.isTerminal && io.stderr.isTerminal;
 }

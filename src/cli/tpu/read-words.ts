@@ -39,7 +39,7 @@ export function findCommand<Row extends TpuRow>(
   throw new JobmanError(`There is no command \`${first}\`.${guess}`, exitCode.usage, ['`tpu help` lists them.']);
 }
 
-/** Which of `known` is needed to read the words of this command; the rest may be empty. */
+/** The parts of `known` that the words of this command need; the others may be empty. */
 export function neededFor({ takes }: TpuRow): { readonly users: boolean; readonly tpus: boolean } {
   return { users: takes.user !== undefined, tpus: takes.tpu !== undefined };
 }

@@ -4,7 +4,6 @@ import type { Argument, Command } from '../command.ts';
 import type { Flags } from '../flags.ts';
 import type { TpuBody } from './tpu-cli.ts';
 
-/** How many words of a kind a command takes. */
 export type Count = 'one' | 'maybe one' | 'some' | 'any';
 
 /** A word that is none of the other kinds, also said as `name=word`. Several are taken in their order, unless `like` tells them apart. */
@@ -13,11 +12,11 @@ export interface TpuArgument extends Argument {
   readonly number?: true;
   /** A word like this is meant for this argument, wherever it stands among the others. */
   readonly like?: RegExp;
-  /** Where completion finds words for it. */
+  /** The source of its proposals. */
   readonly of?: 'config aliases' | 'TPU aliases';
 }
 
-/** Which kinds of words a command takes in addition to its arguments and flags. A word of any other kind is an error. */
+/** The kinds of words that a command takes in addition to its arguments and flags. Any other word is an error. */
 interface Takes {
   /** A user of the registry: by name, `user=`, `id=` or --user. */
   readonly user?: true;

@@ -27,12 +27,11 @@ import { endJobs } from './end-jobs.ts';
 import { canAsk } from './questions.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
-/** How long a program on a worker has between being asked to end and being killed. */
+/** Time between SIGTERM and SIGKILL for a program on a worker. */
 const graceOnWorkers = 5 * second;
 
 export interface TakeRequest {
   readonly tpu: LabTpu;
-  /** For whom, and who does it. */
   readonly user: LabUser;
   readonly by: string;
   /** Said already: it may be made anew; it may be taken from whoever uses it. */
@@ -40,11 +39,10 @@ export interface TakeRequest {
   readonly force: boolean;
   /** The job that is to go on there, which is in nobody's way. */
   readonly job?: string;
-  /** What else has to be agreed to: what would be done, as sentences without their full stops. */
+  /** Further effects to agree to, as sentences without full stops. */
   readonly also?: readonly string[];
 }
 
-/** What taking works with. */
 export interface TakeParts {
   readonly client: Client;
   readonly tpus: TpuDesk;
@@ -53,17 +51,15 @@ export interface TakeParts {
 
 /** A TPU that may be taken now. */
 export interface Taking {
-  /** Where the cloud has it; null where it has none of that name yet. */
+  /** Null if it does not exist yet. */
   readonly zone: string | null;
   /** The jobs of the lab that were known when it was looked. */
   readonly known: ReadonlySet<string>;
-  /** What the booking sheet said of it. */
   readonly booking: Booking | null;
   /** Ends what was agreed to be ended and makes it anew where that is needed. The first that changes anything. */
   prepare(): Promise<void>;
 }
 
-/** What has to be done to a TPU before anything can run on it. */
 type Making = 'apply' | 'reapply' | null;
 
 /**
@@ -200,7 +196,7 @@ async function agree(
   throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
 }
 
-/** That TPU as the registry has it, else as its name tells. Throws JobmanError (3) where neither does. */
+/** The TPU from the registry, else from what its name says. Throws JobmanError (3) if neither knows it. */
 export async function labTpuOf(desk: TpuCli, name: string): Promise<LabTpu> {
   const found = (await desk.lab.record.tpus()).find((one) => one.name === name) ?? tpuNamed(name);
   if (found !== null) return found;
@@ -219,7 +215,7 @@ export async function foldersThere(
   return foldersOf(await desk.lab.record.windows({ jobs, cleared: true }), tpu.name);
 }
 
-/** What those jobs have left, and those processes, each on its own worker. Throws JobmanError (1) where something stays. */
+/** Ends programs of those jobs and those processes, each on its own worker. Throws JobmanError (1) if one survives. */
 async function endPrograms(
   desk: TpuCli,
   { tpus, signal }: TakeParts,

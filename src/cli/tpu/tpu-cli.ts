@@ -1,4 +1,4 @@
-// What a command of `tpu` gets: all that any command gets, and the lab.
+// The environment of a command of `tpu`: that of any command, and the lab.
 
 import type { Lab, LabServices } from '../../lab/lab.ts';
 import type { Cli } from '../context.ts';
@@ -7,7 +7,7 @@ import type { Words } from './words.ts';
 export interface TpuCli extends Cli {
   readonly services: LabServices;
   readonly lab: Lab;
-  /** Who the person says they are with --user; which user that is, and who it is otherwise: people.ts. */
+  /** The value of --user; people.ts finds the user. */
   readonly me: string | undefined;
   /** The names of commands and the keys that they take: words that a new name must not be. */
   readonly reserved: { readonly verbs: ReadonlySet<string>; readonly keys: ReadonlySet<string> };

@@ -3,7 +3,7 @@
 import type { WordsInUse } from '../../lab/names.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
-/** What is said on lines already: commands, their keys, users and TPUs. */
+/** Commands, their keys, users and TPUs. */
 export async function wordsInUse({ reserved, lab: { record } }: TpuCli): Promise<WordsInUse> {
   const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
   return {

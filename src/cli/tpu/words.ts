@@ -3,7 +3,7 @@
 import type { LabUser } from '../../lab/people.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 
-/** What words are told by. */
+/** Names by which words are recognised. */
 export interface Known {
   readonly users: readonly Pick<LabUser, 'name' | 'id'>[];
   readonly tpus: readonly LabTpu[];

@@ -12,7 +12,7 @@ export interface Glass {
   readonly columns: number;
   readonly rows: number;
   readonly ink: Ink;
-  /** Whether a bold row can be told from another. */
+  /** False where bold rows look like all others. */
   readonly colour: boolean;
   readonly unicode: boolean;
   readonly now: Instant;
@@ -52,7 +52,7 @@ export function listFrame(picture: ListPicture): readonly string[] {
   ];
 }
 
-/** How many jobs the screen holds, where it does not hold all. */
+/** The number of jobs that fit on a screen which is too small for all. */
 export function jobsOnScreen(rows: number, columns: number): number {
   const perJob = linesPerJob(columns - 2);
   return Math.max(1, Math.floor((rows - 3 - (perJob === 1 ? 1 : 0)) / perJob));
@@ -73,7 +73,7 @@ function partOn(
   if (heading + count * perJob <= room) return { from: 0, to: count, hasHeading: true, more: null };
   const isTiny = room - 1 - heading < perJob;
   const jobs = Math.floor(Math.max(0, isTiny ? room : room - 1 - heading) / perJob);
-  // As far down as the selected job needs it, and no further.
+  // No further down than the selected job needs.
   const from = Math.min(Math.max(0, at - jobs + 1), Math.max(0, count - jobs));
   const to = Math.min(count, from + jobs);
   return { from, to, hasHeading: !isTiny, more: isTiny ? null : moreText(from, count - to) };
@@ -84,16 +84,16 @@ function moreText(above: number, below: number): string {
   return below === 0 ? `${above} above` : `${above} above, ${below} below`;
 }
 
-/** What the last line says beside the counts. */
+/** The parts of the last line, in addition to the counts. */
 export interface StateWords {
   readonly now: Instant;
-  /** What does not answer, and since when; what nobody looks after. */
+  /** Clusters and controllers that do not answer. */
   readonly notes: readonly string[];
   /** From the fullest way to say it to the shortest. */
   readonly keys: readonly string[];
 }
 
-/** How to go on from the table, with and without keys. */
+/** The hint about keys, from the longest to the shortest. */
 export const listKeys = ['j/k w l Enter ? q', '? q'];
 export const noKeys = ['Ctrl-C leaves'];
 
@@ -104,7 +104,7 @@ export function stateLine(jobs: JobList, { now, notes, keys }: StateWords, colum
   const beside = said.length === 0 ? '' : `   ${said.join('; ')}`;
   const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
   const ways = keys.flatMap((way) => [`${what}${more}${beside}   ${way}`, `${what}${beside}   ${way}`]);
-  // What is not known comes before how to leave.
+  // Missing information is more important than the hint.
   const least = beside === '' ? [...keys.map((way) => `${what}   ${way}`), what] : [`${what}${beside}`, beside.trim()];
   const lines = [...ways, ...least].map((way) => `${localClockText(now)}  ${way}`);
   return lines.find((line) => width(line) <= columns) ?? cutEnd(lines.at(-1) ?? '', columns);
@@ -147,7 +147,7 @@ const keyWords: readonly (readonly [keys: string, meaning: string])[] = [
   ['q, Ctrl-C', 'leave; the jobs go on'],
 ];
 
-/** What the keys do. */
+/** The help about keys. */
 export function keyLines(columns: number): readonly string[] {
   const left = Math.max(...keyWords.map(([keys]) => keys.length));
   return keyWords.flatMap(([keys, meaning]) => {

@@ -1,4 +1,4 @@
-// What was typed, as keys with names.
+// Keys with names, from the bytes that a terminal sends.
 
 /** A character that a key types, or the name of a key that types none. */
 export type Key = string;

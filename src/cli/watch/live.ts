@@ -20,11 +20,10 @@ export interface Watching {
   screen(hands: Hands): LiveScreen;
   /** Elsewhere: the lines that are new. Called again and again. */
   lines(): Promise<readonly string[]>;
-  /** How often `lines` is called. */
   readonly linesEvery: Duration;
 }
 
-/** What a screen may do beyond pictures. */
+/** Access to the terminal, in addition to pictures. */
 export interface Hands {
   /** Undefined where nobody can type. */
   readonly keyboard: Keyboard | undefined;
@@ -47,7 +46,6 @@ interface Picture {
   readonly lines: readonly string[];
 }
 
-/** What a key asks of the screen's loop. */
 type Wish = 'leave' | 'interrupt' | null;
 
 /** Goes on until the user leaves; the last picture stays. Resolves with the exit code. */

@@ -1,4 +1,4 @@
-// Where somebody is in a list that they watch, and where a key takes them.
+// The screen that a user of `list --watch` sees, and the next one for each key.
 
 import type { JobRow } from '../../app/client.ts';
 import type { Key } from './keys.ts';
@@ -8,11 +8,10 @@ export interface State {
   readonly screen: 'list' | 'show' | 'why' | 'keys';
   /** The job that the keys are about; null while there is none. */
   readonly selected: string | null;
-  /** How many lines of a text that is taller than the screen are above it. */
+  /** Lines of the text above the screen. */
   readonly scrolled: number;
 }
 
-/** What a key asks of the loop beyond another picture. */
 export type Wish = 'leave' | 'interrupt' | 'logs' | null;
 
 export const atFirst: State = { screen: 'list', selected: null, scrolled: 0 };

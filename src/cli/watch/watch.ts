@@ -36,7 +36,7 @@ import { atFirst, press, withRows, type State } from './state.ts';
 const lookEvery: Duration = 250;
 /** Ages grow without any change of the record. */
 const ageEvery: Duration = 1_000;
-/** How much of its past a log shows to a user who looks in. */
+/** Lines of its past that a log shows first. */
 const logTail = 20;
 
 /** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
@@ -58,7 +58,6 @@ export async function watchList(cli: Cli, client: Client, query: ListQuery, plac
   }
 }
 
-/** What is watched. */
 interface Asked {
   readonly client: Client;
   readonly query: ListQuery;
@@ -129,7 +128,7 @@ function tableScreen(cli: Cli, asked: Asked, hands: Hands): LiveScreen {
   };
 }
 
-/** What is known of the jobs, and of how well it is known. */
+/** The jobs, and the age of that information. */
 interface Record {
   readonly jobs: JobList;
   /** Reads the record where it may have changed; true when there is something else to draw. */
@@ -267,7 +266,7 @@ function rowPrinter(cli: Cli, asked: Asked): () => Promise<readonly string[]> {
   };
 }
 
-/** What makes a row another one: everything but the phrase that holds an age. */
+/** Equal for equal rows. The reason is left out, because it holds an age. */
 function factsOf(row: JobRow): string {
   return JSON.stringify({ ...row, reason: '' });
 }

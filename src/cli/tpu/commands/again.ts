@@ -75,7 +75,7 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
   }
 }
 
-/** Whether any attempt of that job has told its folders; one that came of another may have them from there. */
+/** True if an attempt has reported its folders. A job that continues another may have them from there. */
 async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean> {
   if (father !== null) return true;
   const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });

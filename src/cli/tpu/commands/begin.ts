@@ -20,7 +20,7 @@ import { endWhereHeard, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
-/** What TMUX_PANE says where there is no window. */
+/** TMUX_PANE without a window. */
 const noPane = '%jobman';
 
 /** Between the moment in which a job is created and the one in which the lab knows of it there may be this long. */
@@ -43,7 +43,7 @@ export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
   try {
     return await beginOf(desk, labJob, attempt, runFolder);
   } catch (error) {
-    // Where it does not begin nobody asks how it ended.
+    // An attempt that does not begin calls no `__end`.
     await bookAttempt(desk, labJob, 'reserved', (sentence) => say(desk, sentence));
     throw error;
   }
@@ -133,7 +133,7 @@ async function viewsOf(client: Client, { jobs }: Families): Promise<ReadonlyMap<
   return views;
 }
 
-/** What lines need of a job that is shown. */
+/** The attempts of a job, for lineage. */
 export function triesOf(view: Pick<JobView, 'attempts'> | undefined): Tries | null {
   if (view === undefined) return null;
   return {
@@ -258,7 +258,7 @@ async function showWindow(
   }
 }
 
-/** What Google's own tools have to be told to reach the built-in cloud; undefined for a TPU that is elsewhere. */
+/** Settings with which Google's own tools reach the built-in cloud; undefined for any other TPU. */
 async function builtInCloud(
   desk: TpuCli,
   view: JobView | undefined,

@@ -20,7 +20,7 @@ export async function book(cli: TpuCli, words: Words): Promise<number> {
   const booking = await bookingNow(sheet, tpu);
   if (booking !== null && isOthers(booking, user) && !(await mayTake(cli, sheet, booking, user)))
     return exitCode.failed;
-  // Who runs there goes on running; everybody else reserves it.
+  // A running job of the user stays `running`.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
   const change: BookingChange = {
     ...(isRunning ? {} : { status: 'reserved' }),
@@ -99,7 +99,7 @@ async function noteOf(cli: TpuCli, { keys, flags }: Words): Promise<string | nul
   return question(cli, 'Notes for the booking sheet');
 }
 
-/** What stands there; null where the sheet has no row of it. */
+/** Null if the sheet has no row of it. */
 async function bookingNow(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
   const { bookings } = await sheet.read();
   return bookings.find(({ tpu }) => tpu === name) ?? null;

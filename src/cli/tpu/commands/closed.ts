@@ -20,7 +20,7 @@ export async function closed(desk: TpuCli, { raw }: Words): Promise<number> {
   const { record } = desk.lab;
   const windows = await record.windows({ jobs: [id], cleared: true });
   const found = windows.find(({ window }) => window.attempt === attempt);
-  // What was cleared off the list was closed by the command that cleared it.
+  // The command that cleared the window has closed it.
   if (found === undefined || found.window.clearedAt !== null) return exitCode.ok;
   const [user] = (await record.users()).filter(({ name }) => name === found.job.user);
   const standing = user === undefined ? null : await (await desk.lab.windows()).list(user.session);

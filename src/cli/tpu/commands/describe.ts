@@ -30,7 +30,7 @@ export async function describe(cli: TpuCli, words: Words): Promise<number> {
     // Python would stand in the way of whoever uses it, and is asked only where the site says which one it is.
     const isIdle = hasWorkers(state) && facts.silent.length === 0 && uses.length === 0 && site.python !== null;
     const environment = isIdle ? await askPython(tpus, tpu, site, signal) : null;
-    // Who holds the devices is told as a use of it.
+    // A busy device is listed as a use.
     const wrong = findings({ ...facts, environment }).filter(({ name }) => name !== 'device busy');
     const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {

@@ -33,7 +33,7 @@ async function setFolder(desk: TpuCli, words: Words, number: number, folder: str
   return exitCode.ok;
 }
 
-/** What a path on a line means, absolute; `~` is the home of whoever types, which not every shell puts there behind `dir=`. */
+/** The absolute path. `~` is the home of the caller, which not every shell expands behind `dir=`. */
 export function folderCalled({ io }: Pick<TpuCli, 'io'>, path: string): string {
   return resolve(
     io.cwd,

@@ -76,7 +76,7 @@ async function tmuxWindows({ lab, note }: TpuCli, sessions: readonly string[]): 
   return found;
 }
 
-/** How long a disk may take to answer: a share whose server is away never does. */
+/** A share whose server is away never answers. */
 const patienceMs = 3_000;
 
 /** Those that are certainly not there: a folder on a disk that does not answer, or that this login may not look into, may be. */

@@ -75,7 +75,7 @@ async function endOwn(desk: TpuCli, found: LabAttempt, isStopped: boolean): Prom
   try {
     const tpu = await labTpuOf(desk, found.job.tpu);
     const state = await tpus.describe(tpu);
-    // Where the cloud has taken its machines there is nobody to ask.
+    // A TPU that the cloud has taken has no workers.
     if (!isReady(state)) return;
     const missed = await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endWithin));
     if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await cloudSays(tpus, tpu);
@@ -104,7 +104,7 @@ async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
 
 const chunkSize = 1 << 20;
 
-/** How much of the end of a log is searched for its last error. */
+/** Bytes at the end of a log that are searched for its last error. */
 const endSize = 64 * 1024;
 
 /** The end of a log; empty where it cannot be read. */
@@ -123,7 +123,7 @@ async function endOf(path: string): Promise<string> {
   }
 }
 
-/** Whether that text stands in the file. It is likeliest at the end, so the end is read first; a log may have gigabytes. */
+/** True if the file contains the text. The end is read first, since a log may have gigabytes and the text is most likely there. */
 async function hasLine(path: string, text: string): Promise<boolean> {
   const wanted = Buffer.from(text);
   let file;
@@ -137,7 +137,7 @@ async function hasLine(path: string, text: string): Promise<boolean> {
     const buffer = Buffer.alloc(chunkSize + wanted.length);
     for (let end = size; end > 0; end -= chunkSize) {
       const from = Math.max(0, end - chunkSize);
-      // What is cut by the border of two parts is whole in the earlier one.
+      // Overlap, so that a text across the border of two parts is whole in one.
       const length = Math.min(end - from + wanted.length, size - from);
       const { bytesRead } = await file.read(buffer, 0, length, from);
       if (buffer.subarray(0, bytesRead).includes(wanted)) return true;

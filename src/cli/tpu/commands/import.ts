@@ -95,7 +95,7 @@ async function partsOf(desk: TpuCli): Promise<ImportParts> {
   };
 }
 
-/** What the file says of the site: the W&B key goes into a file of its own, and is in no record. */
+/** Settings of the site. The W&B key goes into a file of its own, and into no record. */
 async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boolean): Promise<readonly ImportLine[]> {
   const lines: ImportLine[] = [];
   const { condaEnvironment, wandbKeyFile } = await lab.site();

@@ -117,11 +117,10 @@ export async function endWithPrograms(
     tpus.close();
   }
 
-  /** What the scripts could not end, and then what else holds the devices. */
+  /** Ends programs that the scripts could not end, and then, on a yes, other holders of the devices. */
   async function clearTpu(tpu: LabTpu, own: readonly LabJob[]): Promise<number> {
     try {
       const state = await tpus.describe(tpu);
-      // Where there are no machines nothing is left on them.
       if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
       const folders = await foldersThere(
         desk,

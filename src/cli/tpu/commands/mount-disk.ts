@@ -44,7 +44,7 @@ export async function setWandb(cli: TpuCli, words: Words): Promise<number> {
   });
 }
 
-/** Where it is. Throws JobmanError where it has no workers. */
+/** Throws JobmanError if the TPU has no workers. */
 async function zoneOf({ tpus }: AtDesk, tpu: LabTpu): Promise<string> {
   const state = await tpus.describe(tpu);
   if (state.kind === 'unknown') throw unknownState(tpu, state.says);

@@ -17,7 +17,7 @@ import { bookExistence } from '../book-attempt.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { tpuOf, type Words } from '../words.ts';
 
-/** How long something that comes by itself is waited for. */
+/** Limit of a wait for something that comes by itself. */
 const waitMost = 10 * minute;
 
 export async function solve(cli: TpuCli, words: Words): Promise<number> {
@@ -123,7 +123,7 @@ async function repair(
         return false;
     }
   } catch (error) {
-    // What the cloud refuses is one step that failed. Being told to stop, and what nobody can say yes to, ends it all.
+    // A refusal of the cloud fails this step only. An interruption, or a question without a terminal, ends the command.
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted || error.code === exitCode.usage)
       throw error;
     for (const line of [error.message, ...error.lines]) cli.complain(inertWord(line));
@@ -183,7 +183,7 @@ function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: Rea
   return wrong.length === 0 ? exitCode.ok : exitCode.failed;
 }
 
-/** What is left to a person. */
+/** The part that is left to a person. */
 function handWords({ name }: LabTpu, { repair: how }: Finding, isTried: boolean): string {
   if (how.kind === 'by hand') return `; ${how.says}`;
   if (!isTried) return '';

@@ -1,4 +1,4 @@
-// What run_remote.sh tells of its run: where it writes its log and has its code (`upd-log`), and that it has succeeded
+// Reports of run_remote.sh about its run: where it writes its log and has its code (`upd-log`), and that it has succeeded
 // (`finish-job`). A training waits meanwhile, so nothing is loaded and nothing is asked that is not needed, and whatever is
 // wrong is one sentence on standard error: the script goes on in any case.
 

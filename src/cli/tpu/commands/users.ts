@@ -19,7 +19,6 @@ type NewUser = Parameters<TpuCli['lab']['record']['addUser']>[0];
 /** Something that `add-user` has to know: what the line says, else what is answered, else what is proposed. */
 interface Item<Value> {
   readonly asks: string;
-  /** What the line says. */
   readonly said: string | undefined;
   readonly proposal: string;
   /** The value that the word means. Throws JobmanError when it means none. */
@@ -48,7 +47,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     asks: 'Name in the booking sheet',
     said: keys['sheet'],
     proposal: name,
-    // Who is called so there holds what is booked under that name.
+    // The name decides whose a booking is.
     read: (word) => free(users, 'sheetName', word),
   });
   const lowest = String(lowestFree(users.map((user) => user.id)));
@@ -106,7 +105,7 @@ async function valueOf<Value>(desk: TpuCli, item: Item<Value>, isAsking: boolean
     try {
       return read(await question(desk, asks, proposal));
     } catch (error) {
-      // What was answered wrongly is asked again; the end of the input is an end.
+      // Ask again after a wrong answer, but not at the end of the input.
       if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
       desk.complain(error.message);
     }

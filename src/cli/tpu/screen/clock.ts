@@ -3,7 +3,7 @@
 import type { Instant } from '../../../core/time.ts';
 import { localTimes } from '../../../lab/local-time.ts';
 
-/** How moments are written at that time for somebody in that zone (a setting): `08:11:40`, `20 Nov 08:11`. */
+/** Formats times for a user in that zone (a setting): `08:11:40`, `20 Nov 08:11`. */
 export function clockFor(zone: string, now: Instant): (at: Instant) => string {
   const timeOf = localTimes(zone);
   const today = timeOf(now);

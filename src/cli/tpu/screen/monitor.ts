@@ -37,7 +37,7 @@ export async function watchWindows(desk: TpuCli, watched: Watched): Promise<numb
   }
 }
 
-/** What makes a row another one. What it printed last is none of it: that changes all the time. */
+/** Equal for equal rows. The last output is left out, because it changes all the time. */
 function factsOf(row: CheckRow): string {
   return JSON.stringify({ ...row, message: '' });
 }

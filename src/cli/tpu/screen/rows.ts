@@ -13,7 +13,6 @@ export interface RowLayout {
   /** Columns of the terminal; null where there is none: then nothing is cut. */
   readonly columns: number | null;
   readonly ink: Ink;
-  /** How a moment is written for the user. */
   readonly clock: (at: Instant) => string;
   /** Rows of these attempts are bold throughout: they changed a moment ago. By `nameOf`. */
   readonly bold?: ReadonlySet<string>;
@@ -24,7 +23,7 @@ type CellName = 'window' | 'tag' | 'dir' | 'tpu' | 'status' | 'from';
 interface Cell {
   readonly title: string;
   readonly text: (row: CheckRow, layout: RowLayout) => string;
-  /** What it is cut to where there is too little room: at first, and where that is not enough. */
+  /** Its width where there is too little room: at first, and where that is not enough. */
   readonly least: readonly [first: number, then: number];
 }
 
@@ -82,7 +81,7 @@ function labelOf({ window, job, folder }: CheckRow): string {
   return inertWord(`${window === null ? `job ${job}` : `window ${window}`}, ${folder}:`);
 }
 
-/** Which cells a row has. `w` is three of them; what was resumed from what stands last, and only where anything was. */
+/** The cells of a row. `w` is three of them; the lineage is last, and only where there is one. */
 function cellsFor(letters: readonly ColumnLetter[], rows: readonly CheckRow[]): readonly CellName[] {
   const names = letters.flatMap((letter): readonly CellName[] => {
     if (letter === 'w') return rows.some(({ tag }) => tag !== null) ? ['window', 'tag'] : ['window'];
@@ -146,7 +145,7 @@ function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): s
   return parts.join(', ');
 }
 
-/** How an attempt is, in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
+/** An attempt's status in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
 function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
   const closed = row.closed && isUnderWay(row.status) ? ', window closed: no rule brings it back' : '';
   return inertWord(`${statusWords(row.status, clock(row.since), clock)}${closed}`);
