@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import { run } from '../../src/cli/run.ts';
-import { nothingKept, pretend } from './support/pretend.ts';
+import { fakeCluster, nothingKept, pretend } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 
 const jobs = Array.from({ length: 12 }, (_, index) =>
@@ -13,8 +13,7 @@ const jobs = Array.from({ length: 12 }, (_, index) =>
 
 /** Deletes nothing until somebody leaves; `begun` is called with each job. */
 function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
-  const there = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+  const there = fakeCluster({
     async *jobs() {
       yield all;
     },
@@ -27,9 +26,8 @@ function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluste
         signal.addEventListener('abort', () => reject(signal.reason as Error));
         begun(name);
       }),
-    close: async () => undefined,
-  };
-  return there as object as Cluster;
+  });
+  return there;
 }
 
 async function leaving(words: readonly string[], atOnce: number) {
@@ -61,12 +59,10 @@ suite('whoever leaves', () => {
   });
 
   test('a job that was just submitted is told that it goes on, and how to get back to it', async () => {
-    const cluster = {
-      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    const cluster = fakeCluster({
       create: async (job: V1Job) => job,
       job: async (name: string) => aClusterJob({ name, active: 1 }),
-      close: async () => undefined,
-    } as object as Cluster;
+    });
     // It takes a while to start the controller, and somebody does not wait for it.
     const keeper = { ...nothingKept, submitted: async () => (world.signal(), 'Started the controller.') };
     const world = pretend({

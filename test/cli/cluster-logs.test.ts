@@ -8,7 +8,7 @@ import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src
 import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { jobman, nothingKept } from './support/pretend.ts';
+import { fakeCluster, jobman, nothingKept } from './support/pretend.ts';
 import { aClusterContainer, aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
@@ -29,13 +29,11 @@ const pod = (jobUid: string, index: number): ClusterPod =>
 /** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name, and more. */
 function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
   let look = 0;
-  const door = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+  const door = fakeCluster({
     job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
     async *pods() {
       yield pods;
     },
-    events: async () => [],
     async *logs(name: string, _: string, { follow, stamped, after = Buffer.alloc(0) }: ClusterLogQuery) {
       const there = [`hello from ${name}`, 'loss 1', 'other', 'loss 2\nloss 3'];
       const texts = follow === true && name.endsWith('-busy') ? [...there, 'more', 'loss 4'] : there;
@@ -48,9 +46,8 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
       // The end of this line comes later.
       if (follow !== true && name.endsWith('-busy')) yield Buffer.from('2026-11-20T12:00:06Z loss unfinished');
     },
-    close: async () => undefined,
-  };
-  return door as object as Cluster;
+  });
+  return door;
 }
 
 function run(words: readonly string[], door: Cluster) {

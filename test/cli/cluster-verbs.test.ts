@@ -1,9 +1,9 @@
 /** stop and start of a cluster's job: what is reported is what was seen. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman } from './support/pretend.ts';
+import { fakeCluster, jobman } from './support/pretend.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 /** A cluster with this job, whose pods are these at each following call, and the last from then on. */
@@ -12,8 +12,7 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
   let call = 0;
   let jobs: readonly (ClusterJob | null)[] = [job];
   let look = 0;
-  const door = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+  const door = fakeCluster({
     job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
     raw: async () => ({
       spec: {
@@ -34,14 +33,12 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
       if (now === 'away') throw new JobmanError('The cluster does not answer.', exitCode.unreachable);
       yield now;
     },
-    events: async () => [],
     patch: async (_: string, change: object) => void asked.push(JSON.stringify(change)),
-    close: async () => undefined,
-  };
+  });
   const run = (...words: readonly string[]) =>
     jobman(words, {
       jobs: [],
-      services: { cluster: async () => door as object as Cluster, usesCluster: async () => true },
+      services: { cluster: async () => door, usesCluster: async () => true },
     });
   /** The job at each following look, and the last from then on; null where it is gone. */
   const set = (...next: readonly (ClusterJob | null)[]): void => void (jobs = next);

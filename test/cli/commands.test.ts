@@ -9,21 +9,13 @@ import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
 import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
-import { table } from '../../src/cli/table.ts';
 import { tpuSpec } from '../support/builders.ts';
-import { aWhy, jobman, now, view } from './support/pretend.ts';
+import { aWhy, jobman, now, view, allocationView, attemptView, tpuRow } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
 const minute = 60_000;
 const attempts: readonly AttemptView[] = [
-  {
-    attempt: 1,
-    stage: 0,
-    how: 'fresh',
-    asked: true,
-    commandOnly: false,
-    allocation: 1,
-    workers: [0],
+  attemptView({
     created: now - 300 * minute,
     notBefore: now - 300 * minute,
     started: now - 200 * minute,
@@ -31,40 +23,23 @@ const attempts: readonly AttemptView[] = [
     ended: now - 100 * minute,
     reason: 'preempted',
     evidence: { detail: 'node PREEMPTED' },
-    exits: [],
-    workdir: null,
-  },
-  {
+  }),
+  attemptView({
     attempt: 2,
-    stage: 1,
-    how: 'resume',
-    asked: false,
-    commandOnly: false,
-    allocation: 2,
-    workers: [0],
     created: now - 100 * minute,
     notBefore: now - 100 * minute,
     started: now - 40 * minute,
-    ending: null,
-    ended: null,
-    reason: null,
-    evidence: null,
-    exits: [],
-    workdir: null,
-  },
+  }),
 ];
-const allocation = (number: number, ready: number, gone: number | null): AllocationView => ({
-  allocation: number,
-  name: `vit-000042-${number}`,
-  ownership: 'owned',
-  state: gone === null ? 'ready' : 'gone',
-  says: null,
-  requested: ready - minute,
-  ready,
-  released: gone,
-  gone,
-  workers: [],
-});
+const allocation = (number: number, ready: number, gone: number | null): AllocationView =>
+  allocationView({
+    allocation: number,
+    state: gone === null ? 'ready' : 'gone',
+    requested: ready - minute,
+    ready,
+    released: gone,
+    gone,
+  });
 const allocations = [allocation(1, now - 202 * minute, now - 99 * minute), allocation(2, now - 42 * minute, null)];
 
 suite('the command line', () => {
@@ -623,28 +598,14 @@ suite('gc', () => {
     const { acts, others, missed, state, services } = keeperOf(stray('000001', 'there', 'READY'));
     state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
-    others.push({
-      project: 'lab',
-      zone: 'us-west4-a',
-      name: 'theirs',
-      resource: theirs,
-      node: 'READY',
-      queued: null,
-      type: 'v4-8',
-      pricing: 'spot',
-      label: { installation: 'q7k2zz', job: '000001', allocation: 1 },
-      sharedBy: null,
-      owner: null,
-      createdAt: 0,
-      state: 'READY',
-      whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' },
-      job: null,
-      readySince: 0,
-      idle: null,
-      pricePerHour: 4,
-      idleCost: null,
-      pretended: false,
-    });
+    others.push(
+      tpuRow({
+        name: 'theirs',
+        whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' },
+        job: null,
+        idle: null,
+      }),
+    );
     missed.push({ project: 'other', zone: null, says: 'no login', asleep: false });
     const { code, out, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0, 'one project out of reach does not fail the command for the others');
@@ -667,28 +628,9 @@ suite('gc', () => {
 
   test('names the shared TPUs without a job, and never deletes one', async () => {
     const { acts, shared, services } = keeperOf();
-    shared.push({
-      project: 'lab',
-      zone: 'us-west4-a',
-      name: 'ours',
-      resource: 'projects/lab/locations/us-west4-a/nodes/ours',
-      node: 'READY',
-      queued: null,
-      type: 'v4-8',
-      pricing: 'spot',
-      label: null,
-      sharedBy: 'ours00',
-      owner: 'ada',
-      createdAt: 0,
-      state: 'READY',
-      whose: { kind: 'shared', name: 'ada' },
-      job: null,
-      readySince: 0,
-      idle: null,
-      pricePerHour: 4,
-      idleCost: null,
-      pretended: false,
-    });
+    shared.push(
+      tpuRow({ name: 'ours', sharedBy: 'ours00', whose: { kind: 'shared', name: 'ada' }, job: null, idle: null }),
+    );
     const { code, out, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
     assert.match(out, /^ours +us-west4-a .* ada /m);
@@ -892,24 +834,6 @@ test('settings tells each value and where it comes from', async (t) => {
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.from, 'JOBMAN_TPU_ENDPOINT');
   assert.match((await jobman(['settings', '--help'])).out, /are in \$JOBMAN_HOME\/settings\.json/);
-});
-
-suite('every command', () => {
-  for (const entry of table) {
-    test(`${entry.names[0]} has an example in its help, and a way to write each flag that a wrong one leads to`, async () => {
-      const words = entry.names[0].split(' ');
-      const { code, out } = await jobman([...words, '--help']);
-      assert.equal(code, 0);
-      assert.ok(entry.examples.length > 0);
-      for (const [command] of entry.examples) assert.ok(/[ \n]/.test(out.split(`  ${command}`)[1]?.[0] ?? ''), command);
-      // The verbs of the built-in cloud have flags of their own, which the cloud checks.
-      if (entry.names[0] === 'emulator act') return;
-      for (const flag of Object.keys(entry.flags)) {
-        const { err } = await jobman([...words, `--${flag.toLowerCase()}x`]);
-        assert.match(err, /Did you mean (--[a-z-]+)( or --[a-z-]+)*\?/, flag);
-      }
-    });
-  }
 });
 
 suite('completion', () => {

@@ -89,10 +89,22 @@ suite('--help', () => {
       for (const [name, { summary }] of Object.entries({ ...entry.flags, ...globalFlags })) {
         assert.ok(out.includes(flagName(name)) && out.includes(summary), name);
       }
-      for (const [command, meaning] of entry.examples)
-        assert.ok(out.includes(command) && out.includes(meaning), command);
+      for (const [command, meaning] of entry.examples) {
+        assert.ok(/[ \n]/.test(out.split(`  ${command}`)[1]?.[0] ?? '') && out.includes(meaning), command);
+      }
       assert.equal((await jobman([...entry.names[0].split(' '), '-h'])).out, out);
       for (const line of out.split('\n')) assert.ok(line.length <= 120, `too wide: ${line}`);
+    });
+  }
+
+  for (const { names, flags } of table) {
+    // The verbs of the built-in cloud have flags of their own, which the cloud checks.
+    if (names[0] === 'emulator act') continue;
+    test(`a mistyped flag of ${names[0]} leads to one that there is`, async () => {
+      for (const flag of Object.keys(flags)) {
+        const { err } = await jobman([...names[0].split(' '), `--${flag.toLowerCase()}x`]);
+        assert.match(err, /Did you mean --[a-z-]+\?/, flag);
+      }
     });
   }
 

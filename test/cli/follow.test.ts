@@ -7,27 +7,10 @@ import { run } from '../../src/cli/run.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
-import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+import { now, pretend, view, type Pretend, type PretendOptions, attemptView } from './support/pretend.ts';
 
 const manifest = 'job:\n  name: iris\nlocal: {}\ncommand:\n  run: "true"\n';
-const attempt: AttemptView = {
-  attempt: 1,
-  stage: 0,
-  how: 'fresh',
-  asked: true,
-  commandOnly: false,
-  allocation: 1,
-  workers: [0, 1],
-  created: now,
-  notBefore: now,
-  started: now,
-  ending: null,
-  ended: null,
-  reason: null,
-  evidence: null,
-  exits: [],
-  workdir: null,
-};
+const attempt = attemptView({ workers: [0, 1], started: now });
 const queued = view({ id: '000001', name: 'iris', phase: 'queued', since: now, createdAt: now - 65_000, attempt: 0 });
 const running = view({ ...queued, phase: 'running', status: 'running', attempts: [attempt], attempt: 1, stage: 0 });
 const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded', since: now });

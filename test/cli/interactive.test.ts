@@ -1,12 +1,12 @@
 /** `submit -it --rm`: the Job is deleted however the session ends, and its exit code is that of the program. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import type { SessionEnd } from '../../src/app/by-hand.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { runInteractive } from '../../src/cli/cluster/interactive.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
-import { pretend } from './support/pretend.ts';
+import { fakeCluster, pretend } from './support/pretend.ts';
 
 const train = aClusterJob({ active: 1, ready: 1 });
 const ended = (exit: number): Partial<ClusterContainer> => ({ state: 'terminated', exitCode: exit });
@@ -24,13 +24,11 @@ async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (sign
   const removed: string[] = [];
   let isAttached = false;
   const world = pretend({ terminal: { columns: 80, rows: 24 } });
-  const door = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+  const door = fakeCluster({
     job: job ?? (async () => train),
     async *pods() {
       yield [pods?.(isAttached) ?? aClusterPod({}, isAttached ? ended(0) : {})];
     },
-    events: async () => [],
     attach() {
       attach?.();
       isAttached = true;
@@ -47,8 +45,7 @@ async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (sign
       removed.push(name);
       return remove === undefined ? 'gone' : remove(signal);
     },
-    close: async () => undefined,
-  } as object as Cluster;
+  });
   let code: number | undefined;
   let failed: unknown;
   const { services } = world;
@@ -149,13 +146,11 @@ suite('a session without a terminal', () => {
       stop = () => resolve({ kind: 'no_answer', reason: 'closed', sent: true });
     });
     const read = Promise.withResolvers<void>();
-    const door = {
-      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    const door = fakeCluster({
       job: async () => (hasEnded ? over : job),
       async *pods() {
         yield [aClusterPod({ phase: hasEnded ? 'Succeeded' : 'Running' }, hasEnded ? ended(3) : {})];
       },
-      events: async () => [],
       attach: (_: object, request: { readonly terminal: null }) => {
         assert.equal(request.terminal, null);
         if (refusal !== undefined) {
@@ -182,7 +177,7 @@ suite('a session without a terminal', () => {
       async remove() {
         return 'gone';
       },
-    } as object as Cluster;
+    });
     const { io } = world.services;
     const cli = {
       io,

@@ -11,7 +11,7 @@ import type {
 } from '../../src/app/cluster/cluster.ts';
 import { notOpened, type CopyRequest, type SessionEnd } from '../../src/app/by-hand.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, view } from './support/pretend.ts';
+import { fakeCluster, jobman, view } from './support/pretend.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 type ClusterCopy = CopyRequest & { readonly cwd: string };
@@ -44,13 +44,11 @@ const exec = (pods: readonly ClusterPod[], ...words: readonly string[]) => run(p
 
 async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: SessionEnd) {
   const started: { readonly target: ClusterTarget; readonly request: ClusterExecRequest }[] = [];
-  const cluster = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+  const cluster = fakeCluster({
     job: async (name: string) => (name === 'train' ? train : null),
     async *pods() {
       yield pods;
     },
-    events: async () => [],
     exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
       started.push({ target, request });
       const ended = (async () => {
@@ -66,8 +64,7 @@ async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: S
         resize: () => undefined,
       };
     },
-    close: async () => undefined,
-  } as Partial<Cluster> as Cluster;
+  }) as Partial<Cluster> as Cluster;
   const services = { usesCluster: async () => true, cluster: async () => cluster };
   return { ...(await jobman(argv, { services })), started };
 }
@@ -166,17 +163,14 @@ suite('cp in a job of a cluster', () => {
         copies.push({ way, pod: target.pod, container: target.container, from, to, replace, cwd });
         return { kind: 'done', path: to } as const;
       };
-    const cluster = {
-      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    const cluster = fakeCluster({
       job: async (name: string) => (name === 'train' ? train : null),
       async *pods() {
         yield pods;
       },
-      events: async () => [],
       put: copy('put'),
       get: copy('get'),
-      close: async () => undefined,
-    } as Partial<Cluster> as Cluster;
+    }) as Partial<Cluster> as Cluster;
     const services = { usesCluster: async () => true, cluster: async () => cluster };
     return { ...(await jobman(['cp', ...words], { cwd: '/work', services })), copies };
   }

@@ -4,48 +4,22 @@ import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { createProgress, statusLines } from '../../src/cli/follow/progress.ts';
-import { aWhy, now, view } from './support/pretend.ts';
+import { aWhy, now, view, allocationView, attemptView } from './support/pretend.ts';
 
 const second = 1_000;
 const unicode = { unicode: true };
 
-function allocation(number: number, different: Partial<AllocationView>): AllocationView {
-  return {
-    allocation: number,
-    name: `iris-000042-${number}`,
-    ownership: 'owned',
-    state: 'waiting',
-    says: null,
-    requested: now - 20 * second,
-    ready: null,
-    released: null,
-    gone: null,
-    workers: [],
-    ...different,
-  };
-}
+const allocation = (number: number, different: Partial<AllocationView>): AllocationView =>
+  allocationView({ allocation: number, name: `iris-000042-${number}`, requested: now - 20 * second, ...different });
 
-function attempt(number: number, different: Partial<AttemptView>): AttemptView {
-  return {
+const attempt = (number: number, different: Partial<AttemptView>): AttemptView =>
+  attemptView({
     attempt: number,
-    stage: number - 1,
-    how: number === 1 ? 'fresh' : 'resume',
-    asked: number === 1,
-    commandOnly: false,
-    allocation: number,
     workers: [0, 1],
     created: now - 20 * second,
     notBefore: now - 20 * second,
-    started: null,
-    ending: null,
-    ended: null,
-    reason: null,
-    evidence: null,
-    exits: [],
-    workdir: null,
     ...different,
-  };
-}
+  });
 
 const why = aWhy({ because: 'the cloud took it', next: 'it goes on' });
 const spec = { ...view().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];

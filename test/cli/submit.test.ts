@@ -6,12 +6,11 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
-import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { loadClusterSettings, type ClusterSettingsRead } from '../../src/app/cluster/settings.ts';
 import { root } from '../support/root.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { jobman } from './support/pretend.ts';
+import { fakeCluster, jobman } from './support/pretend.ts';
 
 /** With the template that ships, as everybody has it. */
 const clusterSettings = (): Promise<ClusterSettingsRead> =>
@@ -403,8 +402,7 @@ test('a manifest of another kind is sent to create', async (t) => {
 
 test('what the cluster has replaced is told beside what was asked', async () => {
   const asked: V1Job[] = [];
-  const cluster = {
-    place: () => ({ context: 'lab', server: 'https://x', namespace: 'vision', user: 'alice' }),
+  const cluster = fakeCluster({
     async create(job: V1Job) {
       asked.push(job);
       const made = structuredClone(job);
@@ -414,8 +412,7 @@ test('what the cluster has replaced is told beside what was asked', async () => 
       return made;
     },
     patch: async (name: string, change: object) => void patched.push([name, change]),
-    close: async () => {},
-  } as unknown as Cluster;
+  });
   const patched: unknown[] = [];
   const { code, out, err } = await jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], {
     services: { clusterSettings, cluster: async () => cluster },
@@ -433,11 +430,9 @@ test('what the cluster has replaced is told beside what was asked', async () => 
 });
 
 test('with a kubeconfig from a pipe it says that no logs are kept', async () => {
-  const cluster = {
-    place: () => ({ context: 'lab', server: 'https://x', namespace: 'vision', user: 'alice' }),
+  const cluster = fakeCluster({
     create: async (job: V1Job) => job,
-    close: async () => {},
-  } as unknown as Cluster;
+  });
   const services = { clusterSettings, cluster: async () => cluster };
   for (const [path, isPiped] of [
     ['/dev/fd/63', true],
@@ -584,12 +579,10 @@ spec:
 suite('--queue', () => {
   /** Submits to a cluster that stores the Job as this function changes it. */
   async function queued(stored: (job: V1Job) => V1Job, ...words: readonly string[]) {
-    const cluster = {
-      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    const cluster = fakeCluster({
       create: async (job: V1Job) => stored(job),
       configMap: async () => null,
-      close: async () => undefined,
-    } as object as Cluster;
+    });
     const all = ['submit', '-i', 'alpine', '-j', 'train', ...words, '--', 'ls'];
     return jobman(all, { services: { clusterSettings, cluster: async () => cluster } });
   }

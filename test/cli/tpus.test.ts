@@ -1,42 +1,13 @@
 /** The screen of `jobman tpus`: rows as plain data in, text and exit code out. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TpuList, TpuQuery, TpuRow } from '../../src/app/tpus.ts';
-import { jobman, now } from './support/pretend.ts';
-
-const hour = 3_600_000;
-
-function row(different: Partial<TpuRow> = {}): TpuRow {
-  const name = different.name ?? 'vit-000042-1';
-  return {
-    project: 'lab',
-    zone: 'us-west4-a',
-    name,
-    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
-    node: 'READY',
-    queued: null,
-    type: 'v5litepod-16',
-    pricing: 'spot',
-    label: null,
-    sharedBy: null,
-    owner: null,
-    createdAt: now - 5 * hour,
-    state: 'READY',
-    whose: { kind: 'job', id: '000042', name: 'vit', user: 'lab', owner: 'alice' },
-    job: '000042',
-    readySince: now - 4 * hour,
-    idle: 3 * hour,
-    pricePerHour: 7.68,
-    idleCost: 23.04,
-    pretended: false,
-    ...different,
-  };
-}
+import type { TpuList, TpuQuery } from '../../src/app/tpus.ts';
+import { jobman, tpuRow } from './support/pretend.ts';
 
 const rows = [
-  row(),
-  row({ name: 'dev', whose: { kind: 'person', name: 'grace' }, job: null, idle: null, idleCost: null }),
-  row({
+  tpuRow(),
+  tpuRow({ name: 'dev', whose: { kind: 'person', name: 'grace' }, job: null, idle: null, idleCost: null }),
+  tpuRow({
     name: 'old',
     whose: { kind: 'nobody' },
     job: null,
@@ -48,7 +19,7 @@ const rows = [
     type: null,
     pricePerHour: null,
   }),
-  row({ name: 'x', whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idle: null }),
+  tpuRow({ name: 'x', whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idle: null }),
 ];
 
 function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: number) {
@@ -66,7 +37,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
 
 test('who made a TPU of another jobman is named where its metadata says so', async () => {
   const whose = { kind: 'installation', installation: 'q7k2zz', id: '000001' } as const;
-  const { out } = await tpus({ rows: [row({ whose, owner: 'grace' })] });
+  const { out } = await tpus({ rows: [tpuRow({ whose, owner: 'grace' })] });
   assert.match(out, / grace, jobman q7k2zz /);
 });
 
@@ -88,12 +59,16 @@ x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -      
 test('what could not be asked is said with its words, and is the exit code where nothing answered; a sleeping built-in cloud is only a note', async () => {
   const asleep = { project: 'emulator', zone: null, says: 'it does not run', asleep: true };
   const refused = { project: 'lab', zone: 'us-east5-b', says: 'PERMISSION_DENIED: not yours', asleep: false };
-  const some = await tpus({ rows: [row()], missed: [refused, asleep] });
+  const some = await tpus({ rows: [tpuRow()], missed: [refused, asleep] });
   assert.equal(some.code, 0);
   assert.match(some.out, /vit-000042-1/);
   assert.match(some.err, /^jobman: zone us-east5-b of project lab could not be asked: PERMISSION_DENIED: not yours$/m);
   assert.doesNotMatch(some.err, /--forget/, 'of a project that a job still uses');
-  const done = await tpus({ rows: [row()], missed: [{ ...refused, project: 'used' }, refused], forgettable: ['lab'] });
+  const done = await tpus({
+    rows: [tpuRow()],
+    missed: [{ ...refused, project: 'used' }, refused],
+    forgettable: ['lab'],
+  });
   assert.match(done.err, /^To stop asking about such a project: jobman tpus --forget lab$/m);
   const none = await tpus({ missed: [refused], isAnswered: false });
   assert.deepEqual([none.code, none.out], [5, '']);
@@ -119,13 +94,13 @@ test('a narrow terminal loses columns in the order that is told, and no line is 
 });
 
 test('a name of the cloud cannot write to the terminal', async () => {
-  const { out } = await tpus({ rows: [row({ name: 'a\u001B[2Jb', type: 'v4\n-8' })] }, [], 120);
+  const { out } = await tpus({ rows: [tpuRow({ name: 'a\u001B[2Jb', type: 'v4\n-8' })] }, [], 120);
   assert.equal(out.includes('\u001B[2J'), false);
   assert.equal(out.split('\n').length, 3);
 });
 
 test('projects are named where there are several, and pretended money is in no sum', async () => {
-  const { out, err } = await tpus({ rows: [row({ project: 'emulator', pretended: true }), row()] });
+  const { out, err } = await tpus({ rows: [tpuRow({ project: 'emulator', pretended: true }), tpuRow()] });
   assert.match(out, /emulator\/us-west4-a/);
   assert.equal(err, '2 TPUs, about $7.68/h; 1 idle, about $23.04 for nothing so far\n');
 });

@@ -8,7 +8,7 @@ import { waitingLines } from '../../src/cli/follow/waiting.ts';
 import { run } from '../../src/cli/run.ts';
 import { eventually } from '../support/eventually.ts';
 import { createGlass } from './support/glass.ts';
-import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+import { now, pretend, view, type Pretend, type PretendOptions, attemptView } from './support/pretend.ts';
 
 const second = 1_000;
 const minute = 60 * second;
@@ -18,24 +18,7 @@ const why = {
   because: 'queued resource WAITING_FOR_RESOURCES, seen 9s ago',
   usually: '41m (median of 12 waits in 30 days)',
 };
-const attempt: AttemptView = {
-  attempt: 1,
-  stage: 0,
-  how: 'fresh',
-  asked: true,
-  commandOnly: false,
-  allocation: 1,
-  workers: [0, 1, 2, 3],
-  created: now,
-  notBefore: now,
-  started: null,
-  ending: null,
-  ended: null,
-  reason: null,
-  evidence: null,
-  exits: [],
-  workdir: null,
-};
+const attempt = attemptView({ workers: [0, 1, 2, 3] });
 const queued = view({ phase: 'queued', since: now, reason: 'waits for capacity', attempts: [attempt], why });
 const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded' });
 

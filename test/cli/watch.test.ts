@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobView, ListQuery } from '../../src/app/client.ts';
-import type { Cluster, ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../src/app/cluster/cluster.ts';
+import type { ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
 import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
@@ -12,7 +12,7 @@ import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 import { createGlass } from './support/glass.ts';
-import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+import { fakeCluster, now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
 
 interface Watched {
   readonly world: Pretend;
@@ -307,8 +307,7 @@ suite("a cluster's jobs in the watched list", () => {
   } {
     const { readable, writable } = new TransformStream<ClusterChange<ClusterJob>, ClusterChange<ClusterJob>>();
     const writer = writable.getWriter();
-    const cluster = {
-      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    const cluster = fakeCluster({
       async *watchJobs({ signal }: ClusterQuery) {
         const end = () => void writer.close();
         signal?.addEventListener('abort', end, { once: true });
@@ -318,10 +317,8 @@ suite("a cluster's jobs in the watched list", () => {
         yield pods;
       },
       jobs: listed,
-      events: async () => [],
-      close: async () => undefined,
-    };
-    const door = cluster as object as Cluster;
+    });
+    const door = cluster;
     return {
       services: { usesCluster: async () => true, cluster: async () => door },
       tell: (change) => void writer.write(change),

@@ -6,7 +6,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { pause } from '../leave.ts';
-import type { LogsFlags } from '../logs/flags.ts';
+import type { LogsFlags } from '../table/flags.ts';
 import { createBefore, type LogBefore } from './log-before.ts';
 import { wantedOf, type LogText } from './log-text.ts';
 

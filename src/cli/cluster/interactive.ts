@@ -7,7 +7,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { complainAbout, sayTrouble, type Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { noFlags } from '../logs/flags.ts';
+import { noFlags } from '../logs/no-flags.ts';
 import { inertWord } from '../render/inert.ts';
 import { onTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';

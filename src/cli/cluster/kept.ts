@@ -13,7 +13,7 @@ import {
 } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import type { LogsFlags } from '../logs/flags.ts';
+import type { LogsFlags } from '../table/flags.ts';
 import { sayAnswer, type Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';

@@ -2,7 +2,7 @@
 // front of it and nothing in it that could harm a terminal goes through as it came.
 
 import type { ClusterPod } from '../../app/cluster/cluster.ts';
-import type { LogsFlags } from '../logs/flags.ts';
+import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { decode, inert, inertWord, isInert } from '../render/inert.ts';
 import { exactly } from '../output.ts';

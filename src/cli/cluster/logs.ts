@@ -6,7 +6,7 @@ import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { second, type Duration } from '../../core/time.ts';
-import type { LogsFlags } from '../logs/flags.ts';
+import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { followPods, queryOf, restartNote, type Pair } from './followed-pods.ts';

@@ -4,7 +4,7 @@ import type { Cluster } from '../../app/cluster/cluster.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import { noFlags } from '../logs/flags.ts';
+import { noFlags } from '../logs/no-flags.ts';
 import { followClusterLogs } from './logs.ts';
 
 /**

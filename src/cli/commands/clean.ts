@@ -3,9 +3,8 @@
 import type { AskAnswer, Ref } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
-import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { forEachRef, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
-import { sayAnswer } from './ask.ts';
 
 export interface CleanFlags extends PlaceFlags {
   readonly all: boolean | undefined;

@@ -12,18 +12,7 @@ import { readManifest } from '../manifest-file.ts';
 import { inertWord } from '../render/inert.ts';
 import { planLines } from '../render/plan.ts';
 import { columnsOf } from '../screen.ts';
-
-export interface CreateFlags {
-  readonly config: string | undefined;
-  readonly follow: boolean | undefined;
-  readonly dryRun: boolean | undefined;
-  readonly set: readonly string[] | undefined;
-  readonly noFold: boolean | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
-  readonly noCheck: boolean | undefined;
-  readonly verbose: boolean | undefined;
-}
+import type { CreateFlags } from '../table/flags.ts';
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
   const { io } = cli;

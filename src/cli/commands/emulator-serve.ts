@@ -1,19 +1,7 @@
 // emulator serve: the built-in cloud in the foreground.
 
-import type { Duration } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
-
-export interface EmulatorServeFlags {
-  readonly port: number | undefined;
-  readonly sshPort: number | undefined;
-  readonly seed: number | undefined;
-  readonly speed: number | undefined;
-  readonly state: string | undefined;
-  readonly hosts: 'process' | 'sshd' | undefined;
-  readonly gcsfuse: string | undefined;
-  readonly schedule: string | undefined;
-  readonly idleExit: Duration | 'never' | undefined;
-}
+import type { EmulatorServeFlags } from '../table/flags.ts';
 
 export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number> {
   const emulator = await cli.services.emulator();

@@ -3,7 +3,6 @@
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { Phase } from '../../core/phase.ts';
 import { joined } from '../cluster/joined.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -13,18 +12,7 @@ import { inertWord } from '../render/inert.ts';
 import { listLines } from '../render/list.ts';
 import { isSettled } from '../settled.ts';
 import { columnsOf } from '../screen.ts';
-
-export interface ListFlags {
-  readonly user: string | undefined;
-  readonly phase: readonly Phase[] | undefined;
-  readonly tag: string | undefined;
-  readonly name: string | undefined;
-  readonly all: boolean | undefined;
-  readonly watch: boolean | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
-  readonly allNamespaces: boolean | undefined;
-}
+import type { ListFlags } from '../table/flags.ts';
 
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
   const client = await cli.services.client();

@@ -9,7 +9,7 @@ import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { isSettled } from '../settled.ts';
-import type { LogsFlags } from '../logs/flags.ts';
+import type { LogsFlags } from '../table/flags.ts';
 import { firstErrors, type FoundError } from '../logs/first-error.ts';
 import { bodyText, frontText, jsonText } from '../logs/line.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';

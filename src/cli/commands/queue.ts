@@ -16,14 +16,7 @@ import { aligned } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
-
-/** The flags of `jobman queue`. */
-export interface QueueFlags {
-  readonly publish: boolean | undefined;
-  readonly allNamespaces: boolean | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
-}
+import type { QueueFlags } from '../table/flags.ts';
 
 /** Waiting jobs that are shown, yours before others; `--json` has all. */
 const rowsMost = 50;

@@ -26,52 +26,13 @@ import {
 } from '../../app/cluster/submit-request.ts';
 import { given } from '../../core/given.ts';
 import { minute, second, type Duration } from '../../core/time.ts';
-import type { GpuWish, SecretWish, Toleration, VolumeWish } from '../../manifest/kubernetes-words.ts';
 import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { flagName } from '../flags.ts';
 import { leaveOnSignal } from '../leave.ts';
-
-/** The flags of `jobman submit`. */
-export interface SubmitFlags {
-  readonly tty: boolean | undefined;
-  readonly stdin: boolean | undefined;
-  readonly rm: boolean | undefined;
-  readonly file: string | undefined;
-  readonly set: readonly string[] | undefined;
-  readonly image: string | undefined;
-  readonly resourcesFlavor: string | undefined;
-  readonly jobName: string | undefined;
-  readonly annotations: string | undefined;
-  readonly command: boolean | undefined;
-  readonly dryRun: boolean | undefined;
-  readonly follow: boolean | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
-  readonly env: readonly VariableWish[] | undefined;
-  readonly secret: readonly SecretWish[] | undefined;
-  readonly workdir: string | undefined;
-  readonly gpus: GpuWish | undefined;
-  readonly cpu: string | undefined;
-  readonly memory: string | undefined;
-  readonly label: readonly (readonly [key: string, value: string])[] | undefined;
-  readonly nodeSelector: readonly (readonly [key: string, value: string])[] | undefined;
-  readonly toleration: readonly Toleration[] | undefined;
-  readonly priorityClass: string | undefined;
-  readonly imagePullSecret: readonly string[] | undefined;
-  readonly shm: string | undefined;
-  readonly volume: readonly VolumeWish[] | undefined;
-  readonly serviceAccount: string | undefined;
-  readonly parallelism: number | undefined;
-  readonly completions: number | undefined;
-  readonly backoffLimit: number | undefined;
-  readonly timeout: Duration | undefined;
-  readonly ttl: Duration | 'none' | undefined;
-  readonly suspend: boolean | undefined;
-  readonly queue: string | undefined;
-}
+import type { SubmitFlags } from '../table/flags.ts';
 
 interface Way {
   readonly dryRun: boolean | undefined;

@@ -8,13 +8,7 @@ import { confirm } from '../prompt.ts';
 import { inertWord } from '../render/inert.ts';
 import { missedText, tpuLines, tpuSum, whoseText } from '../render/tpus.ts';
 import { columnsOf } from '../screen.ts';
-
-export interface TpusFlags {
-  readonly all: boolean | undefined;
-  readonly zone: string | undefined;
-  readonly project: string | undefined;
-  readonly forget: string | undefined;
-}
+import type { TpusFlags } from '../table/flags.ts';
 
 export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<number> {
   const { io } = cli;

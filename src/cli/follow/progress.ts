@@ -5,9 +5,9 @@ import type { JobRow, JobView } from '../../app/client.ts';
 import { clockText, countText, lengthText, stampText } from '../../app/figures.ts';
 import { reasonWords } from '../../app/reason-words.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
+import { createBlock } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
-import { createPainter } from '../painter.ts';
 import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
@@ -186,33 +186,25 @@ function nextBeat(beaten: Duration): Duration {
 /** Short waits are watched; long ones are glanced at. */
 const calmAfter: Duration = minute;
 const calmEvery: Duration = 5 * second;
+const restlessEvery: Duration = 240;
 const mostPartials = 4;
 
 function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressOptions): Progress {
   const { io, screen } = cli;
-  const painter = createPainter(io.stderr);
+  const block = createBlock(io, io.stderr, window);
   const markOf = createMarks();
   const silences = createSilences();
   let sawItOpen = false;
-  let drawnAt: Instant = Number.NEGATIVE_INFINITY;
-  let isStale = true;
-  let settlesAt: Instant = 0;
-  const stopListening = io.stderr.onResize(() => {
-    // Terminals tell every step of a resize; drawing waits until it has come to rest.
-    settlesAt = io.now() + 100;
-    isStale = true;
-  });
 
   /** A line that stays, between those of the log. */
   function row(text: string): void {
-    painter.erase();
-    isStale = true;
+    block.clear();
     cli.complain(`${screen.err('bold', '--')} ${text}`);
   }
 
   return {
     changed(view, news, isFirst) {
-      isStale = true;
+      block.stale();
       for (const event of isFirst ? [] : news) {
         // The block itself tells why there is no capacity yet.
         const mark = event.kind === 'allocation_refused' ? undefined : markOf(event, view);
@@ -233,9 +225,8 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
       if (isSettled(view)) return;
       sawItOpen = true;
       if (logs !== null) for (const text of silencesOf(view, silences)) row(`${clockText(now)}Z ${text}`);
-      if (now < settlesAt) return;
       const isCalm = view.phase !== 'running' && now - view.since > calmAfter;
-      if (!isStale && now - drawnAt < (isCalm ? calmEvery : 240)) return;
+      if (!block.isDue(isCalm ? calmEvery : restlessEvery)) return;
       const { columns, rows } = io.stderr.size();
       const partials = (logs?.partial() ?? []).slice(0, mostPartials).map(({ worker, text }) => {
         return worker === null ? text : `[${worker}] ${text}`;
@@ -244,25 +235,19 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
         ...partials.map((line) => cutEnd(line, columns)),
         ...statusLines(view, now, screen, columns, ways),
       ];
-      painter.draw(lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns)));
-      window.title(titleText(view, now));
-      drawnAt = now;
-      isStale = false;
+      const shown = lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns));
+      block.draw(titleText(view, now), shown);
     },
-    clear() {
-      painter.erase();
-      isStale = true;
-    },
+    clear: block.clear,
     end(line) {
-      painter.erase();
+      block.clear();
       // Below a log it is one of the rows that are not the program's.
       cli.note(tellsPhases ? line : `-- ${line}`);
       if (sawItOpen) window.ring();
     },
     close() {
-      stopListening();
-      painter.erase();
-      window.close();
+      block.clear();
+      block.close();
     },
   };
 }

@@ -4,8 +4,8 @@ import type { JobView } from '../../app/client.ts';
 import { clockText, countText, lengthText } from '../../app/figures.ts';
 import type { Event } from '../../core/decision.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
+import { createBlock } from '../block.ts';
 import type { Cli } from '../context.ts';
-import { createPainter } from '../painter.ts';
 import { cutEnd, width } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { glyph } from '../screen.ts';
@@ -57,45 +57,32 @@ const drawEvery: Duration = second;
 
 function together(cli: Cli, back: string, window: Window): Waiting {
   const { io, screen } = cli;
-  const painter = createPainter(io.stderr);
+  const block = createBlock(io, io.stderr, window);
   const marks = new Map<string, Marks>();
-  let drawnAt: Instant = Number.NEGATIVE_INFINITY;
-  let settlesAt: Instant = 0;
-  const stopListening = io.stderr.onResize(() => {
-    // Terminals tell every step of a resize; drawing waits until it has come to rest.
-    settlesAt = io.now() + 100;
-    drawnAt = Number.NEGATIVE_INFINITY;
-  });
-  const clear = (): void => {
-    painter.erase();
-    drawnAt = Number.NEGATIVE_INFINITY;
-  };
 
   return {
     changed(view, news, isFirst) {
       const markOf = marks.get(view.id) ?? createMarks();
       marks.set(view.id, markOf);
-      drawnAt = Number.NEGATIVE_INFINITY;
+      block.stale();
       for (const event of isFirst ? [] : news) {
         const mark = event.kind === 'allocation_refused' ? undefined : markOf(event, view);
         if (mark === undefined) continue;
-        clear();
+        block.clear();
         cli.complain(`${screen.err('bold', '--')} ${clockText(event.at)}Z ${view.id} ${mark}`);
       }
     },
     tick(views, now) {
-      if (now < settlesAt || now - drawnAt < drawEvery) return;
+      if (!block.isDue(drawEvery)) return;
       const { columns, rows } = io.stderr.size();
-      painter.draw(waitingLines(views, now, { unicode: screen.unicode, columns, rows, back }));
       const [first] = views;
-      window.title(views.length === 1 && first !== undefined ? titleText(first, now) : countText(views.length, 'job'));
-      drawnAt = now;
+      const title = views.length === 1 && first !== undefined ? titleText(first, now) : countText(views.length, 'job');
+      block.draw(title, waitingLines(views, now, { unicode: screen.unicode, columns, rows, back }));
     },
-    clear,
+    clear: block.clear,
     close() {
-      stopListening();
-      painter.erase();
-      window.close();
+      block.clear();
+      block.close();
     },
   };
 }

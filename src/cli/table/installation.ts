@@ -5,8 +5,9 @@ import { command, grouped, type Propose } from '../command.ts';
 import { happenings } from '../completion/happenings.ts';
 import { settingWords } from '../completion/settings.ts';
 import { shells } from '../completion/shells.ts';
-import { mark, parseChoice, value, word } from '../flags.ts';
-import { parseCount, parseDurationOrNever, parseFactor, parseHosts } from '../parse.ts';
+import { mark, parseChoice, value } from '../flags.ts';
+import { parseDurationOrNever } from '../parse.ts';
+import { emulatorServeFlags } from './flags.ts';
 
 const shell = {
   name: 'shell',
@@ -107,17 +108,7 @@ export const installation = grouped('This installation', [
       ['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one'],
       ['jobman emulator serve --seed 7 --schedule storm.yaml', 'what is in that file happens to it'],
     ],
-    flags: {
-      port: value('Port of the API', 'n', parseCount),
-      sshPort: value("Port of the workers' SSH", 'n', parseCount),
-      seed: value('Seed of its temper', 'n', parseCount),
-      speed: value('How much faster than the real one', 'factor', parseFactor),
-      state: word('Folder of its state', 'folder'),
-      hosts: value('What its machines are: process or sshd', 'kind', parseHosts),
-      gcsfuse: word("Google's own gcsfuse, for its workers", 'path'),
-      schedule: word('Rehearsal file: what happens to it, and when', 'file'),
-      idleExit: value('Leave when it was empty and unasked for this long', 'time|never', parseDurationOrNever),
-    },
+    flags: emulatorServeFlags,
     load: async () => (await import('../commands/emulator-serve.ts')).serve,
   }),
   command({

@@ -1,11 +1,10 @@
 // Commands that show.
 
 import { phases } from '../../core/phase.ts';
-import { parseObjectName } from '../cluster-flags.ts';
 import { command, grouped } from '../command.ts';
-import { logSteps } from '../completion/steps.ts';
-import { choice, mark, value, word } from '../flags.ts';
-import { parseCount, parseDuration, parsePattern, parseWorker } from '../parse.ts';
+import { mark, value, word } from '../flags.ts';
+import { parseDuration } from '../parse.ts';
+import { listFlags, logsFlags, tpusFlags, queueFlags } from './flags.ts';
 import { jobName, jobs, place, verdict } from './shared.ts';
 
 function listed(words: readonly string[]): string {
@@ -30,17 +29,7 @@ export const look = grouped('Look', [
       ['jobman list -A', 'with the Jobs of every namespace of the cluster'],
       ['jobman list --watch', 'redrawn when something changes; q leaves'],
     ],
-    flags: {
-      user: word('Jobs of this user', 'user'),
-      phase: { ...choice('Jobs in this phase; may be repeated', phases, 'word'), many: true },
-      tag: word('Jobs with this tag', 'tag'),
-      name: word('Jobs of this name, or of a pattern: vit-*', 'name'),
-      all: mark('All settled jobs too', 'a'),
-      watch: mark('Go on, and show changes', 'w'),
-      namespace: value('The Jobs of this namespace of a Kubernetes cluster too', 'name', parseObjectName, 'n'),
-      context: word('The Jobs of the cluster of this context of the kubeconfig too', 'context'),
-      allNamespaces: mark('The Jobs of every namespace of the cluster', 'A'),
-    },
+    flags: listFlags,
     load: async () => (await import('../commands/list.ts')).list,
   }),
   command({
@@ -72,24 +61,7 @@ export const look = grouped('Look', [
       ['jobman logs 42 --first-error', 'what went wrong before everything that followed from it'],
       ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier attempt'],
     ],
-    flags: {
-      follow: mark('Go on as lines come, until the job has ended', 'f'),
-      worker: value('This worker only', 'n|here', parseWorker, 'w'),
-      step: { ...word("A setup step's log instead; `job` and `tpu` are the job's own", 'name'), propose: logSteps },
-      attempt: value('This attempt instead of the newest', 'n', parseCount),
-      tail: value('The last lines of each worker', 'lines', parseCount),
-      grep: value('Only lines in which this regular expression is found', 'pattern', parsePattern),
-      noFold: mark('Print equal lines of several workers each'),
-      firstError: mark('Only the first error over all workers, with the lines around it'),
-      raw: mark('Bytes as they are, without numbers in front'),
-      container: word('In a cluster: this container of the pod', 'name'),
-      allContainers: mark('In a cluster: every container of the pod, with its name in front'),
-      previous: mark('In a cluster: what the container printed before it was started anew'),
-      allPods: mark('In a cluster: every pod of the job, with its number or the end of its name in front'),
-      since: value('In a cluster: only what was printed in this time', 'time', parseDuration),
-      jobName,
-      ...place,
-    },
+    flags: logsFlags,
     args: [jobs],
     load: async () => (await import('../commands/logs.ts')).logs,
   }),
@@ -153,12 +125,7 @@ export const look = grouped('Look', [
       4: 'with --forget: a job or a setting still uses the project',
       5: 'no project answered; if at least one did, its TPUs are listed and the code is 0',
     },
-    flags: {
-      all: mark('Every zone of the projects'),
-      zone: word('This zone only', 'zone'),
-      project: word('This project only', 'project'),
-      forget: word('Stop asking about a project that only finished jobs used', 'project'),
-    },
+    flags: tpusFlags,
     load: async () => (await import('../commands/tpus.ts')).tpus,
   }),
   command({
@@ -242,12 +209,7 @@ export const look = grouped('Look', [
       ['jobman queue --publish', 'writes the list for everybody; needs the right to list all jobs'],
     ],
     exits: { 1: 'not even the jobs of your namespace may be listed', 5: 'the cluster cannot be reached' },
-    flags: {
-      publish: mark('Write the list of all active jobs into the ConfigMap of the settings (jobsQueue)'),
-      allNamespaces: mark('Yours are your jobs in every namespace', 'A'),
-      namespace: value("Your namespace, where it is not the context's", 'name', parseObjectName, 'n'),
-      context: word('The context of the kubeconfig', 'context'),
-    },
+    flags: queueFlags,
     load: async () => (await import('../commands/queue.ts')).queue,
   }),
 ]);

@@ -1,22 +1,8 @@
 // Commands that begin jobs.
 
-import {
-  parseAmount,
-  parseGpus,
-  parseJobName,
-  parseLabel,
-  parseObjectName,
-  parsePods,
-  parseRequest,
-  parseSecret,
-  parseToleration,
-  parseTtl,
-  parseVariable,
-  parseVolume,
-} from '../cluster-flags.ts';
 import { command, grouped } from '../command.ts';
-import { mark, value, values, word, words } from '../flags.ts';
-import { parseCount, parseDuration } from '../parse.ts';
+import { mark, words } from '../flags.ts';
+import { createFlags, submitFlags } from './flags.ts';
 
 const yaml = { name: 'yaml', summary: 'The manifest' } as const;
 
@@ -40,17 +26,7 @@ export const start = grouped('Start', [
       5: 'there is no login to Google Cloud, and the job needs one; nothing was stored',
       130: 'you left; the job goes on',
     },
-    flags: {
-      config: word('The manifest, as a flag', 'yaml'),
-      follow: mark('Show progress and logs until the job has ended', 'f'),
-      dryRun: mark('Say what would be done, and do nothing'),
-      set: words('Change one key of the manifest', 'key=value'),
-      noFold: mark('With --follow: print equal lines of several workers each'),
-      namespace: value('The namespace, for a manifest with a section kubernetes', 'name', parseObjectName, 'n'),
-      context: word('The context of the kubeconfig, for such a manifest', 'context'),
-      noCheck: mark('Create it also without a login to Google Cloud'),
-      verbose: mark('With --dry-run: also print the script that runs the command in its environment'),
-    },
+    flags: createFlags,
     args: [yaml],
     load: async () => (await import('../commands/create.ts')).create,
   }),
@@ -75,44 +51,7 @@ export const start = grouped('Start', [
       ['jobman submit -f job.yaml -n vision', 'a whole Job object of Kubernetes, as YAML or JSON'],
     ],
     exits: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
-    flags: {
-      image: word('The image, behind the prefix of the settings', 'image', 'i'),
-      resourcesFlavor: word("A flavor's name, its file or its JSON", 'flavor', 'r'),
-      jobName: value("The job's name; without it a new one", 'name', parseJobName, 'j'),
-      annotations: word('Annotations of the Job: a JSON object of texts', 'json', 'a'),
-      command: mark("The words behind `--` replace the image's entry point", 'c'),
-      dryRun: mark('Print the Job as JSON, and ask no cluster'),
-      follow: mark('Show progress and logs until the job has ended'),
-      // As in kubectl, though -i is the image here: no image is called `t`.
-      tty: mark('An interactive session: attach this terminal to the program; the same as -it', 't', '-it', '-ti'),
-      stdin: mark('Feed standard input to the program, and print its log'),
-      rm: mark('With -it or --stdin: delete the job when the session ends, for any reason'),
-      file: word('A manifest or a whole Job, which flags override; `-` reads standard input', 'yaml', 'f'),
-      set: words('Change one key of the manifest', 'key=value'),
-      namespace: value('The namespace', 'name', parseObjectName, 'n'),
-      context: word('The context of the kubeconfig', 'context'),
-      env: values('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
-      secret: values('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
-      workdir: word('Folder of the image that it starts in', 'path'),
-      cpu: value("CPUs of each pod, in place of the flavor's", 'amount', parseRequest),
-      memory: value("Memory of each pod, in place of the flavor's", 'amount', parseRequest),
-      gpus: value('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
-      shm: value('Size of /dev/shm', 'amount', parseAmount),
-      volume: values('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
-      serviceAccount: value('The ServiceAccount that the pods act as', 'name', parseObjectName),
-      label: values('A label of the Job and of its pods', 'key=value', parseLabel),
-      nodeSelector: values('A label that the node must have', 'key=value', parseLabel),
-      toleration: values('A taint that the pods tolerate', 'key[=value][:effect]', parseToleration),
-      priorityClass: value('The PriorityClass of the pods', 'name', parseObjectName),
-      imagePullSecret: values('A Secret with the login of the registry', 'name', parseObjectName),
-      parallelism: value('How many pods run at once', 'n', parsePods),
-      completions: value('How many pods have to succeed', 'n', parsePods),
-      backoffLimit: value('How many failed pods are replaced', 'n', parseCount),
-      timeout: value('Kubernetes ends it after this time', 'time', parseDuration),
-      ttl: value('Kubernetes removes it this long after its end; 7d unless the settings differ', 'time|none', parseTtl),
-      suspend: mark('Create it without starting it'),
-      queue: value('The queue of Kueue that it waits in', 'name', parseObjectName),
-    },
+    flags: submitFlags,
     args: [{ name: 'word', summary: 'What the container runs, behind two dashes', many: true }],
     load: async () => (await import('../commands/submit.ts')).submit,
   }),

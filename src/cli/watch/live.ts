@@ -2,16 +2,14 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
+import { createBlock } from '../block.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { createPainter } from '../painter.ts';
 import { openWindow } from '../window.ts';
 import { listen, nextKeys, type Keyboard } from './keyboard.ts';
 
 /** The screen looks, and so draws, no more than four times a second, save for an answer to a key. */
 const lookEvery: Duration = 250;
-/** Terminals tell every step of a resize; drawing waits until it has come to rest. */
-const resizeRest: Duration = 100;
 /** A row that changed is bold for so long. */
 const boldFor: Duration = 5 * second;
 
@@ -70,41 +68,33 @@ export async function watchUntilLeft(cli: Cli, watching: Watching): Promise<numb
 
 async function watchScreen(cli: Cli, watching: Watching, signal: AbortSignal): Promise<number> {
   const { io } = cli;
-  const painter = createPainter(io.stdout);
-  const window = await openWindow(cli, io.stdout, cli.screen.live);
+  const block = createBlock(io, io.stdout, await openWindow(cli, io.stdout, cli.screen.live));
   const keyboard = io.stdin.isTerminal ? listen(io.stdin) : undefined;
-  const screen = watching.screen({ keyboard, signal, erase: () => painter.erase() });
-  let restsAt: Instant | null = null;
-  const stopListening = io.stdout.onResize(() => {
-    restsAt = io.now() + resizeRest;
-  });
+  const screen = watching.screen({ keyboard, signal, erase: block.clear });
   const draw = async (): Promise<void> => {
-    if (restsAt !== null && io.now() < restsAt) return;
-    restsAt = null;
+    if (!block.isDue()) return;
     const { title, lines } = await screen.picture(io.stdout.size());
-    window.title(title);
-    painter.draw(lines);
+    block.draw(title, lines);
   };
   try {
     while (!signal.aborted && !io.stdout.closed) {
-      const isNew = await screen.look();
-      if (isNew || restsAt !== null) await draw();
+      if (await screen.look()) block.stale();
+      await draw();
       const keys = await nextKeys(keyboard, lookEvery, signal);
       for (const key of keys) {
         // The shell has written below the block meanwhile.
-        if (key === 'resumed') painter.leave();
+        if (key === 'resumed') block.leave();
         const wish = await screen.press(key);
         if (wish !== null) return wish === 'leave' ? exitCode.ok : exitCode.interrupted;
       }
       // An answer to a key is drawn at once, from what is known.
-      if (keys.length > 0) await draw();
+      if (keys.length > 0) block.stale();
+      await draw();
     }
     return signal.aborted ? exitCode.interrupted : exitCode.ok;
   } finally {
-    stopListening();
     keyboard?.close();
-    painter.leave();
-    window.close();
+    block.close();
   }
 }
 

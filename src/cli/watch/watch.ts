@@ -226,7 +226,7 @@ async function lookIntoLogs(
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
       const [{ followClusterLogs }, { noFlags }] = await Promise.all([
         import('../cluster/logs.ts'),
-        import('../logs/flags.ts'),
+        import('../logs/no-flags.ts'),
       ]);
       cli.note(`-- the log of ${id}; ${ways[0]}`);
       const flags = { ...noFlags, follow: true, tail: logTail };

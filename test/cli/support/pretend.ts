@@ -2,8 +2,20 @@
  * A pretend rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
-import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Why } from '../../../src/app/client.ts';
+import type {
+  AllocationView,
+  AttemptView,
+  AskAnswer,
+  Beyond,
+  Client,
+  JobRow,
+  JobView,
+  LogFile,
+  Plan,
+  Why,
+} from '../../../src/app/client.ts';
 import type { ClusterKeeper } from '../../../src/app/cluster/client.ts';
+import type { Cluster } from '../../../src/app/cluster/cluster.ts';
 import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
@@ -11,6 +23,7 @@ import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../../src/cli/run.ts';
 import type { Verb } from '../../../src/core/ask.ts';
 import type { Event } from '../../../src/core/decision.ts';
+import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
 import { localSpec } from '../../support/builders.ts';
 
@@ -343,4 +356,86 @@ export function aWhy(given: Partial<Why>): Why {
     situation: null,
     ...given,
   };
+}
+
+/** A try at the command that was created now, with whatever the test wants to be different. */
+export function attemptView(different: Partial<AttemptView> = {}): AttemptView {
+  const { attempt = 1 } = different;
+  return {
+    attempt,
+    stage: attempt - 1,
+    how: attempt === 1 ? 'fresh' : 'resume',
+    asked: attempt === 1,
+    commandOnly: false,
+    allocation: attempt,
+    workers: [0],
+    created: now,
+    notBefore: now,
+    started: null,
+    ending: null,
+    ended: null,
+    reason: null,
+    evidence: null,
+    exits: [],
+    workdir: null,
+    ...different,
+  };
+}
+
+/** Capacity that was requested now. */
+export function allocationView(different: Partial<AllocationView> = {}): AllocationView {
+  const { allocation = 1 } = different;
+  return {
+    allocation,
+    name: `vit-000042-${allocation}`,
+    ownership: 'owned',
+    state: 'waiting',
+    says: null,
+    requested: now,
+    ready: null,
+    released: null,
+    gone: null,
+    workers: [],
+    ...different,
+  };
+}
+
+/** A TPU that is idle, of the job 000042. */
+export function tpuRow(different: Partial<TpuRow> = {}): TpuRow {
+  const name = different.name ?? 'vit-000042-1';
+  const hour = 3_600_000;
+  return {
+    project: 'lab',
+    zone: 'us-west4-a',
+    name,
+    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
+    node: 'READY',
+    queued: null,
+    type: 'v5litepod-16',
+    pricing: 'spot',
+    label: null,
+    sharedBy: null,
+    owner: null,
+    createdAt: now - 5 * hour,
+    state: 'READY',
+    whose: { kind: 'job', id: '000042', name: 'vit', user: 'lab', owner: 'alice' },
+    job: '000042',
+    readySince: now - 4 * hour,
+    idle: 3 * hour,
+    pricePerHour: 7.68,
+    idleCost: 23.04,
+    pretended: false,
+    ...different,
+  };
+}
+
+/** A cluster that can do what the test hands in. */
+export function fakeCluster(parts: object): Cluster {
+  const door = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    events: async () => [],
+    close: async () => undefined,
+    ...parts,
+  };
+  return door as object as Cluster;
 }

@@ -1,7 +1,7 @@
 // `tpu log`: what the attempt of a window printed.
 
 import { logs } from '../../commands/logs.ts';
-import { noFlags } from '../../logs/flags.ts';
+import { noFlags } from '../../logs/no-flags.ts';
 import { windowCalled } from '../list-of.ts';
 import { userOf } from '../people.ts';
 import type { TpuBody } from '../tpu-cli.ts';
