@@ -2,6 +2,7 @@
 // front of it and nothing in it that could harm a terminal goes through as it came.
 
 import type { ClusterPod } from '../../app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { decode, inert, inertWord, isInert } from '../render/inert.ts';
@@ -98,4 +99,24 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
 /** The pod's number, else the end of its name, which is what tells it from the others. */
 function markOf({ name, index }: Pick<ClusterPod, 'name' | 'index'>): string {
   return index === null ? name.slice(name.lastIndexOf('-') + 1) : String(index);
+}
+
+/** Flags that do not apply to a job of a cluster, with the ones that do. */
+const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
+  ['step', '--step', 'a pod has containers: --container'],
+  ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
+  ['firstError', '--first-error', '--grep finds lines'],
+];
+
+/** Throws JobmanError for a flag that only jobs of the record have something for. */
+export function expectForClusters(flags: LogsFlags): void {
+  const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
+  if (flags.allContainers === true && flags.container !== undefined) {
+    throw new JobmanError(
+      '--container names one container, and --all-containers means all: use only one of the two.',
+      exitCode.usage,
+    );
+  }
+  if (stray === undefined) return;
+  throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
 }

@@ -10,19 +10,12 @@ import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { followPods, queryOf, restartNote, type Pair } from './followed-pods.ts';
-import { createLogText, wantedOf } from './log-text.ts';
+import { createLogText, expectForClusters, wantedOf } from './log-text.ts';
 import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 /** Time between checks for new pods: after a change, and at most. Each lists the pods of the job. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: second, most: 5 * second };
-
-/** Flags that do not apply to a job of a cluster, with the ones that do. */
-const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
-  ['step', '--step', 'a pod has containers: --container'],
-  ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
-  ['firstError', '--first-error', '--grep finds lines'],
-];
 
 /** Prints them; resolves with 0, whatever became of the job: that is `wait`'s matter. */
 export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJob, flags: LogsFlags): Promise<number> {
@@ -78,19 +71,6 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   }
   if (isSilent && flags.grep === undefined) await sayWhy(cli, cluster, job, 'Nothing was printed.');
   return exitCode.ok;
-}
-
-/** Throws JobmanError for a flag that only jobs of the record have something for. */
-export function expectForClusters(flags: LogsFlags): void {
-  const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
-  if (flags.allContainers === true && flags.container !== undefined) {
-    throw new JobmanError(
-      '--container names one container, and --all-containers means all: use only one of the two.',
-      exitCode.usage,
-    );
-  }
-  if (stray === undefined) return;
-  throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
 }
 
 /** Until the job has settled, or the reader leaves: with Ctrl-C where no other way is given. */
