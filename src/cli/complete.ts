@@ -4,7 +4,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Argument, PartialLine, Proposal } from './command.ts';
 import { proposalLines, proposed } from './completion/lines.ts';
-import { findCommand } from './dispatch.ts';
+import { findCommand } from './find-command.ts';
 import { formsOf, globalFlags, type Flags } from './flags.ts';
 import { leadingGlobals, split } from './scan.ts';
 import { jobmanProgram as program } from './table.ts';
@@ -32,7 +32,7 @@ async function proposalsFor(
 ): Promise<readonly Proposal[]> {
   const start = leadingGlobals(before);
   if (before.length === start) return [...commandNames(''), tpu, ...flagForms(globalFlags, new Map())];
-  const found = findCommand(before);
+  const found = findCommand(program, before);
   const line = (args: readonly string[]): PartialLine => ({ services, program, args, partial });
   if ('family' in found) {
     const verbs = program.commands.find(({ names, hidden }) => hidden && names[0].startsWith(`${found.family} `));

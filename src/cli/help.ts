@@ -6,14 +6,6 @@ import { flagName, type Flags } from './flags.ts';
 import { filled, width } from './render/cell.ts';
 import { fitted, inColumns } from './render/in-columns.ts';
 
-/** The help of a command, of the first word that several share, or of everything for an empty name; undefined for another name. */
-export function helpFor(program: Program, name: string, columns: number | null): readonly string[] | undefined {
-  const command = program.commands.find(({ names }) => names.includes(name));
-  if (command !== undefined) return commandHelp(program, command, columns);
-  if (Object.hasOwn(program.families, name)) return familyHelp(program, name, columns);
-  return name === '' ? wholeHelp(program, columns) : undefined;
-}
-
 /** Every command under its heading. `columns` of the terminal; null where there is none, and no line is broken. */
 export function wholeHelp(program: Program, columns: number | null): readonly string[] {
   const [heading, globals] = program.globals;
