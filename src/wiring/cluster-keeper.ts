@@ -6,7 +6,6 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { ClusterKeeper } from '../app/cluster/client.ts';
 import type { KeptJob } from '../app/cluster/kept.ts';
 import type { Services } from '../app/services.ts';
-import { readJob } from '../backends/kubernetes/objects.ts';
 import type { RecordStore } from '../store/store.ts';
 import { clusterMark, recordFile } from './paths.ts';
 
@@ -76,6 +75,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     },
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();
+      const { readJob } = await import('../backends/kubernetes/objects.ts');
       const job = readJob(made as object, settings.job.resources.label);
       const store = (begun ??= await open({ isCopy: true }));
       try {

@@ -10,7 +10,6 @@ import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';
 import { clusterMark } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
-export { createClusterKeeper } from './cluster-keeper.ts';
 
 /** Reads the settings and the kubeconfig; asks nothing. Rejects with JobmanError when they name no cluster. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {

@@ -61,7 +61,7 @@ export function createServices(io: Io): LabServices {
 
     lookForVersion: () => import('./version-check.ts').then(({ lookForVersion }) => lookForVersion(services)),
 
-    keeper: () => import('./cluster.ts').then(({ createClusterKeeper }) => createClusterKeeper(services)),
+    keeper: () => import('./cluster-keeper.ts').then(({ createClusterKeeper }) => createClusterKeeper(services)),
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
