@@ -2,6 +2,7 @@
 
 import type { Io, Stream } from '../app/services.ts';
 import type { Duration, Instant } from '../core/time.ts';
+import type { Cli } from './context.ts';
 import { createPainter } from './painter.ts';
 import type { Window } from './window.ts';
 
@@ -53,6 +54,28 @@ export function createBlock(io: Io, stream: Stream, window: Window): Block {
     close() {
       stopListening();
       window.close();
+    },
+  };
+}
+
+/** A line below the output, drawn anew after each `every` until its end; nothing where nothing is redrawn. Null leaves it as it is. */
+export function drawLine(
+  { io, screen }: Pick<Cli, 'io' | 'screen'>,
+  every: Duration,
+  text: () => string | null,
+): { readonly clear: () => void; readonly end: () => void } {
+  const painter = createPainter(io.stderr);
+  const clear = (): void => painter.erase();
+  if (screen.progress !== 'redraw') return { clear, end: clear };
+  const timer = setInterval(() => {
+    const line = text();
+    if (line !== null) painter.draw([line]);
+  }, every);
+  return {
+    clear,
+    end() {
+      clearInterval(timer);
+      clear();
     },
   };
 }

@@ -12,43 +12,32 @@ import {
   readSecret,
   readToleration,
   readVolume,
-  type GpuWish,
   type Reading,
-  type SecretWish,
-  type Toleration,
-  type VolumeWish,
 } from '../manifest/kubernetes-words.ts';
 import { parseDuration } from './parse.ts';
 
-function taken<T>(reading: Reading<T>): T {
-  if ('value' in reading) return reading.value;
-  throw new Error(`it ${reading.wrong}${reading.meant === undefined ? '' : ` (did you mean ${reading.meant}?)`}`);
+function parserOf<T>(read: (text: string) => Reading<T>): (text: string) => T {
+  return (text) => {
+    const reading = read(text);
+    if ('value' in reading) return reading.value;
+    throw new Error(`it ${reading.wrong}${reading.meant === undefined ? '' : ` (did you mean ${reading.meant}?)`}`);
+  };
 }
 
 /** `-j`: a name for the Job. */
-export function parseJobName(text: string): string {
-  return taken(readJobName(text));
-}
+export const parseJobName = parserOf(readJobName);
 
 /** The name of anything else in a cluster. */
-export function parseObjectName(text: string): string {
-  return taken(readObjectName(text));
-}
+export const parseObjectName = parserOf(readObjectName);
 
 /** `--gpus 2:NVIDIA-A100-SXM4-80GB`. */
-export function parseGpus(text: string): GpuWish {
-  return taken(readGpus(text));
-}
+export const parseGpus = parserOf(readGpus);
 
 /** `--volume datasets:/data:ro`. */
-export function parseVolume(text: string): VolumeWish {
-  return taken(readVolume(text));
-}
+export const parseVolume = parserOf(readVolume);
 
 /** `--secret wandb:api-key=WANDB_API_KEY`. */
-export function parseSecret(text: string): SecretWish {
-  return taken(readSecret(text));
-}
+export const parseSecret = parserOf(readSecret);
 
 /** `--shm 8G`. */
 export function parseAmount(text: string): string {
@@ -66,14 +55,10 @@ export function parseRequest(text: string): string {
 }
 
 /** `--label team=vision`, `--node-selector disk=ssd`. */
-export function parseLabel(text: string): readonly [key: string, value: string] {
-  return taken(readLabel(text));
-}
+export const parseLabel = parserOf(readLabel);
 
 /** `--toleration gpu`, `--toleration gpu=a100:NoSchedule`. */
-export function parseToleration(text: string): Toleration {
-  return taken(readToleration(text));
-}
+export const parseToleration = parserOf(readToleration);
 
 /** `--ttl 7d`, or `none`: Kubernetes keeps the Job. */
 export function parseTtl(text: string): Duration | 'none' {

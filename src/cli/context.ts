@@ -27,8 +27,14 @@ export interface Cli {
   readonly behind: readonly string[];
   /** One line of result, on standard output, as it is. */
   print(line: string): void;
+  /** Lines of result in one write: thousands of small ones would be most of a command's time. */
+  printAll(lines: readonly string[]): void;
+  /** One JSON object a line, in one write. */
+  printObjects(objects: readonly object[]): void;
   /** One sentence of result, on standard output; a terminal gets it in lines that end between words. */
   tell(sentence: string): void;
+  /** The object with --json, else the sentence. */
+  answer(object: object, sentence: string): void;
   /** One line of remark, on standard error; not said when the user wants quiet. */
   readonly note: (line: string) => void;
   /** One line about what went wrong, on standard error, said even when the user wants quiet. */
@@ -39,16 +45,23 @@ export function createCli(services: Services, flags: GlobalFlags, behind: readon
   const { io } = services;
   if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
   const quiet = flags.quiet === true;
+  const json = flags.json === true;
+  const print = (line: string): void => io.stdout.write(`${line}\n`);
+  const printAll = (lines: readonly string[]): void => io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+  const tell = (sentence: string): void => print(inLines(sentence, io.stdout));
   return {
     services,
     io,
     screen: screenFor(io, flags),
-    json: flags.json === true,
+    json,
     yes: flags.yes === true,
     quiet,
     behind,
-    print: (line) => io.stdout.write(`${line}\n`),
-    tell: (sentence) => io.stdout.write(`${inLines(sentence, io.stdout)}\n`),
+    print,
+    printAll,
+    printObjects: (objects) => printAll(objects.map((object) => JSON.stringify(object))),
+    tell,
+    answer: (object, sentence) => (json ? print(JSON.stringify(object)) : tell(sentence)),
     note: (line) => {
       if (!quiet) io.stderr.write(`${inLines(line, io.stderr)}\n`);
     },
@@ -117,15 +130,33 @@ export function whichJob(): JobmanError {
   return new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
 }
 
+/** The text of one job, and its objects for --json. */
+export interface Shown {
+  readonly objects: () => readonly object[];
+  readonly lines: () => readonly string[];
+}
+
+/** Prints each of several jobs, with an empty line between their texts. The worst exit code is the command's. */
+export function printEachRef(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<Shown>): Promise<number> {
+  let isFirst = true;
+  return forEach(cli, refs, async (ref) => {
+    const { objects, lines } = await show(ref);
+    if (cli.json) cli.printObjects(objects());
+    else cli.printAll([...(isFirst ? [] : ['']), ...lines()]);
+    isFirst = false;
+    return exitCode.ok;
+  });
+}
+
 /**
  * Does the same for each of several jobs. One that fails is said and does not keep the others from theirs; the worst
  * exit code is the command's.
  */
-export async function forEachRef(cli: Cli, refs: readonly Ref[], act: (ref: Ref) => Promise<number>): Promise<number> {
+export async function forEach<T>(cli: Cli, jobs: readonly T[], act: (job: T) => Promise<number>): Promise<number> {
   let worst: number = exitCode.ok;
-  for (const ref of refs) {
+  for (const job of jobs) {
     try {
-      worst = Math.max(worst, await act(ref));
+      worst = Math.max(worst, await act(job));
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       worst = Math.max(worst, complainAbout(error, cli));

@@ -5,7 +5,7 @@ import type { ClusterVerb } from '../../app/cluster/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Verb } from '../../core/ask.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
-import { forEachRef, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 
@@ -104,7 +104,7 @@ export async function askAll(
   ask: (ref: Ref) => Promise<number>,
 ): Promise<number> {
   let isTaken = false;
-  const code = await forEachRef(cli, refs, async (ref) => {
+  const code = await forEach(cli, refs, async (ref) => {
     const one = await ask(ref);
     isTaken ||= one === exitCode.ok;
     return one;

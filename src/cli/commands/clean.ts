@@ -3,7 +3,7 @@
 import type { AskAnswer, Ref } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
-import { forEachRef, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
 
 export interface CleanFlags extends PlaceFlags {
@@ -20,7 +20,7 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
     return onEither(cli, flags, args, {
       changes: true,
       evenAway: true,
-      record: (_, refs) => forEachRef(cli, refs, cleanOne),
+      record: (_, refs) => forEach(cli, refs, cleanOne),
       async cluster(cluster, job) {
         const { cleanOfCluster } = await import('../cluster/kept.ts');
         return cleanOfCluster(cli, cluster, job);

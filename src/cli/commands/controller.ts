@@ -8,15 +8,11 @@ import { moment } from '../../app/moment.ts';
 export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const now = await controller.status();
-  if (cli.json) cli.print(JSON.stringify({ ...now, startedAt: moment(now.startedAt) }));
-  else if (now.running) {
-    const age = now.startedAt === null ? '' : ` for ${lengthText(cli.io.now() - now.startedAt)}`;
-    cli.tell(
-      `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}. Its log: ${now.log}`,
-    );
-  } else {
-    cli.tell(`The controller does not run; a command that needs it starts it. Its log: ${now.log}`);
-  }
+  const age = now.startedAt === null ? '' : ` for ${lengthText(cli.io.now() - now.startedAt)}`;
+  const sentence = now.running
+    ? `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}.`
+    : 'The controller does not run; a command that needs it starts it.';
+  cli.answer({ ...now, startedAt: moment(now.startedAt) }, `${sentence} Its log: ${now.log}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }
 
@@ -25,18 +21,15 @@ export async function start(cli: Cli): Promise<number> {
   await (await cli.services.client()).changes();
   const controller = await cli.services.controller();
   const answer = await controller.start();
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else cli.tell(`The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
+  cli.answer(answer, `The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
   return exitCode.ok;
 }
 
 export async function stop(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const answer = await controller.stop();
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else if (answer.stopped)
-    cli.tell('The controller was stopped. Programs on workers run on; nobody looks after them now.');
-  else cli.tell('The controller did not run.');
+  const stopped = 'The controller was stopped. Programs on workers run on; nobody looks after them now.';
+  cli.answer(answer, answer.stopped ? stopped : 'The controller did not run.');
   return exitCode.ok;
 }
 
@@ -47,8 +40,7 @@ export async function restart(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const { stopped } = await controller.stop();
   const { pid } = await controller.start();
-  if (cli.json) cli.print(JSON.stringify({ stopped, pid }));
-  else cli.tell(`The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
+  cli.answer({ stopped, pid }, `The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
   return exitCode.ok;
 }
 
@@ -63,7 +55,6 @@ export async function uninstall(cli: Cli): Promise<number> {
 }
 
 function say(cli: Cli, message: string): number {
-  if (cli.json) cli.print(JSON.stringify({ message }));
-  else cli.tell(message);
+  cli.answer({ message }, message);
   return exitCode.ok;
 }

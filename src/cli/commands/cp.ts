@@ -5,14 +5,15 @@ import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
+import { drawLine } from '../block.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { chosenWorkers } from '../hosts/choose.ts';
 import { workersLabel } from '../logs/fold.ts';
-import { createPainter } from '../painter.ts';
 import type { WorkerChoice } from '../parse.ts';
 import { inertWord } from '../render/inert.ts';
+import { sizeText } from '../render/size.ts';
 
 export interface CpFlags extends PlaceFlags {
   readonly workers: WorkerChoice | undefined;
@@ -216,8 +217,6 @@ interface Progress {
 }
 
 function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress {
-  const painter = createPainter(cli.io.stderr);
-  const isDrawn = cli.screen.progress === 'redraw';
   const begun = cli.io.now();
   let bytes = 0;
   let done = 0;
@@ -225,25 +224,11 @@ function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress
     const seconds = Math.max(0.001, (cli.io.now() - begun) / 1_000);
     return `${sizeText(size)} in ${seconds.toFixed(1)}s (${sizeText(bytes / seconds)}/s)`;
   };
-  const timer = setInterval(() => {
-    if (isDrawn) painter.draw([`copied ${sentence()}; ${done} of ${countText(count, noun)} done`]);
-  }, 250);
+  const line = drawLine(cli, 250, () => `copied ${sentence()}; ${done} of ${countText(count, noun)} done`);
   return {
     add: (more) => void (bytes += more),
     done: () => void (done += 1),
-    end() {
-      clearInterval(timer);
-      painter.erase();
-    },
+    end: line.end,
     summary: (files) => `Copied ${sentence(files ?? bytes)}, ${countText(count, noun)}.`,
   };
-}
-
-/** `12.3 MB`. */
-function sizeText(bytes: number): string {
-  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
-  let unit = 0;
-  let value = bytes;
-  for (; value >= 1_000 && unit < units.length - 1; unit += 1) value /= 1_000;
-  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }

@@ -15,8 +15,7 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   const { started, url } = await emulator.start();
   if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
   const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
-  if (cli.json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
-  else cli.tell(said);
+  cli.answer({ verb, target: target ?? null, message: said }, said);
   return exitCode.ok;
 }
 

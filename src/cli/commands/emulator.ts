@@ -13,11 +13,10 @@ export async function status(cli: Cli): Promise<number> {
     cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
   } else if (now.cloud === null) cli.tell('The built-in cloud does not run; a job in project `emulator` starts it.');
   else {
-    const columns = columnsOf(cli.io.stdout);
     cli.tell(
       `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.cloud.speed} times as fast as Google's.`,
     );
-    for (const line of cloudLines(now.cloud, columns, cli.io.now())) cli.print(line);
+    cli.printAll(cloudLines(now.cloud, columnsOf(cli.io.stdout), cli.io.now()));
   }
   return now.running ? exitCode.ok : exitCode.failed;
 }
@@ -25,18 +24,14 @@ export async function status(cli: Cli): Promise<number> {
 export async function start(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.start();
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else cli.tell(`The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
+  cli.answer(answer, `The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
   return exitCode.ok;
 }
 
 export async function stop(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.stop();
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else
-    cli.tell(
-      answer.stopped ? 'The built-in cloud was stopped; its state stays on disk.' : 'The built-in cloud did not run.',
-    );
+  const sentence = answer.stopped ? 'was stopped; its state stays on disk.' : 'did not run.';
+  cli.answer(answer, `The built-in cloud ${sentence}`);
   return exitCode.ok;
 }

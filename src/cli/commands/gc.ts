@@ -3,6 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
+import type { TpuRow } from '../../app/tpus.ts';
 import type { Duration } from '../../core/time.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
@@ -25,8 +26,13 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
     const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
     // With names on the line, the others are not listed.
     if (names.length === 0) {
-      listShared(cli, look);
-      listOthers(cli, look);
+      const { shared, others } = look;
+      const [first] = shared;
+      const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
+      // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
+      listTpus(cli, shared, `${countText(shared.length, 'shared TPU')} without a job. ${hint}`, true);
+      const whose = 'not of this record, which gc never touches:';
+      listTpus(cli, others, `${countText(others.length, 'TPU')} ${whose}`, false);
     }
     return Math.max(code, sayMissed(cli, look));
   } finally {
@@ -62,39 +68,26 @@ function noStrayText({ missed }: StrayLook, isLettingGo: boolean): string {
 }
 
 function list(cli: Cli, strays: readonly StrayView[]): number {
-  if (cli.json) for (const stray of strays) cli.print(JSON.stringify({ ours: true, ...stray }));
+  if (cli.json) cli.printObjects(strays.map((stray) => ({ ours: true, ...stray })));
   else if (strays.length > 0) {
-    const columns = columnsOf(cli.io.stdout);
     const rows = strays.map((stray) => {
       const [, place = '-', name = stray.resource] = /^(.*)\/([^/]+)$/.exec(stray.resource) ?? [];
       return [stray.job, stateText(stray), name, place].map(inertWord);
     });
     const title = ['JOB', 'STATE', 'NAME', 'IN'];
-    for (const line of aligned([title, ...rows], ['left', 'left', 'left', 'left'], columns)) cli.print(line);
+    cli.printAll(aligned([title, ...rows], ['left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
   }
   if (strays.length > 0)
     cli.note(`${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
   return exitCode.ok;
 }
 
-/** Shared TPUs without a job. They cost money and nothing deletes them automatically, so each run of gc names them. */
-function listShared(cli: Cli, { shared }: StrayLook): void {
-  if (cli.json) for (const row of shared) cli.print(JSON.stringify({ ours: true, ...tpuJson(row) }));
-  else if (shared.length > 0) {
-    cli.note(
-      `${countText(shared.length, 'shared TPU')} without a job. To delete one: tpu delete ${shared[0]?.name ?? ''}`,
-    );
-    for (const line of tpuLines(shared, columnsOf(cli.io.stdout), cli.io.now())) cli.print(line);
-  }
-}
-
-/** TPUs of another jobman, or of nobody; listed, and never touched. */
-function listOthers(cli: Cli, { others }: StrayLook): void {
-  if (cli.json) for (const row of others) cli.print(JSON.stringify({ ours: false, ...tpuJson(row) }));
-  else if (others.length > 0) {
-    cli.note(`${countText(others.length, 'TPU')} not of this record, which gc never touches:`);
-    const columns = columnsOf(cli.io.stdout);
-    for (const line of tpuLines(others, columns, cli.io.now())) cli.print(line);
+/** TPUs that gc never touches, under a heading. */
+function listTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: boolean): void {
+  if (cli.json) cli.printObjects(rows.map((row) => ({ ours, ...tpuJson(row) })));
+  else if (rows.length > 0) {
+    cli.note(heading);
+    cli.printAll(tpuLines(rows, columnsOf(cli.io.stdout), cli.io.now()));
   }
 }
 

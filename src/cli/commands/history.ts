@@ -1,11 +1,10 @@
 // history: every event of a job, and on request its life on an axis of time.
 
 import type { Client, Ref } from '../../app/client.ts';
-import { exitCode } from '../../app/errors.ts';
 import { eventSentence } from '../../app/history.ts';
 import { onEither } from '../cluster/either.ts';
 import type { HistoryFlags } from '../cluster/kept.ts';
-import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
 import { historyLines } from '../render/history.ts';
@@ -36,17 +35,12 @@ export async function history(
 
 async function historyOfRecord(cli: Cli, client: Client, refs: readonly Ref[], flags: HistoryFlags): Promise<number> {
   const { io, screen } = cli;
-  let isFirst = true;
-  const code = await forEachRef(cli, refs, async (ref) => {
+  const code = await printEachRef(cli, refs, async (ref) => {
     // A name is found once: it may mean another job a moment later.
     const view = await client.show(ref);
     const events = await client.events(view.id, 0);
-    if (cli.json) {
-      io.stdout.write(events.map(({ seq, event }) => `${JSON.stringify(eventJson(seq, event))}\n`).join(''));
-      return exitCode.ok;
-    }
     const columns = io.stdout.isTerminal ? io.stdout.size().columns : plainColumns;
-    const lines = [
+    const lines = () => [
       screen.out('bold', `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`),
       ...(flags.timeline === true ? timelineLines(view, columns, io.now()) : []),
       ...historyLines(
@@ -55,9 +49,7 @@ async function historyOfRecord(cli: Cli, client: Client, refs: readonly Ref[], f
         io.now(),
       ),
     ];
-    io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);
-    isFirst = false;
-    return exitCode.ok;
+    return { objects: () => events.map(({ seq, event }) => eventJson(seq, event)), lines };
   });
   await replaceKilled(cli, client);
   return code;

@@ -19,13 +19,11 @@ export async function images(cli: Cli, flags: ImagesFlags & GlobalFlags): Promis
   try {
     const found = await port.list({ refresh: flags.refresh === true });
     const { value: rows, at } = found;
-    if (cli.json) {
-      for (const row of rows) cli.print(JSON.stringify({ ...row, asOf: at }));
-    } else if (rows.length > 0) {
+    if (cli.json) cli.printObjects(rows.map((row) => ({ ...row, asOf: at })));
+    else if (rows.length > 0) {
       const now = cli.io.now();
-      const lines = rows.map((row) => cells(row, now));
-      const table = [['IMAGE', 'UPDATED', 'TAGS'], ...lines];
-      for (const line of aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout))) cli.print(line);
+      const table = [['IMAGE', 'UPDATED', 'TAGS'], ...rows.map((row) => cells(row, now))];
+      cli.printAll(aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout)));
     }
     if (!cli.json) cli.note(`${countText(rows.length, 'image')} on ${port.server}`);
     noteAge(cli, found);

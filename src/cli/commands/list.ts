@@ -47,15 +47,10 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     );
     jobs = joined(jobs, { rows: kept, more: 0, notes: [] });
   }
-  if (cli.json) {
-    // One write for many rows: ten thousand small ones would be most of the command's time.
-    let text = '';
-    for (const row of jobs.rows) text += `${JSON.stringify(rowJson(row))}\n`;
-    io.stdout.write(text);
-  } else {
+  if (cli.json) cli.printObjects(jobs.rows.map(rowJson));
+  else {
     const columns = columnsOf(io.stdout);
-    const lines = listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
-    io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    cli.printAll(listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() }));
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);

@@ -4,7 +4,7 @@ import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, workerText } from '../../app/figures.ts';
 import { onEither } from '../cluster/either.ts';
-import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { leaveOnSignal } from '../leave.ts';
@@ -65,10 +65,10 @@ async function logsOfRecord(
         exitCode.usage,
       );
     }
-    return forEachRef(cli, refs, (one) => printFirstError(cli, client, one, flags));
+    return forEach(cli, refs, (one) => printFirstError(cli, client, one, flags));
   }
   if (flags.follow !== true) {
-    const code = await forEachRef(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
+    const code = await forEach(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
     await replaceKilled(cli, client);
     return code;
   }

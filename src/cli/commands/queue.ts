@@ -72,16 +72,15 @@ function printJson(cli: Cli, { source }: QueueSeen, view: QueueView, { context, 
     const { state: _waiting, createdAt, owner: _owner, name, ...rest } = job;
     lines.push({ kind: 'waiting', job: name, place, last, of, yours: isYours, ...rest, createdAt: moment(createdAt) });
   }
-  // One write for many lines, as in list.
-  cli.io.stdout.write(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  cli.printObjects(lines);
 }
 
 function printTables(cli: Cli, { groups, places }: QueueView, now: Instant): void {
   const columns = columnsOf(cli.io.stdout);
-  if (groups.length > 0) for (const line of groupLines(groups, columns)) cli.print(line);
+  if (groups.length > 0) cli.printAll(groupLines(groups, columns));
   if (places.length === 0) return;
   cli.print('');
-  for (const line of placeLines(shownPlaces(places), columns, now)) cli.print(line);
+  cli.printAll(placeLines(shownPlaces(places), columns, now));
 }
 
 function groupLines(groups: readonly QueueGroup[], columns: number | null): readonly string[] {

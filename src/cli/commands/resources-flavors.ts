@@ -29,8 +29,7 @@ export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<n
     flavor.description ?? '',
   ]);
   const table = [['FLAVOR', 'CPU', 'MEMORY', 'GPUS', 'DESCRIPTION'], ...rows];
-  const columns = columnsOf(cli.io.stdout);
-  for (const line of aligned(table, ['left', 'left', 'left', 'left', 'left'], columns)) cli.print(line);
+  cli.printAll(aligned(table, ['left', 'left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
   if (rows.length === 0) {
     cli.note('The settings have no flavors: job.resources.predefined. docs/kubernetes.md shows how they are written.');
   }

@@ -34,8 +34,7 @@ async function unset(cli: Cli, key: string): Promise<number> {
 /** Says what overrides the file, and who has read the settings before. */
 async function changed(cli: Cli, key: string, sentence: string): Promise<number> {
   const { io, services } = cli;
-  if (cli.json) cli.print(JSON.stringify({ key, message: sentence }));
-  else cli.tell(sentence);
+  cli.answer({ key, message: sentence }, sentence);
   const variable = settingKeys.find((one) => one.key === key)?.variable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
     cli.note(`The variable ${variable} overrides the file, and is in force here.`);
@@ -61,12 +60,11 @@ async function show(cli: Cli): Promise<number> {
   const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
   const rows = [...rowsOf(settingKeys, inForce, sources), ...(await clusterRows(cli))];
   if (cli.json) {
-    for (const row of rows) cli.print(JSON.stringify(row));
+    cli.printObjects(rows);
     return exitCode.ok;
   }
   const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, from }) => [key, valueText(value), from])];
-  const columns = columnsOf(io.stdout);
-  for (const line of aligned(table, ['left', 'left', 'left'], columns)) cli.print(line);
+  cli.printAll(aligned(table, ['left', 'left', 'left'], columnsOf(io.stdout)));
   cli.note(`The file: ${settingsFile(home)}`);
   return exitCode.ok;
 }

@@ -7,7 +7,7 @@ import { countText } from '../../app/figures.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
 import { refOfName, sayTrouble } from '../context.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { showEach, showFolded } from '../hosts/show-lines.ts';
+import { showLines } from '../hosts/show-lines.ts';
 import { inertWord } from '../render/inert.ts';
 
 export interface SetupFlags {
@@ -77,18 +77,7 @@ interface Work {
 
 /** On all workers side by side: one that fails stops nobody else. */
 async function goThrough(cli: Cli, { plan, runner, force, flags }: Work, results: WorkerResult[]): Promise<void> {
-  const { io, screen } = cli;
-  const streams = { stdout: io.stdout, stderr: io.stderr };
-  const show = io.stdout.isTerminal
-    ? showFolded({
-        streams,
-        workers: plan.workers,
-        now: () => io.now(),
-        clear: () => undefined,
-        fold: flags.noFold !== true,
-        colour: screen.colour,
-      })
-    : showEach({ streams });
+  const show = showLines(cli, plan.workers, flags.noFold !== true);
   await Promise.all(
     plan.workers.map(async (worker) => {
       const printed: Uint8Array[] = [];

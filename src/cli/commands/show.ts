@@ -1,9 +1,8 @@
 // show, also called details.
 
-import { exitCode } from '../../app/errors.ts';
 import type { Client } from '../../app/client.ts';
 import { onEither } from '../cluster/either.ts';
-import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { viewJson } from '../../app/json.ts';
 import { showLines } from '../render/show.ts';
@@ -32,21 +31,12 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
 
 async function showRecord(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
   const { io, screen } = cli;
-  let isFirst = true;
+  const look = { columns: columnsOf(io.stdout), ink: screen.out, unicode: screen.unicode };
   let isAlive = false;
-  const code = await forEachRef(cli, refs, async (ref) => {
+  const code = await printEachRef(cli, refs, async (ref) => {
     const view = await client.show(ref);
     isAlive ||= !isSettled(view);
-    if (cli.json) {
-      cli.print(JSON.stringify(viewJson(view)));
-      return exitCode.ok;
-    }
-    const columns = columnsOf(io.stdout);
-    const lines = showLines(view, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
-    // A blank line between jobs, where there are several.
-    io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);
-    isFirst = false;
-    return exitCode.ok;
+    return { objects: () => [viewJson(view)], lines: () => showLines(view, { ...look, now: io.now() }) };
   });
   if (isAlive) await replaceKilled(cli, client, true);
   return code;

@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { SshHost } from '../../app/by-hand.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 
 export interface SshConfigFlags {
   readonly jobName: string | undefined;
@@ -15,7 +15,7 @@ export async function sshConfig(
 ): Promise<number> {
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
-  return forEachRef(cli, refs, async (ref) => {
+  return forEach(cli, refs, async (ref) => {
     const { id } = await client.show(ref);
     const door = await cli.services.workers(id, 'own');
     try {

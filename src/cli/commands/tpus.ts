@@ -14,17 +14,9 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   const { io } = cli;
   if (flags.forget !== undefined) return forget(cli, flags.forget);
   const list = await cli.services.tpus(queryOf(flags));
-  if (cli.json) {
-    let text = '';
-    for (const row of list.rows) text += `${JSON.stringify(tpuJson(row))}\n`;
-    io.stdout.write(text);
-  } else {
-    const columns = columnsOf(io.stdout);
-    io.stdout.write(
-      tpuLines(list.rows, columns, io.now())
-        .map((line) => `${line}\n`)
-        .join(''),
-    );
+  if (cli.json) cli.printObjects(list.rows.map(tpuJson));
+  else {
+    cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
     if (list.rows.length > 0) cli.note(tpuSum(list));
     else if (list.missed.length === 0) cli.note('No TPU exists there.');
     const shared = list.rows.find(({ whose }) => whose.kind === 'shared');
@@ -41,8 +33,7 @@ async function forget(cli: Cli, project: string): Promise<number> {
   });
   if (!isForgotten) return exitCode.failed;
   const sentence = `tpus and gc no longer ask about ${project}, unless a job that is not finished uses it.`;
-  if (cli.json) cli.print(JSON.stringify({ project, message: sentence }));
-  else cli.tell(inertWord(sentence));
+  cli.answer({ project, message: sentence }, inertWord(sentence));
   return exitCode.ok;
 }
 

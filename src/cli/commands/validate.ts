@@ -24,8 +24,10 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   };
   if (cli.json) {
     // The findings are the result here, one object a line; a manifest without any prints nothing.
-    for (const problem of problems) cli.print(JSON.stringify({ file: path, severity: 'problem', ...problem }));
-    for (const warning of warnings) cli.print(JSON.stringify({ file: path, severity: 'warning', ...warning }));
+    cli.printObjects([
+      ...problems.map((problem) => ({ file: path, severity: 'problem', ...problem })),
+      ...warnings.map((warning) => ({ file: path, severity: 'warning', ...warning })),
+    ]);
     sayUnchecked();
     return code;
   }

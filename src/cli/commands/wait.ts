@@ -2,11 +2,11 @@
 
 import type { WaitFlags } from '../cluster/wait.ts';
 import type { Client, JobView, Ref } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
 import { meantBy } from '../cluster/either.ts';
-import { complainAbout, type Cli, type GlobalFlags } from '../context.ts';
+import { forEach, type Cli, type GlobalFlags } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { isGone } from '../follow/loop.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
@@ -41,15 +41,10 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
 async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], flags: WaitFlags): Promise<number> {
   const { io } = cli;
   const open = new Set<string>();
-  let worst: number = exitCode.ok;
-  for (const ref of refs) {
-    try {
-      open.add((await client.show(ref)).id);
-    } catch (error) {
-      if (!(error instanceof JobmanError)) throw error;
-      worst = Math.max(worst, complainAbout(error, cli));
-    }
-  }
+  let worst = await forEach(cli, refs, async (ref) => {
+    open.add((await client.show(ref)).id);
+    return exitCode.ok;
+  });
 
   const views = new Map<string, JobView>();
   const seqs = new Map<string, number>();
@@ -58,8 +53,7 @@ async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], fla
   const waiting = createWaiting(cli, [...open], back, window);
   const verdict = (view: JobView) => {
     waiting.clear();
-    if (cli.json) cli.print(JSON.stringify(viewJson(view)));
-    else cli.tell(verdictLine(view));
+    cli.answer(viewJson(view), verdictLine(view));
     worst = Math.max(worst, verdictCode(view));
   };
   /** Looks at one job, and tells what is new about it. */

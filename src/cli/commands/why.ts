@@ -1,9 +1,8 @@
 // why: one sentence, what it rests on, and what comes next.
 
-import { exitCode } from '../../app/errors.ts';
 import type { Client } from '../../app/client.ts';
 import { onEither } from '../cluster/either.ts';
-import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { whyJson } from '../../app/json.ts';
 import { whyLines } from '../render/why.ts';
@@ -30,17 +29,12 @@ export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: read
 
 async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[], isExplained: boolean): Promise<number> {
   const { io } = cli;
-  let isFirst = true;
-  const code = await forEachRef(cli, refs, async (ref) => {
+  const code = await printEachRef(cli, refs, async (ref) => {
     const answer = await client.why(ref);
-    if (cli.json) {
-      cli.print(JSON.stringify(whyJson(answer, isExplained)));
-      return exitCode.ok;
-    }
-    const columns = columnsOf(io.stdout);
-    io.stdout.write(`${isFirst ? '' : '\n'}${whyLines(answer, columns, io.now(), isExplained).join('\n')}\n`);
-    isFirst = false;
-    return exitCode.ok;
+    return {
+      objects: () => [whyJson(answer, isExplained)],
+      lines: () => whyLines(answer, columnsOf(io.stdout), io.now(), isExplained),
+    };
   });
   await replaceKilled(cli, client);
   return code;

@@ -19,15 +19,10 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
     ...(project === undefined ? {} : { project }),
   });
   if (cli.json) {
-    io.stdout.write(rows.map((row) => `${JSON.stringify(zoneJson(row))}\n`).join(''));
+    cli.printObjects(rows.map(zoneJson));
     return 0;
   }
-  const columns = columnsOf(io.stdout);
-  io.stdout.write(
-    zoneLines(rows, columns, io.now())
-      .map((line) => `${line}\n`)
-      .join(''),
-  );
+  cli.printAll(zoneLines(rows, columnsOf(io.stdout), io.now()));
   if (rows.length === 0) cli.note('No job has asked for a TPU there yet.');
   return 0;
 }

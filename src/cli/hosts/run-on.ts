@@ -5,13 +5,13 @@ import type { Program, Session, SessionEnd, WorkerDoor } from '../../app/by-hand
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
+import { drawLine } from '../block.ts';
 import { sayTrouble, type Cli } from '../context.ts';
 import { callAfter } from '../leave.ts';
 import { workersLabel } from '../logs/fold.ts';
-import { createPainter } from '../painter.ts';
 import { inertWord } from '../render/inert.ts';
 import { createPrint, outcomeLines, worstCode, type WorkerOutcome } from './outcome.ts';
-import { showEach, showFolded, type LineShow } from './show-lines.ts';
+import { showLines, type LineShow } from './show-lines.ts';
 
 /** One word is a line for a shell, as with ssh; several are a program and its arguments, as they are. */
 export function programOf(words: readonly string[], id: string): Program {
@@ -66,7 +66,7 @@ export async function runOn(
     isTimeOver = true;
     stopAll();
   });
-  const waiting = showWaiting(cli, () => [...running.keys()], workers.length);
+  const waiting = drawLine(cli, 1_000, () => waitingText(cli, [...running.keys()], workers.length));
   const show = showFor(cli, workers, flags, waiting.clear);
 
   async function one(worker: number): Promise<void> {
@@ -113,28 +113,16 @@ export async function runOn(
 }
 
 function showFor(cli: Cli, workers: readonly number[], flags: RunFlags, clear: () => void): LineShow {
-  const { io, screen } = cli;
-  const streams = { stdout: io.stdout, stderr: io.stderr };
-  if (workers.length === 1) {
-    // As with ssh: its bytes are ours.
-    return {
-      async take(_worker, chunk, stream) {
-        clear();
-        streams[stream].write(chunk);
-        await streams[stream].flush();
-      },
-      ended: () => Promise.resolve(),
-    };
-  }
-  if (!io.stdout.isTerminal) return showEach({ streams });
-  return showFolded({
-    streams,
-    workers,
-    now: () => io.now(),
-    clear,
-    fold: flags.noFold !== true,
-    colour: screen.colour,
-  });
+  if (workers.length > 1) return showLines(cli, workers, flags.noFold !== true, clear);
+  // As with ssh: its bytes are ours.
+  return {
+    async take(_worker, chunk, stream) {
+      clear();
+      cli.io[stream].write(chunk);
+      await cli.io[stream].flush();
+    },
+    ended: () => Promise.resolve(),
+  };
 }
 
 function tell(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
@@ -158,29 +146,12 @@ function timeText({ timeout }: RunFlags): string {
   return `It took longer than ${lengthText(timeout ?? 0)} and was ended.`;
 }
 
-/** A line below the output that says who is waited for, where it can be redrawn. */
-function showWaiting(
-  cli: Cli,
-  running: () => readonly number[],
-  count: number,
-): { readonly clear: () => void; readonly end: () => void } {
-  if (cli.screen.progress !== 'redraw' || cli.json) return { clear: () => undefined, end: () => undefined };
-  const painter = createPainter(cli.io.stderr);
-  const timer = setInterval(() => {
-    const on = running();
-    if (on.length === 0) return;
-    const who = `[${workersLabel(on)}]`;
-    const words =
-      on.length === count ? countText(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
-    painter.draw([`waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1)]);
-  }, 1_000);
-  return {
-    clear: () => painter.erase(),
-    end() {
-      clearInterval(timer);
-      painter.erase();
-    },
-  };
+/** The line that says who is waited for; null while nobody is. */
+function waitingText(cli: Cli, on: readonly number[], count: number): string | null {
+  if (on.length === 0 || cli.json) return null;
+  const who = `[${workersLabel(on)}]`;
+  const words = on.length === count ? countText(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
+  return `waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1);
 }
 
 /** Hands our input on until it ends, or until the returned controller is aborted. */

@@ -3,6 +3,7 @@
 
 import type { Stream } from '../../app/services.ts';
 import type { Duration, Instant } from '../../core/time.ts';
+import type { Cli } from '../context.ts';
 import { bodyText, frontText, type LineRules } from '../logs/line.ts';
 import { createSplitter, type Piece, type Splitter } from '../logs/split.ts';
 import { exactly } from '../output.ts';
@@ -15,16 +16,30 @@ export interface LineShow {
   ended(worker: number): Promise<void>;
 }
 
-export interface ShowOptions {
-  readonly streams: Readonly<Record<StreamName, Stream>>;
+/** Shows them as standard output wants it. `clear` is called before something is printed on a terminal: what is drawn below must go. */
+export function showLines(
+  { io, screen }: Cli,
+  workers: readonly number[],
+  fold: boolean,
+  clear: () => void = () => undefined,
+): LineShow {
+  if (!io.stdout.isTerminal) return showEach(io);
+  return showFolded({ streams: io, workers, now: () => io.now(), clear, fold, colour: screen.colour });
+}
+
+type Streams = Readonly<Record<StreamName, Stream>>;
+
+interface FoldOptions {
+  readonly streams: Streams;
   readonly workers: readonly number[];
   readonly now: () => Instant;
-  /** Called before something is printed on a terminal: what is drawn below must go. */
   readonly clear: () => void;
+  readonly fold: boolean;
+  readonly colour: boolean;
 }
 
 /** Every line whole, as soon as it has come. A line is held until its end, however long it is. */
-export function showEach({ streams }: Pick<ShowOptions, 'streams'>): LineShow {
+function showEach(streams: Streams): LineShow {
   const held = new Map<string, Buffer[]>();
   const newline = 10;
   function write(worker: number, stream: StreamName, lines: Buffer): void {
@@ -75,8 +90,7 @@ interface Lane {
 }
 
 /** Lines for a person: equal ones that come about together once, made harmless, long ones in parts. */
-export function showFolded(options: ShowOptions & { readonly fold: boolean; readonly colour: boolean }): LineShow {
-  const { streams, workers, now, clear, fold, colour } = options;
+function showFolded({ streams, workers, now, clear, fold, colour }: FoldOptions): LineShow {
   const rules: LineRules = { form: 'terminal', numbered: true, fold, colour };
   let timer: NodeJS.Timeout | undefined;
 

@@ -2,6 +2,7 @@
 
 import type { WorkerId } from '../../core/spec.ts';
 import { inert } from '../render/inert.ts';
+import { sizeText } from '../render/size.ts';
 import { workersLabel } from './fold.ts';
 import type { Piece } from './split.ts';
 
@@ -40,7 +41,7 @@ function forTerminal({ text, left, isInert }: Piece, colour: boolean): string {
   const shown = isInert ? text : inert(text, colour);
   // A colour that a program leaves on must not run into the next worker's line.
   const reset = !isInert && shown.includes('\u001b[') ? '\u001b[0m' : '';
-  return `${shown}${reset}${left === 0 ? '' : ` ~ ${bytesText(left)} more`}\n`;
+  return `${shown}${reset}${left === 0 ? '' : ` ~ ${sizeText(left)} more`}\n`;
 }
 
 /** Carriage returns do no harm in a file, and progress bars are made of them. */
@@ -50,14 +51,6 @@ function forPipe(text: string): string {
     .split('\r')
     .map((part) => inert(part))
     .join('\r');
-}
-
-/** `9.5 MB`. */
-function bytesText(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} bytes`;
-  if (bytes < 1_000_000) return `${(bytes / 1_000).toFixed(1)} kB`;
-  if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;
-  return `${(bytes / 1_000_000_000).toFixed(1)} GB`;
 }
 
 /** One object for one line; the parts of a very long one say that they are parts. */

@@ -55,7 +55,7 @@ export async function watchUntilLeft(cli: Cli, watching: Watching): Promise<numb
     if (!cli.json && cli.screen.live) return await watchScreen(cli, watching, signal);
     while (!signal.aborted && !io.stdout.closed) {
       const lines = await watching.lines();
-      io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+      cli.printAll(lines);
       await io.stdout.flush();
       await pause(watching.linesEvery, signal);
     }
