@@ -9,11 +9,11 @@ import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
 
 /** Taken by every command, before or after its word. A flag that was not given is undefined. */
 export interface GlobalFlags extends ScreenFlags {
-  readonly json: boolean | undefined;
-  readonly yes: boolean | undefined;
-  readonly quiet: boolean | undefined;
+  readonly json?: boolean | undefined;
+  readonly yes?: boolean | undefined;
+  readonly quiet?: boolean | undefined;
   /** A file of settings over the others. */
-  readonly settings: string | undefined;
+  readonly settings?: string | undefined;
 }
 
 export interface Cli {

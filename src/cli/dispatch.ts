@@ -12,7 +12,7 @@ import { jobmanProgram as program } from './table.ts';
 /** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
 export async function dispatch(argv: readonly string[], services: Services): Promise<number> {
   const { io } = services;
-  let cli = createCli(services, noFlags);
+  let cli = createCli(services, {});
   try {
     if (asksForHelp(argv)) return printHelp(io, program, argv);
     const found = findCommand(program, argv);
@@ -39,8 +39,6 @@ function scanned(command: JobmanCommand, words: readonly string[]): ReturnType<t
     throw new JobmanError(error.message, error.code, [...error.lines, hint]);
   }
 }
-
-const noFlags: GlobalFlags = { json: undefined, yes: undefined, quiet: undefined, settings: undefined };
 
 /** A wish for help wins over all other words before `--`. */
 function asksForHelp(argv: readonly string[]): boolean {

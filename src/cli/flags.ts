@@ -22,9 +22,9 @@ export interface Flag<T = unknown> {
 
 export type Flags = Readonly<Record<string, Flag>>;
 
-/** The values of flags, as a command gets them. A flag that was not given is undefined. */
+/** The values of flags, as a command gets them. A flag that was not given has none. */
 export type FlagValues<F extends Flags> = {
-  readonly [K in keyof F]:
+  readonly [K in keyof F]?:
     | (F[K] extends { readonly many: true } ? readonly ReturnType<F[K]['parse']>[] : ReturnType<F[K]['parse']>)
     | undefined;
 };

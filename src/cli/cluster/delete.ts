@@ -48,7 +48,7 @@ async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: Ab
 /** Every Job of the namespace, whoever made it, or with `own` those of this user. Asks first. */
 export async function deleteAllJobs(
   cli: Cli,
-  flags: PlaceFlags & { readonly own: boolean | undefined },
+  flags: PlaceFlags & { readonly own?: boolean | undefined },
 ): Promise<number> {
   const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
   try {

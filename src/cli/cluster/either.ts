@@ -15,8 +15,8 @@ import { within } from './within.ts';
 
 /** Flags of every command that may be about a job of a cluster. */
 export interface PlaceFlags {
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly context?: string | undefined;
 }
 
 /** The action for each kind of job; each resolves with an exit code. */
@@ -63,7 +63,7 @@ export interface Meant {
 const isId = (word: string): boolean => /^\d{1,6}$/.test(word);
 
 /** Flags of a command that takes jobs of either kind. */
-type EitherFlags = PlaceFlags & { readonly jobName: string | undefined };
+type EitherFlags = PlaceFlags & { readonly jobName?: string | undefined };
 
 /**
  * Does the one or the other with each job that is named: those of the record together, then those of the cluster. What is

@@ -17,11 +17,11 @@ import type { PlaceFlags } from './either.ts';
 import { chosenPods, targetsOf } from './pods.ts';
 
 export interface ExecFlags extends RunFlags, PlaceFlags {
-  readonly workers: WorkerChoice | undefined;
-  readonly tty: boolean | undefined;
-  readonly container: string | undefined;
-  readonly pod: string | undefined;
-  readonly jobName: string | undefined;
+  readonly workers?: WorkerChoice | undefined;
+  readonly tty?: boolean | undefined;
+  readonly container?: string | undefined;
+  readonly pod?: string | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** Resolves with the program's exit code, of several the greatest. */

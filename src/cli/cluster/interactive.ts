@@ -7,7 +7,6 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { complainAbout, sayTrouble, type Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { noFlags } from '../logs/no-flags.ts';
 import { inertWord } from '../render/inert.ts';
 import { onTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';
@@ -127,7 +126,7 @@ async function fed(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal)
   return clusterPhase((await cluster.job(name)) ?? job) === 'succeeded' ? exitCode.ok : exitCode.failed;
 }
 
-const follow = { ...noFlags, follow: true };
+const follow = { follow: true };
 
 /** Hands our input to the program once it runs. Ends with the input, with the program, or with the signal. Throws JobmanError. */
 async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<void> {

@@ -24,8 +24,8 @@ import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
 
 export interface HistoryFlags extends PlaceFlags {
-  readonly timeline: boolean | undefined;
-  readonly jobName: string | undefined;
+  readonly timeline?: boolean | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** `why`, from the last that was seen. */

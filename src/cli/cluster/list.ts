@@ -25,7 +25,7 @@ export interface ClusterRows extends JobList {
   readonly trouble?: JobmanError;
 }
 
-type ListPlace = PlaceFlags & { readonly allNamespaces: boolean | undefined };
+type ListPlace = PlaceFlags & { readonly allNamespaces?: boolean | undefined };
 
 /** The rows of the namespace, or of all namespaces, newest first. Never rejects for what the cluster or the line does. */
 export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace): Promise<ClusterRows> {

@@ -17,7 +17,7 @@ interface PodAtHand {
 
 /** A number, a name or the end of one; without it all that run. */
 export interface PodChoice {
-  readonly pod: string | undefined;
+  readonly pod?: string | undefined;
 }
 
 /** The pods that run, by their numbers, the newest of each. Throws JobmanError (conflict) when what is wanted does not run. */
@@ -51,8 +51,8 @@ export async function podsAtHand(
 }
 
 interface TargetChoice extends PodChoice {
-  readonly workers: WorkerChoice | undefined;
-  readonly container: string | undefined;
+  readonly workers?: WorkerChoice | undefined;
+  readonly container?: string | undefined;
 }
 
 /** Of the pods that run, the ones that `--pod` or `--workers` names. Throws JobmanError (conflict) when one of them does not run. */

@@ -14,10 +14,10 @@ import type { PlaceFlags } from './either.ts';
 import { podsAtHand } from './pods.ts';
 
 export interface PortForwardFlags extends PlaceFlags {
-  readonly worker: number | undefined;
-  readonly pod: string | undefined;
-  readonly address: string | undefined;
-  readonly jobName: string | undefined;
+  readonly worker?: number | undefined;
+  readonly pod?: string | undefined;
+  readonly address?: string | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** The job's pod is checked this often. */

@@ -4,7 +4,6 @@ import type { Cluster } from '../../app/cluster/cluster.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import { noFlags } from '../logs/no-flags.ts';
 import { followClusterLogs } from './logs.ts';
 
 /**
@@ -14,13 +13,7 @@ import { followClusterLogs } from './logs.ts';
 export async function followToVerdict(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
   if (job === null) return exitCode.failed;
-  const end = await followClusterLogs(
-    cli,
-    cluster,
-    job,
-    { ...noFlags, follow: true, allPods: job.parallelism > 1 },
-    leave,
-  );
+  const end = await followClusterLogs(cli, cluster, job, { follow: true, allPods: job.parallelism > 1 }, leave);
   if (end === 'left') {
     // Nobody reads what a pipe that was closed would be told.
     if (!cli.io.stdout.closed) cli.complain(`Left; ${name} goes on. Back: jobman logs ${name} -f`);

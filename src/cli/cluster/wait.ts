@@ -15,8 +15,8 @@ import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
 
 export interface WaitFlags extends PlaceFlags {
-  readonly timeout: Duration | undefined;
-  readonly jobName: string | undefined;
+  readonly timeout?: Duration | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** Resolves with the worst verdict of those that are not of the record: 130 when the reader left, 1 when the time was over. */

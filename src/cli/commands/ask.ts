@@ -10,7 +10,7 @@ import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 
 export interface AskFlags extends PlaceFlags {
-  readonly jobName: string | undefined;
+  readonly jobName?: string | undefined;
 }
 
 type Flags = AskFlags & GlobalFlags;
@@ -21,7 +21,7 @@ export async function start(cli: Cli, flags: Flags, ...args: readonly Ref[]): Pr
 
 export async function stop(
   cli: Cli,
-  flags: Flags & { readonly release: boolean | undefined },
+  flags: Flags & { readonly release?: boolean | undefined },
   ...args: readonly Ref[]
 ): Promise<number> {
   return askEach(cli, 'stop', flags, args, { release: flags.release === true });
@@ -29,7 +29,7 @@ export async function stop(
 
 export async function resume(
   cli: Cli,
-  flags: Flags & { readonly workdir: boolean | undefined },
+  flags: Flags & { readonly workdir?: boolean | undefined },
   ...args: readonly Ref[]
 ): Promise<number> {
   return askEach(cli, 'resume', flags, args, { workdirAnew: flags.workdir === true });

@@ -7,8 +7,8 @@ import { forEach, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
 
 export interface CleanFlags extends PlaceFlags {
-  readonly all: boolean | undefined;
-  readonly jobName: string | undefined;
+  readonly all?: boolean | undefined;
+  readonly jobName?: string | undefined;
 }
 
 export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {

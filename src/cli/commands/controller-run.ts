@@ -4,7 +4,7 @@ import type { Duration } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 
 export interface ControllerRunFlags {
-  readonly idleExit: Duration | 'never' | undefined;
+  readonly idleExit?: Duration | 'never' | undefined;
 }
 
 /** Without the flag the settings say how long it stays when there is nothing to do; `never` is for a service manager. */

@@ -16,10 +16,10 @@ import { inertWord } from '../render/inert.ts';
 import { sizeText } from '../render/size.ts';
 
 export interface CpFlags extends PlaceFlags {
-  readonly workers: WorkerChoice | undefined;
-  readonly replace: boolean | undefined;
-  readonly pod: string | undefined;
-  readonly container: string | undefined;
+  readonly workers?: WorkerChoice | undefined;
+  readonly replace?: boolean | undefined;
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
 }
 
 /** Copies that go on at once: each reads its files anew, and the line here is one for all. */

@@ -10,9 +10,9 @@ import { askAll, askOne, type AskFlags } from './ask.ts';
 
 /** The flags of `jobman delete`. */
 export interface DeleteFlags extends AskFlags {
-  readonly force: boolean | undefined;
-  readonly all: boolean | undefined;
-  readonly own: boolean | undefined;
+  readonly force?: boolean | undefined;
+  readonly all?: boolean | undefined;
+  readonly own?: boolean | undefined;
 }
 
 export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {

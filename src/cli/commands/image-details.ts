@@ -11,8 +11,8 @@ import { labelled } from '../render/labelled.ts';
 import { columnsOf } from '../screen.ts';
 
 export interface ImageDetailsFlags {
-  readonly image: string | undefined;
-  readonly refresh: boolean | undefined;
+  readonly image?: string | undefined;
+  readonly refresh?: boolean | undefined;
 }
 
 /** Artifacts beyond this many are counted, not listed; `--json` has all. */

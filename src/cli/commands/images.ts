@@ -10,7 +10,7 @@ import { columnsOf } from '../screen.ts';
 import { noteAge } from '../images/age.ts';
 
 export interface ImagesFlags {
-  readonly refresh: boolean | undefined;
+  readonly refresh?: boolean | undefined;
 }
 
 /** One line an image; asks no cluster. */

@@ -24,7 +24,7 @@ import { disk } from '../disk.ts';
 import { showImport } from '../render/import-lines.ts';
 
 export interface ImportFlags {
-  readonly apply: boolean | undefined;
+  readonly apply?: boolean | undefined;
 }
 
 export async function importJobs(cli: Cli, flags: ImportFlags & GlobalFlags, path: string): Promise<number> {

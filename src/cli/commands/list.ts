@@ -3,6 +3,7 @@
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { given } from '../../core/given.ts';
 import { joined } from '../cluster/joined.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -104,13 +105,10 @@ async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promis
   return clusterRows(cli, query, flags);
 }
 
-function queryOf(flags: ListFlags): ListQuery {
+function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
   return {
-    ...(flags.user === undefined ? {} : { owner: flags.user }),
-    ...(flags.phase === undefined ? {} : { phases: flags.phase }),
-    ...(flags.tag === undefined ? {} : { tag: flags.tag }),
-    ...(flags.name === undefined ? {} : { name: flags.name }),
-    all: flags.all === true,
+    ...given({ owner: user, phases: phase, tag, name }),
+    all: all === true,
   };
 }
 

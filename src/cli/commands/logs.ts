@@ -3,6 +3,7 @@
 import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, workerText } from '../../app/figures.ts';
+import { given } from '../../core/given.ts';
 import { onEither } from '../cluster/either.ts';
 import { forEach, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
@@ -147,11 +148,7 @@ async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlag
 }
 
 function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {
-  return {
-    ...(worker === undefined ? {} : { worker }),
-    ...(step === undefined ? {} : { step }),
-    ...(attempt === undefined ? {} : { attempt }),
-  };
+  return given({ worker, step, attempt });
 }
 
 function rulesOf(cli: Cli, flags: LogsFlags): LogRules {

@@ -7,8 +7,8 @@ import { isGranted } from '../granted.ts';
 import { leaveOnSignal } from '../leave.ts';
 
 export interface RunFlags {
-  readonly cmdOnly: boolean | undefined;
-  readonly jobName: string | undefined;
+  readonly cmdOnly?: boolean | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** A job that is under way is only followed. One that is not is started, with --cmd-only on the workers it holds ready. */

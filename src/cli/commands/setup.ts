@@ -11,9 +11,9 @@ import { showLines } from '../hosts/show-lines.ts';
 import { inertWord } from '../render/inert.ts';
 
 export interface SetupFlags {
-  readonly force: boolean | undefined;
-  readonly noFold: boolean | undefined;
-  readonly jobName: string | undefined;
+  readonly force?: boolean | undefined;
+  readonly noFold?: boolean | undefined;
+  readonly jobName?: string | undefined;
 }
 
 /** `detail` is null where the step holds. */

@@ -10,9 +10,9 @@ import { isSettled } from '../settled.ts';
 import { columnsOf } from '../screen.ts';
 
 export interface ShowFlags {
-  readonly jobName: string | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
+  readonly jobName?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly context?: string | undefined;
 }
 
 export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {

@@ -5,7 +5,7 @@ import type { SshHost } from '../../app/by-hand.ts';
 import { forEach, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 
 export interface SshConfigFlags {
-  readonly jobName: string | undefined;
+  readonly jobName?: string | undefined;
 }
 
 export async function sshConfig(

@@ -6,8 +6,8 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { refAndWords } from '../hosts/choose.ts';
 
 export interface SshFlags {
-  readonly worker: number | undefined;
-  readonly jobName: string | undefined;
+  readonly worker?: number | undefined;
+  readonly jobName?: string | undefined;
 }
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {

@@ -35,8 +35,8 @@ import { leaveOnSignal } from '../leave.ts';
 import type { SubmitFlags } from '../table/flags.ts';
 
 interface Way {
-  readonly dryRun: boolean | undefined;
-  readonly follow: boolean | undefined;
+  readonly dryRun?: boolean | undefined;
+  readonly follow?: boolean | undefined;
   readonly tty?: boolean | undefined;
   readonly stdin?: boolean | undefined;
   readonly rm?: boolean | undefined;

@@ -2,6 +2,7 @@
 
 import { exitCode } from '../../app/errors.ts';
 import type { TpuList, TpuQuery, TpuRow } from '../../app/tpus.ts';
+import { given } from '../../core/given.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { moment } from '../../app/moment.ts';
 import { confirm } from '../prompt.ts';
@@ -61,11 +62,7 @@ export function sayMissed(
 }
 
 function queryOf({ all, zone, project }: TpusFlags): TpuQuery {
-  return {
-    all: all === true,
-    ...(zone === undefined ? {} : { zone }),
-    ...(project === undefined ? {} : { project }),
-  };
+  return { all: all === true, ...given({ zone, project }) };
 }
 
 /** The row with moments as RFC 3339, and whose it is in one word beside the parts of that. */

@@ -8,8 +8,8 @@ import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts
 
 /** The flags of `jobman validate`. */
 export interface ValidateFlags {
-  readonly set: readonly string[] | undefined;
-  readonly offline: boolean | undefined;
+  readonly set?: readonly string[] | undefined;
+  readonly offline?: boolean | undefined;
 }
 
 /** Reads the manifest as `create` does, and changes nothing. Exits 2 for whatever `create` refuses, and 0 with any number of warnings. */

@@ -10,7 +10,7 @@ import type { ShowFlags } from './show.ts';
 import { columnsOf } from '../screen.ts';
 
 export interface WhyFlags extends ShowFlags {
-  readonly explain: boolean | undefined;
+  readonly explain?: boolean | undefined;
 }
 
 export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {

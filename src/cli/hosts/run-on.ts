@@ -28,10 +28,10 @@ export function programOf(words: readonly string[], id: string): Program {
 }
 
 export interface RunFlags {
-  readonly timeout: Duration | undefined;
-  readonly stdin: boolean | undefined;
-  readonly inContainer: boolean | undefined;
-  readonly noFold: boolean | undefined;
+  readonly timeout?: Duration | undefined;
+  readonly stdin?: boolean | undefined;
+  readonly inContainer?: boolean | undefined;
+  readonly noFold?: boolean | undefined;
 }
 
 export interface Wanted {

@@ -25,7 +25,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     io.stdout.write(lines.map((line) => `${line}\n`).join(''));
     return exitCode.ok;
   };
-  let flags: TpuGlobals = noFlags;
+  let flags: TpuGlobals = {};
   try {
     const [first = '', ...others] = argv;
     if (first === '__complete') {
@@ -34,7 +34,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     }
     if (first === '--version' || first === '-v') return print([`jobman ${io.version}`]);
     const isRaw = table.some(({ names, takes }) => takes.raw === true && names.includes(first));
-    const { flags: said, rest } = isRaw ? { flags: noFlags, rest: argv } : splitGlobals(argv);
+    const { flags: said, rest } = isRaw ? { flags: {}, rest: argv } : splitGlobals(argv);
     flags = said;
     const wantsHelp =
       said.help === true || rest[0] === 'help' || (isRaw && others.some((word) => word === '-h' || word === '--help'));
@@ -98,5 +98,3 @@ async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>):
   ]);
   return { users, tpus, tpuAliases };
 }
-
-const noFlags: TpuGlobals = { json: undefined, yes: undefined, quiet: undefined, settings: undefined };

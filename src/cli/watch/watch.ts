@@ -224,12 +224,9 @@ async function lookIntoLogs(
     const job = cluster?.job(id);
     let hasEnded: boolean;
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
-      const [{ followClusterLogs }, { noFlags }] = await Promise.all([
-        import('../cluster/logs.ts'),
-        import('../logs/no-flags.ts'),
-      ]);
+      const { followClusterLogs } = await import('../cluster/logs.ts');
       cli.note(`-- the log of ${id}; ${ways[0]}`);
-      const flags = { ...noFlags, follow: true, tail: logTail };
+      const flags = { follow: true, tail: logTail };
       hasEnded = (await followClusterLogs(cli, cluster.cluster, job, flags, leave)) === 'ended';
     } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, ways })).kind === 'settled';
     if (hasEnded) cli.note('-- q goes back to the list');

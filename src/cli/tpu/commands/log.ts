@@ -1,7 +1,6 @@
 // `tpu log`: what the attempt of a window printed.
 
 import { logs } from '../../commands/logs.ts';
-import { noFlags } from '../../logs/no-flags.ts';
 import { windowCalled } from '../list-of.ts';
 import { userOf } from '../people.ts';
 import type { TpuBody } from '../tpu-cli.ts';
@@ -14,7 +13,6 @@ export const log: TpuBody = async (desk, words) => {
   return logs(
     desk,
     {
-      ...noFlags,
       follow: words.flags.has('f') ? true : undefined,
       attempt,
       tail: lines === undefined ? undefined : Number(lines),
