@@ -8,6 +8,7 @@ import type { Duration } from '../core/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';
+import { joinedText } from './figures.ts';
 import type { BucketLook, BucketPort } from './ports.ts';
 
 /** What came of asking. */
@@ -49,7 +50,7 @@ export async function checkBucketPlaces(
       const home = zoneOfBucket(look.place);
       const beside = one.zones.filter((zone) => home !== undefined && zone !== home && !foreign.includes(zone));
       if (beside.length > 0) {
-        const message = `${one.bucket} is in the zone ${home} alone, and the job may run in ${listed(beside)}: reading it from there is slower`;
+        const message = `${one.bucket} is in the zone ${home} alone, and the job may run in ${joinedText(beside)}: reading it from there is slower`;
         warnings.push({ ...one.at, message, suggestion: null });
       }
     }
@@ -58,7 +59,7 @@ export async function checkBucketPlaces(
   const unchecked =
     missed.length === 0
       ? null
-      : `Where the ${of} ${listed(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${withoutStop(why)}`;
+      : `Where the ${of} ${joinedText(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${withoutStop(why)}`;
   return { problems, warnings, unchecked };
 }
 
@@ -67,26 +68,20 @@ function foreignText(
   { place }: Extract<BucketLook, { kind: 'there' }>,
   foreign: readonly string[],
 ): string {
-  const regions = listed([...new Set(foreign.map(regionOf))]);
+  const regions = joinedText([...new Set(foreign.map(regionOf))]);
   const instead = isOneForAll
     ? `name a bucket in ${regions} (or one for each region), choose another zone`
     : `name a bucket in ${regions}, choose another zone`;
-  return `${bucket} is in ${bucketPlaceText(place)}, and the job may run in ${listed(foreign)}; ${instead}, or set allow_other_region: true`;
+  return `${bucket} is in ${bucketPlaceText(place)}, and the job may run in ${joinedText(foreign)}; ${instead}, or set allow_other_region: true`;
 }
 
 function whereToMake({ zones }: NamedBucket): string {
-  return listed([...new Set(zones.map(regionOf))]);
+  return joinedText([...new Set(zones.map(regionOf))]);
 }
 
 /** A cloud ends its own words with a full stop, and our sentence goes on or ends behind them. */
 function withoutStop(words: string): string {
   return words.replace(/\.$/u, '');
-}
-
-/** `a`, `a and b`, `a, b and c`. */
-function listed(words: readonly string[]): string {
-  const [last = ''] = words.slice(-1);
-  return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
 }
 
 async function inTime(port: BucketPort, bucket: string, within: Duration): Promise<BucketLook> {

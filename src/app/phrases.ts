@@ -6,7 +6,7 @@ import { capacityAt } from '../core/place.ts';
 import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
 import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
-import { countText, workerText } from './figures.ts';
+import { countText, joinedText, workerText } from './figures.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 
 /** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */
@@ -63,8 +63,6 @@ export function answerWords(answer: PlaceAnswer): string {
   return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
 }
 
-const listFormat = new Intl.ListFormat('en-GB', { type: 'conjunction' });
-
 /** `1000 preemptions and 3 failures allowed`: the budgets that some rule goes on under; null when none goes on. */
 export function allowanceText(recovery: RecoverySpec): string | null {
   const { rules, budget } = recovery;
@@ -79,7 +77,7 @@ export function allowanceText(recovery: RecoverySpec): string | null {
       ? [`${countText(budgetLimit(recovery, 'setupFailures'), 'setup failure')} in a row`]
       : []),
   ];
-  return parts.length === 0 ? null : `${listFormat.format(parts)} allowed`;
+  return parts.length === 0 ? null : `${joinedText(parts)} allowed`;
 }
 
 /** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */

@@ -7,10 +7,6 @@ import { parseDuration } from '../parse.ts';
 import { listFlags, logsFlags, tpusFlags, queueFlags } from './flags.ts';
 import { jobName, jobs, place, verdict } from './shared.ts';
 
-function listed(words: readonly string[]): string {
-  return words.join(', ');
-}
-
 export const look = grouped('Look', [
   command({
     names: ['list', 'ls', 'ps'],
@@ -18,8 +14,8 @@ export const look = grouped('Look', [
     usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [-n namespace | -A] [--watch]',
     about:
       'A job is settled once it has succeeded, failed, been stopped or been cancelled: nothing more happens to it until\n' +
-      `you say so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
-      `${listed(phases.slice(6))}.\n` +
+      `you say so. --phase takes one of ${phases.slice(0, 6).join(', ')},\n` +
+      `${phases.slice(6).join(', ')}.\n` +
       'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.\n' +
       'With --watch keys lead to one job and back: j and k choose it, Enter shows it, w says why, l follows its log, ? helps.',
     examples: [
