@@ -1,6 +1,7 @@
 // Aligned: the rows of a table under their headings.
 
 import { cutEnd, padEnd, padStart, width, wrap } from './cell.ts';
+import { inertWord } from './inert.ts';
 
 /**
  * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of
@@ -29,3 +30,32 @@ export function aligned(
 
 /** A column that is narrower than this is no place for sentences. */
 const leastWrapped = 16;
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly side: 'left' | 'right';
+  readonly text: (row: Row) => string;
+}
+
+/** One row each. On a terminal that is too narrow whole columns are left out, in the order of these titles, so that no heading is cut. */
+export function fittedTable<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  dropOrder: readonly string[],
+  terminal: number | null,
+): readonly string[] {
+  const linesOf = (shown: readonly Column<Row>[]): readonly string[] =>
+    aligned(
+      [shown.map(({ title }) => title), ...rows.map((row) => shown.map(({ text }) => inertWord(text(row))))],
+      shown.map(({ side }) => side),
+      null,
+    );
+  let shown = columns;
+  let lines = linesOf(shown);
+  for (const dropped of dropOrder) {
+    if (terminal === null || lines.every((line) => width(line) <= terminal)) break;
+    shown = shown.filter(({ title }) => title !== dropped);
+    lines = linesOf(shown);
+  }
+  return terminal === null ? lines : lines.map((line) => cutEnd(line, terminal));
+}

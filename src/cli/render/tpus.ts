@@ -3,41 +3,33 @@
 import { ageText, countText, dollarsText, priceText } from '../../app/figures.ts';
 import type { TpuList, TpuMissed, TpuRow } from '../../app/tpus.ts';
 import type { Instant } from '../../core/time.ts';
-import { cutEnd, width } from './cell.ts';
+import { fittedTable, type Column } from './aligned.ts';
+import { cutEnd } from './cell.ts';
 import { inertWord } from './inert.ts';
-import { aligned } from './aligned.ts';
 
-interface Column {
-  readonly title: string;
-  readonly align: 'left' | 'right';
-  readonly text: (row: TpuRow, now: Instant) => string;
+const columnsOf = (isOneProject: boolean, now: Instant): readonly Column<TpuRow>[] => [
+  { title: 'NAME', side: 'left', text: ({ name }) => name },
+  { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
+  { title: 'TYPE', side: 'left', text: ({ type }) => type ?? '?' },
+  { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
+  { title: 'STATE', side: 'left', text: ({ state }) => state },
+  { title: 'WHOSE', side: 'left', text: whoseText },
+  { title: 'JOB', side: 'left', text: ({ job }) => job ?? '-' },
+  {
+    title: 'READY',
+    side: 'right',
+    text: ({ readySince }) => (readySince === null ? '-' : ageText(now - readySince)),
+  },
+  { title: 'IDLE', side: 'right', text: idleText },
+  { title: 'PRICE', side: 'right', text: hourlyText },
+];
+
+function hourlyText({ pricePerHour }: TpuRow): string {
+  return pricePerHour === null ? '?' : priceText(pricePerHour);
 }
 
-const columns = {
-  name: { title: 'NAME', align: 'left', text: (row) => row.name },
-  zone: { title: 'ZONE', align: 'left', text: (row) => row.zone },
-  type: { title: 'TYPE', align: 'left', text: (row) => row.type ?? '?' },
-  pricing: { title: 'PRICING', align: 'left', text: (row) => row.pricing },
-  state: { title: 'STATE', align: 'left', text: (row) => row.state },
-  whose: { title: 'WHOSE', align: 'left', text: (row) => whoseText(row) },
-  job: { title: 'JOB', align: 'left', text: (row) => row.job ?? '-' },
-  ready: {
-    title: 'READY',
-    align: 'right',
-    text: ({ readySince }, now) => (readySince === null ? '-' : ageText(now - readySince)),
-  },
-  idle: { title: 'IDLE', align: 'right', text: (row) => idleText(row) },
-  price: {
-    title: 'PRICE',
-    align: 'right',
-    text: ({ pricePerHour }) => (pricePerHour === null ? '?' : priceText(pricePerHour)),
-  },
-} as const satisfies Readonly<Record<string, Column>>;
-
-type ColumnName = keyof typeof columns;
-
-/** Left out in this order when a terminal is too narrow. The page of the command tells it too. */
-const dropOrder: readonly ColumnName[] = ['pricing', 'ready', 'job', 'zone', 'type'];
+/** The page of the command tells this order too. */
+const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'TYPE'] as const;
 /** Below this width a TPU takes two lines. */
 const narrowTerminal = 60;
 
@@ -46,37 +38,11 @@ export function tpuLines(rows: readonly TpuRow[], terminal: number | null, now: 
   if (rows.length === 0) return [];
   if (terminal !== null && terminal < narrowTerminal) return rows.flatMap((row) => twoLines(row, terminal));
   const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;
-  const cells = new Map(
-    (Object.entries(columns) as [ColumnName, Column][]).map(([name, { title, text }]) => [
-      name,
-      [
-        title,
-        ...rows.map((row) =>
-          inertWord(name === 'zone' && !isOneProject ? `${row.project}/${row.zone}` : text(row, now)),
-        ),
-      ],
-    ]),
-  );
-  for (const name of terminal === null ? [] : dropOrder) {
-    if (tableWidth(cells) <= (terminal ?? 0)) break;
-    cells.delete(name);
-  }
-  const table = [...cells.values()];
-  const lines = (table[0] ?? []).map((_, line) => table.map((column) => column[line] ?? ''));
-  return aligned(
-    lines,
-    [...cells.keys()].map((name) => columns[name].align),
-    terminal,
-  );
-}
-
-function tableWidth(cells: ReadonlyMap<ColumnName, readonly string[]>): number {
-  const sizes = [...cells.values()].map((texts) => texts.reduce((most, text) => Math.max(most, width(text)), 0));
-  return sizes.reduce((sum, size) => sum + size, 0) + 2 * (sizes.length - 1);
+  return fittedTable(columnsOf(isOneProject, now), rows, dropOrder, terminal);
 }
 
 function twoLines(row: TpuRow, terminal: number): readonly string[] {
-  const facts = [row.state, whoseText(row), `idle ${idleText(row)}`, columns.price.text(row)].map(inertWord);
+  const facts = [row.state, whoseText(row), `idle ${idleText(row)}`, hourlyText(row)].map(inertWord);
   return [cutEnd(inertWord(`${row.name}  ${row.type ?? ''}`), terminal), cutEnd(`  ${facts.join('  ')}`, terminal)];
 }
 
