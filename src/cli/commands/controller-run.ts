@@ -3,12 +3,8 @@
 import type { Duration } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 
-export interface ControllerRunFlags {
-  readonly idleExit?: Duration | 'never' | undefined;
-}
-
 /** Without the flag the settings say how long it stays when there is nothing to do; `never` is for a service manager. */
-export async function run(cli: Cli, flags: ControllerRunFlags): Promise<number> {
+export async function run(cli: Cli, flags: { readonly idleExit?: Duration | 'never' | undefined }): Promise<number> {
   const controller = await cli.services.controller();
   const { idleExit } = flags;
   if (idleExit === 'never') return controller.run({ idleExitMs: null });

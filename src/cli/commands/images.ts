@@ -3,18 +3,14 @@
 import { exitCode } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import type { ImageRow } from '../../app/images.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { noteAge } from '../images/age.ts';
 
-export interface ImagesFlags {
-  readonly refresh?: boolean | undefined;
-}
-
 /** One line an image; asks no cluster. */
-export async function images(cli: Cli, flags: ImagesFlags & GlobalFlags): Promise<number> {
+export async function images(cli: Cli, flags: { readonly refresh?: boolean | undefined }): Promise<number> {
   const port = await cli.services.images();
   try {
     const found = await port.list({ refresh: flags.refresh === true });

@@ -19,15 +19,15 @@ import type { LabServices } from '../../lab/lab.ts';
 import type { FileDoor } from '../../manifest/door.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import { formatProblems } from '../../schema/problems.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import type { Cli } from '../context.ts';
 import { disk } from '../disk.ts';
 import { showImport } from '../render/import-lines.ts';
 
-export interface ImportFlags {
-  readonly apply?: boolean | undefined;
-}
-
-export async function importJobs(cli: Cli, flags: ImportFlags & GlobalFlags, path: string): Promise<number> {
+export async function importJobs(
+  cli: Cli,
+  flags: { readonly apply?: boolean | undefined },
+  path: string,
+): Promise<number> {
   const { io } = cli;
   const folder = realPath(resolve(io.cwd, path));
   const door = folderDoor(folder);

@@ -2,15 +2,11 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { SshHost } from '../../app/by-hand.ts';
-import { forEach, refsOf, type Cli, type GlobalFlags } from '../context.ts';
-
-export interface SshConfigFlags {
-  readonly jobName?: string | undefined;
-}
+import { forEach, refsOf, type Cli } from '../context.ts';
 
 export async function sshConfig(
   cli: Cli,
-  flags: SshConfigFlags & GlobalFlags,
+  flags: { readonly jobName?: string | undefined },
   ...args: readonly string[]
 ): Promise<number> {
   const client = await cli.services.client();

@@ -29,8 +29,6 @@ export async function followToEnd(
     numbered: true,
     fold: form === 'terminal' && !noFold,
     colour: cli.screen.colour,
-    grep: undefined,
-    tail: undefined,
     follow: true,
   });
   const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
@@ -72,7 +70,6 @@ async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<
     numbered: true,
     fold: false,
     colour: cli.screen.colour,
-    grep: undefined,
     tail: 20,
     follow: false,
   });

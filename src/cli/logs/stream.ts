@@ -15,9 +15,9 @@ import { createSplitter, type Piece, type SplitRules, type Splitter } from './sp
 import { offsetOfLast } from './tail.ts';
 
 export interface LogRules extends LineRules {
-  readonly grep: RegExp | undefined;
+  readonly grep?: RegExp | undefined;
   /** The last lines of each file that is there at the beginning. With `grep`: the last matches, unless more is to come. */
-  readonly tail: number | undefined;
+  readonly tail?: number | undefined;
   /** More may come. */
   readonly follow: boolean;
 }

@@ -215,7 +215,6 @@ async function lookIntoLogs(
     numbered: true,
     fold: true,
     colour: cli.screen.colour,
-    grep: undefined,
     tail: logTail,
     follow: true,
   } as const;
