@@ -32,26 +32,21 @@ export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readon
     record: (client) => cpOfRecord(cli, client, ref, copies, flags),
     async cluster(cluster, job) {
       const { chosenTargets } = await import('../cluster/pods.ts');
-      const { signal, release } = leaveOnSignal(cli);
-      try {
-        const targets = await chosenTargets(cli, cluster, job, flags);
-        const target = (number: number): ClusterTarget => {
-          const found = targets.get(number);
-          if (found === undefined) throw new Error(`no pod has the number ${number}`);
-          return found;
-        };
-        const { cwd } = cli.io;
-        const door: CopyDoor = {
-          noun: 'pod',
-          id: job.name,
-          workers: [...targets.keys()],
-          put: (number, request) => cluster.put(target(number), { ...request, cwd }),
-          get: (number, request) => cluster.get(target(number), { ...request, cwd }),
-        };
-        return await copyAll(cli, door, { workers: door.workers, copies, replace: flags.replace === true, signal });
-      } finally {
-        release();
-      }
+      const targets = await chosenTargets(cli, cluster, job, flags);
+      const target = (number: number): ClusterTarget => {
+        const found = targets.get(number);
+        if (found === undefined) throw new Error(`no pod has the number ${number}`);
+        return found;
+      };
+      const { cwd } = cli.io;
+      const workers = [...targets.keys()];
+      const door: CopyDoor = {
+        noun: 'pod',
+        workers,
+        put: (number, request) => cluster.put(target(number), { ...request, cwd }),
+        get: (number, request) => cluster.get(target(number), { ...request, cwd }),
+      };
+      return copyAll(cli, door, workers, copies, flags.replace === true);
     },
   });
 }
@@ -70,19 +65,16 @@ async function cpOfRecord(
   }
   const { id } = await client.show(ref);
   const door = await cli.services.workers(id, 'own');
-  const { signal, release } = leaveOnSignal(cli);
   try {
     const workers = chosenWorkers(flags.workers, door.workers, id);
     const copied: CopyDoor = {
       noun: 'worker',
-      id,
       workers: door.workers,
       put: (worker, request) => door.put(worker, request),
       get: (worker, request) => door.get(worker, request),
     };
-    return await copyAll(cli, copied, { workers, copies, replace: flags.replace === true, signal });
+    return await copyAll(cli, copied, workers, copies, flags.replace === true);
   } finally {
-    release();
     door.close();
   }
 }
@@ -90,8 +82,6 @@ async function cpOfRecord(
 /** The other side of a copy: workers of a TPU job, or pods of a job of a cluster. */
 interface CopyDoor extends Pick<WorkerDoor, 'workers' | 'put' | 'get'> {
   readonly noun: 'worker' | 'pod';
-  /** The job, for messages. */
-  readonly id: string;
 }
 
 interface Copy {
@@ -130,15 +120,14 @@ function usage(sentence: string): JobmanError {
   ]);
 }
 
-interface CopyPlan {
-  readonly workers: readonly number[];
-  readonly copies: readonly Copy[];
-  readonly replace: boolean;
-  readonly signal: AbortSignal;
-}
-
-async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number> {
-  const { workers, copies, replace, signal } = plan;
+async function copyAll(
+  cli: Cli,
+  door: CopyDoor,
+  workers: readonly number[],
+  copies: readonly Copy[],
+  replace: boolean,
+): Promise<number> {
+  const { signal, release } = leaveOnSignal(cli);
   const { noun } = door;
   const progress = showProgress(cli, workers.length, noun);
   const failures = new Map<string, number[]>();
@@ -176,6 +165,7 @@ async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number
   try {
     await Promise.all(Array.from({ length: Math.min(copiesMost, workers.length) }, lane));
   } finally {
+    release();
     progress.end();
   }
   for (const [sentence, on] of failures) {
