@@ -8,6 +8,7 @@ import type { Instant } from '../core/time.ts';
 import type { Beyond } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Store } from './ports.ts';
+import { unfinishedOthers } from './in-use.ts';
 import { resolve } from './refs.ts';
 
 /**
@@ -42,10 +43,7 @@ export async function sharedCheckpoints(store: Pick<Store, 'list'>, spec: JobSpe
 async function usersOf(store: Pick<Store, 'list'>, spec: JobSpec, job: Job | null): Promise<readonly Job[]> {
   const { checkpointStorage: storage } = spec.command;
   if (storage === undefined) return [];
-  const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
-  return jobs.filter(
-    (one) => one.id !== job?.id && one.settled === null && one.spec.command.checkpointStorage === storage,
-  );
+  return unfinishedOthers(store, job, (other) => other.command.checkpointStorage === storage);
 }
 
 /** The spec with the folder of the job that `job.resume_from` names. Throws when there is no such job, or it has no folder. */

@@ -46,29 +46,18 @@ export function namesFileShortage(text: string): boolean {
 
 /** The sentence for one sort of trouble with that file. */
 export function troubleWith(path: string, trouble: FileTrouble, cause: unknown): StoreError {
-  const options = { cause };
+  const error = (message: string, lines: readonly string[] = []): StoreError =>
+    new StoreError(trouble, message, lines, { cause });
   switch (trouble) {
     case 'full':
-      return new StoreError(
-        trouble,
-        `The disk is full: ${path} could not be written. Free some space and try again.`,
-        [],
-        options,
-      );
+      return error(`The disk is full: ${path} could not be written. Free some space and try again.`);
     case 'read_only':
-      return new StoreError(
-        trouble,
+      return error(
         `${path} cannot be written: ${dirname(path)} is read-only or belongs to somebody else. Nothing was changed.`,
         ['Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable.'],
-        options,
       );
     case 'broken':
-      return new StoreError(
-        trouble,
-        `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`,
-        [],
-        options,
-      );
+      return error(`${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`);
   }
 }
 

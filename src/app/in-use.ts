@@ -16,11 +16,20 @@ export async function usedByOthers(
 ): Promise<Beyond | null> {
   const wanted = standing(spec);
   if (wanted === null) return null;
-  const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
-  const other = jobs.find((one) => one.id !== job?.id && one.settled === null && isSame(standing(one.spec), wanted));
+  const [other] = await unfinishedOthers(store, job, (one) => isSame(standing(one), wanted));
   if (other === undefined) return null;
   const said = `the TPU ${wanted.name} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
   return { sentence: said, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
+}
+
+/** The unfinished jobs but this one, of those whose spec fits. */
+export async function unfinishedOthers(
+  store: Pick<Store, 'list'>,
+  job: Job | null,
+  fits: (spec: JobSpec) => boolean,
+): Promise<readonly Job[]> {
+  const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
+  return jobs.filter((one) => one.id !== job?.id && one.settled === null && fits(one.spec));
 }
 
 /** The standing TPU that a job of that spec works on; null for any other capacity. */

@@ -10,7 +10,7 @@ import type { Instant } from '../core/time.ts';
 import { sentencePart } from './reason-words.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
-import { claimants, forgettable, hasAnswered, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
+import { claimants, forgettable, lookIn, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
 import type { TpuCloud, TpuMissed, TpuRow, TpuScope, TpuSeen, TpuSettings } from './tpus.ts';
 
 /** A stray, and what is seen of it now. */
@@ -79,24 +79,13 @@ export function createStrayKeeper(parts: {
 }): StrayKeeper {
   const { store, cloud, settings, now } = parts;
 
-  async function lookIn(
-    scopes: readonly TpuScope[],
-  ): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[]; isAnswered: boolean }> {
-    const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
-    return {
-      tpus: looks.flatMap(({ tpus }) => tpus),
-      missed: looks.flatMap(({ missed }) => missed),
-      isAnswered: scopes.length === 0 || looks.some((look, index) => hasAnswered(look, scopes[index])),
-    };
-  }
-
   return {
     async look() {
       const noted = await store.strays();
       // A deleted job names no project any more: what a forced delete left behind is among the notes.
       const { jobs } = await store.list({ settledMost: placesLooked });
       const specs = tpuSpecs(jobs, settings.forgottenProjects);
-      const { tpus, missed, isAnswered } = await lookIn(joined(tpuScopes({}, settings, specs), scopesOf(noted)));
+      const { tpus, missed, isAnswered } = await lookIn(cloud, joined(tpuScopes({}, settings, specs), scopesOf(noted)));
       const installation = parts.installation ?? '';
       const claiming = await claimants(store, tpus, jobs, installation);
       const rows = tpuRows(tpus, { installation, jobs: claiming, now: now(), cloud });
@@ -111,7 +100,7 @@ export function createStrayKeeper(parts: {
       };
     },
     async lookAt(strays) {
-      const { tpus, missed } = await lookIn(scopesOf(strays));
+      const { tpus, missed } = await lookIn(cloud, scopesOf(strays));
       return strays.map((stray) => ({ ...stray, ...seenIn(tpus, missed, stray) }));
     },
     letGo: (stray) => parts.release(stray),

@@ -156,8 +156,7 @@ export async function lookAtTpus(
       exitCode.usage,
     );
   }
-  const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
-  const tpus = looks.flatMap((look) => look.tpus);
+  const { tpus, missed, isAnswered } = await lookIn(cloud, scopes);
   const installation = parts.installation ?? '';
   return {
     rows: tpuRows(tpus, {
@@ -166,9 +165,22 @@ export async function lookAtTpus(
       now: parts.now(),
       cloud,
     }),
-    missed: looks.flatMap(({ missed }) => missed),
-    isAnswered: looks.some((look, index) => hasAnswered(look, scopes[index])),
+    missed,
+    isAnswered,
     forgettable: forgettable(jobs, settings),
+  };
+}
+
+/** All that is in those places. `isAnswered` is false where something was asked and no project answered. */
+export async function lookIn(
+  cloud: Pick<TpuCloud, 'list'>,
+  scopes: readonly TpuScope[],
+): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[]; isAnswered: boolean }> {
+  const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
+  return {
+    tpus: looks.flatMap(({ tpus }) => tpus),
+    missed: looks.flatMap(({ missed }) => missed),
+    isAnswered: scopes.length === 0 || looks.some((look, index) => hasAnswered(look, scopes[index])),
   };
 }
 

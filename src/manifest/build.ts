@@ -11,6 +11,7 @@ import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
 import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
 import { workdirStep } from '../setup/workdir.ts';
+import type { Path } from '../schema/kind.ts';
 import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
 import { chooseModules } from './choose.ts';
@@ -51,9 +52,10 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
   // From here on nothing returns before the end: what is wrong with one section must not hide what is wrong with another.
   const isLocal = isLocalJob(sections);
+  const isHere = isLocal || place === 'here';
   const workdir = readWorkdir(sections, command.workdir, { place, isLocal, capacity, isCopied }, around);
-  const checkpoints = readCheckpoints(sections, job, { place, isLocal, capacity, modules }, around);
-  const resumeFrom = readResumeFrom(sections, job.resume_from, { place, isLocal }, around);
+  const checkpoints = readCheckpoints(sections, job, { isHere, capacity, modules }, around);
+  const resumeFrom = readResumeFrom(sections, job.resume_from, isHere, around);
   const rules = recoverySpec({
     recovery,
     loop: job.loop,
@@ -84,7 +86,6 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
         plain: Object.keys(env),
         secret: Object.keys(secrets),
       });
-  const isHere = place === 'here' || capacity.kind === 'local';
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // People filter by these, and the node's full name is not yet born when they are stored.
   const named = (text: string): string => text.replaceAll(nodeNameMark, capacity.kind === 'tpu' ? capacity.name : '');
@@ -167,7 +168,7 @@ function isEnvironment(module: SetupModule): module is EnvironmentModule {
 function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Partial<Section<'setup'>>): Choice {
   const isThere = (name: Choice['modules'][number]): boolean => {
     if (name === 'files') return job.files !== undefined && job.files.length > 0;
-    return sections.has([name]) && !sections.isOff([name, 'enabled']);
+    return sections.has([name]) && !/^(false|no|off)$/i.test(sections.written([name, 'enabled']) ?? '');
   };
   const isTold = sections.has(['setup', 'modules']) || sections.has(['job', 'env_type']);
   const chosen = chooseModules({
@@ -248,12 +249,6 @@ function isRevocable(capacity: CapacitySpec): boolean {
   return places.some((at) => capacityTraits(at).revocable);
 }
 
-/** The machine that the paths of the command are of. */
-interface Where {
-  readonly place: CommandSpec['place'];
-  readonly isLocal: boolean;
-}
-
 /** The folder of this machine that every worker gets a copy of; a job on this machine gets one as well. */
 function readCopied(
   sections: Sections,
@@ -284,26 +279,26 @@ function readCopied(
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  {
-    place,
-    isLocal,
-    capacity,
-    isCopied,
-  }: Where & { readonly capacity: CapacitySpec | undefined; readonly isCopied: boolean },
-  { folder, home }: Surroundings,
+  read: {
+    readonly place: CommandSpec['place'];
+    readonly isLocal: boolean;
+    readonly capacity: CapacitySpec | undefined;
+    readonly isCopied: boolean;
+  },
+  around: Surroundings,
 ): string | null {
+  const { place, isLocal, capacity, isCopied } = read;
+  const { folder, home } = around;
   if (isLocal && !isCopied) {
     const start = capacity?.kind === 'local' ? capacity.workdir : folder;
     return workdir === undefined ? start : pathHere(workdir, start, home);
   }
   if (place === 'here') return pathHere(workdir ?? '.', folder, home);
-  if (!isCopied) return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
+  const at = ['command', 'workdir'];
+  if (!isCopied) return workdir === undefined ? null : workerPath(sections, at, workdir);
   const inside = workdir === undefined ? '' : normalize(workdir);
-  if (inside.startsWith('/') || inside.startsWith('~')) {
-    return isLocal ? pathHere(inside, folder, home) : workerPath(sections, ['command', 'workdir'], inside);
-  }
-  if (inside.startsWith('..'))
-    sections.problem(['command', 'workdir'], `${inside} lies outside of job.workdir; write a path below it`);
+  if (isRooted(inside)) return commandPath(sections, at, inside, isLocal, around);
+  if (inside.startsWith('..')) sections.problem(at, `${inside} lies outside of job.workdir; write a path below it`);
   return inside === '' || inside === '.' ? workdirMark : `${workdirMark}/${inside}`;
 }
 
@@ -311,27 +306,22 @@ function readWorkdir(
 function readCheckpoints(
   sections: Sections,
   { checkpoint_dir: written, checkpoint_shared: isShared = false }: Partial<Section<'job'>>,
-  {
-    place,
-    isLocal,
-    capacity,
-    modules,
-  }: Where & { readonly capacity: CapacitySpec | undefined; readonly modules: readonly SetupModule[] },
-  { folder, home }: Surroundings,
+  read: {
+    readonly isHere: boolean;
+    readonly capacity: CapacitySpec | undefined;
+    readonly modules: readonly SetupModule[];
+  },
+  around: Surroundings,
 ): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage'> {
   if (written === undefined) {
     if (isShared) sections.warning(['job', 'checkpoint_shared'], 'has no effect without job.checkpoint_dir');
     return { checkpointDir: null };
   }
-  const isHere = isLocal || place === 'here';
-  const top = isAddress(written)
-    ? written.replace(/\/+$/, '')
-    : isHere
-      ? pathHere(written, folder, home)
-      : workerPath(sections, ['job', 'checkpoint_dir'], written);
+  const path = commandPath(sections, ['job', 'checkpoint_dir'], written, read.isHere, around);
+  const top = isAddress(path) ? path.replace(/\/+$/, '') : path;
   const source = sections.written(['job', 'checkpoint_dir']) ?? '';
   const isChosen = isShared || top.includes(jobIdMark) || /\$\{\s*job\.name\s*\}/.test(source);
-  const storage = isChosen ? storageOf(top, isHere, capacity, modules) : undefined;
+  const storage = isChosen ? storageOf(top, read) : undefined;
   return {
     // The ids of both the job and the installation: two people whose jobs have the same number may use one bucket.
     checkpointDir: isChosen ? top : `${top}/${ownCheckpointLevel}`,
@@ -343,9 +333,7 @@ function readCheckpoints(
 /** The identity of this folder among those of all jobs; undefined for one on the disk of the job's own TPU. */
 function storageOf(
   folder: string,
-  isHere: boolean,
-  capacity: CapacitySpec | undefined,
-  modules: readonly SetupModule[],
+  { isHere, capacity, modules }: Parameters<typeof readCheckpoints>[2],
 ): string | undefined {
   if (isAddress(folder)) return folder;
   if (isHere) return `file://${folder}`;
@@ -359,18 +347,25 @@ function storageOf(
 function readResumeFrom(
   sections: Sections,
   written: string | undefined,
-  { place, isLocal }: Where,
-  { folder, home }: Surroundings,
+  isHere: boolean,
+  around: Surroundings,
 ): ResumeFrom | undefined {
   if (written === undefined) return undefined;
   if (!/[/~]|^\.\.?$/.test(written)) return { kind: 'job', job: written };
-  const isHere = isLocal || place === 'here';
-  const path = isAddress(written)
-    ? written
-    : isHere
-      ? pathHere(written, folder, home)
-      : workerPath(sections, ['job', 'resume_from'], written);
+  const path = commandPath(sections, ['job', 'resume_from'], written, isHere, around);
   return { kind: written.endsWith('/') ? 'folder' : 'entry', path };
+}
+
+/** A path that the command uses, on this machine or on a worker; an address stays as it is. */
+function commandPath(
+  sections: Sections,
+  at: Path,
+  path: string,
+  isHere: boolean,
+  { folder, home }: Surroundings,
+): string {
+  if (isAddress(path)) return path;
+  return isHere ? pathHere(path, folder, home) : workerPath(sections, at, path);
 }
 
 /** Some programs read and write a bucket without mounting it; such an address is theirs to understand. */

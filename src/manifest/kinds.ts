@@ -7,6 +7,7 @@ import type { Duration } from '../core/time.ts';
 import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';
 import {
   absent,
+  defaultText,
   readGiven,
   refuse,
   type Key,
@@ -460,7 +461,7 @@ function isSame(one: Tree, other: Tree): boolean {
 function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
   const properties: Record<string, Schema> = {};
   for (const [name, key] of Object.entries(keys)) {
-    const described = { ...nullable(key.kind.schema ?? {}), description: `${key.about} Default: ${key.otherwise}.` };
+    const described = { ...nullable(key.kind.schema ?? {}), description: `${key.about} Default: ${defaultText(key)}.` };
     properties[name] = described;
     for (const alias of key.aliases ?? []) {
       properties[alias] = {

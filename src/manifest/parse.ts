@@ -83,7 +83,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
 
   const set = applySets(written, input.sets ?? [], aliasesAt, findings);
   sayUnknownKeys(set, manifest, [], findings);
-  const sections = openSections(asMeant(set), input.env, nameOf(input.file), findings);
+  const sections = openSections(asMeant(set), input.env, nameOf(input.file), input.purpose, findings);
   const around = { ...input, folder: dirname(input.file) };
   const locate = (path: Path) => problemAt({ ...sections.at(path), message: '' }, linePos);
   if (sections.stands('kubernetes')) {

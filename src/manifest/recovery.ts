@@ -1,30 +1,30 @@
 // Recovery: from `recovery:` and `job.loop` to rules, budgets and waits.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { given } from '../core/given.ts';
 import { patterns } from '../core/patterns.ts';
 import { presets, usualSetupFailures } from '../core/recover.ts';
 import type { PresetName } from '../core/recover.ts';
 import type { RecoverySpec, Rule } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
+import type { Path } from '../schema/kind.ts';
 import type { RecoverySection } from './keys.ts';
-
-/** Says what is wrong at a key; `path` is below the manifest. */
-type Refuse = (path: readonly (string | number)[], message: string, suggestion?: string) => void;
 
 /**
  * The rules of a job. `isRevocable`: the cloud may take the capacity away, which decides the default. A job that loops is meant
  * to go on for weeks, so its budget of failures is large as well. A setup that fails again and again costs money and does no
  * work, so its budget is as small there as everywhere.
  */
-export function recoverySpec(given: {
+export function recoverySpec(read: {
   readonly recovery: string | RecoverySection | undefined;
   readonly loop: boolean | 'failures' | undefined;
   readonly isRevocable: boolean;
   /** Whether there is a zone to go to when one is to be avoided. */
   readonly hasOtherZone: boolean;
-  readonly refuse: Refuse;
+  /** Says what is wrong at a key. */
+  readonly refuse: (path: Path, message: string, suggestion?: string) => void;
 }): RecoverySpec {
-  const { recovery, loop, isRevocable, hasOtherZone, refuse } = given;
+  const { recovery, loop, isRevocable, hasOtherZone, refuse } = read;
   const section: Partial<RecoverySection> = typeof recovery === 'string' ? {} : (recovery ?? {});
   const named = typeof recovery === 'string' ? recovery : section.preset;
   const namedAt = typeof recovery === 'string' ? ['recovery'] : ['recovery', 'preset'];
@@ -33,9 +33,9 @@ export function recoverySpec(given: {
 
   let preset: PresetName = looping ?? (isRevocable ? 'pre' : 'pass');
   if (named !== undefined) {
-    const found = presetNamed(named);
+    const names = Object.keys(presets) as PresetName[];
+    const found = names.find((one) => one === named);
     if (found === undefined) {
-      const names = Object.keys(presets);
       refuse(namedAt, `"${named}" is no preset; there are ${names.join(', ')}`, didYouMean(named, names));
     } else if (looping !== undefined && looping !== found) {
       refuse(namedAt, `asks for ${found} and job.loop for ${looping}; keep one of them`);
@@ -43,13 +43,13 @@ export function recoverySpec(given: {
   }
 
   const rules = section.rules?.flatMap((rule, index): Rule[] => {
+    const at = (key: string): Path => ['recovery', 'rules', index, key];
     const names = patterns.map(({ name }) => name);
     const evidence = names.find((name) => name === rule.evidence);
     if (rule.evidence !== undefined && evidence === undefined) {
       const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
-      refuse(['recovery', 'rules', index, 'evidence'], message, didYouMean(rule.evidence, names));
+      refuse(at('evidence'), message, didYouMean(rule.evidence, names));
     }
-    const at = (key: string): (string | number)[] => ['recovery', 'rules', index, key];
     if (rule.log !== undefined && rule.evidence !== undefined)
       refuse(at('log'), 'stands beside evidence; keep one of them');
     if (rule.log !== undefined && rule.log.replaceAll('*', '').trim() === '')
@@ -60,7 +60,7 @@ export function recoverySpec(given: {
     if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
-      refuse(['recovery', 'rules', index, 'on'], 'a preempted TPU is gone; only a new one can follow');
+      refuse(at('on'), 'a preempted TPU is gone; only a new one can follow');
     }
     const goesOn = rule.then === 'resume' || rule.then === 'rerun';
     for (const key of ['limit', 'delay', 'delay_max', 'avoid_zone'] as const) {
@@ -75,14 +75,10 @@ export function recoverySpec(given: {
     return [
       {
         reason: rule.reason,
-        ...(sought === undefined ? {} : { evidence: sought }),
-        ...(codes === undefined ? {} : { exitCodes: codes }),
-        ...(rule.worker === undefined ? {} : { worker: rule.worker }),
+        ...given({ evidence: sought, exitCodes: codes, worker: rule.worker }),
         answer: { then: rule.then, on },
         ...(rule.avoid_zone === true && { avoidZone: true as const }),
-        ...(rule.limit === undefined ? {} : { limit: rule.limit }),
-        ...(rule.delay === undefined ? {} : { delay: rule.delay }),
-        ...(rule.delay_max === undefined ? {} : { delayMax: rule.delay_max }),
+        ...given({ limit: rule.limit, delay: rule.delay, delayMax: rule.delay_max }),
       },
     ];
   });
@@ -105,8 +101,4 @@ export function recoverySpec(given: {
     delayMax: Math.max(delay, section.delay_max ?? 10 * minute),
     unreachableGrace: section.unreachable_grace ?? 3 * minute,
   };
-}
-
-function presetNamed(name: string): PresetName | undefined {
-  return (Object.keys(presets) as PresetName[]).find((one) => one === name);
 }

@@ -22,10 +22,7 @@ export function readSecrets(
       sections.problem(at, `${name} is a plain variable of the command too (job.env or command.env); keep one of them`);
     const variable = from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
     const missing = variable === undefined ? missingFile(from, around) : missingVariable(variable, around);
-    if (missing !== undefined) {
-      if (around.purpose === 'create') sections.problem(at, missing);
-      else sections.warning(at, missing);
-    }
+    if (missing !== undefined) sections.missing(at, missing);
     secrets[name] =
       variable === undefined
         ? { kind: 'file', path: pathHere(from, around.folder, around.home) }

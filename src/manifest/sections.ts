@@ -2,7 +2,7 @@
 
 import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
 import type { Section, SectionName } from './keys.ts';
-import { interpolation } from './interpolate/resolve.ts';
+import { interpolation } from './interpolate.ts';
 import { absent, readGiven, type Path } from '../schema/kind.ts';
 import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';
@@ -15,8 +15,6 @@ export interface Sections {
   has(path: Path): boolean;
   /** True when the key of the section stands there, be it empty. */
   stands(name: SectionName): boolean;
-  /** True when a plain `false` is written at that path. */
-  isOff(path: Path): boolean;
   /** The section's values. Undefined when it is not there or wrong as a whole; what is wrong is reported. Safe to repeat. */
   read<N extends SectionName>(name: N): Section<N> | undefined;
   /** The text as written at that path, before anything is put in; undefined where there is none. */
@@ -29,12 +27,15 @@ export interface Sections {
   at(path: Path): { readonly place: Place; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
   readonly warning: (path: Path, message: string, suggestion?: string) => void;
+  /** Reports what is missing on this machine: a problem for `create`, and a warning for a check of a job that ran elsewhere. */
+  readonly missing: (path: Path, message: string) => void;
 }
 
 export function openSections(
   tree: Mapping,
   env: Readonly<Record<string, string | undefined>>,
   defaultName: string,
+  purpose: 'create' | 'check',
   findings: Report,
 ): Sections {
   const unsound = new Set<string>();
@@ -58,16 +59,12 @@ export function openSections(
   const resolved = new Map<string, Tree>();
 
   const resolve = (name: string, to: Report): Tree | undefined => {
-    const value = values.section(name, to);
+    const value = values(name, to);
     if (value !== undefined) resolved.set(name, value);
     return value;
   };
 
-  const written = (path: Path): Tree | undefined => {
-    let node: Tree | undefined = tree;
-    for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
-    return node;
-  };
+  const written = (path: Path): Tree | undefined => writtenIn(tree, path);
 
   const at: Sections['at'] = (path) => {
     const [name = ''] = path;
@@ -94,13 +91,14 @@ export function openSections(
     return section === absent ? undefined : section;
   };
 
+  const problem: Sections['problem'] = (path, message, suggestion) =>
+    report.problem({ ...at(path), message, suggestion });
+  const warning: Sections['warning'] = (path, message, suggestion) =>
+    report.warning({ ...at(path), message, suggestion });
+
   return {
     has: (path) => !isNull(written(path)),
     stands: (name) => tree.entries.has(name),
-    isOff(path) {
-      const node = written(path);
-      return node?.kind === 'scalar' && /^(false|no|off)$/i.test(node.source);
-    },
     read<N extends SectionName>(name: N) {
       if (!read.has(name)) read.set(name, readSection(name));
       // The table says what each section reads as; the lookup by name loses that.
@@ -121,9 +119,17 @@ export function openSections(
     },
     isSound: (name) => !unsound.has(name),
     at,
-    problem: (path, message, suggestion) => report.problem({ ...at(path), message, suggestion }),
-    warning: (path, message, suggestion) => report.warning({ ...at(path), message, suggestion }),
+    problem,
+    warning,
+    missing: purpose === 'create' ? problem : warning,
   };
+}
+
+/** The value as written at a path of names; undefined where there is none. */
+function writtenIn(tree: Tree, path: Path): Tree | undefined {
+  let node: Tree | undefined = tree;
+  for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
+  return node;
 }
 
 /** The name under which a part of a path stands: a key may stand under an older one. */
@@ -141,12 +147,11 @@ function isFree(path: Path): boolean {
 /** The key that `${...}` most likely meant: among all that the manifest has and all that it may have at that place. */
 function meantBy(path: Path, tree: Mapping): string | undefined {
   const before = path.slice(0, -1);
-  let node: Tree | undefined = tree;
-  for (const part of before) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
+  const node = writtenIn(tree, before);
   const given = node?.kind === 'map' ? [...node.entries.keys()] : [];
   const last = didYouMean(String(path.at(-1)), [...given, ...Object.keys(keysAround(path) ?? {})]);
   if (last !== undefined) return pathText([...before, last]);
-  // The section may be the slip: \`\${comand.lr}\`.
+  // The section may be the slip: `${comand.lr}`.
   const section = didYouMean(String(path[0]), [...tree.entries.keys()]);
   return section === undefined || section === path[0] ? undefined : pathText([section, ...path.slice(1)]);
 }

@@ -1,7 +1,7 @@
 // Sets: `create --set command.lr=0.01`, values of the command line over those of the file.
 
 import { parsePath } from './paths.ts';
-import { pathText } from '../schema/problems.ts';
+import { refuse, type Path } from '../schema/kind.ts';
 import type { Report } from '../schema/problems.ts';
 import { parseValue } from './yaml.ts';
 import type { Entry, Mapping, Tree } from '../schema/tree.ts';
@@ -23,12 +23,7 @@ export function parseSet(text: string): SetValue {
  * The tree with every set applied, in order. Sections that are missing are made. `aliases` tells the other names of a key:
  * they are dropped, since the command line means to replace what the file says under any of them.
  */
-export function applySets(
-  tree: Mapping,
-  sets: readonly SetValue[],
-  aliases: (path: readonly (string | number)[]) => readonly string[],
-  report: Report,
-): Mapping {
+export function applySets(tree: Mapping, sets: readonly SetValue[], aliases: Way['aliases'], report: Report): Mapping {
   let result: Tree = tree;
   for (const { path: text, value } of sets) {
     const set = value === null ? text : `${text}=${value}`;
@@ -38,24 +33,26 @@ export function applySets(
         path === undefined
           ? 'is no path of a key; write it as command.lr=0.01'
           : `gives no value; write it as ${text}=VALUE`;
-      report.problem({ place: { in: 'set', set: text === '' ? set : text }, path: '', message });
+      refuse({ place: { in: 'set', set: text === '' ? set : text } }, [], report, message);
       continue;
     }
-    const leaf = parseValue(value, text);
-    result = put(result, path, 0, leaf, text, aliases, report);
+    result = put(result, 0, { path, leaf: parseValue(value, text), set: text, aliases, report });
   }
   return result.kind === 'map' ? result : tree;
 }
 
-function put(
-  into: Tree | undefined,
-  path: readonly (string | number)[],
-  depth: number,
-  leaf: Tree,
-  set: string,
-  aliases: (path: readonly (string | number)[]) => readonly string[],
-  report: Report,
-): Tree {
+/** One `--set` on its way into the tree. */
+interface Way {
+  readonly path: Path;
+  readonly leaf: Tree;
+  readonly set: string;
+  readonly aliases: (path: Path) => readonly string[];
+  readonly report: Report;
+}
+
+/** The part of the tree that is `depth` levels down the way, with the value in it. */
+function put(into: Tree | undefined, depth: number, way: Way): Tree {
+  const { path, leaf, set, aliases, report } = way;
   const part = path[depth];
   if (part === undefined) return leaf;
   const place = { in: 'set', set } as const;
@@ -63,7 +60,7 @@ function put(
   const held = into?.kind === 'scalar' && into.value === null ? undefined : into;
   const kept = held ?? into ?? leaf;
   const reject = (message: string): Tree => {
-    report.problem({ place, path: pathText(path.slice(0, depth)), message });
+    refuse({ place }, path.slice(0, depth), report, message);
     return kept;
   };
 
@@ -72,7 +69,7 @@ function put(
     const items = held === undefined ? [] : held.kind === 'list' ? held.items : undefined;
     if (items === undefined) return reject(`is no list, so it has no element ${index}`);
     if (index > items.length) return reject(`has ${items.length} elements; the next one is [${items.length}]`);
-    const element = put(items[index], path, depth + 1, leaf, set, aliases, report);
+    const element = put(items[index], depth + 1, way);
     return {
       kind: 'list',
       items: [...items.slice(0, index), element, ...items.slice(index + 1)],
@@ -90,7 +87,7 @@ function put(
   if (last) for (const other of aliases(path)) changed.delete(other);
   changed.set(part, {
     place: last ? place : (entry?.place ?? place),
-    value: put(entry?.value, path, depth + 1, leaf, set, aliases, report),
+    value: put(entry?.value, depth + 1, way),
   });
   return {
     kind: 'map',

@@ -114,7 +114,7 @@ function siblingsEntry(file: string): string {
 }
 
 /** Keys are read when a worker is set up, perhaps hours from now: that one is missing should be known before. */
-function lookForKey(sections: Sections, { door, purpose }: Surroundings, at: Path, file: string): void {
+function lookForKey(sections: Sections, { door }: Surroundings, at: Path, file: string): void {
   const look = door.look(file);
   if (look.kind === 'file' || look.kind === 'stream') return;
   const is =
@@ -123,8 +123,7 @@ function lookForKey(sections: Sections, { door, purpose }: Surroundings, at: Pat
       : look.kind === 'folder'
         ? 'is a folder'
         : 'does not exist';
-  if (purpose === 'create') sections.problem(at, `the key file ${file} ${is} on this machine`);
-  else sections.warning(at, `the key file ${file} ${is} on this machine`);
+  sections.missing(at, `the key file ${file} ${is} on this machine`);
 }
 
 // ------------------------------------------------------------------------------------------ gcsfuse

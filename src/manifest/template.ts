@@ -1,9 +1,9 @@
-// Template: a text with `${…}` in it, taken apart. What each part stands for is found out in interpolate/.
+// Template: a text with `${…}` in it, taken apart. What each part stands for is found out in interpolate.ts.
 //
 // The grammar is OmegaConf's, since the manifests of the older jobman were written for it: `${a.b}`, `${list[0]}`,
 // relative `${.x}` and `${..x}`, nested `${a.${b}}`, resolvers `${oc.env:HOME,none}`, and `\${` for a plain `${`.
 // A shell script uses the same two characters for its own variables, so inside one the border is drawn here: a name with a
-// dot or a bracket is ours, a bare name may be either (interpolate/ asks the manifest), everything else is the shell's.
+// dot or a bracket is ours, a bare name may be either (interpolate.ts asks the manifest), everything else is the shell's.
 
 export type Part =
   | { readonly kind: 'text'; readonly text: string }

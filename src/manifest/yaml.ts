@@ -4,7 +4,6 @@
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
 import { refuse } from '../schema/kind.ts';
-import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';
 import type { Entry, Mapping, Scalar, Tree } from '../schema/tree.ts';
 
@@ -29,8 +28,7 @@ export function parseText(text: string, report: Report): ParsedText {
   const whole: Place = { in: 'file', offset: 0 };
   const document = parsed(text, lines);
   if (document === undefined) {
-    report.problem({ place: whole, path: '', message: `is nested deeper than ${depthMost} levels` });
-    return { tree: undefined, linePos };
+    return { tree: refuse({ place: whole }, [], report, `is nested deeper than ${depthMost} levels`), linePos };
   }
 
   const seen = new Set<number>();
@@ -38,30 +36,20 @@ export function parseText(text: string, report: Report): ParsedText {
     // One slip often raises several errors at one place; the first names it best.
     if (seen.has(linePos(error.pos[0]).line)) continue;
     seen.add(linePos(error.pos[0]).line);
-    report.problem({ place: { in: 'file', offset: error.pos[0] }, path: '', message: yamlWords(error) });
+    refuse({ place: { in: 'file', offset: error.pos[0] } }, [], report, yamlWords(error));
   }
   for (const warning of document.warnings) {
-    report.problem({
-      place: { in: 'file', offset: warning.pos[0] },
-      path: '',
-      message: `YAML: ${firstLine(warning.message)}`,
-    });
+    refuse({ place: { in: 'file', offset: warning.pos[0] } }, [], report, `YAML: ${firstLine(warning.message)}`);
   }
   if (document.errors.length > 0) return { tree: undefined, linePos };
   if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
-    report.problem({ place: whole, path: '', message: 'the manifest is empty' });
-    return { tree: undefined, linePos };
+    return { tree: refuse({ place: whole }, [], report, 'the manifest is empty'), linePos };
   }
   const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report);
-  if (tree === undefined) return { tree: undefined, linePos };
-  if (tree.kind !== 'map') {
+  if (tree !== undefined && tree.kind !== 'map') {
     const is = tree.kind === 'list' ? 'a list' : 'a single value';
-    report.problem({
-      place: tree.place,
-      path: '',
-      message: `a manifest is a map of sections (job:, tpu:, command:), this is ${is}`,
-    });
-    return { tree: undefined, linePos };
+    const message = `a manifest is a map of sections (job:, tpu:, command:), this is ${is}`;
+    return { tree: refuse(tree, [], report, message), linePos };
   }
   return { tree, linePos };
 }
@@ -108,15 +96,13 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
     const nothing: Scalar = { kind: 'scalar', value: null, source: '', place };
     nodes += 1;
     if (nodes > nodesMost) {
-      if (given) {
-        const message = `the manifest has more than ${nodesMost} values, once its aliases (*name) are followed`;
-        report.problem({ place: at(0), path: '', message });
-      }
+      const message = `the manifest has more than ${nodesMost} values, once its aliases (*name) are followed`;
+      if (given) refuse({ place: at(0) }, [], report, message);
       given = false;
       return nothing;
     }
     if (path.length > depthMost) {
-      report.problem({ place, path: pathText(path.slice(0, 4)), message: `is nested deeper than ${depthMost} levels` });
+      refuse({ place }, path.slice(0, 4), report, `is nested deeper than ${depthMost} levels`);
       return { kind: 'unknown', place };
     }
     if (isAlias(node)) {
@@ -182,7 +168,7 @@ function mergeInto(
   for (const source of from.kind === 'list' ? from.items : [from]) {
     if (source.kind === 'unknown') continue;
     if (source.kind !== 'map') {
-      report.problem({ place, path: pathText([...path, '<<']), message: 'merges a map (<<: *name), this is none' });
+      refuse({ place }, [...path, '<<'], report, 'merges a map (<<: *name), this is none');
       continue;
     }
     for (const [key, entry] of source.entries) if (!entries.has(key)) entries.set(key, entry);

@@ -37,12 +37,17 @@ export interface Key<T> {
   readonly kind: Kind<T>;
   /** Its meaning in a sentence or two, for people who read the manual. */
   readonly about: string;
-  /** The default, in words. */
-  readonly otherwise: string;
+  /** The default, in words; absent: see `defaultText`. */
+  readonly otherwise?: string;
   readonly example?: string;
   /** Older names of the same key. */
   readonly aliases?: readonly string[];
   readonly isRequired?: true;
+}
+
+/** The default of a key, in words: without words of its own, a required key must be given, and any other has none. */
+export function defaultText({ otherwise, isRequired }: Key<unknown>): string {
+  return otherwise ?? (isRequired === true ? 'must be given' : 'none');
 }
 
 export type Keys = Readonly<Record<string, Key<unknown>>>;

@@ -22,6 +22,8 @@ interface Desk {
   readonly home: string;
   readonly store: Store;
   readonly client: Client;
+  /** The same client over another store. */
+  clientOver(store: Store): Client;
   /** The jobs that a controller was told of. */
   readonly hinted: readonly string[];
   clock: number;
@@ -36,26 +38,29 @@ function openDesk(t: TestContext): Desk {
   const store = openStore({ file: join(home, 'state.db') });
   const hinted: string[] = [];
   const desk = { clock: noon };
-  const client = createClient({
-    store,
-    home,
-    owner: 'ada',
-    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
-    now: () => desk.clock,
-    pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
-    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
-    slots: () => Promise.resolve(2),
-    hint(id) {
-      hinted.push(id);
-      return Promise.resolve();
-    },
-    wake: () => Promise.resolve(null),
-  });
+  const clientOver = (record: Store): Client =>
+    createClient({
+      store: record,
+      home,
+      owner: 'ada',
+      logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+      now: () => desk.clock,
+      pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
+      freeze: () => Promise.reject(new Error('nobody copies a folder here')),
+      slots: () => Promise.resolve(2),
+      hint(id) {
+        hinted.push(id);
+        return Promise.resolve();
+      },
+      wake: () => Promise.resolve(null),
+    });
+  const client = clientOver(store);
   world.atEnd(() => client.close());
   return Object.assign(desk, {
     home,
     store,
     client,
+    clientOver,
     hinted,
     async create(spec: JobSpec = localSpec(), owner = 'ada') {
       return (await client.create({ spec, manifest: 'job:\n  name: iris\n', owner })).id;
@@ -214,23 +219,21 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
   assert.equal((await desk.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
 });
 
-test('stop says so when there is nothing ready that could be kept', async (t) => {
+test('stop says so when there is nothing ready that could be kept, or what it had is lost', async (t) => {
   const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) =>
-    living(aJob(job.spec), [{ ...ready, readyAt: null, hosts: null, workers: null }], [{}]),
-  );
-  const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
-  assert.equal(message, 'Job 000001 (vit) is being stopped. Its v5litepod-16 was not ready yet and is let go.');
-});
-
-test('stop says so when what it had is lost', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  const lost = { state: 'lost', detail: 'PREEMPTED', at: noon } as const;
-  await desk.lives(id, (job) => living(aJob(job.spec), [{ ...ready, seen: lost }], [running]));
-  const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
-  assert.equal(message, 'Job 000001 (vit) is being stopped. It keeps nothing: its v5litepod-16 is lost.');
+  for (const [allocation, attempt, says] of [
+    [{ ...ready, readyAt: null, hosts: null, workers: null }, {}, 'Its v5litepod-16 was not ready yet and is let go.'],
+    [
+      { ...ready, seen: { state: 'lost', detail: 'PREEMPTED', at: noon } },
+      running,
+      'It keeps nothing: its v5litepod-16 is lost.',
+    ],
+  ] as const) {
+    const id = await desk.create(tpuSpec());
+    await desk.lives(id, (job) => living(aJob(job.spec), [allocation], [attempt]));
+    const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
+    assert.equal(message, `Job ${id} (vit) is being stopped. ${says}`);
+  }
 });
 
 test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
@@ -359,18 +362,7 @@ test('a word meets a controller that commits at the same moment, and neither is 
       return store.commit(commit);
     },
   };
-  const client = createClient({
-    store: busy,
-    home: desk.home,
-    owner: 'ada',
-    logFiles: createLogFiles({ home: desk.home, history: (one, after) => store.events(one, after) }),
-    now: () => desk.clock,
-    pricePerHour: () => null,
-    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
-    slots: () => Promise.resolve(2),
-    hint: () => Promise.resolve(),
-    wake: () => Promise.resolve(null),
-  });
+  const client = desk.clientOver(busy);
   assert.equal((await client.ask(id, 'cancel', { by: 'ada' })).ok, true);
   const stored = await store.load(id);
   assert.equal(stored?.job.desired, 'end');

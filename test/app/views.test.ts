@@ -7,21 +7,32 @@ import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/ap
 import { whyOf } from '../../src/app/why.ts';
 import { ask } from '../../src/core/ask.ts';
 import type { Event } from '../../src/core/decision.ts';
-import type { Ending, Job } from '../../src/core/job.ts';
+import type { Ending, Job, Settled } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
+import type { JobSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { presets } from '../../src/core/recover.ts';
 import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
 
 interface Case {
   readonly life: string;
-  readonly job: Job;
+  /** Otherwise the usual one of a TPU. */
+  readonly spec?: JobSpec;
+  readonly changes?: Partial<Job>;
+  /** Otherwise one that is ready. */
+  readonly allocations?: Parameters<typeof living>[1];
+  /** Otherwise one that has not begun; with none, the job is as it was created. */
+  readonly attempts?: Parameters<typeof living>[2];
+  readonly settled?: Settled;
   readonly now: number;
   readonly events?: readonly Event[];
-  readonly phase: Phase;
-  readonly status?: string;
-  readonly reason: string;
-  readonly price?: number;
+  /** Of its row; the status is the phase, and there is no price, unless one is given. */
+  readonly row: {
+    readonly phase: Phase;
+    readonly reason: string;
+    readonly status?: string;
+    readonly price?: number;
+  };
   readonly why: Partial<Omit<Why, 'id'>>;
 }
 
@@ -47,6 +58,18 @@ const stopping: Ending = {
   told: [],
 };
 
+const toStop = { desired: 'hold', desiredAt: noon + hour } as const;
+const askedToStop: Event = { kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' };
+/** The attempt after a preemption. */
+const onceMore = [
+  { ...running, ...preempted },
+  { asked: false, createdAt: noon + hour, notBefore: noon + hour },
+];
+/** A step of the setup failed on worker 3. */
+const dockerFailed = (tries: number, lastAt: number, detail: string) => [
+  { task: { kind: 'step', worker: 3, step: 'docker' }, tries, lastAt, detail } as const,
+];
+
 const repairing = { state: 'interrupted', detail: 'REPAIRING', at: noon + 30 * minute } as const;
 
 const setupOnly = { ...tpuSpec().command, script: '', isSetupOnly: true } as const;
@@ -55,22 +78,16 @@ const stockout = { kind: 'stockout', message: 'There is no more capacity in the 
 const cases: readonly Case[] = [
   {
     life: 'it succeeded and kept its TPU, and the cloud took that later',
-    job: {
-      ...living(
-        aJob(),
-        [{ ...ready, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
-        [{ ...running, ...ended('succeeded', { detail: 'exit code 0 on every worker' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    allocations: [{ ...ready, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
+    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit code 0 on every worker' }) }],
+    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     events: [
       { kind: 'allocation_seen', at: noon + minute, allocation: 1, state: 'ready', detail: 'READY' },
       { kind: 'allocation_seen', at: noon + 2 * hour, allocation: 1, state: 'lost', detail: 'SUSPENDING' },
       { kind: 'allocation_released', at: noon + 2 * hour, allocation: 1, why: 'it is lost' },
     ],
     now: noon + 3 * hour,
-    phase: 'succeeded',
-    reason: 'ran 58m',
+    row: { phase: 'succeeded', reason: 'ran 58m' },
     why: {
       sentence: '000042 succeeded 2h ago.',
       because:
@@ -79,20 +96,15 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a TPU was in the making when the cloud refused it',
-    job: living(
-      aJob(),
-      [
-        {
-          seen: { state: 'provisioning', detail: 'CREATING', at: noon + second },
-          requestFailures: 1,
-          lastFailure: { at: noon + 3 * second, error: stockout },
-        },
-      ],
-      [{}],
-    ),
+    allocations: [
+      {
+        seen: { state: 'provisioning', detail: 'CREATING', at: noon + second },
+        requestFailures: 1,
+        lastFailure: { at: noon + 3 * second, error: stockout },
+      },
+    ],
     now: noon + 20 * second,
-    phase: 'queued',
-    reason: 'no capacity for 20s',
+    row: { phase: 'queued', reason: 'no capacity for 20s' },
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       next: 'it is asked for again',
@@ -100,37 +112,26 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it was refused once and is in the making now',
-    job: living(
-      aJob(),
-      [
-        {
-          acceptedAt: noon + minute,
-          seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute },
-          requestFailures: 1,
-          lastFailure: { at: noon + 3 * second, error: stockout },
-        },
-      ],
-      [{}],
-    ),
+    allocations: [
+      {
+        acceptedAt: noon + minute,
+        seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute },
+        requestFailures: 1,
+        lastFailure: { at: noon + 3 * second, error: stockout },
+      },
+    ],
     now: noon + 2 * minute,
-    phase: 'provisioning',
-    reason: 'being made for 1m',
+    row: { phase: 'provisioning', reason: 'being made for 1m' },
     why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
   },
   {
     life: 'its setup failed, and the next attempt follows after a pause',
-    job: living(
-      aJob(),
-      [ready],
-      [
-        ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }, noon + hour),
-        { asked: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
-      ],
-    ),
+    attempts: [
+      ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }, noon + hour),
+      { asked: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
+    ],
     now: noon + hour + 8 * second,
-    phase: 'setup',
-    reason: 'setup failed, retry in 12s',
-    price: 4,
+    row: { phase: 'setup', reason: 'setup failed, retry in 12s', price: 4 },
     why: {
       sentence: '000042 is in setup: its attempt ended 8s ago (setup failed); attempt 2 follows after a pause.',
       next: 'its setup begins again on 4 workers',
@@ -139,18 +140,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU was preempted, and the cloud has no capacity for the next one',
-    job: living(
-      aJob(),
-      [gone, { seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + hour + 5 * second } }],
-      [
-        { ...running, ...preempted },
-        { asked: false, createdAt: noon + hour, notBefore: noon + hour },
-      ],
-    ),
+    allocations: [gone, { seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + hour + 5 * second } }],
+    attempts: onceMore,
     now: noon + hour + 4 * minute,
     events: [ruleApplied],
-    phase: 'recovering',
-    reason: 'no capacity for 4m',
+    row: { phase: 'recovering', reason: 'no capacity for 4m' },
     why: {
       sentence:
         '000042 is recovering: its v5litepod-16 was preempted 4m ago; no capacity for v5litepod-16 spot in us-west4-a so far.',
@@ -158,30 +152,25 @@ const cases: readonly Case[] = [
   },
   {
     life: 'nobody has looked at it yet',
-    job: aJob(localSpec()),
+    spec: localSpec(),
+    attempts: [],
     now: noon + 9 * minute,
-    phase: 'queued',
-    reason: 'waits for its turn, 9m',
+    row: { phase: 'queued', reason: 'waits for its turn, 9m' },
     why: { sentence: '000042 is queued: it waits for its turn.' },
   },
   {
     life: 'the cloud has no capacity',
-    job: living(
-      aJob(),
-      [
-        {
-          requestFailures: 3,
-          lastFailure: {
-            at: noon + 9 * minute,
-            error: { kind: 'stockout', message: 'There is no more capacity in the zone.', raw: 'code 8' },
-          },
+    allocations: [
+      {
+        requestFailures: 3,
+        lastFailure: {
+          at: noon + 9 * minute,
+          error: stockout,
         },
-      ],
-      [{}],
-    ),
+      },
+    ],
     now: noon + 9 * minute + 5 * second,
-    phase: 'queued',
-    reason: 'no capacity for 9m',
+    row: { phase: 'queued', reason: 'no capacity for 9m' },
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       because: 'There is no more capacity in the zone, 5s ago; 3 requests in vain; the cloud said: code 8',
@@ -190,22 +179,17 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a login was missing when it was asked for',
-    job: living(
-      aJob(),
-      [
-        {
-          requestFailures: 1,
-          lastFailure: {
-            at: noon + 9 * minute,
-            error: { kind: 'unreachable', message: 'no login; log in', raw: 'no login; log in', noLogin: true },
-          },
+    allocations: [
+      {
+        requestFailures: 1,
+        lastFailure: {
+          at: noon + 9 * minute,
+          error: { kind: 'unreachable', message: 'no login; log in', raw: 'no login; log in', noLogin: true },
         },
-      ],
-      [{}],
-    ),
+      },
+    ],
     now: noon + 9 * minute + second,
-    phase: 'queued',
-    reason: 'no login for 9m',
+    row: { phase: 'queued', reason: 'no login for 9m' },
     why: {
       sentence: '000042 is queued: v5litepod-16 spot in us-west4-a was not given (no login).',
       because: 'no login; log in, 1s ago',
@@ -213,14 +197,10 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it stands in the queue of the cloud, and has a limit on waiting',
-    job: living(
-      aJob(tpuSpec({ limits: { ...tpuSpec().limits, capacityWait: hour } })),
-      [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } }],
-      [{}],
-    ),
+    spec: tpuSpec({ limits: { ...tpuSpec().limits, capacityWait: hour } }),
+    allocations: [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } }],
     now: noon + 11 * minute,
-    phase: 'queued',
-    reason: 'no capacity for 11m',
+    row: { phase: 'queued', reason: 'no capacity for 11m' },
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
@@ -229,26 +209,20 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it has just come to the queue of the cloud, which says nothing yet',
-    job: living(aJob(), [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'CREATING', at: noon } }], [{}]),
+    allocations: [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'CREATING', at: noon } }],
     now: noon + 20 * second,
-    phase: 'queued',
-    reason: 'asked 20s ago',
+    row: { phase: 'queued', reason: 'asked 20s ago' },
     why: { sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
   },
   {
     life: 'it goes on after a stop, and what it held before is not gone yet',
-    job: living(
-      aJob(),
-      [
-        { ...ready, releasedAt: noon + hour, seen: { state: 'releasing', detail: 'DELETING', at: noon + hour } },
-        { requestedAt: null },
-      ],
-      [ended('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
-    ),
+    allocations: [
+      { ...ready, releasedAt: noon + hour, seen: { state: 'releasing', detail: 'DELETING', at: noon + hour } },
+      { requestedAt: null },
+    ],
+    attempts: [ended('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
     now: noon + hour + 8 * second,
-    phase: 'queued',
-    reason: 'lets go of its last, 8s',
-    price: 4,
+    row: { phase: 'queued', reason: 'lets go of its last, 8s', price: 4 },
     why: {
       sentence: '000042 is queued: what it held before is to be seen gone first.',
       because: 'vit-000042-1 told to go 8s ago (DELETING), not seen gone yet',
@@ -257,23 +231,15 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its machines are being made',
-    job: living(
-      aJob(),
-      [{ acceptedAt: noon, seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute } }],
-      [{}],
-    ),
+    allocations: [{ acceptedAt: noon, seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute } }],
     now: noon + 3 * minute,
-    phase: 'provisioning',
-    reason: 'being made for 2m',
+    row: { phase: 'provisioning', reason: 'being made for 2m' },
     why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
   },
   {
     life: 'it is being set up',
-    job: living(aJob(), [ready], [{}]),
     now: noon + 2 * minute,
-    phase: 'setup',
-    reason: 'setting up for 1m',
-    price: 4,
+    row: { phase: 'setup', reason: 'setting up for 1m', price: 4 },
     why: {
       sentence: '000042 is in setup: ssh, docker on 4 workers.',
       next: 'the command starts on 4 workers when all steps hold',
@@ -281,26 +247,13 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a step fails',
-    job: living(
-      aJob(),
-      [ready],
-      [
-        {
-          failures: [
-            {
-              task: { kind: 'step', worker: 3, step: 'docker' },
-              tries: 2,
-              lastAt: noon + 2 * minute,
-              detail: 'exit 100: no such package.',
-            },
-          ],
-        },
-      ],
-    ),
+    attempts: [
+      {
+        failures: dockerFailed(2, noon + 2 * minute, 'exit 100: no such package.'),
+      },
+    ],
     now: noon + 3 * minute,
-    phase: 'setup',
-    reason: 'docker failed, 2 of 3 tries',
-    price: 4,
+    row: { phase: 'setup', reason: 'docker failed, 2 of 3 tries', price: 4 },
     why: {
       sentence: '000042 is in setup: step docker on worker 3 failed and is tried again.',
       because: 'exit 100: no such package, 1m ago; 2 of 3 tries',
@@ -310,55 +263,27 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a step fails under a loop, after two attempts have failed in their setup',
-    job: {
-      ...living(
-        aJob(),
-        [ready],
-        [
-          { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
-          { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
-          {
-            allocation: 1,
-            failures: [
-              {
-                task: { kind: 'step', worker: 3, step: 'docker' },
-                tries: 1,
-                lastAt: noon + 2 * minute,
-                detail: 'exit 100: no such package.',
-              },
-            ],
-          },
-        ],
-      ),
-    },
+    attempts: [
+      { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
+      { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
+      {
+        allocation: 1,
+        failures: dockerFailed(1, noon + 2 * minute, 'exit 100: no such package.'),
+      },
+    ],
     now: noon + 3 * minute,
-    phase: 'setup',
-    reason: 'setup failed 2 times: docker',
-    price: 4,
+    row: { phase: 'setup', reason: 'setup failed 2 times: docker', price: 4 },
     why: {},
   },
   {
     life: 'nobody said how a step ended',
-    job: living(
-      aJob(),
-      [ready],
-      [
-        {
-          failures: [
-            {
-              task: { kind: 'step', worker: 3, step: 'docker' },
-              tries: 0,
-              lastAt: noon + 2 * minute,
-              detail: '127.0.0.7 closed the connection',
-            },
-          ],
-        },
-      ],
-    ),
+    attempts: [
+      {
+        failures: dockerFailed(0, noon + 2 * minute, '127.0.0.7 closed the connection'),
+      },
+    ],
     now: noon + 3 * minute,
-    phase: 'setup',
-    reason: 'docker broken off',
-    price: 4,
+    row: { phase: 'setup', reason: 'docker broken off', price: 4 },
     why: {
       sentence: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
       because: '127.0.0.7 closed the connection, 1m ago; it does not count as a try',
@@ -368,18 +293,13 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it runs, after a preemption',
-    job: living(
-      aJob(),
-      [gone, ready],
-      [
-        { ...running, ...preempted },
-        { ...running, runningAt: noon + 2 * hour },
-      ],
-    ),
+    allocations: [gone, ready],
+    attempts: [
+      { ...running, ...preempted },
+      { ...running, runningAt: noon + 2 * hour },
+    ],
     now: noon + 4 * hour + 5 * minute,
-    phase: 'running',
-    reason: '2h05m, 1 preemption',
-    price: 4,
+    row: { phase: 'running', reason: '2h05m, 1 preemption', price: 4 },
     why: {
       sentence: '000042 has been running for 2h05m on 4 workers.',
       rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
@@ -389,14 +309,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it runs on this machine, under a limit of time',
-    job: living(
-      aJob(localSpec({ limits: { ...localSpec().limits, maxRuntime: hour } })),
-      [{ ...ready, hosts: null, workers: 1 }],
-      [running],
-    ),
+    spec: localSpec({ limits: { ...localSpec().limits, maxRuntime: hour } }),
+    allocations: [{ ...ready, hosts: null, workers: 1 }],
+    attempts: [running],
     now: noon + 3 * minute,
-    phase: 'running',
-    reason: '1m',
+    row: { phase: 'running', reason: '1m' },
     why: {
       sentence: '000042 has been running for 1m on this machine.',
       rule: 'pass: command failed -> fail',
@@ -406,11 +323,10 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a worker has fallen silent',
-    job: living(aJob(), [{ ...ready, silentSince: noon + 10 * minute, silentWho: 'worker' }], [running]),
+    allocations: [{ ...ready, silentSince: noon + 10 * minute, silentWho: 'worker' }],
+    attempts: [running],
     now: noon + 12 * minute,
-    phase: 'running',
-    reason: 'no answer for 2m',
-    price: 4,
+    row: { phase: 'running', reason: 'no answer for 2m', price: 4 },
     why: {
       sentence: '000042 ran when it was last seen; a worker has not answered for 2m. Nothing is changed.',
       rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
@@ -419,18 +335,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU was preempted, and a new one is asked for',
-    job: living(
-      aJob(),
-      [gone, {}],
-      [
-        { ...running, ...preempted },
-        { createdAt: noon + hour, notBefore: noon + hour },
-      ],
-    ),
+    allocations: [gone, {}],
+    attempts: onceMore,
     now: noon + hour + 4 * minute,
     events: [ruleApplied],
-    phase: 'recovering',
-    reason: 'preempted, 4m ago',
+    row: { phase: 'recovering', reason: 'preempted, 4m ago' },
     why: {
       sentence:
         '000042 is recovering: its v5litepod-16 was preempted 4m ago; v5litepod-16 spot in us-west4-a is asked for.',
@@ -439,36 +348,31 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it was preempted once, and now a worker of its next TPU has been given up',
-    job: living(
-      aJob(),
-      [
-        gone,
-        {
-          ...ready,
-          releasedAt: noon + hour + 9 * second,
-          seen: { state: 'releasing', detail: 'DELETING', at: noon + hour },
+    allocations: [
+      gone,
+      {
+        ...ready,
+        releasedAt: noon + hour + 9 * second,
+        seen: { state: 'releasing', detail: 'DELETING', at: noon + hour },
+      },
+    ],
+    attempts: [
+      { ...running, ...preempted },
+      {
+        ...running,
+        allocation: 2,
+        ending: {
+          reason: 'unreachable',
+          evidence: { detail: 'worker 3 does not answer', worker: 3 },
+          since: noon + hour,
+          stopAskedAt: null,
+          told: [],
         },
-      ],
-      [
-        { ...running, ...preempted },
-        {
-          ...running,
-          allocation: 2,
-          ending: {
-            reason: 'unreachable',
-            evidence: { detail: 'worker 3 does not answer', worker: 3 },
-            since: noon + hour,
-            stopAskedAt: null,
-            told: [],
-          },
-        },
-      ],
-    ),
+      },
+    ],
     now: noon + hour + 29 * second,
     events: [ruleApplied],
-    phase: 'recovering',
-    reason: 'unreachable, 29s ago',
-    price: 4,
+    row: { phase: 'recovering', reason: 'unreachable, 29s ago', price: 4 },
     why: {
       sentence: '000042 is recovering: its attempt ended 29s ago (unreachable); what is left of it is being ended.',
       rule: 'pre: unreachable -> same allocation, resume (2 of 100 used)',
@@ -477,27 +381,16 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its owner wants it stopped, and the program has its grace',
-    job: living(
-      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-      [ready],
-      [
-        {
-          ...running,
-          ending: {
-            reason: 'stopped',
-            evidence: { detail: '' },
-            since: noon + hour,
-            stopAskedAt: noon + hour + second,
-            told: [],
-          },
-        },
-      ],
-    ),
+    changes: toStop,
+    attempts: [
+      {
+        ...running,
+        ending: stopping,
+      },
+    ],
     now: noon + hour + 11 * second,
-    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
-    phase: 'stopping',
-    reason: 'asked 11s ago',
-    price: 4,
+    events: [askedToStop],
+    row: { phase: 'stopping', reason: 'asked 11s ago', price: 4 },
     why: {
       sentence: '000042 is stopping: ada said stop 11s ago.',
       because: 'TERM sent at 20 Nov 13:00:01 UTC, 10s ago',
@@ -507,16 +400,12 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its owner wants it stopped, and a worker does not answer',
-    job: living(
-      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
-      [{ ...running, ending: stopping }],
-    ),
+    changes: toStop,
+    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
+    attempts: [{ ...running, ending: stopping }],
     now: noon + hour + 5 * minute,
-    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
-    phase: 'stopping',
-    reason: 'no answer for 7m',
-    price: 4,
+    events: [askedToStop],
+    row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
       sentence: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
       because: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
@@ -526,14 +415,12 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its owner wants it stopped, and nobody answers on a TPU that is not its own',
-    job: living(
-      aJob(tpuSpec({}, { ownership: 'standing' }), { desired: 'hold', desiredAt: noon + hour }),
-      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
-      [{ ...running, ending: stopping }],
-    ),
+    spec: tpuSpec({}, { ownership: 'standing' }),
+    changes: toStop,
+    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
+    attempts: [{ ...running, ending: stopping }],
     now: noon + hour + 5 * minute,
-    phase: 'stopping',
-    reason: 'no answer for 7m',
+    row: { phase: 'stopping', reason: 'no answer for 7m' },
     why: {
       next: 'it ends when the worker answers or its TPU is seen gone; else it ends without that, and the TPU stays as it is; to wait no longer: jobman delete 42 --force',
       nextAt: noon + hour + 28 * minute,
@@ -541,15 +428,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its owner wants it stopped, and the cloud does not answer',
-    job: living(
-      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'allocation' }],
-      [{ ...running, ending: stopping }],
-    ),
+    changes: toStop,
+    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'allocation' }],
+    attempts: [{ ...running, ending: stopping }],
     now: noon + hour + 5 * minute,
-    phase: 'stopping',
-    reason: 'no answer for 7m',
-    price: 4,
+    row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
       next: 'the controller keeps asking, without limit; to let its v5litepod-16 go as soon as it is heard of: jobman cancel 42',
       nextAt: null,
@@ -557,28 +440,23 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its program cannot be killed',
-    job: living(
-      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-      [ready],
-      [
-        {
-          ...running,
-          ending: stopping,
-          failures: [
-            {
-              task: { kind: 'stop', worker: 2 },
-              tries: 3,
-              lastAt: noon + hour + minute,
-              detail: 'on worker 2 these processes do not die: 77',
-            },
-          ],
-        },
-      ],
-    ),
+    changes: toStop,
+    attempts: [
+      {
+        ...running,
+        ending: stopping,
+        failures: [
+          {
+            task: { kind: 'stop', worker: 2 },
+            tries: 3,
+            lastAt: noon + hour + minute,
+            detail: 'on worker 2 these processes do not die: 77',
+          },
+        ],
+      },
+    ],
     now: noon + hour + 2 * minute,
-    phase: 'stopping',
-    reason: 'asked 2m ago',
-    price: 4,
+    row: { phase: 'stopping', reason: 'asked 2m ago', price: 4 },
     why: {
       because:
         'TERM sent at 20 Nov 13:00:01 UTC, 1m ago; the stop of the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
@@ -586,29 +464,24 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU is under maintenance while it is stopped',
-    job: living(
-      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-      [{ ...ready, seen: repairing }],
-      [{ ...running, ending: stopping }],
-    ),
+    changes: toStop,
+    allocations: [{ ...ready, seen: repairing }],
+    attempts: [{ ...running, ending: stopping }],
     now: noon + hour + 5 * minute,
-    phase: 'stopping',
-    reason: 'interrupted for 35m',
-    price: 4,
+    events: [askedToStop],
+    row: { phase: 'stopping', reason: 'interrupted for 35m', price: 4 },
     why: {
       sentence:
         '000042 is stopping: ada said stop 5m ago; its v5litepod-16 has been interrupted for 35m (REPAIRING) and comes back by itself.',
       next: 'it ends when its v5litepod-16 is back, which is waited for without limit; to let it go now: jobman cancel 42',
     },
-    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
   },
   {
     life: 'its TPU is under maintenance while it runs',
-    job: living(aJob(), [{ ...ready, seen: repairing }], [running]),
+    allocations: [{ ...ready, seen: repairing }],
+    attempts: [running],
     now: noon + hour,
-    phase: 'running',
-    reason: 'interrupted for 30m',
-    price: 4,
+    row: { phase: 'running', reason: 'interrupted for 30m', price: 4 },
     why: {
       sentence:
         '000042 ran when it was last seen; its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
@@ -620,11 +493,9 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU is under maintenance before it has begun',
-    job: living(aJob(), [{ ...ready, seen: repairing }], [{}]),
+    allocations: [{ ...ready, seen: repairing }],
     now: noon + hour,
-    phase: 'provisioning',
-    reason: 'interrupted for 30m',
-    price: 4,
+    row: { phase: 'provisioning', reason: 'interrupted for 30m', price: 4 },
     why: {
       sentence:
         '000042 is provisioning: its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
@@ -633,19 +504,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU is under maintenance while it recovers',
-    job: living(
-      aJob(),
-      [gone, { ...ready, seen: repairing }],
-      [
-        { ...running, ...preempted },
-        { createdAt: noon + hour, notBefore: noon + hour },
-      ],
-    ),
+    allocations: [gone, { ...ready, seen: repairing }],
+    attempts: onceMore,
     now: noon + 2 * hour,
     events: [ruleApplied],
-    phase: 'recovering',
-    reason: 'interrupted for 1h',
-    price: 4,
+    row: { phase: 'recovering', reason: 'interrupted for 1h', price: 4 },
     why: {
       sentence:
         '000042 is recovering: its v5litepod-16 was preempted 1h ago; the next one has been interrupted for 1h30m (REPAIRING) and comes back by itself.',
@@ -654,18 +517,14 @@ const cases: readonly Case[] = [
   },
   {
     life: 'the queue of the cloud has failed twice, and it is asked again in a while',
-    job: living(
-      aJob(),
-      [
-        { ...gone, readyAt: null, lastFailure: { at: noon + minute, error: stockout } },
-        { ...gone, readyAt: null, lastFailure: { at: noon + 3 * minute, error: stockout } },
-        { requestedAt: null },
-      ],
-      [{ allocation: 3, notBefore: noon + 4 * minute }],
-    ),
+    allocations: [
+      { ...gone, readyAt: null, lastFailure: { at: noon + minute, error: stockout } },
+      { ...gone, readyAt: null, lastFailure: { at: noon + 3 * minute, error: stockout } },
+      { requestedAt: null },
+    ],
+    attempts: [{ allocation: 3, notBefore: noon + 4 * minute }],
     now: noon + 3 * minute + 30 * second,
-    phase: 'queued',
-    reason: 'asks again in 30s',
+    row: { phase: 'queued', reason: 'asks again in 30s' },
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       because: 'There is no more capacity in the zone, 30s ago; 2 requests in vain; the cloud said: code 8',
@@ -675,27 +534,18 @@ const cases: readonly Case[] = [
   },
   {
     life: 'no controller has looked at a job for the cloud yet',
-    job: aJob(),
+    attempts: [],
     now: noon + minute,
-    phase: 'queued',
-    reason: 'waits for its first look, 1m',
+    row: { phase: 'queued', reason: 'waits for its first look, 1m' },
     why: { sentence: '000042 is queued: no controller has looked at it yet.' },
   },
   {
     life: 'it was stopped and keeps its TPU',
-    job: {
-      ...living(
-        aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
-        [ready],
-        [{ ...running, ...ended('stopped', { detail: 'its owner stopped it' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
-    },
+    changes: toStop,
+    attempts: [{ ...running, ...ended('stopped', { detail: 'its owner stopped it' }) }],
+    settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
     now: noon + 2 * hour,
-    phase: 'stopped',
-    status: 'stopped, holds v5litepod-16',
-    reason: 'by its owner',
-    price: 4,
+    row: { phase: 'stopped', reason: 'by its owner', status: 'stopped, holds v5litepod-16', price: 4 },
     why: {
       sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
       next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42; to let its v5litepod-16 go: jobman stop 42 --release',
@@ -703,14 +553,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it was deleted by force, and nobody has looked what became of its TPU',
-    job: {
-      ...living(aJob(tpuSpec(), { desired: 'delete', removed: true }), [ready], [running]),
-      cancelled: true,
-      settled: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
-    },
+    changes: { desired: 'delete', removed: true, cancelled: true },
+    attempts: [running],
+    settled: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
     now: noon + 2 * hour,
-    phase: 'cancelled',
-    reason: 'by its owner',
+    row: { phase: 'cancelled', reason: 'by its owner' },
     why: {
       sentence: '000042 was cancelled by its owner 1h ago.',
       next: 'nothing: it was taken off the list; nobody had seen what it held gone: jobman gc',
@@ -718,14 +565,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its program failed and its TPU is on its way out',
-    job: {
-      ...living(aJob(), [{ ...ready, releasedAt: noon + hour }], [{ ...running, ...failedExit }]),
-      settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
-    },
+    allocations: [{ ...ready, releasedAt: noon + hour }],
+    attempts: [{ ...running, ...failedExit }],
+    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
     now: noon + hour + minute,
-    phase: 'failed',
-    reason: 'exit 1, worker 3',
-    price: 4,
+    row: { phase: 'failed', reason: 'exit 1, worker 3', price: 4 },
     why: {
       because:
         'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
@@ -734,13 +578,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its program failed',
-    job: {
-      ...living(aJob(), [{ ...ready, ...gone }], [{ ...running, ...failedExit }]),
-      settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
-    },
+    allocations: [{ ...ready, ...gone }],
+    attempts: [{ ...running, ...failedExit }],
+    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
     now: noon + 25 * hour,
-    phase: 'failed',
-    reason: 'exit 1, worker 3',
+    row: { phase: 'failed', reason: 'exit 1, worker 3' },
     why: {
       sentence: '000042 failed (command failed) 1d ago.',
       because: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
@@ -749,49 +591,35 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its setup failed for good',
-    job: {
-      ...living(
-        aJob(),
-        [{ ...ready, ...gone }],
-        [
-          {
-            failures: [
-              { task: { kind: 'step', worker: 3, step: 'docker' }, tries: 4, lastAt: noon + hour, detail: 'exit 100' },
-            ],
-            ...ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
-          },
-        ],
-      ),
-      settled: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
-    },
+    allocations: [{ ...ready, ...gone }],
+    attempts: [
+      {
+        failures: dockerFailed(4, noon + hour, 'exit 100'),
+        ...ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
+      },
+    ],
+    settled: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
     now: noon + 2 * hour,
-    phase: 'failed',
-    reason: 'setup failed, worker 3',
+    row: { phase: 'failed', reason: 'setup failed, worker 3' },
     why: {
       next: 'nothing by itself; what the step printed: jobman logs 42 --step docker; to go on: jobman resume 42; from the beginning: jobman rerun 42',
     },
   },
   {
     life: 'it succeeded on the built-in cloud, which does not let go of its TPU',
-    job: {
-      ...living(
-        aJob(tpuSpec({}, { project: 'emulator' })),
-        [
-          {
-            ...ready,
-            releasedAt: noon + hour,
-            seen: { state: 'releasing', detail: 'DELETING', at: noon + hour + second },
-            lastFailure: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
-          },
-        ],
-        [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    spec: tpuSpec({}, { project: 'emulator' }),
+    allocations: [
+      {
+        ...ready,
+        releasedAt: noon + hour,
+        seen: { state: 'releasing', detail: 'DELETING', at: noon + hour + second },
+        lastFailure: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
+      },
+    ],
+    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
+    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + 12 * minute,
-    phase: 'succeeded',
-    reason: 'still letting go, for 12m',
-    price: 4,
+    row: { phase: 'succeeded', reason: 'still letting go, for 12m', price: 4 },
     why: {
       because:
         'exit 0 everywhere; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 12m ago (DELETING), not seen gone yet, last answer: Internal error',
@@ -799,22 +627,15 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it succeeded on the built-in cloud after a preemption, and keeps its TPU',
-    job: {
-      ...living(
-        aJob(tpuSpec({ finish: { capacity: 'keep', keepFor: null } }, { project: 'emulator' })),
-        [gone, ready],
-        [
-          { ...running, ...preempted },
-          { ...running, runningAt: noon + 2 * hour, ...ended('succeeded', { detail: '' }, noon + 3 * hour) },
-        ],
-      ),
-      settled: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    spec: tpuSpec({ finish: { capacity: 'keep', keepFor: null } }, { project: 'emulator' }),
+    allocations: [gone, ready],
+    attempts: [
+      { ...running, ...preempted },
+      { ...running, runningAt: noon + 2 * hour, ...ended('succeeded', { detail: '' }, noon + 3 * hour) },
+    ],
+    settled: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + 4 * hour,
-    phase: 'succeeded',
-    status: 'succeeded, holds v5litepod-16',
-    reason: 'ran 1h58m in 2 attempts',
-    price: 4,
+    row: { phase: 'succeeded', reason: 'ran 1h58m in 2 attempts', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: {
       sentence:
         '000042 succeeded 1h ago; it still holds v5litepod-16, which costs about $4.00/h at Google and nothing here.',
@@ -822,84 +643,65 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it is set up and has no command',
-    job: {
-      ...living(
-        aJob(tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } })),
-        [ready],
-        [{ ...running, ...ended('succeeded', { detail: '' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
+    attempts: [{ ...running, ...ended('succeeded', { detail: '' }) }],
+    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
-    phase: 'succeeded',
-    status: 'succeeded, holds v5litepod-16',
-    price: 4,
-    reason: 'set up; no command',
+    row: { phase: 'succeeded', reason: 'set up; no command', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: {},
   },
   {
     life: 'it was set up, and its TPU has gone since',
-    job: {
-      ...living(
-        aJob(tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } })),
-        [gone],
-        [{ ...running, ...ended('succeeded', { detail: '' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
+    allocations: [gone],
+    attempts: [{ ...running, ...ended('succeeded', { detail: '' }) }],
+    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
-    phase: 'succeeded',
-    reason: 'its TPU is gone',
+    row: { phase: 'succeeded', reason: 'its TPU is gone' },
     why: {},
   },
   {
     life: 'it succeeded and keeps its TPU for a while',
-    job: {
-      ...living(
-        aJob(tpuSpec({ finish: { capacity: 'keep', keepFor: hour } })),
-        [ready],
-        [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
-      ),
-      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
-    },
+    spec: tpuSpec({ finish: { capacity: 'keep', keepFor: hour } }),
+    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
+    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
-    phase: 'succeeded',
-    status: 'succeeded, holds v5litepod-16',
-    reason: 'ran 58m',
-    price: 4,
+    row: { phase: 'succeeded', reason: 'ran 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: { next: 'what it still holds is let go; at once: jobman stop 42 --release', nextAt: noon + 2 * hour },
   },
   {
     life: 'the cloud will never give it',
-    job: {
-      ...living(
-        aJob(),
-        [
-          {
-            requestFailures: 1,
-            lastFailure: { at: noon, error: { kind: 'permission', message: 'may not', raw: '403' } },
-            goneAt: noon,
-          },
-        ],
-        [ended('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
-      ),
-      settled: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
-    },
+    allocations: [
+      {
+        requestFailures: 1,
+        lastFailure: { at: noon, error: { kind: 'permission', message: 'may not', raw: '403' } },
+        goneAt: noon,
+      },
+    ],
+    attempts: [ended('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
+    settled: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
     now: noon + 2 * hour,
-    phase: 'failed',
-    reason: 'not allowed',
+    row: { phase: 'failed', reason: 'not allowed' },
     why: { sentence: '000042 failed (allocation failed) 1h ago.' },
   },
 ];
 
-for (const { life, job, now, events = [], phase, status, reason, price, why } of cases) {
+/** The job of that case. */
+function jobIn({ spec, changes, allocations = [ready], attempts = [{}], settled }: Case): Job {
+  const created = aJob(spec, changes);
+  return attempts.length === 0 ? created : { ...living(created, allocations, attempts), settled: settled ?? null };
+}
+
+for (const one of cases) {
+  const { life, now, events = [], row: sees, why } = one;
   test(`what people see when ${life}`, () => {
+    const job = jobIn(one);
     const row = jobRow(job, now);
-    assert.equal(row.phase, phase);
-    assert.equal(row.status, status ?? phase);
-    assert.equal(row.reason, reason);
+    assert.equal(row.phase, sees.phase);
+    assert.equal(row.status, sees.status ?? sees.phase);
+    assert.equal(row.reason, sees.reason);
     assert.ok(row.reason.length <= reasonLongest);
-    assert.equal(row.pricePerHour, price ?? null);
+    assert.equal(row.pricePerHour, sees.price ?? null);
     const answer = whyOf(job, now, { events });
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
   });
@@ -952,8 +754,9 @@ test('a job that waits for its turn is told how many places are taken, and how m
 });
 
 test('every why names its job and says what comes next', () => {
-  for (const { job, now, events = [] } of cases) {
-    const why = whyOf(job, now, { events });
+  for (const one of cases) {
+    const { now, events = [] } = one;
+    const why = whyOf(jobIn(one), now, { events });
     assert.match(why.sentence, /^000042[ :].*\.$/);
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
@@ -1011,7 +814,8 @@ test('an allocation says what the cloud last said of it, while there is somethin
 
 test('the row of an ended job lasts: nothing of it changes with time', () => {
   let lasting = 0;
-  for (const { job, now } of cases) {
+  for (const one of cases) {
+    const [job, now] = [jobIn(one), one.now];
     const row = lastingRow(job);
     if (row === null) continue;
     lasting += 1;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { problemsOf, specOf, tpu } from './pretend.ts';
+import { assertEach, problemsOf, specOf, tpu } from './pretend.ts';
 import type { Given } from './pretend.ts';
 
 const files: NonNullable<Given['files']> = {
@@ -51,14 +51,12 @@ test('the key of the step follows the content', () => {
 
 test('large things belong in a bucket', () => {
   assert.deepEqual(copied('[just.bin]'), ['frozen ~/just.bin 644']);
-  assert.match(
-    refused('[train.py, large.bin]'),
-    /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB, the limit is 1 MiB; put it in a bucket/,
-  );
-  assert.match(
-    refused('["just.bin:1", "just.bin:2", "just.bin:3", "just.bin:4", "train.py"]'),
-    /job\.files\[4\]: job\.files together are more than 4 MiB/,
-  );
+  assertEach(refused, {
+    '[train.py, large.bin]':
+      /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB, the limit is 1 MiB; put it in a bucket/,
+    '["just.bin:1", "just.bin:2", "just.bin:3", "just.bin:4", "train.py"]':
+      /job\.files\[4\]: job\.files together are more than 4 MiB/,
+  });
   const many = Object.fromEntries(Array.from({ length: 501 }, (_, n) => [`/work/many/${n}`, 'x']));
   assert.match(refused('[many]', many), /more than 500 files/);
 });

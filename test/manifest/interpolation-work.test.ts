@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { interpolation } from '../../src/manifest/interpolate/resolve.ts';
+import { interpolation } from '../../src/manifest/interpolate.ts';
 import { newFindings } from '../../src/schema/problems.ts';
 import { parseValue } from '../../src/manifest/yaml.ts';
 
@@ -35,7 +35,7 @@ for (const [where, manifest] of [
         return undefined;
       },
     });
-    values.section('command', findings);
+    values('command', findings);
     assert.deepEqual(calls, { isKnown: count, meant: 100, aliases: 2 * count });
   });
 }

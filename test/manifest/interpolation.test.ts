@@ -115,10 +115,6 @@ test('the name of the node is a mark that is filled in later, except where the c
   assert.equal(spec.name, 'run-ada-v4-16');
 });
 
-test('a checkpoint folder that changes with the node is warned of', () => {
-  assert.match(specOf(tpu('job: {checkpoint_dir: "~/b/${tpu.name}"}\n')).warnings.join(), /differs with every new TPU/);
-});
-
 test('a cycle is one problem and prints the circle', () => {
   const lines = problemsOf(local('${vars.a}', 'vars: {a: "${vars.b}", b: "${vars.c}", c: "${vars.a}"}\n'));
   assert.equal(lines.length, 1, lines.join('\n'));

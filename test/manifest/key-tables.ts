@@ -1,7 +1,7 @@
 // Key tables: the table of keys as tables for people, which docs/configuration.md holds.
 
 import { manifest } from '../../src/manifest/keys.ts';
-import type { Key, Keys } from '../../src/schema/kind.ts';
+import { defaultText, type Key, type Keys } from '../../src/schema/kind.ts';
 
 interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */
@@ -53,6 +53,6 @@ function rowsOf(keys: Keys, before: string, shown: readonly unknown[] = []): rea
 }
 
 function rowOf(name: string, key: Key<unknown>): KeyRow {
-  const { aliases = [], otherwise, about, example } = key;
-  return { key: name, aliases, type: key.kind.words, otherwise, about, example };
+  const { aliases = [], about, example } = key;
+  return { key: name, aliases, type: key.kind.words, otherwise: defaultText(key), about, example };
 }

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
-import { assertRefused, problemsOf, specOf, warningsOf } from './pretend.ts';
+import { assertEach, problemsOf, specOf, told, warningsOf } from './pretend.ts';
 
 const files = Object.fromEntries(
   [
@@ -145,9 +145,6 @@ const second = {
 
 const bare = 'tpu: {accelerator: v4-128, zone: us-central2-b}\n';
 
-/** What is set up for a manifest, in its order. */
-const stepsOf = (text: string): readonly string[] => specOf(text, given).spec.steps.map(({ name }) => name);
-
 suite('every piece is taken by itself', () => {
   for (const [generation, pieces] of [
     ['first', first],
@@ -203,53 +200,6 @@ test('the second manual as one manifest, where conda and venv wait beside docker
   assert.match(spec.command.script, /\/home\/zephyr\/\.config\/gcloud:\/root\/\.config\/gcloud/);
 });
 
-test('it chooses one of the three environments', () => {
-  const all = second.docker + second.conda + second.venv;
-  for (const name of ['docker', 'conda', 'venv']) {
-    assert.deepEqual(stepsOf(`${bare}${second.command}${all}job: {env_type: ${name}}\n`), [name]);
-  }
-  assertRefused(`${bare}${second.command}${all}`, /say which with job\.env_type/, given);
-  assertRefused(
-    `${bare}${second.command}${second.conda}${second.venv}setup: {modules: [conda, venv]}\n`,
-    /two environments are chosen/,
-    given,
-  );
-  assertRefused(`${bare}${second.command}${all}job: {env_type: podman}\n`, /is none of docker, conda, venv/, given);
-});
-
-test('a conda or virtual environment may live inside the container', () => {
-  const inside = (modules: string, env: string): readonly string[] =>
-    stepsOf(`${bare}${second.command}${second.docker}${env}setup: {modules: [${modules}]}\n`);
-  assert.deepEqual(inside('docker, conda, command', second.conda), ['docker']);
-  assert.deepEqual(inside('docker, venv, command', second.venv), ['docker']);
-});
-
-test('workers are a number, a list, or all', () => {
-  const workersOf = (workers: string) =>
-    specOf(`${bare}command: {run: ls, workers: ${workers}}\n`, given).spec.command.workers;
-  assert.deepEqual(workersOf('0'), [0]);
-  assert.deepEqual(workersOf('[0, 1]'), [0, 1]);
-  assert.equal(workersOf('"all"'), 'all');
-  assert.equal(workersOf('all'), 'all');
-  for (const workers of ['[0, 0]', '16', '[]', '-1', 'some']) {
-    assert.throws(() => workersOf(workers), workers);
-  }
-});
-
-test('a TPU of each way of asking and of each price, and no other', () => {
-  const withKey = (line: string): string =>
-    `tpu: {accelerator: v4-8, zone: us-central2-b, ${line}}\ncommand: {run: ls}\n`;
-  for (const line of ['allocation_mode: tpu-vm', 'pricing: spot', 'pricing: ondemand', 'pricing: preemptible']) {
-    assert.doesNotThrow(() => specOf(withKey(line), given), line);
-  }
-  for (const line of ['allocation_mode: vm', 'pricing: cheap', 'pricing: [spot]']) {
-    assert.equal(problemsOf(withKey(line), given).length, 1, line);
-  }
-  for (const accelerator of ['v4-8', 'v4-32', 'v4-128']) {
-    assert.doesNotThrow(() => specOf(withKey('pricing: spot').replace('v4-8', accelerator), given));
-  }
-});
-
 test('the keys of both generations are two names of one thing', () => {
   const pairs: readonly (readonly [text: string, older: string, newer: string])[] = [
     [`${bare}command: {KEY: "ls -l"}\n`, 'cmd', 'run'],
@@ -263,20 +213,6 @@ test('the keys of both generations are two names of one thing', () => {
     const [one, other] = [older, newer].map((key) => specOf(text.replace('KEY', key), given).spec);
     assert.deepEqual(one, other, `${older} and ${newer}`);
   }
-});
-
-test("the version of a virtual environment's Python, with and without the word", () => {
-  const [one, ...others] = ['"python3.9"', '"3.9"', '3.9'].map((python) => {
-    return specOf(`${bare}command: {run: ls}\nvenv: {name: maxtext, python: ${python}}\n`, given).spec.steps;
-  });
-  for (const other of others) assert.deepEqual(other, one);
-});
-
-test('${tpu.name} in a command is the name that the cloud sees, and a shell has its own dollars', () => {
-  const text = `${second.tpu}command:\n  cmd: |\n    export TPU_PREFIX=\${tpu.name} BUCKET_NAME=\${gcsfuse.bucket_name}\n    cd $HOME && echo \${HOME} $(date)\n${second.gcsfuse}`;
-  const { script } = specOf(text, given).spec.command;
-  assert.match(script, /TPU_PREFIX=\uE000node-name\uE001 BUCKET_NAME=llm_pruning_us_central2_b/);
-  assert.match(script, /cd \$HOME && echo \$\{HOME\} \$\(date\)/);
 });
 
 test('what the older jobman wrote into its copy of a manifest is told what it is', () => {
@@ -294,10 +230,4 @@ test('what the older jobman wrote into its copy of a manifest is told what it is
   assert.match(lines.join('\n'), /tpu\.num_workers: follows from tpu\.accelerator; remove it/);
   assert.match(lines.join('\n'), /tpu\.flags: was handed to gcloud/);
   assert.match(lines.join('\n'), /brevo_email: was for the mails/);
-});
-
-test('neither manual says where checkpoints go, which a spot job is told of', () => {
-  for (const pieces of [first, second]) {
-    assert.match(warningsOf(Object.values(pieces).join(''), given).join(), /job\.checkpoint_dir: is not given/);
-  }
 });

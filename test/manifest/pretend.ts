@@ -76,9 +76,22 @@ export function problemsOf(text: string, given: Given = {}): readonly string[] {
   return formatProblems('cfg.yaml', result.problems);
 }
 
+/** What a manifest that must be wrong is told, as one text. */
+export function told(text: string, given: Given = {}): string {
+  return problemsOf(text, given).join('\n');
+}
+
 /** Fails unless one of the problems of a manifest, which must be wrong, fits. */
 export function assertRefused(text: string, says: RegExp, given: Given = {}): void {
-  assert.match(problemsOf(text, given).join('\n'), says);
+  assert.match(told(text, given), says);
+}
+
+/** Fails unless what is said of each text is what stands beside it, or fits that. */
+export function assertEach(said: (text: string) => string, rows: Readonly<Record<string, RegExp | string>>): void {
+  for (const [text, says] of Object.entries(rows)) {
+    if (typeof says === 'string') assert.equal(said(text), says, text);
+    else assert.match(said(text), says, text);
+  }
 }
 
 /** The names of the setup steps of a manifest that must be right. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { FileDoor } from '../../src/manifest/door.ts';
 import { loadManifest, manifestMost } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertEach, pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';
 
 /** What one wrong manifest is told, as one text. */
 function told(text: string): string {
@@ -47,25 +47,22 @@ test('a folder, a large file that is never read, and a pipe of unknown length ar
 });
 
 test('slips in the YAML are said with their place', () => {
-  assert.equal(told('local: {}\ncommand:\n\trun: ls\n'), 'cfg.yaml:3:1: a tab indents this line; YAML wants spaces');
-  assert.equal(
-    told('local: {}\ncommand: {run: ls}\nlocal: {}\n'),
-    'cfg.yaml:3:1 local: stands twice in this map; keep one of them',
-  );
-  assert.equal(
-    told('local: {}\ncommand:\n  run: ls\n  run: ls\n'),
-    'cfg.yaml:4:3 command.run: stands twice in this map; keep one of them',
-  );
-  assert.match(told('local: {}\ncommand: {run: ls\n'), /^cfg\.yaml:\d:\d/);
-  assert.equal(told('local: {}\ncommand\n'), 'cfg.yaml:2:1: a word without a colon; write `key: value`');
-  assert.match(told('job: {name: a}\n x: 1\n'), /cfg\.yaml:2:\d: /);
-  assert.match(told('local: {}\ncommand:\n  run: ls\n workers: 0\n'), /cfg\.yaml:4:1: this line is indented otherwise/);
-  assert.match(told('job:\n  name: "a\n  loop: true\n'), /a quote is not closed/);
-  assert.match(told('a: b: c\n'), /cfg\.yaml:1:4: a value with a second `key:`/);
-  assert.match(told('local: {}\n---\ncommand: {}\n'), /cfg\.yaml:2:1: a manifest is one YAML document/);
-  assert.match(told('local: {}\ncommand: *nobody\n'), /the alias \*nobody cannot be followed/);
-  assert.match(told('local: {}\ncommand: &me {run: *me}\n'), /it contains itself/);
-  assert.match(told('local: {}\ncommand: {run: !!python/object x}\n'), /cfg\.yaml:2:\d+: YAML: Unresolved tag/);
+  assertEach(told, {
+    'local: {}\ncommand:\n\trun: ls\n': 'cfg.yaml:3:1: a tab indents this line; YAML wants spaces',
+    'local: {}\ncommand: {run: ls}\nlocal: {}\n': 'cfg.yaml:3:1 local: stands twice in this map; keep one of them',
+    'local: {}\ncommand:\n  run: ls\n  run: ls\n':
+      'cfg.yaml:4:3 command.run: stands twice in this map; keep one of them',
+    'local: {}\ncommand: {run: ls\n': /^cfg\.yaml:\d:\d/,
+    'local: {}\ncommand\n': 'cfg.yaml:2:1: a word without a colon; write `key: value`',
+    'job: {name: a}\n x: 1\n': /cfg\.yaml:2:\d: /,
+    'local: {}\ncommand:\n  run: ls\n workers: 0\n': /cfg\.yaml:4:1: this line is indented otherwise/,
+    'job:\n  name: "a\n  loop: true\n': /a quote is not closed/,
+    'a: b: c\n': /cfg\.yaml:1:4: a value with a second `key:`/,
+    'local: {}\n---\ncommand: {}\n': /cfg\.yaml:2:1: a manifest is one YAML document/,
+    'local: {}\ncommand: *nobody\n': /the alias \*nobody cannot be followed/,
+    'local: {}\ncommand: &me {run: *me}\n': /it contains itself/,
+    'local: {}\ncommand: {run: !!python/object x}\n': /cfg\.yaml:2:\d+: YAML: Unresolved tag/,
+  });
 });
 
 test('anchors, aliases and merge keys work', () => {

@@ -1,7 +1,7 @@
 /** What is allowed and most likely not meant is told, with its place; what may well be meant is not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertRefused, problemsOf, specOf, warningsOf } from './pretend.ts';
+import { assertEach, assertRefused, problemsOf, specOf, warningsOf } from './pretend.ts';
 import type { Given } from './pretend.ts';
 
 const bucket = 'gcsfuse: {bucket_name: abc, mount_path: ~/bucket}\n';
@@ -205,24 +205,16 @@ test('of Google a type or zone that no table has may be asked for, with a warnin
 
 test('of the built-in cloud nothing may be asked for that it does not have', () => {
   const refused = (keys: string): string => problemsOf(asks('emulator', keys)).join('\n');
-  assert.match(
-    refused('accelerator: v5litepod-17, zone: us-west4-a'),
-    /tpu\.accelerator: "v5litepod-17" is no type of TPU .*\(did you mean v5litepod-16\?\)/,
-  );
-  assert.match(refused('accelerator: v9e-16, zone: us-west4-a'), /is no type of TPU/);
-  assert.match(
-    refused('accelerator: v4-16, zone: mars-north1-a'),
-    /"mars-north1-a" is no zone with TPUs of the built-in cloud/,
-  );
-  assert.match(
-    refused('accelerator: v4-16, zone: us-east1-d'),
-    /us-east1-d has no v4-16: it is offered in us-central2-b/,
-  );
-  assert.match(refused('accelerator: tpu7x-8, zone: us-east1-d'), /us-east1-d has no tpu7x-8: no zone has any/);
-  assert.match(
-    refused('accelerator: v4-16, zone: us-central2-b, version: tpu-ubuntu2204-bas'),
-    /tpu\.version: .* \(did you mean tpu-ubuntu2204-base\?\)/,
-  );
+  assertEach(refused, {
+    'accelerator: v5litepod-17, zone: us-west4-a':
+      /tpu\.accelerator: "v5litepod-17" is no type of TPU .*\(did you mean v5litepod-16\?\)/,
+    'accelerator: v9e-16, zone: us-west4-a': /is no type of TPU/,
+    'accelerator: v4-16, zone: mars-north1-a': /"mars-north1-a" is no zone with TPUs of the built-in cloud/,
+    'accelerator: v4-16, zone: us-east1-d': /us-east1-d has no v4-16: it is offered in us-central2-b/,
+    'accelerator: tpu7x-8, zone: us-east1-d': /us-east1-d has no tpu7x-8: no zone has any/,
+    'accelerator: v4-16, zone: us-central2-b, version: tpu-ubuntu2204-bas':
+      /tpu\.version: .* \(did you mean tpu-ubuntu2204-base\?\)/,
+  });
 });
 
 test('a runtime version of another generation is told of, and one that is new is not', () => {

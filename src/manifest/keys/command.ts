@@ -57,7 +57,6 @@ export const command = {
         kind: neededScript,
         about: "A shell script. `${a.b}` is a value of the manifest; `$NAME` and a bare `${NAME}` are the shell's own.",
         isRequired: true,
-        otherwise: 'must be given',
         example: 'python3 train.py',
         aliases: ['cmd'],
       },
@@ -65,7 +64,6 @@ export const command = {
       env: {
         kind: mapOf(environmentName),
         about: 'Environment variables, over those of job.env.',
-        otherwise: 'none',
         example: '{SEED: 7}',
       },
       workdir: {

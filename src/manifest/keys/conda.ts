@@ -16,7 +16,6 @@ export const conda = {
       }),
       about: 'Name of the environment.',
       isRequired: true,
-      otherwise: 'must be given',
       example: 'fms',
       aliases: ['env_name'],
     },

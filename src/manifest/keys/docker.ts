@@ -12,7 +12,6 @@ export const docker = {
       kind: line({ words: 'image', pattern: /^[^\s-]\S*$/, rule: 'is no name of an image' }),
       about: 'The image; name its version for runs that can be repeated.',
       isRequired: true,
-      otherwise: 'must be given',
       example: 'example/maxtext_base_image:latest',
     },
     env_vars: {
@@ -21,7 +20,6 @@ export const docker = {
         'list of NAME=value',
       ),
       about: "Environment variables inside the container; a NAME alone hands on the worker's own.",
-      otherwise: 'none',
       example: '[HOME=/home/zephyr]',
     },
     mount_dirs: {
@@ -35,7 +33,6 @@ export const docker = {
         'list of /path or /path:/inside',
       ),
       about: 'Folders of the worker that the container sees. `~` is the login folder of the worker.',
-      otherwise: 'none',
       example: '[/home/zephyr, /dev]',
     },
     workdir: {
@@ -49,7 +46,6 @@ export const docker = {
     flags: {
       kind: listOf(line()),
       about: 'Further flags of `docker run`, but for `--detach`.',
-      otherwise: 'none',
       example: '["--privileged", "--network=host"]',
     },
   }),

@@ -50,7 +50,6 @@ export const cache = section({
   prefix: {
     kind: script(),
     about: 'A script that runs on the worker before the mount, for example to make a RAM disk for the cache.',
-    otherwise: 'none',
     example: 'sudo mkdir -p /mnt/ram',
   },
 });
@@ -62,7 +61,6 @@ const mountPath = {
   }),
   about: 'Folder on the worker where the bucket appears: absolute, or below the login folder as `~/bucket`.',
   isRequired: true,
-  otherwise: 'must be given',
   example: '/home/zephyr/gcs-bucket',
 } as const;
 
@@ -104,7 +102,6 @@ export const gcsfuse = {
       about:
         'The bucket; or a map from regions to buckets (`us-east5: my-bucket-us`), of which the one in the region of the TPU is mounted.',
       isRequired: true,
-      otherwise: 'must be given',
       example: 'llm_pruning_us_central2_b',
     },
     mount_path: mountPath,
@@ -126,7 +123,6 @@ export const gcsfuse = {
         'list of mounts',
       ),
       about: 'Further mounts.',
-      otherwise: 'none',
     },
   }),
 } satisfies Key<unknown>;

@@ -80,13 +80,11 @@ export const job = {
       tags: {
         kind: listOf(line()),
         about: 'Labels to filter lists by.',
-        otherwise: 'none',
         example: '[experiment, llama]',
       },
       env: {
         kind: mapOf(environmentName),
         about: 'Environment variables of the command.',
-        otherwise: 'none',
         example: '{WANDB_MODE: offline}',
         aliases: ['environment'],
       },
@@ -94,14 +92,12 @@ export const job = {
         kind: mapOf(environmentName),
         about:
           'Environment variables of the command that nobody else is to see. The value says where to read them: `env`, the variable of that name where you create the job; `env:OTHER`, another one; else a file of this machine, read at every start.',
-        otherwise: 'none',
         example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}',
       },
       checkpoint_dir: {
         kind: path(),
         about:
           'Folder for checkpoints, best inside a mounted bucket. Each job gets a folder of its own below it (`000001-k3x9ab`: the ids of the job and of the installation), or exactly this folder where it contains `${job.id}` or `${job.name}`. The program finds the folder as `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job as `JOBMAN_RESUME_FROM`.',
-        otherwise: 'none',
         example: '~/bucket/checkpoints',
       },
       checkpoint_shared: {
@@ -115,7 +111,6 @@ export const job = {
         kind: line(),
         about:
           'Checkpoint to begin from: the id or name of a job (its newest one), or a path. A path that ends in `/` is a folder whose newest complete entry counts. Once the job has a checkpoint of its own, it resumes from that; `rerun` begins from here again.',
-        otherwise: 'none',
         example: '42',
       },
       silence_timeout: {
@@ -176,14 +171,12 @@ export const job = {
         kind: path(),
         about:
           'Folder of this machine that every worker gets a copy of, and that the command starts in. What git ignores is left out. The copy is taken when the job is created; `jobman resume --workdir` takes it anew. At most 512 MiB and 50,000 files.',
-        otherwise: 'none',
         example: '.',
       },
       files: {
         kind: listOf(path({ words: 'from:to' }), 'list of from:to'),
         about:
           'Files and folders that are copied to every worker before anything else, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays. At most 1 MiB each and 4 MiB together: larger things belong in a bucket.',
-        otherwise: 'none',
         example: '[train.py, data:experiment/data]',
       },
     },

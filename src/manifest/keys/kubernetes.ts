@@ -47,7 +47,6 @@ const resources = section({
   limits: {
     kind: amounts,
     about: 'What it may use at most. GPUs and the like get their request as their limit.',
-    otherwise: 'none',
     example: '{memory: 2G}',
   },
 });
@@ -56,7 +55,6 @@ const resources = section({
 export const kubernetes = {
   about:
     'Runs the job in a Kubernetes cluster, as `jobman submit` does. An empty section (`kubernetes: {}`) is enough.',
-  otherwise: 'none',
   kind: section({
     image: {
       kind: line({ words: 'image' }),
@@ -98,7 +96,6 @@ export const kubernetes = {
     annotations: {
       kind: mapOf({ pattern: /^\S+$/, rule: 'is no key of an annotation' }),
       about: 'Annotations of the Job, over those of the settings.',
-      otherwise: 'none',
       example: '{team: vision}',
     },
     command: {
@@ -117,13 +114,11 @@ export const kubernetes = {
       kind: listOf(reading('NAME:KEY=VARIABLE', readSecret), 'list of NAME:KEY=VARIABLE'),
       about:
         'Secrets of the cluster by reference: a key of one as a variable. `NAME:KEY` is the variable KEY, `NAME` all keys under their own names.',
-      otherwise: 'none',
       example: '[wandb:api-key=WANDB_API_KEY]',
     },
     volumes: {
       kind: listOf(reading('claim:path[:ro]', readVolume), 'list of claim:path[:ro]'),
       about: 'PersistentVolumeClaims and where they appear.',
-      otherwise: 'none',
       example: '[datasets:/data:ro]',
     },
     shm: {
@@ -141,13 +136,11 @@ export const kubernetes = {
     labels: {
       kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
       about: 'Labels of the Job and of its pods.',
-      otherwise: 'none',
       example: '{team: vision}',
     },
     node_selector: {
       kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
       about: 'Labels that the node must have.',
-      otherwise: 'none',
       example: '{disk: ssd}',
     },
     tolerations: {
@@ -165,7 +158,6 @@ export const kubernetes = {
     image_pull_secrets: {
       kind: listOf(objectName('secret'), 'list of secrets'),
       about: 'Secrets with the login of a registry.',
-      otherwise: 'none',
       example: '[registry]',
     },
     parallelism: {
@@ -207,7 +199,6 @@ export const kubernetes = {
     queue: {
       kind: objectName('queue'),
       about: "The queue of Kueue that it waits in; this is Kueue's label.",
-      otherwise: 'none',
       example: 'vision',
     },
   }),

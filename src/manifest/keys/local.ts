@@ -6,7 +6,6 @@ import type { Key } from '../../schema/kind.ts';
 /** The section `local`. */
 export const local = {
   about: 'Runs the job on this machine. An empty section (`local: {}`) is enough.',
-  otherwise: 'none',
   kind: section({
     workdir: {
       kind: path(),

@@ -12,7 +12,6 @@ const recoveryRule = section({
     kind: choice(...reasons),
     about: 'Why the attempt ended.',
     isRequired: true,
-    otherwise: 'must be given',
     example: 'command_failed',
   },
   evidence: {
@@ -45,7 +44,6 @@ const recoveryRule = section({
     kind: choice('resume', 'rerun', 'fail', 'done'),
     about: 'What follows: go on from the checkpoint, start from the beginning, or end the job as failed or as done.',
     isRequired: true,
-    otherwise: 'must be given',
     example: 'resume',
   },
   on: {

@@ -19,7 +19,6 @@ export const ssh = {
       kind: path(),
       about:
         'Its public half. When given, both halves are copied to the workers, so that they can log in to each other.',
-      otherwise: 'none',
       example: '~/.ssh/id_rsa.pub',
     },
     identities: {
@@ -29,26 +28,22 @@ export const ssh = {
             kind: path(),
             about: 'A private key file here.',
             isRequired: true,
-            otherwise: 'must be given',
             example: '~/.ssh/id_ed25519_github',
           },
           public_key: {
             kind: path(),
             about: 'Its public half.',
-            otherwise: 'none',
             example: '~/.ssh/id_ed25519_github.pub',
           },
           config_entry: {
             kind: text(),
             about: 'Lines for the ssh_config of the workers.',
-            otherwise: 'none',
             example: '"Host github.com"',
           },
         }),
         'list of identities',
       ),
       about: 'Further keys that are copied to `~/.ssh` of every worker, with lines for its ssh_config.',
-      otherwise: 'none',
     },
   }),
 } satisfies Key<unknown>;

@@ -107,7 +107,6 @@ const retired = {
 /** The section `tpu`. */
 export const tpu = {
   about: 'The TPU that is asked for. A manifest has either this section or `local`.',
-  otherwise: 'none',
   kind: section(
     {
       project: {
@@ -136,7 +135,6 @@ export const tpu = {
         kind: acceleratorType,
         about: "Generation and size, in Google's words.",
         isRequired: true,
-        otherwise: 'must be given',
         example: 'v4-8',
       },
       name: {
@@ -155,7 +153,6 @@ export const tpu = {
         kind: zoneName,
         about: 'The zone that the TPU is made in. Your bucket should be in the same region.',
         isRequired: true,
-        otherwise: 'must be given',
         example: 'us-central2-b',
       },
       version: {
@@ -188,7 +185,6 @@ export const tpu = {
       startup_script: {
         kind: path(),
         about: 'A file here whose content runs as root at every boot of every worker.',
-        otherwise: 'none',
         example: 'startup.sh',
       },
       tags: {
@@ -201,20 +197,17 @@ export const tpu = {
           }),
         ),
         about: 'Network tags for firewall rules, which are also labels to filter lists by.',
-        otherwise: 'none',
         example: '["jobman", "experiment"]',
       },
       metadata: {
         kind: mapOf(metadataName),
         about: 'Names and values that the machines can read. `owner` is shown by `show`.',
-        otherwise: 'none',
         example: '{owner: ada}',
       },
       alternatives: {
         kind: listOf(alternative, 'list of places'),
         about:
           'Other places, in the order of your liking, which are asked when this one has nothing: after a stockout, a lack of quota, a missing right, or a wait longer than `alternatives_wait`.',
-        otherwise: 'none',
       },
       alternatives_wait: {
         kind: duration(minute),
@@ -225,7 +218,6 @@ export const tpu = {
       reservation: {
         kind: computeName('reservation'),
         about: 'A reservation of your project, whose capacity is asked for. With it `pricing` is `ondemand`.',
-        otherwise: 'none',
         example: 'lab-v4',
       },
       network: {
@@ -257,7 +249,6 @@ export const tpu = {
               kind: computeName('disk'),
               about: "A disk's name in the zone, or its full one.",
               isRequired: true,
-              otherwise: 'must be given',
               example: 'imagenet',
             },
             mode: {
@@ -270,7 +261,6 @@ export const tpu = {
           'list of disks',
         ),
         about: 'Disks that exist already and that every worker gets.',
-        otherwise: 'none',
       },
       topology: {
         kind: topology,

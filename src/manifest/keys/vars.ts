@@ -6,7 +6,6 @@ import type { Key } from '../../schema/kind.ts';
 /** The section `vars`. */
 export const vars = {
   about: 'Values of your own, for `${vars.name}` anywhere in the manifest. Lists and maps may stand here too.',
-  otherwise: 'none',
   example: '{seed: 7}',
   kind: section({}, anything()),
 } satisfies Key<unknown>;

@@ -37,7 +37,6 @@ export const venv = {
     requirements_file: {
       kind: path(),
       about: 'A requirements file here whose packages are installed.',
-      otherwise: 'none',
       example: 'assets/requirements.txt',
     },
     python: {
