@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
-import { assertEach, problemsOf, specOf, told, warningsOf } from './pretend.ts';
+import { problemsOf, specOf } from './pretend.ts';
 
 const files = Object.fromEntries(
   [
