@@ -5,6 +5,7 @@ import { placeCount, capacityAt } from '../core/place.ts';
 import type { CapacitySpec } from '../core/spec.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
+import type { Section } from './keys.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';
 import type { Path } from '../schema/kind.ts';
@@ -45,13 +46,19 @@ export function namedBuckets(
       add([...at, region], name, false, there, anyRegion);
     }
   };
-  addMount(['gcsfuse', 'bucket_name'], gcsfuse.bucket_name, gcsfuse.allow_other_region === true);
-  for (const [index, mount] of (gcsfuse.extra_mounts ?? []).entries()) {
-    const at = ['gcsfuse', 'extra_mounts', index, 'bucket_name'];
-    // A mount that names none is of the first one's bucket, of which everything has been said.
-    addMount(at, mount.bucket_name, mount.allow_other_region === true);
-  }
+  // A mount that names none is of the first one's bucket, of which everything has been said.
+  for (const mount of mountsOf(gcsfuse))
+    addMount([...mount.at, 'bucket_name'], mount.bucket_name, mount.allow_other_region === true);
   return named;
+}
+
+/** The mounts of the section, each with its path: the first one's keys are those of the section itself. */
+export function mountsOf(gcsfuse: Section<'gcsfuse'>) {
+  const more = (gcsfuse.extra_mounts ?? []).map((mount, index) => {
+    const at: Path = ['gcsfuse', 'extra_mounts', index];
+    return { at, ...mount };
+  });
+  return [{ at: ['gcsfuse'] as Path, ...gcsfuse }, ...more];
 }
 
 /** The name alone of a bucket as people write it: `gs://my-bucket/` is `my-bucket`. */
@@ -66,10 +73,7 @@ export function plainBucket(name: string): string {
 export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefined): void {
   const gcsfuse = sections.read('gcsfuse');
   if (gcsfuse === undefined) return;
-  checkOne(sections, ['gcsfuse', 'bucket_name'], gcsfuse.bucket_name, capacity);
-  for (const [index, mount] of (gcsfuse.extra_mounts ?? []).entries()) {
-    checkOne(sections, ['gcsfuse', 'extra_mounts', index, 'bucket_name'], mount.bucket_name, capacity);
-  }
+  for (const mount of mountsOf(gcsfuse)) checkOne(sections, [...mount.at, 'bucket_name'], mount.bucket_name, capacity);
 }
 
 function checkOne(sections: Sections, at: Path, bucket: Bucket | undefined, capacity: CapacitySpec | undefined): void {

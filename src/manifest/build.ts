@@ -14,8 +14,7 @@ import { workdirStep } from '../setup/workdir.ts';
 import type { Path } from '../schema/kind.ts';
 import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
-import { chooseModules } from './choose.ts';
-import type { Choice } from './choose.ts';
+import { isLocalJob, readChoice, type Choice } from './choose.ts';
 import type { Section } from './keys.ts';
 import { belowHome, isWithin, pathHere } from './paths.ts';
 import { recoverySpec } from './recovery.ts';
@@ -162,45 +161,6 @@ function isRooted(path: string): boolean {
 
 function isEnvironment(module: SetupModule): module is EnvironmentModule {
   return module.name === 'docker' || module.name === 'conda' || module.name === 'venv';
-}
-
-/** Chooses the setup modules. Sections that are left over are read for their slips only. */
-function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Partial<Section<'setup'>>): Choice {
-  const isThere = (name: Choice['modules'][number]): boolean => {
-    if (name === 'files') return job.files !== undefined && job.files.length > 0;
-    return sections.has([name]) && !/^(false|no|off)$/i.test(sections.written([name, 'enabled']) ?? '');
-  };
-  const isTold = sections.has(['setup', 'modules']) || sections.has(['job', 'env_type']);
-  const chosen = chooseModules({
-    listed: setup.modules,
-    envType: job.env_type,
-    isTold,
-    isThere,
-    refuse: sections.problem,
-  });
-  // This machine is set up by its owner: jobman copies nothing to it, mounts nothing and writes no keys.
-  const isLocal = isLocalJob(sections);
-  const modules = isLocal
-    ? chosen.modules.filter((name) => chosen.environments.some((one) => one === name))
-    : chosen.modules;
-  for (const name of chosen.modules) {
-    if (modules.includes(name)) continue;
-    sections.warning(
-      name === 'files' ? ['job', 'files'] : [name],
-      'is not used: the job runs on this machine, which is set up already',
-    );
-  }
-  for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
-    // The login key of the section ssh counts, whether or not the workers are given keys.
-    if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);
-  }
-  sections.readUnused('vars');
-  return { ...chosen, modules };
-}
-
-/** Whether the manifest means this machine; what is wrong with a section makes it no other. */
-function isLocalJob(sections: Sections): boolean {
-  return sections.stands('local');
 }
 
 /** Reports values that each key allows and the keys together do not. */

@@ -1,7 +1,8 @@
 // Choose: which of the sections that stand in a manifest are used, and in which order. Sections that are not chosen may
 // stand there: people keep docker, conda and venv side by side and switch.
 
-import type { EnvironmentName, ModuleName } from './keys.ts';
+import type { EnvironmentName, ModuleName, Section } from './keys.ts';
+import type { Sections } from './sections.ts';
 
 type StepModule = Exclude<ModuleName, 'command'>;
 
@@ -14,55 +15,78 @@ export interface Choice {
 const environmentNames: readonly EnvironmentName[] = ['docker', 'conda', 'venv'];
 
 /**
- * `isThere` tells whether a section stands in the manifest (for `files`: whether job.files has any). What is wrong is said
- * at a key: a section that is chosen and missing, two environments, or several and none chosen.
+ * Chooses the setup modules. Reports a section that is chosen and missing, two environments, or several and none chosen. Sections
+ * that are left over are read for their slips only.
  */
-export function chooseModules(given: Given): Choice {
-  const { listed, isThere, refuse } = given;
+export function readChoice(
+  sections: Sections,
+  job: Partial<Section<'job'>>,
+  { modules: listed }: Partial<Section<'setup'>>,
+): Choice {
+  const isThere = (name: StepModule): boolean => {
+    if (name === 'files') return job.files !== undefined && job.files.length > 0;
+    return sections.has([name]) && !/^(false|no|off)$/i.test(sections.written([name, 'enabled']) ?? '');
+  };
   const steps = (listed ?? []).filter((name) => name !== 'command');
   for (const [index, name] of (listed ?? []).entries()) {
-    if (listed?.indexOf(name) !== index) refuse(['setup', 'modules', index], `lists ${name} twice`);
+    if (listed?.indexOf(name) !== index) sections.problem(['setup', 'modules', index], `lists ${name} twice`);
   }
 
-  const environments = chooseEnvironments(given, steps);
+  const environments = chooseEnvironments(sections, steps, job.env_type, listed !== undefined, isThere);
   for (const name of new Set([...steps, ...environments])) {
     if (isThere(name)) continue;
     const message =
       name === 'files' ? 'lists files, and job.files names none' : `chooses ${name}, and there is no section ${name}`;
-    refuse(whoChose(name, steps), message);
+    sections.problem(whoChose(name, steps), message);
   }
   const [first, second] = environments;
   if (first !== undefined && second !== undefined && (environments.length > 2 || !environments.includes('docker'))) {
     const rule = 'a command runs in one of them, or in a container and one of conda and venv inside it';
-    refuse(whoChose(second, steps), `two environments are chosen, ${environments.join(' and ')}; ${rule}`);
+    sections.problem(whoChose(second, steps), `two environments are chosen, ${environments.join(' and ')}; ${rule}`);
   }
 
   const unasked: readonly StepModule[] = isThere('files') && !steps.includes('files') ? ['files'] : [];
   const ordered = listed === undefined ? (['ssh', 'gcsfuse'] as const).filter(isThere) : steps;
-  return { modules: [...new Set([...unasked, ...ordered, ...environments])], environments };
+  const chosen = [...new Set([...unasked, ...ordered, ...environments])];
+  // This machine is set up by its owner: jobman copies nothing to it, mounts nothing and writes no keys.
+  const isLocal = isLocalJob(sections);
+  const modules = isLocal ? chosen.filter((name) => environments.some((one) => one === name)) : chosen;
+  for (const name of chosen) {
+    if (modules.includes(name)) continue;
+    sections.warning(
+      name === 'files' ? ['job', 'files'] : [name],
+      'is not used: the job runs on this machine, which is set up already',
+    );
+  }
+  for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
+    // The login key of the section ssh counts, whether or not the workers are given keys.
+    if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);
+  }
+  sections.readUnused('vars');
+  return { modules, environments };
 }
 
-interface Given {
-  readonly listed: readonly ModuleName[] | undefined;
-  readonly envType: EnvironmentName | undefined;
-  /** Something stands at setup.modules or job.env_type, be it wrong: then it has been said, and nothing is missing. */
-  readonly isTold: boolean;
-  readonly isThere: (name: StepModule) => boolean;
-  readonly refuse: (path: readonly (string | number)[], message: string) => void;
+/** Whether the manifest means this machine; what is wrong with a section makes it no other. */
+export function isLocalJob(sections: Sections): boolean {
+  return sections.stands('local');
 }
 
 /** Those that are named; when nothing says anything, the one whose section stands alone. */
 function chooseEnvironments(
-  { listed, envType, isTold, isThere, refuse }: Given,
+  sections: Sections,
   steps: readonly StepModule[],
+  envType: EnvironmentName | undefined,
+  isListed: boolean,
+  isThere: (name: StepModule) => boolean,
 ): readonly EnvironmentName[] {
   const named = environmentNames.filter((name) => steps.includes(name) || envType === name);
-  if (named.length > 0 || listed !== undefined) return named;
+  if (named.length > 0 || isListed) return named;
   const there = environmentNames.filter(isThere);
   const [first, second] = there;
   if (first === undefined || second === undefined) return there;
-  if (isTold) return [];
-  refuse(
+  // What stands there is wrong then, which has been reported.
+  if (sections.has(['setup', 'modules']) || sections.has(['job', 'env_type'])) return [];
+  sections.problem(
     [second],
     `${there.join(' and ')} stand here and none is chosen; say which with job.env_type, for example ${first}`,
   );

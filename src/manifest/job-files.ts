@@ -1,10 +1,11 @@
 // Job files: `job.files`, read here and frozen into the job, so that every attempt gets the same bytes.
 
 import { basename, join } from 'node:path/posix';
-import type { FrozenFile } from '../setup/modules.ts';
+import type { FilesModule, FrozenFile } from '../setup/modules.ts';
 import { sizeText } from './door.ts';
-import type { FileDoor } from './door.ts';
 import { leavesHome, pathHere, pathOnWorker } from './paths.ts';
+import type { Sections } from './sections.ts';
+import type { Surroundings } from './surroundings.ts';
 
 /** A file is stored with the job and sent to every worker of every allocation; this is what that stays cheap for. */
 const fileMost = 1024 * 1024;
@@ -17,14 +18,10 @@ const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
 
 const bucket = 'put it in a bucket and mount that with gcsfuse';
 
-/** Reads what `from:to` entries name. `refuse` says what is wrong with the entry of that index. */
-export function readJobFiles(
-  entries: readonly string[],
-  folder: string,
-  home: string,
-  door: FileDoor,
-  refuse: (index: number, message: string) => void,
-): readonly FrozenFile[] {
+/** Reads what the `from:to` entries of `job.files` name. */
+export function readJobFiles(sections: Sections, { folder, home, door }: Surroundings): FilesModule {
+  const entries = sections.read('job')?.files ?? [];
+  const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
   const files = new Map<string, FrozenFile>();
   let total = 0;
   let isOver = false;
@@ -50,7 +47,7 @@ export function readJobFiles(
     }
     add(index, source, target, from, 0);
   }
-  return [...files.values()];
+  return { name: 'files', files: [...files.values()] };
 
   function add(index: number, source: string, target: string, name: string, depth: number): void {
     if (isOver) return;

@@ -43,8 +43,9 @@ export function text(options: TextOptions = {}): Kind<string> {
       ...(options.examples === undefined ? {} : { examples: options.examples }),
     },
     read(tree, path, report) {
-      const value = asText(tree, words, path, report);
-      if (value === undefined) return undefined;
+      if (tree.kind !== 'scalar' || tree.value === null) return wrongKind(tree, words, path, report);
+      // Numbers and truths are taken as they were written: a version 3.10 is not 3.1, a name may be `on`.
+      const value = typeof tree.value === 'string' ? tree.value : tree.source;
       if (value.includes('\0')) return refuse(tree, path, report, 'holds a zero byte');
       // The id that will be in place of ${job.id} fits wherever six digits do.
       if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdMark, '000000'))) {
@@ -296,7 +297,7 @@ export function section<const K extends Keys>(
   free?: Kind<unknown>,
   retired: Retired = {},
 ): Kind<SectionValue<K>> {
-  return {
+  const kind: Kind<SectionValue<K>> = {
     words: 'section',
     schema: sectionSchema(keys, free),
     keys,
@@ -305,7 +306,7 @@ export function section<const K extends Keys>(
     read(tree, path, report) {
       if (tree.kind !== 'map')
         return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
-      sayUnknownKeys(tree, { keys, free, retired }, path, report);
+      sayUnknownKeys(tree, kind, path, report);
       // The value of a misspelt name is read too, so that its own slips are reported in the same round.
       const slips = misspelt(tree, keys);
       const values: Record<string, unknown> = {};
@@ -331,6 +332,7 @@ export function section<const K extends Keys>(
       return values as SectionValue<K>;
     },
   };
+  return kind;
 }
 
 /** The key's own name and its older ones, those that stand in this section. */
@@ -378,17 +380,10 @@ export function otherNames(keys: Keys, name: string): readonly string[] {
   return [];
 }
 
-/** The names of a section. */
-interface Known {
-  readonly keys?: Keys | undefined;
-  readonly free?: Kind<unknown> | undefined;
-  readonly retired?: Retired | undefined;
-}
-
 /** Reports keys that the table does not have, with what was probably meant. */
 export function sayUnknownKeys(
   tree: Mapping,
-  { keys = {}, free, retired = {} }: Known,
+  { keys = {}, free, retired = {} }: Pick<Kind<unknown>, 'keys' | 'free' | 'retired'>,
   path: Path,
   report: Report,
 ): void {
@@ -439,12 +434,6 @@ export function quoted(value: string): string {
   const [first = ''] = value.split('\n', 1);
   const shown = first.length > 60 || first.length < value.length ? `${first.slice(0, 57)}...` : first;
   return `"${shown}"`;
-}
-
-function asText(tree: Tree, words: string, path: Path, report: Report): string | undefined {
-  // Numbers and truths are taken as they were written: a version 3.10 is not 3.1, a name may be `on`.
-  if (tree.kind === 'scalar' && tree.value !== null) return typeof tree.value === 'string' ? tree.value : tree.source;
-  return wrongKind(tree, words, path, report);
 }
 
 /** A number, also when it came as text from an environment variable or from quotes. */

@@ -2,60 +2,37 @@
 // which brings it back and ends it by rules of its own; so what jobman would do for a job of its own has no place here.
 
 import { given } from '../core/given.ts';
-import type { Duration } from '../core/time.ts';
 import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
-import type { GpuWish, SecretWish, Toleration, VolumeWish } from './kubernetes-words.ts';
 import type { Section } from './keys.ts';
 import { pathHere } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
 
-/** A manifest with a section `kubernetes`; a field that is absent was not given. */
-export interface ClusterManifest {
+/** `node_selector` as `nodeSelector`. */
+type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<Camel<Rest>>}`
+  : Name;
+type Camelled<T> = { readonly [Name in keyof T as Camel<Name & string>]: T[Name] };
+
+type Keys = Camelled<{ [Name in keyof Section<'kubernetes'>]?: NonNullable<Section<'kubernetes'>[Name]> }>;
+
+/**
+ * A manifest with a section `kubernetes`; a field that is absent was not given. What is not said here is what the key of the same
+ * name means (keys/kubernetes.ts).
+ */
+export interface ClusterManifest extends Omit<Keys, 'resources'> {
   readonly name?: string;
-  readonly image?: string;
-  /** A flavor's name, its file or its JSON. */
-  readonly flavor?: string;
   /** Requests without a name, in the place of a flavor. */
   readonly resources?: {
     readonly requests: Readonly<Record<string, string>>;
     readonly limits: Readonly<Record<string, string>> | null;
   };
-  readonly namespace?: string;
-  readonly context?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
-  /** In the place of the image's entry point. */
-  readonly command?: readonly string[];
-  /** Behind it, or behind the image's entry point. */
-  readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  readonly secrets?: readonly SecretWish[];
   /** A folder of the image. */
   readonly workdir?: string;
-  readonly gpus?: GpuWish;
   /** The requests of one pod, over those of the flavor. */
   readonly cpu?: string;
   readonly memory?: string;
-  /** The size of /dev/shm, as Kubernetes writes amounts. */
-  readonly shm?: string;
-  readonly volumes?: readonly VolumeWish[];
-  readonly serviceAccount?: string;
-  /** Labels of the Job and of its pods. */
-  readonly labels?: Readonly<Record<string, string>>;
-  /** Labels that a node must have. */
-  readonly nodeSelector?: Readonly<Record<string, string>>;
-  readonly tolerations?: readonly Toleration[];
-  readonly priorityClass?: string;
-  /** Names of Secrets with the login of a registry. */
-  readonly imagePullSecrets?: readonly string[];
-  readonly parallelism?: number;
-  readonly completions?: number;
-  readonly backoffLimit?: number;
-  readonly timeout?: Duration;
-  /** `none`: Kubernetes keeps it. */
-  readonly ttl?: Duration | 'none';
-  readonly suspend?: boolean;
-  readonly queue?: string;
 }
 
 /** Sections that say how jobman sets up and looks after a machine; a pod is set up by its image. */
@@ -77,7 +54,7 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
   sayUnused(sections, job, command);
   sayProblems(sections, kubernetes, job, hasCommand);
 
-  const { flavor, resources } = kubernetes;
+  const { flavor, resources, ...keys } = kubernetes;
   const { requests, limits } = resources ?? {};
   const workdir = command.workdir;
   if (workdir !== undefined && !workdir.startsWith('/')) {
@@ -85,36 +62,25 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
   }
   const env = { ...job.env, ...command.env };
   return given({
+    ...camelled(keys),
     name: job.name,
-    image: kubernetes.image,
     // A name has no slash, so a file beside the manifest is told by one; and JSON begins with a brace.
     flavor: flavor?.includes('/') === true && !flavor.startsWith('{') ? pathHere(flavor, folder, home) : flavor,
     resources: requests === undefined ? undefined : { requests, limits: limits ?? null },
-    namespace: kubernetes.namespace,
-    context: kubernetes.context,
-    annotations: kubernetes.annotations,
     command: command.run === undefined ? kubernetes.command : ['sh', '-c', command.run],
-    args: kubernetes.args,
     env: Object.keys(env).length === 0 ? undefined : env,
-    secrets: kubernetes.secrets,
     workdir,
-    gpus: kubernetes.gpus,
-    shm: kubernetes.shm,
-    volumes: kubernetes.volumes,
-    serviceAccount: kubernetes.service_account,
-    labels: kubernetes.labels,
-    nodeSelector: kubernetes.node_selector,
-    tolerations: kubernetes.tolerations,
-    priorityClass: kubernetes.priority_class,
-    imagePullSecrets: kubernetes.image_pull_secrets,
-    parallelism: kubernetes.parallelism,
-    completions: kubernetes.completions,
-    backoffLimit: kubernetes.backoff_limit,
     timeout: kubernetes.timeout ?? job.max_runtime,
-    ttl: kubernetes.ttl,
-    suspend: kubernetes.suspend,
-    queue: kubernetes.queue,
   });
+}
+
+function camelled<T extends object>(keys: T): Camelled<T> {
+  const named = Object.entries(keys).map(([name, value]) => [
+    name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+    value as unknown,
+  ]);
+  // The type says of each name what this does to it.
+  return Object.fromEntries(named) as Camelled<T>;
 }
 
 /** Reports sections and keys that mean nothing in a cluster. */

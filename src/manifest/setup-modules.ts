@@ -6,7 +6,6 @@ import type {
   BucketCache,
   CondaModule,
   DockerModule,
-  FilesModule,
   GcsfuseModule,
   SetupModule,
   SshKey,
@@ -14,7 +13,7 @@ import type {
   VenvModule,
 } from '../setup/modules.ts';
 import { splitWords } from '../setup/quote.ts';
-import { plainBucket } from './buckets.ts';
+import { mountsOf, plainBucket } from './buckets.ts';
 import type { Choice } from './choose.ts';
 import { readText } from './door.ts';
 import { readJobFiles } from './job-files.ts';
@@ -42,7 +41,7 @@ function readModule(
 ): SetupModule | undefined {
   switch (name) {
     case 'files':
-      return readFiles(sections, around);
+      return readJobFiles(sections, around);
     case 'ssh':
       return readSsh(sections, around);
     case 'gcsfuse':
@@ -54,12 +53,6 @@ function readModule(
     case 'venv':
       return readVenv(sections, around);
   }
-}
-
-function readFiles(sections: Sections, { folder, home, door }: Surroundings): FilesModule | undefined {
-  const entries = sections.read('job')?.files ?? [];
-  const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
-  return { name: 'files', files: readJobFiles(entries, folder, home, door, refuse) };
 }
 
 // ------------------------------------------------------------------------------------------ ssh
@@ -131,22 +124,17 @@ function lookForKey(sections: Sections, { door }: Surroundings, at: Path, file: 
 function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
   const gcsfuse = sections.read('gcsfuse');
   if (gcsfuse === undefined) return undefined;
-  const all = [
-    { at: ['gcsfuse'] as Path, ...gcsfuse },
-    ...(gcsfuse.extra_mounts ?? []).map((mount, index) => ({
-      at: ['gcsfuse', 'extra_mounts', index] as Path,
-      ...mount,
-    })),
-  ];
   const paths = new Set<string>();
-  const mounts = all.flatMap(({ at, bucket_name: bucket = gcsfuse.bucket_name, mount_path: path, cache }) => {
-    if (path === undefined) return [];
-    const onWorker = workerPath(sections, [...at, 'mount_path'], path);
-    if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
-    paths.add(onWorker);
-    if (bucket === undefined) return [];
-    return [{ bucket: bucketText(bucket), path: onWorker, cache: bucketCache(cache) }];
-  });
+  const mounts = mountsOf(gcsfuse).flatMap(
+    ({ at, bucket_name: bucket = gcsfuse.bucket_name, mount_path: path, cache }) => {
+      if (path === undefined) return [];
+      const onWorker = workerPath(sections, [...at, 'mount_path'], path);
+      if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
+      paths.add(onWorker);
+      if (bucket === undefined) return [];
+      return [{ bucket: bucketText(bucket), path: onWorker, cache: bucketCache(cache) }];
+    },
+  );
   return { name: 'gcsfuse', mounts };
 }
 

@@ -1,9 +1,6 @@
 // Places as people see them: what was answered, when one was given, who holds and who waits.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { zonesOf } from '../../src/app/zones.ts';
 import type { Event } from '../../src/core/decision.ts';
@@ -20,9 +17,7 @@ const elsewhere = {
 };
 
 test('a record of places is written with the commits of jobs, and shown with who holds what', async (t) => {
-  const home = mkdtempSync(join(tmpdir(), 'jobman-zones-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
-  const store = openStore({ file: join(home, 'state.db') });
+  const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const spec = tpuSpec({}, { alternatives: [elsewhere] });
   const { job: fresh, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
@@ -94,9 +89,7 @@ test('a record of places is written with the commits of jobs, and shown with who
 });
 
 test('a queue that keeps a job waiting is shown as having no capacity, also after it gave one', async (t) => {
-  const home = mkdtempSync(join(tmpdir(), 'jobman-zones-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
-  const store = openStore({ file: join(home, 'state.db') });
+  const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const { job: fresh, revision } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
   const waiting = { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } as const;
