@@ -36,7 +36,7 @@ export async function sayTo(
     if (events.length === 0) {
       return { answer: { id, ok: true, message: sayAgain(job, verb), code: exitCode.ok }, change: null };
     }
-    // What a forced delete leaves behind is written down before it is let out of sight: a crash between the two
+    // A forced delete writes down what it leaves behind before it takes the job off the list: a crash between the two
     // leaves one stray too many, which the next sweep clears up, and never one too few.
     if (asked.removed) await rememberStrays(store, job);
     // Off the list or not: a program that nothing else ends is still ended.
@@ -102,7 +102,7 @@ function leavesOnce(job: Job): string {
   return heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
 }
 
-/** What has come to its own end keeps its verdict, whatever the owner says then. */
+/** A job that has come to its own end keeps its verdict, whatever the owner says then. */
 function hasEndedByItself(settled: Settled | null): settled is Settled {
   return settled?.verdict === 'succeeded' || settled?.verdict === 'failed';
 }
@@ -112,14 +112,14 @@ function letGoText(it: string, { verdict }: Settled): string {
   return `${it} has ${hasEnded(verdict)} already; what it still holds is being let go.`;
 }
 
-/** What a job that left the list may leave in the cloud, by name: from now on nobody looks after it. */
+/** Names the capacity that a job may leave in the cloud when it leaves the list: nothing checks it from then on. */
 function strayText(job: Job): string {
   const names = straysOf(job).map(({ resource }) => resource);
   if (names.length === 0) return '';
   return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray (${names.join(', ')}); to let it go: jobman gc`;
 }
 
-/** What a stopped job keeps, what that costs, and how to let it go. */
+/** Says what a stopped job keeps, what that costs, and how to release it. */
 function holdText(job: Job, number: number): string {
   const held = keptAllocations(job);
   const kept = held.filter((allocation) => !isLost(allocation));

@@ -11,11 +11,10 @@ import type { Problem } from '../schema/problems.ts';
 import { joinedText } from './figures.ts';
 import type { BucketLook, BucketPort } from './ports.ts';
 
-/** What came of asking. */
 export interface BucketFindings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  /** What could not be checked, as a sentence without its full stop; null when everything could. */
+  /** The checks that were not possible, as a sentence without its full stop; null when everything could. */
   readonly unchecked: string | null;
 }
 

@@ -8,7 +8,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import type { AllocationRef } from './ports.ts';
 
 /**
- * What is to run on a worker. A `line` is a text for the account's own shell, as ssh takes it; `argv` is one program with
+ * A program for a worker. A `line` is a text for the account's own shell, as ssh takes it; `argv` is one program with
  * its arguments, which arrive as they are.
  */
 export type Program =
@@ -21,7 +21,7 @@ export interface SessionRequest {
   readonly inside: 'host' | 'container';
   /** Whether the program reads what is written to the session. Without it, its input is empty. */
   readonly receives: boolean;
-  /** What the program prints, in order within each stream, nothing left out. While it is awaited no more of it is read. */
+  /** Receives the output of the program, in order within each stream, nothing left out. While it is awaited no more of it is read. */
   readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export interface Session {
   readonly ended: Promise<SessionEnd>;
 }
 
-/** What became of a copy. Either all of it is in its place, or nothing is. */
+/** The outcome of a copy. Either all of it is in its place, or nothing is. */
 export type CopyEnd =
   /** `bytes`: of all files together. `leftOut`: how many device nodes, FIFOs and sockets were not copied. */
   | { readonly kind: 'done'; readonly path: string; readonly bytes?: number; readonly leftOut?: number }
@@ -122,7 +122,7 @@ export function workerAtHand(ref: AllocationRef, worker: number): AllocationRef 
   return { ...ref, worker };
 }
 
-/** What is said of a number that is none of the `count` workers of that job. */
+/** The error for a number that is none of the `count` workers of that job. */
 export function noSuchWorker(id: string, worker: number, count: number): JobmanError {
   const has = count === 1 ? 'its only worker is 0' : `its workers are 0 to ${count - 1}`;
   return new JobmanError(`Job ${id} has no worker ${worker}; ${has}.`, exitCode.usage);

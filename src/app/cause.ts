@@ -6,7 +6,7 @@ import { patterns } from '../core/patterns.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import { lengthText, workerText } from './figures.ts';
 
-/** What of a spec is named in a cause. */
+/** The parts of a spec that a cause names. */
 export type Spec = Pick<JobSpec, 'limits' | 'capacity'>;
 
 /**
@@ -46,7 +46,7 @@ export function exitText({ signal, exitCode }: Pick<Evidence, 'signal' | 'exitCo
 }
 
 /**
- * What usually lies behind that end, for who has not met it before; null where the words say it themselves. A guess that
+ * The usual reason of that end, for who has not met it before; null where the words say it themselves. A guess that
  * holds mostly, so it is told as what such an end mostly means and never as what happened.
  */
 export function mostlyMeans({ pattern, signal, exitCode }: Evidence): string | null {

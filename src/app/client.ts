@@ -60,7 +60,7 @@ export interface JobList {
   readonly rows: readonly JobRow[];
   /** Settled jobs that match and are not shown. */
   readonly more: number;
-  /** What did not answer, as sentences. */
+  /** The places that did not answer, as sentences. */
   readonly notes: readonly string[];
 }
 
@@ -94,7 +94,7 @@ export interface AllocationView {
   readonly name: string;
   readonly ownership: 'owned' | 'standing';
   readonly state: string;
-  /** What the cloud has said of it last, with the age of that; null when it is ready or gone, or nothing was asked yet. */
+  /** The last words of the cloud about it, with their age; null when it is ready or gone, or nothing was asked yet. */
   readonly says: string | null;
   readonly requested: Instant | null;
   readonly ready: Instant | null;
@@ -131,16 +131,16 @@ export interface WorkdirView extends FrozenWorkdir {
   readonly folder: string;
 }
 
-/** What `show --json` prints. */
+/** The object of `show --json`. */
 export interface JobView extends JobRow {
   readonly why: Why;
   /** How far its program has come, as its own lines say: `step 40,210 of 90,000 (44%)`; null when they do not say it. */
   readonly progress: string | null;
   /** Null where its checkpoints are not on this machine, or there is none. */
   readonly saved: SavedView | null;
-  /** Where its newest attempt keeps checkpoints; null for a job without `job.checkpoint_dir`. */
+  /** The folder in which its newest attempt keeps checkpoints; null for a job without `job.checkpoint_dir`. */
   readonly checkpointDir: string | null;
-  /** What would follow if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
+  /** The consequence if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
   readonly ifTaken: string | null;
   /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */
   readonly spent: number | null;
@@ -198,7 +198,7 @@ export interface AskOptions {
 export interface AskAnswer {
   readonly id: string;
   readonly ok: boolean;
-  /** What happened, to which job, what to do next; says what is still held and what it costs an hour. */
+  /** Says what happened, to which job, and what to do next; what is still held and what it costs an hour. */
   readonly message: string;
   /** The exit code this answer alone would give. */
   readonly code: number;
@@ -221,13 +221,13 @@ export interface LogFile {
   readonly bytes: number;
 }
 
-/** What `create --dry-run` says: what would be asked, under which rules, at what price. Nothing is stored. */
+/** The answer of `create --dry-run`: what would be asked, under which rules, at what price. Nothing is stored. */
 export interface Plan {
   readonly name: string;
   readonly backend: BackendName;
   readonly asks: readonly string[];
   readonly steps: readonly string[];
-  /** Where the command runs, and the command as the manifest has it. */
+  /** The command as the manifest has it, behind the place where it runs. */
   readonly command: string;
   /** The script that runs it in its environment, where there is one around it. */
   readonly script: string | null;
@@ -242,7 +242,7 @@ export interface CreateRequest {
   /** The manifest's text as written, for the snapshot. */
   readonly manifest: string;
   readonly owner: string;
-  /** Who creates it, where that is somebody else. */
+  /** The user who creates it, where that is another one. */
   readonly by?: string;
   /** The environment of whoever creates it, for the secrets that are to be taken from it. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -255,13 +255,13 @@ export interface Created {
   readonly warnings: readonly string[];
 }
 
-/** What nobody begins without a person's yes: more than the settings grant, or a TPU that another job uses. */
+/** A request that needs a person's yes: more than the settings grant, or a TPU that another job uses. */
 export interface Beyond {
   /** A sentence without its full stop. */
   readonly sentence: string;
   /** `about $4.00/h`; null when no price is known, and where it costs nothing more. */
   readonly cost: string | null;
-  /** What can be done about it, as a sentence with its full stop. */
+  /** The remedy, as a sentence with its full stop. */
   readonly remedy: string;
   /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
   readonly mayContinue?: true;
@@ -281,7 +281,7 @@ export interface Client {
    */
   beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;
-  /** What the places of a cloud have answered to the jobs of this record, and what these hold there. */
+  /** The answers of the places of a cloud to the jobs of this record, and what these hold there. */
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;

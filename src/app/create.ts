@@ -40,7 +40,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
     await keepSecrets(draft, spec, request.env ?? {});
     stored = await store.insert({ owner, by, spec, manifest, at: now() });
   } catch (error) {
-    // Where nothing could be written, nothing may be left to remove either.
+    // A disk that could not be written may refuse the removal too.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     throw error instanceof JobmanError ? error : fileError(dirname(draft), error);
   }

@@ -34,7 +34,7 @@ export class JobmanError extends Error {
   }
 }
 
-/** What is the matter with the record of jobs, or with our files beside it. */
+/** The trouble with the record of jobs, or with our files beside it. */
 export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken' | 'copied';
 
 /** The record of jobs, or the folder it lives in, cannot be used. Nothing was changed, and nothing was repaired. */

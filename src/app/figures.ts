@@ -81,7 +81,7 @@ function twoDigits(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** What there is to choose from, as a sentence: `There is none yet.`, `The only one is ada.`, `There are ada, bob.` */
+/** A choice as a sentence: `There is none yet.`, `The only one is ada.`, `There are ada, bob.` */
 export function choiceText(names: readonly (string | number)[]): string {
   if (names.length === 0) return 'There is none yet.';
   return names.length === 1 ? `The only one is ${names[0]}.` : `There are ${names.join(', ')}.`;

@@ -6,7 +6,7 @@ import { StoreError } from './errors.ts';
 /** The troubles that a file can have, of all that the record of jobs can have. */
 export type FileTrouble = 'full' | 'read_only' | 'broken';
 
-/** What an error of the file system means; undefined when it is not one, or one that our own mistake would give. */
+/** The meaning of an error of the file system; undefined when it is not one, or one that our own mistake would give. */
 export function fileTrouble(error: unknown): FileTrouble | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   switch (error.code) {

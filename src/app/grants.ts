@@ -34,7 +34,7 @@ export function whyBeyond(
   return null;
 }
 
-/** What a person is asked before something outside of the grants; null when nothing has to be asked. */
+/** The question before a request outside of the grants; null when there is none. */
 export async function beyondGrants(
   parts: {
     readonly store: Pick<Store, 'list'>;
@@ -67,7 +67,7 @@ function priceQuestion(asked: TpuSpec, price: number | null): Beyond | null {
 
 const remedy = 'The setting `grants` says what needs no question.';
 
-/** What it has kept, or waits for already, it need not ask for. */
+/** True if the job has kept its capacity, or waits for it already. */
 function hasAsked(job: Job): boolean {
   return usableAllocation(job) !== undefined || (job.settled === null && job.desired === 'run');
 }
@@ -106,7 +106,7 @@ function whyTooMany({ chips, ...grant }: Grant, asked: TpuSpec, others: readonly
 const namedMost = 5;
 
 /**
- * What a job has of any cloud that costs: all that it holds; or, while it is wanted and holds nothing, what it will ask for,
+ * The paid capacity of a job: all that it holds; or, while it is wanted and holds nothing, its next request,
  * so that what was created a moment ago counts before the cloud has heard of it.
  */
 function takenBy(job: Job): readonly TpuSpec[] {

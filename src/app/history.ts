@@ -17,7 +17,7 @@ import {
 } from './phrases.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 
-/** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
+/** The event as a sentence. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {

@@ -36,7 +36,7 @@ export interface ImageDetails {
   readonly name: string;
   readonly project: string;
   readonly repository: string;
-  /** What its owner wrote about it, in Markdown; empty where nobody did. */
+  /** The description by its owner, in Markdown; empty where there is none. */
   readonly description: string;
   readonly pulls: number;
   /** Newest first; only the one that was named, where a tag or a digest was. */
@@ -52,7 +52,7 @@ export interface Dated<T> {
   readonly because: string | null;
 }
 
-/** What is wanted of a registry. `refresh` takes no copy. */
+/** `refresh` takes no copy. */
 export interface ImageQuery {
   readonly refresh: boolean;
 }

@@ -7,7 +7,7 @@ import type { JobSpec, TpuSpec } from '../core/spec.ts';
 import type { Beyond } from './client.ts';
 import type { Store } from './ports.ts';
 
-/** What a person is asked before a job begins on a standing TPU that another one uses; null when nobody does. */
+/** The question before a job begins on a standing TPU that another one uses; null when none does. */
 export async function usedByOthers(
   store: Pick<Store, 'list'>,
   spec: JobSpec,

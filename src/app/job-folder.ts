@@ -29,12 +29,12 @@ export function noteFile(folder: string, log: 'job' | 'tpu'): string {
   return within(logFolder(folder), `${log}.log`);
 }
 
-/** What a setup step printed on one worker. */
+/** The output of a setup step on one worker. */
 export function stepFile(folder: string, step: string, worker: WorkerId): string {
   return within(logFolder(folder), `${asFileName(step)}_worker_${worker}.log`);
 }
 
-/** What the command printed on one worker in one attempt. */
+/** The output of the command on one worker in one attempt. */
 export function attemptFile(folder: string, attempt: number, worker: WorkerId): string {
   return within(logFolder(folder), `attempt_${attempt}`, `command_worker_${worker}.log`);
 }

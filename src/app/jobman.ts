@@ -20,13 +20,13 @@ export interface ClientParts {
   readonly store: Store;
   /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
-  /** Who asks; a name that several jobs share means this person's. */
+  /** The user who asks; a name that several jobs share means this user's. */
   readonly owner: string;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
-  /** What may be asked of a cloud without a question (`grants`); absent: anything. */
+  /** The requests to a cloud that need no question (`grants`); absent: anything. */
   readonly grants?: () => Promise<readonly Grant[]>;
   /** Copies a working directory; see `Freeze`. */
   readonly freeze: Freeze;
@@ -40,7 +40,7 @@ export interface ClientParts {
   readonly wake: () => Promise<string | null>;
 }
 
-/** What a person can do with jobs, over this machine's record. What is not needed for a list is loaded when it is asked for. */
+/** The client over this machine's record. Modules that a list does not need are loaded when they are asked for. */
 export function createClient(parts: ClientParts): Client {
   const { store, home, owner, logFiles, now, hint } = parts;
   const find = (ref: string) => resolve(store, ref, owner, now());

@@ -60,7 +60,7 @@ export function jsonText(value: object, indent?: number): string {
   );
 }
 
-/** What the record calls a moment: `at`, `since`, `notBefore`, and all that ends in `At` or `Since`. */
+/** The keys of moments in the record: `at`, `since`, `notBefore`, and all that ends in `At` or `Since`. */
 const momentKey = /^(?:at|since|notBefore|\w+(?:At|Since))$/;
 
 function textOfMoment(key: string, value: unknown): unknown {

@@ -6,7 +6,7 @@ export const lastWordsBytes = 32 * 1024;
 /** So many lines tell enough; the whole log is one command away. */
 const mostLines = 3;
 
-/** What is longer is cut: a tensor that somebody printed is no word. */
+/** Longer lines are cut: a printed tensor says nothing. */
 const lineLongest = 300;
 
 /** A traceback that so many lines follow was no end: the program went on after it. */

@@ -97,7 +97,7 @@ function writeWhole(path: string, text: string): void {
   }
 }
 
-/** What `job.json` says: the whole record, with the phase as a word and the spec without its long texts. */
+/** The content of `job.json`: the whole record, with the phase as a word and the spec without its long texts. */
 function jobCopy(job: Job): object {
   const { spec, ...life } = job;
   return { ...recordJson(life), phase: phaseOf(job), spec: outline(spec) };

@@ -81,7 +81,7 @@ export async function lastWords(home: string, job: Job, attempt: Attempt): Promi
   return lastWordsOf(text);
 }
 
-/** What the log of a running program says that may hang. */
+/** A running program that may hang, by its log. */
 export interface Hang {
   /** The line of the failed call between workers. */
   readonly line: string;

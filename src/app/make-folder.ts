@@ -63,7 +63,7 @@ export function makeFolder(path: string, mode?: number): void {
   makeWithin(path, mode, 2);
 }
 
-/** What is above it may come, or go, by the hand of another process between two of these calls: so it is tried again. */
+/** Another process may make or remove the folder above between two of these calls: so it is tried again. */
 function makeWithin(path: string, mode: number | undefined, triesLeft: number): void {
   const above = dirname(path);
   try {

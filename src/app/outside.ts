@@ -8,7 +8,7 @@ import { cloudWords } from './phrases.ts';
 import { sentencePart } from './reason-words.ts';
 
 /**
- * What is said of an allocation that is not ready for the job, or not gone yet, in short and without its name:
+ * The state of an allocation that is not ready for the job, or not gone yet, in short and without its name:
  * `WAITING_FOR_RESOURCES for 10m`. Null when there is nothing to add: it is ready, or gone, or nothing was asked yet.
  */
 export function sayingOf(job: Job, allocation: Allocation, now: Instant): string | null {
@@ -105,7 +105,7 @@ function wordOf({ state, detail }: NonNullable<Allocation['seen']>): string {
   return detail === '' ? state : detail;
 }
 
-/** What the cloud calls it, once it has heard that it is to go; before, its word is about something else. */
+/** The cloud's word for it, once it has heard that it is to go; before, its word is about something else. */
 function leavingWord({ seen }: Allocation): string | null {
   return seen !== null && (seen.state === 'releasing' || seen.state === 'lost') ? wordOf(seen) : null;
 }

@@ -10,7 +10,7 @@ import type { LogFiles, Store, Stored } from './ports.ts';
 /** A controller commits often, and never for long. */
 const triesMost = 20;
 
-/** What is to be written of a job. */
+/** The change of a job to commit. */
 export interface OwnChange {
   readonly job: Job;
   readonly events: readonly Event[];

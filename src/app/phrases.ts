@@ -27,7 +27,7 @@ export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
   unreachable: 'the cloud did not answer',
 };
 
-/** What follows our words for a refusal: `; the cloud said: …`, or nothing where its own words are in ours. */
+/** The cloud's own words behind ours for a refusal: `; the cloud said: …`; empty where ours have them. */
 export function cloudWords({ message, raw }: CloudError): string {
   return raw === '' || message.includes(raw) ? '' : `; the cloud said: ${sentencePart(raw)}`;
 }
@@ -58,7 +58,7 @@ export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
   }
 }
 
-/** What a place came to that had nothing to give. */
+/** The answer of a place that had nothing to give. */
 export function answerWords(answer: PlaceAnswer): string {
   return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
 }
@@ -113,7 +113,7 @@ export function ruleText(
   return `${job.spec.recovery.preset}: ${reasonWords[reason]}${log} -> ${answer}${budget}`;
 }
 
-/** What an end rests on: its cause, the line of the log that said so, and the cloud's own words. */
+/** The evidence of an end: its cause, the line of the log that said so, and the cloud's own words. */
 export function endText(
   job: { readonly spec: Spec },
   { reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence },

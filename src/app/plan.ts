@@ -21,7 +21,7 @@ import { reasonWords } from './reason-words.ts';
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';
 
-/** What would be requested under which rules, if a job of this spec were created now. */
+/** The requests and rules, if a job of this spec were created now. */
 export function planOf(given: JobSpec, pricePerHour: number | null): Plan {
   const spec = withJobIds(given, idToCome, '<installation id>');
   return {
@@ -68,7 +68,7 @@ function asksOf(spec: JobSpec): readonly string[] {
   }
 }
 
-/** What few manifests ask for, each in a line of its own. */
+/** Requests that few manifests make, each in a line of its own. */
 function furtherAsks(capacity: TpuSpec): readonly string[] {
   const { nodeCount, topology, reservation, network, subnetwork, serviceAccount, dataDisks, validUntil } = capacity;
   const [, ...others] = placesOf(capacity);
@@ -136,7 +136,7 @@ function rulesOf(spec: JobSpec): readonly string[] {
     .map((rule) => `${reasonWords[rule.reason]}, ${narrowText(rule)} -> ${answerText(rule.answer)}${termsText(rule)}`);
   return [
     `rule ${recovery.preset}: ${allowanceText(recovery) ?? 'nothing is tried again'}`,
-    // What the log says is asked first, so it is told first.
+    // Rules by the log are asked first, so they are told first.
     ...byLog,
     ...rows,
   ];

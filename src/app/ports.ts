@@ -29,7 +29,7 @@ export interface Stored {
 
 export interface NewJob {
   readonly owner: string;
-  /** Who made it, where that is somebody else. */
+  /** The user who made it, where that is another one. */
   readonly by?: string;
   readonly spec: JobSpec;
   /** The manifest as it was written, kept as the job's snapshot. */
@@ -63,7 +63,7 @@ export interface StoredOutcome {
   readonly outcome: Outcome;
 }
 
-/** What a list asks for. All parts narrow; an absent part does not. */
+/** The filter of a list. Each part narrows; an absent part does not. */
 export interface JobFilter {
   readonly ids?: readonly string[];
   readonly names?: readonly string[];
@@ -191,7 +191,7 @@ export interface AllocationRef {
 /** Something that carries our label and that no job claims. */
 export interface Stray {
   readonly backend: BackendName;
-  /** What the cloud calls it, enough for `releaseStray`: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
+  /** The cloud's name for it, enough for `releaseStray`: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
   readonly resource: string;
   readonly installation: string;
   readonly job: string;
@@ -223,7 +223,7 @@ export interface CapacityPort {
 
 // ---------------------------------------------------------------------------------------------- buckets
 
-/** What a look at one bucket has found. */
+/** The result of a look at one bucket. */
 export type BucketLook =
   | { readonly kind: 'there'; readonly place: BucketPlace }
   /** Nobody has placed it yet: on the built-in cloud the first who uses it does. */
@@ -234,7 +234,7 @@ export type BucketLook =
   | { readonly kind: 'unknown'; readonly why: string };
 
 /**
- * Where the buckets of one project's jobs are. Each look is one question, which changes nothing, starts nothing and never
+ * Tells where the buckets of one project's jobs are. Each look is one question, which changes nothing, starts nothing and never
  * throws; it may take as long as a login or a lost line does, so whoever has a person waiting sets a limit.
  */
 export interface BucketPort {
@@ -314,7 +314,7 @@ export interface LogFiles {
   mirror(job: Job, events: readonly Event[]): Promise<void>;
 }
 
-/** Which ports serve a job: chosen by the kind of its capacity in `wiring.ts`, nowhere else. */
+/** The ports that serve a job: chosen by the kind of its capacity in `wiring.ts`, nowhere else. */
 export interface Backend {
   readonly capacity: CapacityPort;
   readonly machines: MachinePort;

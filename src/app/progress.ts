@@ -54,7 +54,7 @@ export function oldestCounts(text: string): readonly Count[] {
 /** How far it has come, and how fast in the attempt under way. */
 export interface Progress {
   readonly counts: readonly Count[];
-  /** What was done of the one count in so much time; null where there are several, or too little to tell a pace by. */
+  /** The progress of the one count in so much time; null where there are several, or too little to tell a pace by. */
   readonly pace: { readonly done: number; readonly within: Duration } | null;
 }
 

@@ -101,7 +101,7 @@ export interface ControllerService {
   uninstall(): Promise<string>;
 }
 
-/** What is in the built-in cloud at one moment. */
+/** The content of the built-in cloud at one moment. */
 export interface CloudView {
   /** How many times faster than Google's things happen. */
   readonly speed: number;
@@ -205,7 +205,7 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
-  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
+  /** The TPUs in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
   /**
    * Resolves when this machine can log in to the cloud of that job, or when the job needs no login. Throws JobmanError (5) with
@@ -228,7 +228,7 @@ export interface Services {
   ): Promise<BucketPort>;
   /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`): its size, what git says of it. */
   checkWorkdir(from: string): Promise<void>;
-  /** What may have been left behind in a cloud; to be closed after use. */
+  /** The strays of this record; to be closed after use. */
   strays(): Promise<StrayKeeper>;
   /**
    * The workers of a job that has machines now. `shared` goes over the controller's connections where it has a controller,

@@ -153,45 +153,41 @@ export async function loadSettings(
     readonly cores: number;
   },
 ): Promise<Settings> {
-  const { env, cores } = given;
-  const layers = await settingsLayers(given);
-  const values = new Map(layers.flatMap(({ text, path }) => [...settingsIn(text, path)]));
-  const problems: string[] = [];
-  for (const one of settingKeys) {
-    const said = saidIn(env, one);
-    if (said === undefined) continue;
-    const value = fromEnvironment(one, said);
-    if (value === undefined) problems.push(`${one.variable} is "${said}", and should be ${one.kind.words}.`);
-    else values.set(one.key, value);
-  }
-  const [problem, ...more] = problems;
-  if (problem !== undefined) throw new JobmanError(problem, exitCode.usage, more);
-  return withValues(cores, values);
+  const values = [...(await valuesSet(given))].map(([key, { value }]) => [key, value] as const);
+  return withValues(given.cores, new Map(values));
 }
 
 /**
  * The source of each key's value: the variable that overrides the files, `settings.json` or another of them, or
- * `default`. For settings that `loadSettings` took. Throws what it throws of the files. Reads only.
+ * `default`. Throws what `loadSettings` throws. Reads only.
  */
-export async function settingSources(
-  given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
-): Promise<ReadonlyMap<string, string>> {
-  const layers = await settingsLayers(given);
-  const inFiles = new Map(
-    layers.flatMap(({ text, path, called }) => [...settingsIn(text, path).keys()].map((key) => [key, called] as const)),
-  );
-  return new Map(
-    settingKeys.map((one) => {
-      const fromFile = inFiles.get(one.key) ?? 'default';
-      return [one.key, saidIn(given.env, one) === undefined ? fromFile : (one.variable ?? fromFile)];
-    }),
-  );
+export async function settingSources(given: Parameters<typeof valuesSet>[0]): Promise<ReadonlyMap<string, string>> {
+  const values = await valuesSet(given);
+  return new Map(settingKeys.map(({ key }) => [key, values.get(key)?.source ?? 'default']));
 }
 
-/** The value of the variable in the environment; undefined when it is empty. */
-function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }: SettingKey): string | undefined {
-  const said = variable === undefined ? undefined : env[variable];
-  return said === '' ? undefined : said;
+/** The values that the files and the environment set, by full keys. */
+async function valuesSet(
+  given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
+): Promise<ReadonlyMap<string, { readonly value: unknown; readonly source: string }>> {
+  const layers = await settingsLayers(given);
+  const values = new Map(
+    layers.flatMap(({ text, path, called }) =>
+      [...settingsIn(text, path)].map(([key, value]) => [key, { value, source: called }] as const),
+    ),
+  );
+  const problems: string[] = [];
+  for (const one of settingKeys) {
+    const { variable } = one;
+    const said = variable === undefined ? '' : (given.env[variable] ?? '');
+    if (variable === undefined || said === '') continue;
+    const value = fromEnvironment(one, said);
+    if (value === undefined) problems.push(`${variable} is "${said}", and should be ${one.kind.words}.`);
+    else values.set(one.key, { value, source: variable });
+  }
+  const [problem, ...more] = problems;
+  if (problem !== undefined) throw new JobmanError(problem, exitCode.usage, more);
+  return values;
 }
 
 /** The value of the setting from a variable's text; undefined when the text is none. */

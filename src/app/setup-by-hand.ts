@@ -13,7 +13,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { commitOwn } from './own-commit.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 
-/** What may be gone through now: the step with its final texts, and where. */
+/** A step that may be gone through now, with its final texts, and the workers. */
 export interface StepPlan {
   readonly job: Job;
   readonly allocation: Allocation;

@@ -21,7 +21,7 @@ import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts
 import { failureOf, whyOf, type Around } from './why.ts';
 import { workdirViews } from './workdir.ts';
 
-/** What a look at one job reads. Nobody outside is asked: the record, our copies of logs, and folders of this machine. */
+/** The sources of a view of one job. Nothing outside is asked: the record, our copies of logs, and folders of this machine. */
 export interface Sources {
   readonly store: Store;
   /** `$JOBMAN_HOME`, absolute. */
@@ -88,7 +88,7 @@ async function aroundOf({ store, home, slots, now }: Sources, job: Job): Promise
 // ------------------------------------------------------------------------------------------ if it were taken now
 
 /**
- * What a preemption at this moment would cost and lead to. Null where none can come: nothing runs, the cloud does not take
+ * Says what a preemption now would cost and lead to. Null where none can come: nothing runs, the cloud does not take
  * such capacity back, or nobody can say that it runs.
  */
 function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Instant): string | null {

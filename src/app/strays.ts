@@ -21,7 +21,7 @@ export interface StrayView extends Stray {
   readonly says: string;
 }
 
-/** What a look through the clouds found. */
+/** The result of a look through the clouds. */
 export interface StrayLook {
   /** Of this record: those that were noted, and those that carry our label and are claimed by no job. */
   readonly strays: readonly StrayView[];
@@ -29,7 +29,7 @@ export interface StrayLook {
   readonly shared: readonly TpuRow[];
   /** Another jobman's, and what is nobody's: for people to talk about. */
   readonly others: readonly TpuRow[];
-  /** Where nobody could look for more. */
+  /** Places that could not be asked. */
   readonly missed: readonly TpuMissed[];
   /** False where something was asked and no project answered, so that nothing is known. */
   readonly isAnswered: boolean;
@@ -50,7 +50,7 @@ export interface StrayKeeper {
   close(): Promise<void>;
 }
 
-/** What a job that leaves the list may leave behind: every owned allocation that nobody has seen gone. */
+/** The strays of a job that leaves the list: every owned allocation that nobody has seen gone. */
 export function straysOf(job: Job): readonly Stray[] {
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu') return [];

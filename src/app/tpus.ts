@@ -15,7 +15,7 @@ export interface TpuSeen {
   readonly zone: string;
   /** Its id within the zone. */
   readonly name: string;
-  /** What the cloud calls the whole of it: letting it go asks for this. */
+  /** The cloud's name for the whole of it: a release names this. */
   readonly resource: string;
   /** Google's words for both states; null for the one that is not there. */
   readonly node: string | null;
@@ -23,7 +23,7 @@ export interface TpuSeen {
   /** `v4-16`; null where the cloud does not say. */
   readonly type: string | null;
   readonly pricing: TpuSpec['pricing'] | 'reserved';
-  /** What the labels of a jobman say. */
+  /** The labels of a jobman. */
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
   /** The installation that made it as a TPU for people to share (`tpu apply`); null for every other TPU. */
   readonly sharedBy: string | null;
@@ -58,7 +58,7 @@ export interface TpuCloud {
   isPretended(project: string): boolean;
 }
 
-/** Whose a TPU is. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
+/** The owner of a TPU. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
 type Whose =
   /** `user` made the job; `owner` is whom its metadata names, where people share a login. */
   | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string; readonly owner: string }
@@ -99,7 +99,6 @@ export interface TpuList {
   readonly forgettable: readonly string[];
 }
 
-/** What the person asks for. */
 export interface TpuQuery {
   readonly project?: string;
   readonly zone?: string;
@@ -272,7 +271,7 @@ export function tpuRows(
   });
   return rows.toSorted(
     (one, other) =>
-      // What is only pretended costs nobody anything.
+      // A pretended TPU costs nothing.
       Number(one.pretended) - Number(other.pretended) ||
       (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
       (other.idle ?? 0) - (one.idle ?? 0) ||

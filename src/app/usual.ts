@@ -16,7 +16,7 @@ const jobsMost = 200;
 /** Fewer than this are no habit. */
 const leastWaits = 5;
 
-/** What the waits of our own past jobs were like. */
+/** The waits of our own past jobs. */
 export interface UsualWait {
   /** Half of them were no longer. */
   readonly median: Duration;
@@ -47,7 +47,7 @@ export function waitsOf(job: Job): readonly Duration[] {
     const allocation = job.allocations[ordinal - 1];
     if (allocation === undefined || !mayRequest(job, allocation) || allocation.readyAt === null) return [];
     const begun = Math.max(createdAt, notBefore);
-    // What was held from an earlier attempt was not waited for.
+    // Capacity that an earlier attempt held was not waited for.
     return allocation.readyAt < begun ? [] : [allocation.readyAt - begun];
   });
 }

@@ -10,7 +10,7 @@ import { exitCode, JobmanError } from './errors.ts';
 
 /** A working directory as it was when it was copied. */
 export interface FrozenWorkdir {
-  /** Where it was, absolute. */
+  /** Its path, absolute. */
   readonly from: string;
   readonly at: Instant;
   readonly files: number;
@@ -39,7 +39,7 @@ export function workdirFolder(jobFolder: string, snapshot: number): string {
   return join(workdirsOf(jobFolder), String(snapshot));
 }
 
-/** What is known of a copy. */
+/** The file that describes a copy. */
 export function workdirAbout(folder: string): string {
   return join(folder, 'about.json');
 }
@@ -84,7 +84,7 @@ export async function copyAnew(
   return { snapshot, forget };
 }
 
-/** What a job's folder says of that copy; null where it says nothing (any more). */
+/** The description of that copy; null where there is none (any more). */
 async function readFrozen(jobFolder: string, snapshot: number): Promise<FrozenWorkdir | null> {
   try {
     return JSON.parse(await readFile(workdirAbout(workdirFolder(jobFolder, snapshot)), 'utf8')) as FrozenWorkdir;

@@ -11,7 +11,7 @@ import { isPretended } from './cost.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 
-/** What to show; each part narrows, an absent one does not. */
+/** Each part narrows the rows, an absent one does not. */
 export interface ZoneQuery {
   readonly project?: string;
   /** A type (`v5litepod-16`) or a generation (`v5e`). */
@@ -58,7 +58,7 @@ function nameOf({ project, zone, accelerator, pricing }: PlaceName): PlaceName {
   return { project, zone, accelerator, pricing };
 }
 
-/** Where a job may still be, or holds something. */
+/** The places where a job may still be, or holds something. */
 function placesNamed(job: Job): readonly PlaceName[] {
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu' || capacity.ownership === 'standing') return [];

@@ -84,7 +84,7 @@ function chooseEnvironments(
   const there = environmentNames.filter(isThere);
   const [first, second] = there;
   if (first === undefined || second === undefined) return there;
-  // What stands there is wrong then, which has been reported.
+  // The value there is wrong, and has been reported.
   if (sections.has(['setup', 'modules']) || sections.has(['job', 'env_type'])) return [];
   sections.problem(
     [second],

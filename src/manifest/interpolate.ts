@@ -37,7 +37,7 @@ interface Run {
   readonly resolve: (path: Path, raw: Tree) => Tree;
   /** Reports what is wrong; the value is unknown from then on, and silent. */
   readonly mistake: (site: Site, message: string, suggestion?: string) => Unknown;
-  /** What was made so far: interpolation can multiply a text as aliases can multiply a tree. */
+  /** Counts what was made so far: interpolation can multiply a text as aliases can multiply a tree. */
   readonly made: { characters: number; values: number; guesses: number };
   /** The number of values in each container, with all below it, which references to containers can double again and again. */
   readonly sizes: WeakMap<Tree, number>;

@@ -99,7 +99,7 @@ ${options(module)
 `;
 }
 
-/** Where the job's copy of a working directory is inside a container. */
+/** The folder of the job's copy of a working directory inside a container. */
 export const copiedFolder = '/jobman/workdir';
 
 function options(module: DockerModule): readonly string[] {
@@ -157,7 +157,7 @@ function exportVariables(condition: string, names: readonly string[]): string {
 }' ${names.map(quote).join(' ')}`;
 }
 
-/** What runs inside the container, as its main process. */
+/** The main process of the container. */
 function inside(
   module: DockerModule,
   inner: CondaModule | VenvModule | null,

@@ -10,7 +10,7 @@ export interface VariableNames {
   readonly secret: readonly string[];
 }
 
-/** What wraps the command: a container, a conda environment, a virtual environment. */
+/** An environment around the command: a container, a conda environment, a virtual environment. */
 export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
 
 export interface FilesModule {

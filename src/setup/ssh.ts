@@ -7,7 +7,7 @@ import type { SshKey, SshModule } from './modules.ts';
 import { quote } from './quote.ts';
 import { step } from './step.ts';
 
-/** Where a key file lies on a worker. */
+/** The path of a key file on a worker. */
 function keyOnWorker(file: string): string {
   return `~/.ssh/${basename(file)}`;
 }

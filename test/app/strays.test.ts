@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { createStrayKeeper, straysOf } from '../../src/app/strays.ts';
 import type { TpuMissed, TpuSeen } from '../../src/app/tpus.ts';
+import type { Job } from '../../src/core/job.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aJob, living, localSpec, noon, ready, tpuSpec } from '../support/builders.ts';
 
@@ -59,22 +60,23 @@ async function openYard(t: TestContext) {
   return Object.assign(yard, { store, keeper, left, label, tpu, life });
 }
 
+/** What the cloud calls what a job may leave behind. */
+const leftBy = (job: Job): readonly string[] => straysOf(job).map(({ resource }) => resource);
+
 test('a job on this machine leaves no stray; one with a TPU leaves it by the name that the cloud knows', () => {
   assert.deepEqual(straysOf(living(aJob(localSpec()), [ready], [])), []);
-  assert.deepEqual(
-    straysOf(living(aJob(), [ready], [])).map(({ resource }) => resource),
-    ['projects/lab/locations/us-west4-a/queuedResources/vit-000042-1'],
-  );
+  assert.deepEqual(leftBy(living(aJob(), [ready], [])), [
+    'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1',
+  ]);
 });
 
 test('what an alternative gave is left behind where it was given', () => {
   const { capacity } = tpuSpec();
   assert.ok(capacity.kind === 'tpu');
   const spec = tpuSpec({}, { alternatives: [{ ...capacity, zone: 'us-east5-b' }] });
-  assert.deepEqual(
-    straysOf(living(aJob(spec), [{ ...ready, place: 1 }], [])).map(({ resource }) => resource),
-    ['projects/lab/locations/us-east5-b/queuedResources/vit-000042-1'],
-  );
+  assert.deepEqual(leftBy(living(aJob(spec), [{ ...ready, place: 1 }], [])), [
+    'projects/lab/locations/us-east5-b/queuedResources/vit-000042-1',
+  ]);
 });
 
 test('a stray is there, also as the node that outlived its queued resource, or gone, or not known', async (t) => {

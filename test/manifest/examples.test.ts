@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { stepNames } from './pretend.ts';
 import { ownCheckpointLevel } from '../../src/core/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from './key-tables.ts';
@@ -46,10 +47,7 @@ test('the first job runs on two workers of the built-in cloud and comes back aft
     [spec.capacity.project, spec.capacity.accelerator, spec.capacity.pricing],
     ['emulator', 'v4-16', 'spot'],
   );
-  assert.deepEqual(
-    spec.steps.map(({ name }) => name),
-    ['files', 'gcsfuse'],
-  );
+  assert.deepEqual(stepNames(spec), ['files', 'gcsfuse']);
   assert.deepEqual(
     spec.steps[0]?.files.map(({ to }) => to),
     ['~/iris/train.py', '~/iris/iris.csv'],
@@ -66,19 +64,13 @@ test('the local example runs where its program is', () => {
 
 test("the manuals' own examples use what they choose, in their order", () => {
   const modules = loadSpec('examples/modules.yaml').spec;
-  assert.deepEqual(
-    modules.steps.map(({ name }) => name),
-    ['gcsfuse', 'ssh', 'docker'],
-  );
+  assert.deepEqual(stepNames(modules), ['gcsfuse', 'ssh', 'docker']);
   assert.ok(modules.capacity.kind === 'tpu');
   assert.equal(modules.capacity.name, 'ada-v6e-1');
   assert.equal(modules.capacity.privateKey, '/u/ada/.ssh/id_rsa');
   assert.deepEqual(modules.command.workers, [0]);
   const envType = loadSpec('examples/env-type.yaml').spec;
-  assert.deepEqual(
-    envType.steps.map(({ name }) => name),
-    ['ssh', 'gcsfuse', 'docker'],
-  );
+  assert.deepEqual(stepNames(envType), ['ssh', 'gcsfuse', 'docker']);
   assert.equal(envType.recovery.preset, 'loop: true');
   assert.match(envType.command.script, /export HOME=\/home\/zephyr\n/);
   assert.ok(envType.capacity.kind === 'tpu');

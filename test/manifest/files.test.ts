@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertEach, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertEach, problemsOf, specOf, stepNames, tpu } from './pretend.ts';
 import type { Given } from './pretend.ts';
 
 const files: NonNullable<Given['files']> = {
@@ -32,10 +32,7 @@ test('files and folders are frozen into the step called files, which comes first
     'frozen ~/bin/train.py 644',
   ]);
   const { steps } = specOf(tpu('job: {files: [train.py]}\nvenv: {}\n'), { files }).spec;
-  assert.deepEqual(
-    steps.map(({ name }) => name),
-    ['files', 'venv'],
-  );
+  assert.deepEqual(stepNames({ steps }), ['files', 'venv']);
   const [file] = steps[0]?.files ?? [];
   assert.ok(file?.kind === 'frozen');
   assert.equal(Buffer.from(file.base64, 'base64').toString(), 'print(1)\n');

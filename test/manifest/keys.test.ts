@@ -4,7 +4,7 @@ import { presets } from '../../src/core/recover.ts';
 import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { assertEach, assertRefused, parse, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertEach, assertRefused, parse, problemsOf, specOf, stepNames, tpu } from './pretend.ts';
 
 test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
@@ -188,10 +188,7 @@ test('a job on this machine runs a copy of its working directory too', () => {
   const given = (keys: string, run = 'run: ls') => specOf(`${keys}local: {}\ncommand: {${run}}\n`, { files });
   const { spec, warnings } = given('job: {workdir: sub, checkpoint_dir: ckpt}\n');
   assert.deepEqual(spec.workdir, { from: '/work/sub' });
-  assert.deepEqual(
-    spec.steps.map(({ name }) => name),
-    ['workdir'],
-  );
+  assert.deepEqual(stepNames(spec), ['workdir']);
   assert.equal(spec.command.workdir, workdirMark);
   assert.equal(
     spec.command.checkpointDir,

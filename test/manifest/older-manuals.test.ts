@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
-import { problemsOf, specOf } from './pretend.ts';
+import { problemsOf, specOf, stepNames } from './pretend.ts';
 
 const files = Object.fromEntries(
   [
@@ -177,11 +177,7 @@ test('the first manual as one manifest', () => {
   assert.deepEqual(capacity.networkTags, ['jobman', 'experiment']);
   assert.deepEqual(capacity.metadata, { owner: 'ada', purpose: 'testing jobman' });
   assert.equal(capacity.privateKey, '/u/ada/.ssh/id_rsa');
-  assert.deepEqual(
-    spec.steps.map(({ name }) => name),
-    ['gcsfuse', 'ssh', 'docker'],
-    'the order of setup.modules',
-  );
+  assert.deepEqual(stepNames(spec), ['gcsfuse', 'ssh', 'docker'], 'the order of setup.modules');
   assert.deepEqual(spec.command.workers, [0]);
   assert.equal(spec.command.written, 'pip show jax\npip show flax\n');
 });
@@ -189,10 +185,7 @@ test('the first manual as one manifest', () => {
 test('the second manual as one manifest, where conda and venv wait beside docker', () => {
   const { spec } = specOf(Object.values(second).join(''), given);
   assert.equal(spec.name, 'pretrain-llama3-8b-200b-tune');
-  assert.deepEqual(
-    spec.steps.map(({ name }) => name),
-    ['ssh', 'gcsfuse', 'docker'],
-  );
+  assert.deepEqual(stepNames(spec), ['ssh', 'gcsfuse', 'docker']);
   assert.deepEqual(spec.recovery.rules, presets['loop: true'], 'starts again after every exit');
   assert.match(spec.command.script, /export HOME=\/home\/zephyr\n/);
   assert.match(spec.command.script, /--workdir \/home\/zephyr/);

@@ -94,9 +94,14 @@ export function assertEach(said: (text: string) => string, rows: Readonly<Record
   }
 }
 
-/** The names of the setup steps of a manifest that must be right. */
+/** The names of the setup steps of a spec. */
+export function stepNames({ steps }: Pick<JobSpec, 'steps'>): readonly string[] {
+  return steps.map(({ name }) => name);
+}
+
+/** The same of a manifest that must be right. */
 export function stepsOf(text: string, given: Given = {}): readonly string[] {
-  return specOf(text, given).spec.steps.map(({ name }) => name);
+  return stepNames(specOf(text, given).spec);
 }
 
 /** The warnings of a manifest, right or wrong, as lines. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { addAllocation } from '../../src/core/allocate.ts';
 import { newJob } from '../../src/core/create.ts';
 import { stepFor } from '../../src/core/prepare.ts';
-import { assertEach, assertRefused, specOf, stepsOf, told, tpu } from './pretend.ts';
+import { assertEach, assertRefused, specOf, stepNames, stepsOf, told, tpu } from './pretend.ts';
 
 const all = `ssh: {private_key: ~/.ssh/id}
 gcsfuse: {bucket_name: my-bucket, mount_path: ~/bucket}
@@ -54,11 +54,7 @@ test('two environments are one too many, unless one is a container around the ot
   });
   assert.deepEqual(steps('setup: {modules: [docker, venv]}\n'), ['docker']);
   const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda, command]}\n`), { files });
-  assert.deepEqual(
-    spec.steps.map(({ name }) => name),
-    ['docker'],
-    'the environment is made inside the container',
-  );
+  assert.deepEqual(stepNames(spec), ['docker'], 'the environment is made inside the container');
   assert.match(spec.command.script, /docker run/);
   assert.match(spec.command.script, /conda.* run --no-capture-output -n c/);
 });
