@@ -38,7 +38,7 @@ export async function sayTo(
     }
     // A forced delete writes down what it leaves behind before it takes the job off the list: a crash between the two
     // leaves one stray too many, which the next sweep clears up, and never one too few.
-    if (asked.removed) await rememberStrays(store, job);
+    for (const stray of asked.removed ? straysOf(job) : []) await store.recordStray(stray);
     // Off the list or not: a program that nothing else ends is still ended.
     const isAtRest = asked.removed && !outlivesRemoval(asked);
     // A settled job has a time only while its outputs are being copied, and that goes on.
@@ -60,10 +60,6 @@ function refusal(id: string, sentence: string): AskAnswer {
     message: `${capital(sentence)}.`,
     code: exitCode.conflict,
   };
-}
-
-async function rememberStrays(store: Store, job: Job): Promise<void> {
-  for (const stray of straysOf(job)) await store.recordStray(stray);
 }
 
 // ------------------------------------------------------------------------------------------ what is answered
@@ -92,14 +88,13 @@ function sayWhat(job: Job, verb: Verb): string {
     case 'judge':
       return `The end of ${it} is judged now.`;
     case 'delete':
-      if (!job.removed) return `${it} is being deleted; it leaves the list once ${leavesOnce(job)}.`;
+      if (!job.removed) {
+        // Without capacity of its own only the program has to end.
+        const once = heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
+        return `${it} is being deleted; it leaves the list once ${once}.`;
+      }
       return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
   }
-}
-
-/** Without capacity of its own only the program has to end. */
-function leavesOnce(job: Job): string {
-  return heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
 }
 
 /** A job that has come to its own end keeps its verdict, whatever the owner says then. */

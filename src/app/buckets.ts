@@ -41,7 +41,7 @@ export async function checkBucketPlaces(
       if (!missed.includes(one.bucket)) missed.push(one.bucket);
       why = look.why;
     } else if (look?.kind === 'absent') {
-      const message = `there is no bucket ${one.bucket}; make it in ${whereToMake(one)}, or correct its name`;
+      const message = `there is no bucket ${one.bucket}; make it in ${regionsOf(one.zones)}, or correct its name`;
       problems.push({ ...one.at, message, suggestion: null });
     } else if (look?.kind === 'there' && !one.anyRegion) {
       const foreign = one.zones.filter((zone) => isInRegion(look.place, zone) === false);
@@ -58,7 +58,7 @@ export async function checkBucketPlaces(
   const unchecked =
     missed.length === 0
       ? null
-      : `Where the ${of} ${joinedText(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${withoutStop(why)}`;
+      : `Where the ${of} ${joinedText(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${why.replace(/\.$/u, '')}`;
   return { problems, warnings, unchecked };
 }
 
@@ -67,20 +67,15 @@ function foreignText(
   { place }: Extract<BucketLook, { kind: 'there' }>,
   foreign: readonly string[],
 ): string {
-  const regions = joinedText([...new Set(foreign.map(regionOf))]);
+  const regions = regionsOf(foreign);
   const instead = isOneForAll
     ? `name a bucket in ${regions} (or one for each region), choose another zone`
     : `name a bucket in ${regions}, choose another zone`;
   return `${bucket} is in ${bucketPlaceText(place)}, and the job may run in ${joinedText(foreign)}; ${instead}, or set allow_other_region: true`;
 }
 
-function whereToMake({ zones }: NamedBucket): string {
+function regionsOf(zones: readonly string[]): string {
   return joinedText([...new Set(zones.map(regionOf))]);
-}
-
-/** A cloud ends its own words with a full stop, and our sentence goes on or ends behind them. */
-function withoutStop(words: string): string {
-  return words.replace(/\.$/u, '');
 }
 
 async function inTime(port: BucketPort, bucket: string, within: Duration): Promise<BucketLook> {

@@ -3,15 +3,7 @@
 import { nodeName } from '../core/allocate.ts';
 import { answerFor } from '../core/recover.ts';
 import { placesOf } from '../core/place.ts';
-import {
-  nodeNameMark,
-  withJobIds,
-  type CapacitySpec,
-  type JobSpec,
-  type Rule,
-  type RuledReason,
-  type TpuSpec,
-} from '../core/spec.ts';
+import { nodeNameMark, withJobIds, type JobSpec, type Rule, type RuledReason, type TpuSpec } from '../core/spec.ts';
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
@@ -96,7 +88,7 @@ function listed(words: string, items: readonly string[]): string {
 
 function whereOf({ command, capacity }: JobSpec): string {
   if (command.place === 'here') return 'on this machine, once its TPU is ready';
-  if (command.workers === 'all') return placeOfAll(capacity);
+  if (command.workers === 'all') return capacity.kind === 'local' ? 'on this machine' : 'on every worker';
   return `on ${command.workers.map(workerText).join(', ')}`;
 }
 
@@ -111,10 +103,6 @@ function setupOnlyText({ capacity, finish }: JobSpec): string {
   if (finish.capacity === 'release') return 'none: the TPU is set up and released';
   const limit = finish.keepFor === null ? 'until you release it' : `for ${lengthText(finish.keepFor)}`;
   return `none: the TPU is set up and kept ${limit}`;
-}
-
-function placeOfAll(capacity: CapacitySpec): string {
-  return capacity.kind === 'local' ? 'on this machine' : 'on every worker';
 }
 
 const ruled: readonly RuledReason[] = [

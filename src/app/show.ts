@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { capacityTraits } from '../core/allocate.ts';
 import { checkpointFolder } from '../core/checkpoints.ts';
+import { turnOf, waitsForSlot, type Turn } from '../core/admit.ts';
 import { lastAllocation, openAttempt, type Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import { allowance, answerFor } from '../core/recover.ts';
@@ -15,7 +16,6 @@ import { hangOf, lastWords, progressOf, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
 import { progressText } from './progress.ts';
 import { newestSaved } from './saved.ts';
-import { turnIn } from './turn.ts';
 import { usualWait } from './usual.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failureOf, whyOf, type Around } from './why.ts';
@@ -83,6 +83,17 @@ async function aroundOf({ store, home, slots, now }: Sources, job: Job): Promise
     hangOf(home, job),
   ]);
   return { events: events.map(({ event }) => event), turn, nextLook, usual, log, hang };
+}
+
+/**
+ * The job's turn among those that wait for a place of this machine; undefined for a job that waits for none. Worked out when it is
+ * asked for: with each job that begins it changes for all behind it, which would be a write for each of them.
+ */
+async function turnIn(store: Store, slots: () => Promise<number>, job: Job): Promise<Turn | undefined> {
+  if (!waitsForSlot(job)) return undefined;
+  // A job that has left the list may hold its place until its program has ended.
+  const [limit, { jobs }] = await Promise.all([slots(), store.list({ settledMost: 0, withRemoved: true })]);
+  return turnOf(limit, jobs, job);
 }
 
 // ------------------------------------------------------------------------------------------ if it were taken now

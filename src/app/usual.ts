@@ -3,7 +3,6 @@
 
 import { mayRequest } from '../core/allocate.ts';
 import { allocationOf, openAttempt, type Job } from '../core/job.ts';
-import type { TpuSpec } from '../core/spec.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText } from './figures.ts';
@@ -32,13 +31,10 @@ export async function usualWait(store: Pick<Store, 'alike'>, job: Job, now: Inst
   if (capacity.kind !== 'tpu') return null;
   // A standing TPU that is there is not waited for. One that is deleted and created again is waited for as any other.
   if (capacity.ownership === 'standing' && !awaitsCapacity(job)) return null;
-  const alike = await store.alike(askedOf(capacity), now - withinDays * day, jobsMost);
+  const { accelerator, zone, pricing } = capacity;
+  const alike = await store.alike({ accelerator, zone, pricing }, now - withinDays * day, jobsMost);
   // The built-in cloud has the names of Google's zones, and none of its waits.
   return usualOf(alike.filter(({ spec }) => isPretended(spec.capacity) === isPretended(capacity)).flatMap(waitsOf));
-}
-
-function askedOf({ accelerator, zone, pricing }: TpuSpec): Parameters<Store['alike']>[0] {
-  return { accelerator, zone, pricing };
 }
 
 /** How long each attempt that asked for capacity waited until it was ready; what came to nothing in between is part of it. */

@@ -411,7 +411,8 @@ function sayDisagreement(tree: Mapping, given: readonly string[], path: Path, re
   if (first === undefined) return;
   for (const other of others) {
     const [one, two] = [tree.entries.get(first), tree.entries.get(other)];
-    if (one === undefined || two === undefined || isSame(one.value, two.value)) continue;
+    if (one === undefined || two === undefined) continue;
+    if (JSON.stringify(plain(one.value)) === JSON.stringify(plain(two.value))) continue;
     const message = `${other} and ${first} are two names of one key and disagree; keep one of them`;
     refuse(two, [...path, other], report, message);
   }
@@ -441,10 +442,6 @@ export function asNumber(tree: Tree): number | undefined {
   if (tree.kind !== 'scalar') return undefined;
   if (typeof tree.value === 'number') return tree.value;
   return typeof tree.value === 'string' && /^-?\d+$/.test(tree.value) ? Number(tree.value) : undefined;
-}
-
-function isSame(one: Tree, other: Tree): boolean {
-  return JSON.stringify(plain(one)) === JSON.stringify(plain(other));
 }
 
 function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {

@@ -117,11 +117,7 @@ function place(offset: number): Place {
 export function jsonLines(text: string, called: string, found: readonly Found[]): readonly string[] {
   return placed(found, linePosIn(text)).map(({ line, column, path, message, suggestion }) => {
     const about = path === '' ? '' : `"${path}" `;
-    return `${called}:${line}:${column}: ${about}${message}${meantText(suggestion)}`;
+    const meant = suggestion === null ? '' : `; did you mean "${suggestion}"?`;
+    return `${called}:${line}:${column}: ${about}${message}${meant}`;
   });
-}
-
-/** The end of a sentence about a slip. */
-function meantText(meant: string | null | undefined): string {
-  return meant === undefined || meant === null ? '' : `; did you mean "${meant}"?`;
 }

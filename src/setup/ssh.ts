@@ -7,11 +7,6 @@ import type { SshKey, SshModule } from './modules.ts';
 import { quote } from './quote.ts';
 import { step } from './step.ts';
 
-/** The path of a key file on a worker. */
-function keyOnWorker(file: string): string {
-  return `~/.ssh/${basename(file)}`;
-}
-
 /**
  * Writes our blocks into a file of their own, which the worker's config includes first: applying it again changes nothing,
  * and what others wrote into the config stays.
@@ -46,7 +41,12 @@ export function sshStep(module: SshModule): SetupStep {
 }
 
 function keyFiles(key: SshKey): readonly StepFile[] {
-  const half = (from: string, mode: number): StepFile => ({ kind: 'local', from, to: keyOnWorker(from), mode });
+  const half = (from: string, mode: number): StepFile => ({
+    kind: 'local',
+    from,
+    to: `~/.ssh/${basename(from)}`,
+    mode,
+  });
   return [half(key.privateKey, 0o600), ...(key.publicKey === null ? [] : [half(key.publicKey, 0o644)])];
 }
 
