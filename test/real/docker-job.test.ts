@@ -193,6 +193,8 @@ sleep 1
 `;
     const manifest = cloudManifest(world, program, {
       name: 'boxed',
+      // On spot a kill is first given half a minute to turn out to be the cloud's.
+      tpu: { pricing: 'ondemand' },
       job: { stop_grace: '3s', loop: 'failures', checkpoint_dir: '~/bucket/saved', env: { BUCKET: '/shared' } },
       recovery: { budget: { failures: 20 }, delay: '500ms', delay_max: '500ms' },
       docker: { image, mount_dirs: ['~/bucket:/shared'] },

@@ -73,7 +73,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     const address = endpoint?.ipAddress ?? '';
     const portBefore = sshPort;
     const urlBefore = url;
-    const started = await user.run(address, sshPort, 'setsid sleep 31339 >/dev/null 2>&1 </dev/null & echo $!');
+    const started = await user.run(address, sshPort, 'setsid sleep 31363 >/dev/null 2>&1 </dev/null & echo $!');
     const bootId = await user.run(address, sshPort, 'cat /proc/sys/kernel/random/boot_id');
 
     await end('SIGKILL');

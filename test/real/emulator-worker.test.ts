@@ -172,7 +172,7 @@ for (const [hosts, isolation] of [
       const began = await nodes.ssh(
         first,
         'echo kept >kept; mkdir -p bucket; gcsfuse again bucket >/dev/null; : >bucket/saved; setsid sleep 31360 >/dev/null 2>&1 </dev/null &' +
-          `${hasNamespaces ? ' : >/run/own;' : ''} sleep 0.3; ${boot}`,
+          `${hasNamespaces ? ' : >/run/own;' : ''} until pgrep -f "^sleep 31360" >/dev/null; do sleep 0.1; done; ${boot}`,
       );
       const before = began.stdout;
       assert.match(before, /^[0-9a-f-]{36}\n$/, began.stderr);
@@ -210,7 +210,7 @@ for (const [hosts, isolation] of [
       assert.equal((await nodes.ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
       const began = await nodes.ssh(
         first,
-        'setsid with-tpu sleep 31339 >/dev/null 2>&1 </dev/null & sleep 0.4; pgrep -nf "^sleep 31339"',
+        'setsid with-tpu sleep 31339 >/dev/null 2>&1 </dev/null & until pgrep -nf "^sleep 31339"; do sleep 0.1; done',
       );
       const second = await nodes.ssh(first, 'with-tpu true');
       assert.equal(second.code, 1);
@@ -218,7 +218,7 @@ for (const [hosts, isolation] of [
       if (hasNamespaces)
         assert.ok(second.stderr.includes(`pid ${began.stdout.trim()}.`), `${began.stdout}${second.stderr}`);
       if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
-      await nodes.ssh(first, 'pkill -f "^sleep 31339"; sleep 0.2');
+      await nodes.ssh(first, 'pkill -f "^sleep 31339"; while pgrep -f "^sleep 31339" >/dev/null; do sleep 0.1; done');
       assert.deepEqual(await nodes.ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
       assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such thing');
       await nodes.remove('chips');
@@ -226,20 +226,23 @@ for (const [hosts, isolation] of [
 
     test('a refused door lets nobody in and keeps who is there; a full disk takes nothing', async () => {
       const [first] = await nodes.make('trouble', 'v4-8');
-      const inside = spawn('ssh', user.argv(first ?? '', emulator.sshPort, 'read -r line; echo "still $line"'), {
-        stdio: ['pipe', 'pipe', 'inherit'],
-      });
+      const inside = spawn(
+        'ssh',
+        user.argv(first ?? '', emulator.sshPort, 'echo in; read -r line; echo "still $line"'),
+        {
+          stdio: ['pipe', 'pipe', 'inherit'],
+        },
+      );
       const said = new Promise<string>((resolve) => {
         let text = '';
         inside.stdout.setEncoding('utf8').on('data', (part: string) => (text += part));
         inside.on('close', () => resolve(text));
       });
-      await eventually('the session is there', () => processesOf(stateDir).length > 0);
-      await nodes.ssh(first, 'sleep 0.3');
+      await new Promise((resolve) => inside.stdout.once('data', resolve));
       await admin(emulator.url, 'ssh-refuse', 'trouble');
       assert.equal(await nodes.answers(first ?? ''), false);
       inside.stdin.end('here\n');
-      assert.equal(await said, 'still here\n');
+      assert.equal(await said, 'in\nstill here\n');
       await admin(emulator.url, 'start-host', 'trouble');
       assert.equal(
         (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,

@@ -206,15 +206,14 @@ suite('a command in a pod', () => {
     const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
     // A terminal has its size a moment after its program has begun.
     const program =
-      'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r word; echo "got $word"; trap "echo caught; exit 7" INT; sleep 705 & wait';
-    // What is typed before the program reads it waits on its terminal.
+      'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r word; trap "echo caught; exit 7" INT; echo "got $word"; sleep 705 & wait';
     const shown = await onTerminal(
       there,
       93,
       ['exec', '-j', 'worker', ...at, '-it', '--', program],
       [
-        [4_000, 'hello\r'],
-        [12_000, '\u0003'],
+        [/ready/, 'hello\r'],
+        [/got hello/, '\u0003'],
       ],
     );
     assert.match(shown.screen, /24 93\r\n(?:.|\r\n)*ready\r\n(?:.|\r\n)*got hello\r\n(?:.|\r\n)*caught\r\n/);
@@ -233,17 +232,10 @@ suite('submit -it --rm', () => {
     const { at, world, kube } = p;
     const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
     const words = ['submit', '-it', '--rm', '-i', 'alpine', '-r', small, '-j', 'session', ...at, '--'];
-    // The program reads until a line is typed after it was attached.
-    const program = 'until read -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
-    const shown = await onTerminal(
-      there,
-      93,
-      [...words, 'sh', '-c', program],
-      [
-        [8_000, 'hello\r'],
-        [14_000, 'hello\r'],
-      ],
-    );
+    // What it said before this terminal was attached is not seen, so it says it until it is answered.
+    const program =
+      'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
+    const shown = await onTerminal(there, 93, [...words, 'sh', '-c', program], [[/ready/, 'hello\r']]);
     assert.match(shown.screen, /got hello\r\n24 93\r\n/);
     assert.deepEqual([shown.code, shown.kept], [7, true], shown.screen);
     assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
@@ -255,8 +247,7 @@ suite('submit -it --rm', () => {
     const { at, world, kube } = p;
     const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
     const words = ['submit', '-it', '--rm', '-i', 'no-such-image:1', '-r', small, '-j', 'left', ...at, '--', 'sh'];
-    const shown = await onTerminal(there, 93, words, [[8_000, '\u0003']]);
-    assert.match(shown.screen, /left cannot get its image/);
+    const shown = await onTerminal(there, 93, words, [[/left cannot get its image/, '\u0003']]);
     assert.equal(shown.code, 130, shown.screen);
     assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
   });

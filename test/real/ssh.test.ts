@@ -368,7 +368,8 @@ test('a connection that is cut is told at once, and the next call opens another'
   const transport = poolOn(sshd).transport(targetOn(sshd));
   const stream = follow(transport);
   assert.ok(await eventually(() => stream.text() !== ''));
-  const underWay = run(transport, 'sleep 30');
+  const nap = `sleep 30${process.pid}`;
+  const underWay = run(transport, nap);
   await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
   for (const session of sessionsOf(sshd)) process.kill(session, 'SIGKILL');
   const end = await stream.end;
@@ -378,12 +379,7 @@ test('a connection that is cut is told at once, and the next call opens another'
   assert.ok(cut.kind === 'no_answer' && cut.sent, 'it had been sent, and nobody knows what came of it');
   assert.equal(words(await run(transport, 'echo back')), 'back\n');
   endLoop(stream.text());
-  words(
-    await run(
-      transport,
-      `for each in /proc/[0-9]*; do [ "$(tr '\\0' ' ' 2>/dev/null <$each/cmdline)" != 'sleep 30 ' ] || kill \${each#/proc/}; done; echo`,
-    ),
-  );
+  spawnSync('pkill', ['-xf', nap]);
 });
 
 /**

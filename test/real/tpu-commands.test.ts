@@ -52,6 +52,7 @@ suite('TPUs by the tpu command', () => {
   async function onAll(name: string, script: string): Promise<readonly string[]> {
     return (await addresses(name)).map((address) => onWorker(address, script));
   }
+  const until = (nap: string) => `until pgrep -f '^sleep ${nap}' >/dev/null; do sleep 0.1; done`;
   const installNfs = `cat >/sbin/mount.nfs <<'END'\n${mountNfs}END\nchmod 755 /sbin/mount.nfs\necho '[TpuDevice(id=0)]' >/tmp/python-says\n`;
   const name = 'lab-tpuvm-v4-16-1';
 
@@ -167,7 +168,7 @@ suite('TPUs by the tpu command', () => {
   test('who holds its devices is named, and nothing is deleted without a yes', async (t) => {
     if (!requireReal(t, 'namespaces', hasNamespaces)) return;
     const [, second] = await addresses(name);
-    onWorker(second, 'setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & sleep 0.5');
+    onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
     assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) holds its device: sleep 31351/);
     const refused = await tpu('reapply', name);
     assert.equal(refused.code, 2);
@@ -236,7 +237,7 @@ suite('TPUs by the tpu command', () => {
       [name, zone, 2],
     ] as const) {
       const each = async (script: string) => (await addresses(one, within)).map((address) => onWorker(address, script));
-      await each('echo kept >~/kept; setsid sleep 31358 >/dev/null 2>&1 </dev/null &');
+      await each(`echo kept >~/kept; setsid sleep 31358 >/dev/null 2>&1 </dev/null & ${until('31358')}`);
       const running = 'cat ~/kept; pgrep -cf "^sleep 31358"; true';
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n1\n'));
       const { code, stdout, stderr } = await tpu('restart', one);

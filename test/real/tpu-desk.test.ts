@@ -91,7 +91,9 @@ const failsWith = (code: number, words: RegExp, lines?: RegExp) => (error: unkno
 
 /** Starts that program on worker 0 in a session of its own, and resolves with its process id. */
 async function begin(desk: TpuDesk, one: LabTpu, command: string): Promise<number> {
-  const script = `setsid ${command} >/dev/null 2>&1 </dev/null & echo $!`;
+  // Until it has become the program, it is a copy of the shell that starts it.
+  const script = `setsid ${command} >/dev/null 2>&1 </dev/null &
+while cmp -s /proc/$$/cmdline /proc/$!/cmdline; do sleep 0.05; done; echo $!`;
   const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
   assert.equal(answer?.kind, 'ended');
   return Number(answer.output.trim());
@@ -372,7 +374,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       const [found] = await desk.onWorkers(slice, script, { timeoutMs: 20_000, signal: never, workers: [0] });
       return found?.kind === 'ended' ? found.output.trim() : undefined;
     };
-    assert.equal(await sleeping(), 'yes');
+    assert.ok(await eventually(async () => (await sleeping()) === 'yes'));
     const boots = async () => {
       const all = await desk.onWorkers(slice, bootScript, { timeoutMs: 20_000, signal: never });
       return all.map((each) => (each.kind === 'ended' ? each.output : each.says));

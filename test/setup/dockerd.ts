@@ -1,9 +1,9 @@
 /** A real Docker daemon of a test's own, and a registry on loopback for images that image.ts makes. */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type StdioOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream, mkdirSync, statSync } from 'node:fs';
+import { closeSync, createReadStream, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -29,9 +29,11 @@ export async function openDockerd(world: World): Promise<string> {
   const words = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '-H', address];
   const noNetwork = ['--iptables=false', '--ip6tables=false', '--bridge=none'];
   const env = { ...world.env, PATH: `${world.env['PATH'] ?? ''}:/usr/sbin:/sbin`, TMPDIR: at('') };
-  const daemon = spawn(findProgram('dockerd') ?? 'dockerd', [...words, ...noNetwork], { env, stdio: 'pipe' });
-  let said = '';
-  for (const stream of [daemon.stdout, daemon.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  // Into a file: a daemon that says much would wait for this process to read it, while this process waits for `docker info`.
+  const log = openSync(at('log'), 'w');
+  const stdio: StdioOptions = ['ignore', log, log];
+  const daemon = spawn(findProgram('dockerd') ?? 'dockerd', [...words, ...noNetwork], { env, stdio });
+  closeSync(log);
   const exited = once(daemon, 'exit');
   world.atEnd(async () => {
     daemon.kill('SIGTERM');
@@ -46,12 +48,9 @@ export async function openDockerd(world: World): Promise<string> {
     // What the daemon leaves mounted when its last container was killed a moment ago.
     for (const mount of mountsBelow(at(''))) spawnSync('umount', ['--lazy', mount]);
   });
-  const isUp = await eventually(
-    () =>
-      spawnSync('docker', ['info'], { env: { ...world.env, DOCKER_HOST: address } }).status === 0 ? true : undefined,
-    { withinMs: 60_000 },
-  );
-  assert.equal(isUp, true, `dockerd did not come up:\n${said}`);
+  const asks = { env: { ...world.env, DOCKER_HOST: address }, timeout: 20_000 };
+  const isUp = await eventually(() => spawnSync('docker', ['info'], asks).status === 0, { withinMs: 120_000 });
+  assert.ok(isUp, `dockerd did not come up:\n${readFileSync(at('log'), 'utf8')}`);
   return address;
 }
 

@@ -15,18 +15,18 @@ export interface OnTerminal {
   readonly kept: boolean;
 }
 
-/** Runs jobman on a real terminal; `typed` is what is typed, and how many milliseconds after the start. */
+/** Runs jobman on a real terminal; `typed` is what is typed, each text once the screen shows the pattern before it. */
 export function onTerminal(
   world: World,
   columns: number,
   words: readonly string[],
-  typed: readonly (readonly [number, string])[] = [],
+  typed: readonly (readonly [RegExp, string])[] = [],
 ): Promise<OnTerminal> {
   const argv = [
     join(root, 'test/real/on-terminal.py'),
     String(columns),
     '24',
-    JSON.stringify(typed),
+    JSON.stringify(typed.map(([{ source }, text]) => [source, text])),
     ...frontDoor,
     ...words,
   ];
