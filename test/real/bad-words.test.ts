@@ -137,13 +137,13 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.throws(() => readFileSync(jobFolder(world, id, 'config.yaml')), { code: 'ENOENT' });
 });
 
-test('a finished job keeps its TPU as long as it was told to; a forced delete names what it leaves behind', async (t) => {
+test('a finished job keeps its TPU as long as it was told to; a forced delete names what it leaves behind, and gc lets go of it', async (t) => {
   const world = openBadWorld(t);
   const kept = await create(
     world,
     cloudManifest(world, 'true', {
       name: 'kept',
-      job: { on_finish: 'keep', keep_for: '4s' },
+      job: { on_finish: 'keep', keep_for: '10s' },
       tpu: { accelerator: 'v4-8' },
     }),
   );
@@ -165,6 +165,12 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
     /^Job 000002 \(left\) is off the list.*\. Nobody has seen what it holds gone, .* noted as a stray \(\S+\/left-000002-1\); to let it go: jobman gc$/,
   );
   assert.doesNotMatch(await say(world, 'list', '--all'), /000002/);
+  const isThere = async () => (await nodesOf(world)).some((node) => node.id === 'left-000002-1');
+  assert.match(await say(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
+  assert.ok(await isThere(), 'looking lets nothing go');
+  assert.match(await say(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
+  assert.ok(!(await isThere()));
+  assert.equal(await say(world, 'gc'), '');
   const released = await until(world, kept, (job) => job.allocations.every(({ gone }) => gone !== null));
   assert.equal(released.status, 'succeeded');
   assert.match(await say(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);

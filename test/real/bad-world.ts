@@ -11,7 +11,7 @@ import { openWorld, type Scope, type World } from '../support/world.ts';
 
 /** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
 export function openBadWorld(scope: Scope): World {
-  const world = openWorld(scope, { patienceMs: 5_000 });
+  const world = openWorld(scope, { patienceMs: 20_000 });
   world.atEnd(() => endParts(world));
   return world;
 }
@@ -122,7 +122,7 @@ export async function show(world: World, id: string): Promise<Shown> {
 }
 
 /** Waits until the record says so; fails with what it says instead. */
-export async function until(world: World, id: string, is: (job: Shown) => boolean, withinMs = 30_000): Promise<Shown> {
+export async function until(world: World, id: string, is: (job: Shown) => boolean, withinMs = 90_000): Promise<Shown> {
   let job: Shown | undefined;
   const found = await eventually(async () => is((job = await show(world, id))) && job, { withinMs, everyMs: 100 });
   if (found === undefined) assert.fail(`Job ${id} did not get there: ${JSON.stringify(job, null, 1)}`);
@@ -130,7 +130,7 @@ export async function until(world: World, id: string, is: (job: Shown) => boolea
 }
 
 /** `wait`, with the exit code that is expected of it. */
-export async function settled(world: World, id: string, code = 0, withinMs = 60_000): Promise<Shown> {
+export async function settled(world: World, id: string, code = 0, withinMs = 120_000): Promise<Shown> {
   const waited = await jobman(world, ['wait', id], { withinMs });
   assert.equal(waited.code, code, `${waited.stdout}${waited.stderr}`);
   return show(world, id);

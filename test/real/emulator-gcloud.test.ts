@@ -32,17 +32,9 @@ describe(
         admin(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' }),
         // A key for everybody, so that ssh needs not make one for itself (which takes its time with 3072 bits).
         mkdir(join(folder, '.ssh'), { mode: 0o700 }).then(() =>
-          execFileSync('ssh-keygen', [
-            '-q',
-            '-t',
-            'rsa',
-            '-N',
-            '',
-            '-C',
-            'ada',
-            '-f',
-            join(folder, '.ssh/google_compute_engine'),
-          ]),
+          execFileSync('ssh-keygen', [...'-q -t rsa -C ada -f .ssh/google_compute_engine -N'.split(' '), ''], {
+            cwd: folder,
+          }),
         ),
       ]);
     });
@@ -52,10 +44,10 @@ describe(
       rmSync(folder, { recursive: true, force: true });
     });
 
-    /** Runs one gcloud command; a home and a configuration of its own keep it off the user's. */
-    function gcloud(...words: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    /** Runs a gcloud command: a line of words, and those that hold blanks. Its own home and configuration keep it off the user's. */
+    function gcloud(line: string, ...more: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
       return new Promise((resolve, reject) => {
-        const child = spawn('gcloud', words, {
+        const child = spawn('gcloud', [...line.split(' '), ...more], {
           stdio: ['ignore', 'pipe', 'pipe'],
           env: {
             PATH: process.env['PATH'],
@@ -81,8 +73,8 @@ describe(
     }
 
     /** A command that must fail, and how: the exit code and what it says on stderr. */
-    async function fails(code: number, says: RegExp, ...words: string[]): Promise<void> {
-      const result = await gcloud(...words);
+    async function fails(code: number, says: RegExp, line: string, ...more: string[]): Promise<void> {
+      const result = await gcloud(line, ...more);
       assert.equal(result.code, code, result.stderr);
       assert.match(result.stderr, says);
     }
@@ -100,11 +92,11 @@ describe(
       }
     }
 
-    const vm = ['compute', 'tpus', 'tpu-vm'];
-    const alphaVm = ['alpha', ...vm];
-    const queue = ['compute', 'tpus', 'queued-resources'];
-    const small = ['--accelerator-type=v5litepod-4', '--version=v2-alpha-tpuv5-lite'];
-    const request = ['--accelerator-type=v5litepod-4', '--runtime-version=v2-alpha-tpuv5-lite'];
+    const vm = 'compute tpus tpu-vm';
+    const alphaVm = `alpha ${vm}`;
+    const queue = 'compute tpus queued-resources';
+    const small = '--accelerator-type=v5litepod-4 --version=v2-alpha-tpuv5-lite';
+    const request = '--accelerator-type=v5litepod-4 --runtime-version=v2-alpha-tpuv5-lite';
 
     async function reaches(id: string, wanted: string): Promise<void> {
       await eventually(`${id} is ${wanted}`, async () => {
@@ -113,23 +105,23 @@ describe(
       });
     }
 
-    async function ok(...words: string[]): Promise<{ stdout: string; stderr: string }> {
-      const result = await gcloud(...words);
+    async function ok(line: string, ...more: string[]): Promise<{ stdout: string; stderr: string }> {
+      const result = await gcloud(line, ...more);
       assert.equal(result.code, 0, result.stderr);
       return result;
     }
 
     test('the catalogue: locations, accelerator types, versions, topologies', async () => {
-      const tpus = ['compute', 'tpus'];
+      const tpus = 'compute tpus';
       const [locations, place, types, type, old, versions, version, topologies] = await Promise.all([
-        ok(...tpus, 'locations', 'list'),
-        ok(...tpus, 'locations', 'describe', zone, '--format=value(locationId)'),
-        ok(...vm, 'accelerator-types', 'list', '--format=value(type)'),
-        ok(...vm, 'accelerator-types', 'describe', 'v5litepod-16', '--format=json'),
-        ok(...tpus, 'accelerator-types', 'list'),
-        ok(...vm, 'versions', 'list'),
-        ok(...tpus, 'versions', 'describe', '2.18.0', '--format=value(version)'),
-        ok(...tpus, 'topologies', 'list'),
+        ok(`${tpus} locations list`),
+        ok(`${tpus} locations describe ${zone} --format=value(locationId)`),
+        ok(`${vm} accelerator-types list --format=value(type)`),
+        ok(`${vm} accelerator-types describe v5litepod-16 --format=json`),
+        ok(`${tpus} accelerator-types list`),
+        ok(`${vm} versions list`),
+        ok(`${tpus} versions describe 2.18.0 --format=value(version)`),
+        ok(`${tpus} topologies list`),
       ]);
       assert.match(
         locations.stdout,
@@ -148,30 +140,24 @@ describe(
 
     test('tpu-vm create, list, describe, delete', async () => {
       const created = await ok(
-        ...vm,
-        'create',
-        'n1',
-        '--accelerator-type=v5litepod-16',
-        '--version=v2-alpha-tpuv5-lite',
-        '--spot',
-        '--labels=owner=ada',
+        `${vm} create n1 --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite --spot --labels=owner=ada`,
       );
       assert.match(created.stderr, /Created tpu \[n1\]\./);
-      const listed = await ok(...vm, 'list');
+      const listed = await ok(`${vm} list`);
       assert.match(
         listed.stdout,
         /^NAME +ZONE +ACCELERATOR_TYPE +TYPE +TOPOLOGY +NETWORK +RANGE +STATUS *\nn1 +us-central1-a +v5litepod-16 +V5LITE_POD +4x4 +default +127\.\d+\.0\.0\/16 +READY *\n$/,
       );
-      const described = JSON.parse((await ok(...vm, 'describe', 'n1', '--format=json')).stdout) as {
+      const described = JSON.parse((await ok(`${vm} describe n1 --format=json`)).stdout) as {
         networkEndpoints: unknown[];
         labels: object;
       };
       assert.equal(described.networkEndpoints.length, 4);
       assert.deepEqual(described.labels, { owner: 'ada' });
       await admin(emulator.url, 'preempt', 'n1');
-      assert.equal((await ok(...vm, 'describe', 'n1', '--format=value(state)')).stdout, 'PREEMPTED\n');
-      assert.match((await ok(...vm, 'delete', 'n1')).stderr, /Deleted tpu \[n1\]\./);
-      const missing = await gcloud(...vm, 'describe', 'n1');
+      assert.equal((await ok(`${vm} describe n1 --format=value(state)`)).stdout, 'PREEMPTED\n');
+      assert.match((await ok(`${vm} delete n1`)).stderr, /Deleted tpu \[n1\]\./);
+      const missing = await gcloud(`${vm} describe n1`);
       assert.equal(missing.code, 1);
       assert.match(
         missing.stderr,
@@ -180,7 +166,7 @@ describe(
     });
 
     test('a node is updated, stopped, started; it takes and gives back a disk', async () => {
-      const created = await ok(...vm, 'create', 's1', ...small, '--async');
+      const created = await ok(`${vm} create s1 ${small} --async`);
       assert.match(
         created.stderr,
         /Check operation \[projects\/p\/locations\/us-central1-a\/operations\/operation-\S+\] for status\./,
@@ -189,33 +175,30 @@ describe(
         const reply = await fetch(`${emulator.url}/v2/projects/p/locations/${zone}/nodes/s1`);
         return ((await reply.json()) as { state?: string }).state === 'READY';
       });
-      const updated = await ok(...vm, 'update', 's1', '--add-tags=x,y', '--update-labels=team=a', '--description=ours');
+      const updated = await ok(`${vm} update s1 --add-tags=x,y --update-labels=team=a --description=ours`);
       assert.match(updated.stderr, /Updated tpu \[s1\]\./);
-      const described = await ok(...vm, 'describe', 's1', '--format=json(tags,labels,description)');
+      const described = await ok(`${vm} describe s1 --format=json(tags,labels,description)`);
       assert.deepEqual(JSON.parse(described.stdout), { description: 'ours', labels: { team: 'a' }, tags: ['x', 'y'] });
 
       const disk = '--disk=projects/p/zones/us-central1-a/disks/d';
-      const attached = await ok(...alphaVm, 'attach-disk', 's1', disk, '--mode=read-only', '--format=json(dataDisks)');
+      const attached = await ok(`${alphaVm} attach-disk s1 ${disk} --mode=read-only --format=json(dataDisks)`);
       assert.deepEqual(JSON.parse(attached.stdout), {
         dataDisks: [{ mode: 'READ_ONLY', sourceDisk: 'projects/p/zones/us-central1-a/disks/d' }],
       });
-      const detached = await ok(...alphaVm, 'detach-disk', 's1', disk, '--format=json(dataDisks)');
+      const detached = await ok(`${alphaVm} detach-disk s1 ${disk} --format=json(dataDisks)`);
       assert.doesNotMatch(detached.stdout, /disks\/d/);
 
-      await ok(...vm, 'stop', 's1');
+      await ok(`${vm} stop s1`);
       await fails(
         1,
         /This TPU has state "STOPPED", so it cannot be currently connected to\./,
-        ...vm,
-        'ssh',
-        's1',
-        '--command=true',
+        `${vm} ssh s1 --command=true`,
       );
-      await ok(...vm, 'start', 's1');
-      assert.equal((await ok(...vm, 'describe', 's1', '--format=value(state)')).stdout, 'READY\n');
+      await ok(`${vm} start s1`);
+      assert.equal((await ok(`${vm} describe s1 --format=value(state)`)).stdout, 'READY\n');
       const [guest, service] = await Promise.all([
-        ok(...vm, 'get-guest-attributes', 's1'),
-        ok(...vm, 'service-identity', 'create', '--format=value(identity.email)'),
+        ok(`${vm} get-guest-attributes s1`),
+        ok(`${vm} service-identity create --format=value(identity.email)`),
       ]);
       assert.match(guest.stdout, /hostkeys +ssh-ed25519 +0 +AAAAC3/);
       assert.match(service.stdout, /^service-\d+@cloud-tpu\.iam\.gserviceaccount\.com\n$/);
@@ -223,38 +206,35 @@ describe(
       await fails(
         1,
         /This TPU has terminal state "PREEMPTED", so it cannot be used anymore\./,
-        ...vm,
-        'ssh',
-        's1',
-        '--command=true',
+        `${vm} ssh s1 --command=true`,
       );
     });
 
     test('ssh and scp reach every worker, each with a home of its own', async () => {
-      await ok(...vm, 'create', 'w1', '--accelerator-type=v5litepod-16', '--version=v2-alpha-tpuv5-lite', '--spot');
-      const ssh = [...vm, 'ssh', 'ada@w1', `--ssh-flag=-p${String(emulator.sshPort)}`];
-      const scp = [...vm, 'scp', `--scp-flag=-P${String(emulator.sshPort)}`];
-      const names = (await ok(...ssh, '--worker=all', '--command=hostname; whoami')).stdout;
+      await ok(`${vm} create w1 --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite --spot`);
+      const ssh = `${vm} ssh ada@w1 --ssh-flag=-p${String(emulator.sshPort)}`;
+      const scp = `${vm} scp --scp-flag=-P${String(emulator.sshPort)}`;
+      const names = (await ok(`${ssh} --worker=all`, '--command=hostname; whoami')).stdout;
       for (const worker of [0, 1, 2, 3])
         assert.match(names, new RegExp(`^t1v-n-[0-9a-f]{8}-w-${String(worker)}$`, 'm'));
-      const node = await ok(...vm, 'describe', 'w1', '--format=value(metadata.ssh-keys)');
+      const node = await ok(`${vm} describe w1 --format=value(metadata.ssh-keys)`);
       assert.match(node.stdout, /^\s*ada:ssh-rsa AAAA/m);
 
       const file = join(folder, 'f.txt');
       const back = join(folder, 'back.txt');
       writeFileSync(file, 'hello\n');
-      await ok(...scp, file, 'ada@w1:', '--worker=all');
-      await ok(...ssh, '--worker=2', '--command=echo again >> f.txt');
-      assert.equal((await ok(...ssh, '--worker=3', '--command=cat f.txt')).stdout, 'hello\n');
-      await ok(...scp, 'ada@w1:f.txt', back, '--worker=2');
+      await ok(`${scp} ${file} ada@w1: --worker=all`);
+      await ok(`${ssh} --worker=2`, '--command=echo again >> f.txt');
+      assert.equal((await ok(`${ssh} --worker=3`, '--command=cat f.txt')).stdout, 'hello\n');
+      await ok(`${scp} ada@w1:f.txt ${back} --worker=2`);
       assert.equal(readFileSync(back, 'utf8'), 'hello\nagain\n');
 
       // What the programs of the workers publish is shown worker by worker, and no other key that begins alike.
       const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes/startup/status';
       const put = `curl -sf -X PUT -H 'Metadata-Flavor: Google' --data "done $TPU_WORKER_ID" ${at}`;
-      await ok(...ssh, '--worker=all', `--command=${put} && ${put}-2`);
-      const asked = ['w1', '--query-path=startup/status', '--format=value(worker_id,key,value)'];
-      const published = await ok(...vm, 'get-guest-attributes', ...asked);
+      await ok(`${ssh} --worker=all`, `--command=${put} && ${put}-2`);
+      const asked = 'w1 --query-path=startup/status --format=value(worker_id,key,value)';
+      const published = await ok(`${vm} get-guest-attributes ${asked}`);
       assert.deepEqual(
         published.stdout
           .trim()
@@ -263,98 +243,89 @@ describe(
         [0, 1, 2, 3].map((worker) => `${String(worker)} status done ${String(worker)}`),
       );
 
-      assert.equal((await gcloud(...ssh, '--worker=1', '--command=exit 9')).code, 9);
-      const several = await gcloud(...ssh, '--worker=all', '--command=exit 9');
+      assert.equal((await gcloud(`${ssh} --worker=1`, '--command=exit 9')).code, 9);
+      const several = await gcloud(`${ssh} --worker=all`, '--command=exit 9');
       assert.equal(several.code, 9);
       assert.match(several.stderr, /##### Command execution on worker 2 failed with exit status 9\. Continuing\./);
       await fails(
         1,
         /worker index 9 is larger than the valid worker indexes on this TPU VM\. Please only use indexes in the range \[0, 3\], inclusive\./,
-        ...ssh,
-        '--worker=9',
-        '--command=true',
+        `${ssh} --worker=9 --command=true`,
       );
-      await fails(1, /cannot target multiple workers without the `--command` flag/, ...ssh, '--worker=all');
-      await ok(...vm, 'delete', 'w1');
+      await fails(1, /cannot target multiple workers without the `--command` flag/, `${ssh} --worker=all`);
+      await ok(`${vm} delete w1`);
     });
 
     test('a key of the project lets its owner in everywhere, and no node is changed for it', async () => {
-      await ok(...vm, 'create', 'k1', ...small);
+      await ok(`${vm} create k1 ${small}`);
       const project = `${emulator.url}/compute/v1/projects/p`;
       const key = readFileSync(join(folder, '.ssh/google_compute_engine.pub'), 'utf8').trim();
       const items = [{ key: 'ssh-keys', value: `bob:${key.replace(/ada$/, 'bob')}` }];
       await fetch(`${project}/setCommonInstanceMetadata`, { method: 'POST', body: JSON.stringify({ items }) });
       const port = `--ssh-flag=-p${String(emulator.sshPort)}`;
-      const who = await ok(...vm, 'ssh', 'bob@k1', '--worker=0', '--command=echo $USER', port);
+      const who = await ok(`${vm} ssh bob@k1 --worker=0`, '--command=echo $USER', port);
       assert.equal(who.stdout, 'bob\n');
-      assert.equal((await ok(...vm, 'describe', 'k1', '--format=value(metadata)')).stdout.trim(), '');
+      assert.equal((await ok(`${vm} describe k1 --format=value(metadata)`)).stdout.trim(), '');
     });
 
     test('what is refused is refused in the words of the service, with exit code 1', async () => {
-      const create = [...vm, 'create', 'r1'];
+      const create = `${vm} create r1`;
       const version = '--version=v2-alpha-tpuv5-lite';
       await Promise.all([
         fails(
           1,
           /INVALID_ARGUMENT: Cloud TPU received a bad request\. The requested accelerator configuration for accelerator type, "v6e-3"/,
-          ...create,
-          '--accelerator-type=v6e-3',
-          version,
+          `${create} --accelerator-type=v6e-3 ${version}`,
         ),
-        fails(1, /INVALID_ARGUMENT: .*The requested zone "moon-a" is not supported/, ...vm, 'list', '--zone=moon-a'),
-        fails(1, /NOT_FOUND: Resource '.*nodes\/nope' was not found/, ...vm, 'delete', 'nope'),
-        fails(2, /Invalid choice|unrecognized arguments/, ...vm, 'create', 'r1', '--flub'),
+        fails(1, /INVALID_ARGUMENT: .*The requested zone "moon-a" is not supported/, `${vm} list --zone=moon-a`),
+        fails(1, /NOT_FOUND: Resource '.*nodes\/nope' was not found/, `${vm} delete nope`),
+        fails(2, /Invalid choice|unrecognized arguments/, `${vm} create r1 --flub`),
       ]);
       await under(['quota', 'v5e', { limit: '0', pricing: 'spot' }], () =>
         fails(
           1,
           /RESOURCE_EXHAUSTED: Quota limit 'TPUV5sPreemptibleLitepodPerProjectPerRegionForTPUAPI' has been exceeded\. Limit: 0 in region us-central1\./,
-          ...create,
-          ...small,
-          '--spot',
+          `${create} ${small} --spot`,
         ),
       );
       await under(['permission', zone], () =>
         fails(
           1,
           /PERMISSION_DENIED: Permission denied on 'locations\/us-central1-a'[^]*LOCATION_POLICY_VIOLATED/,
-          ...vm,
-          'list',
+          `${vm} list`,
         ),
       );
       await under(['permission', 'tpu.nodes.create'], () =>
         fails(
           1,
           /PERMISSION_DENIED: Permission 'tpu\.nodes\.create' denied[^]*IAM_PERMISSION_DENIED/,
-          ...create,
-          ...small,
+          `${create} ${small}`,
         ),
       );
-      await under(['permission', 'login'], () => fails(1, /UNAUTHENTICATED: /, ...vm, 'list'));
+      await under(['permission', 'login'], () => fails(1, /UNAUTHENTICATED: /, `${vm} list`));
       // 503 is tried again by gcloud itself.
-      await under(['flaky', '*', { p: '1', times: '2' }], async () => void (await ok(...vm, 'list', '--zone=-')));
+      await under(['flaky', '*', { p: '1', times: '2' }], async () => void (await ok(`${vm} list --zone=-`)));
       // A create whose reply was lost is asked twice, and the second time it is there.
       await under(['drop', 'create'], () =>
-        fails(1, /ALREADY_EXISTS: Resource '.*nodes\/r1' already exists/, ...create, ...small),
+        fails(1, /ALREADY_EXISTS: Resource '.*nodes\/r1' already exists/, `${create} ${small}`),
       );
     });
 
     test('maintenance: announced, performed, simulated', async () => {
-      await ok(...vm, 'create', 'm1', ...small);
-      await fails(1, /FAILED_PRECONDITION: There is no upcoming maintenance/, ...alphaVm, 'perform-maintenance', 'm1');
+      await ok(`${vm} create m1 ${small}`);
+      await fails(1, /FAILED_PRECONDITION: There is no upcoming maintenance/, `${alphaVm} perform-maintenance m1`);
       await admin(emulator.url, 'maintenance', 'm1', { in: '1h' });
-      const announced = await ok(...alphaVm, 'describe', 'm1', '--format=value(upcomingMaintenance.maintenanceStatus)');
+      const announced = await ok(`${alphaVm} describe m1 --format=value(upcomingMaintenance.maintenanceStatus)`);
       assert.equal(announced.stdout, 'PENDING\n');
-      await ok(...alphaVm, 'perform-maintenance', 'm1');
-      await ok(...alphaVm, 'simulate-maintenance-event', 'm1', '--workers=0');
-      const after = await ok(...alphaVm, 'describe', 'm1', '--format=value(state,upcomingMaintenance)');
+      await ok(`${alphaVm} perform-maintenance m1`);
+      await ok(`${alphaVm} simulate-maintenance-event m1 --workers=0`);
+      const after = await ok(`${alphaVm} describe m1 --format=value(state,upcomingMaintenance)`);
       assert.equal(after.stdout.trim(), 'READY');
     });
 
     test('a stockout comes out of create as gcloud shows operation errors', async () => {
       await admin(emulator.url, 'stockout', zone);
-      const words = ['--accelerator-type=v5litepod-4', '--version=v2-alpha-tpuv5-lite'];
-      const failed = await gcloud('compute', 'tpus', 'tpu-vm', 'create', 'n2', ...words);
+      const failed = await gcloud(`${vm} create n2 ${small}`);
       await admin(emulator.url, 'clear', 'stockout');
       assert.equal(failed.code, 1);
       assert.match(failed.stderr, /"code": 8/);
@@ -362,70 +333,48 @@ describe(
     });
 
     test('queued-resources create, list, describe, ssh, scp, reset, delete', async () => {
-      const created = await ok(
-        ...queue,
-        'create',
-        'q1',
-        '--node-id=qn',
-        ...request,
-        '--spot',
-        '--valid-until-duration=1h',
-      );
+      const created = await ok(`${queue} create q1 --node-id=qn ${request} --spot --valid-until-duration=1h`);
       assert.match(created.stderr, /Created queued_resource \[q1\]\./);
-      await ok(...queue, 'create', 'q2', '--node-count=2', '--node-prefix=ms', ...request, '--guaranteed', '--async');
+      await ok(`${queue} create q2 --node-count=2 --node-prefix=ms ${request} --guaranteed --async`);
       await Promise.all([reaches('q1', 'ACTIVE'), reaches('q2', 'ACTIVE')]);
-      const listed = await ok(...queue, 'list', '--zone=-');
+      const listed = await ok(`${queue} list --zone=-`);
       assert.match(
         listed.stdout,
         /^NAME +ZONE +NODE_COUNT +ACCELERATOR_TYPE +TYPE +TOPOLOGY +STATE *\nq1 +us-central1-a +1 +v5litepod-4 .*ACTIVE *\nq2 +us-central1-a +2 .*ACTIVE *\n$/,
       );
-      assert.equal((await ok(...queue, 'describe', 'q2', '--format=value(state.state)')).stdout, 'ACTIVE\n');
+      assert.equal((await ok(`${queue} describe q2 --format=value(state.state)`)).stdout, 'ACTIVE\n');
 
-      const all = ['--node=all', '--worker=all'];
+      const all = '--node=all --worker=all';
       const port = String(emulator.sshPort);
-      const names = await ok(...queue, 'ssh', 'ada@q2', ...all, '--command=hostname', `--ssh-flag=-p${port}`);
+      const names = await ok(`${queue} ssh ada@q2 ${all} --command=hostname --ssh-flag=-p${port}`);
       assert.equal(names.stdout.trim().split('\n').length, 2);
       const file = join(folder, 'q.txt');
       writeFileSync(file, 'queued\n');
-      await ok(...queue, 'scp', file, 'ada@q2:', ...all, `--scp-flag=-P${port}`);
-      const read = await ok(
-        ...queue,
-        'ssh',
-        'ada@q2',
-        '--node=1',
-        '--worker=0',
-        '--command=cat q.txt',
-        `--ssh-flag=-p${port}`,
-      );
+      await ok(`${queue} scp ${file} ada@q2: ${all} --scp-flag=-P${port}`);
+      const read = await ok(`${queue} ssh ada@q2 --node=1 --worker=0`, '--command=cat q.txt', `--ssh-flag=-p${port}`);
       assert.equal(read.stdout, 'queued\n');
 
-      assert.match((await ok(...queue, 'reset', 'q1')).stdout, /verb: reset/);
-      await fails(1, /FAILED_PRECONDITION/, ...queue, 'delete', 'q1');
-      await Promise.all([ok(...queue, 'delete', 'q1', '--force'), ok(...queue, 'delete', 'q2', '--force')]);
-      await fails(1, /NOT_FOUND: Resource '.*queuedResources\/q1' was not found/, ...queue, 'describe', 'q1');
+      assert.match((await ok(`${queue} reset q1`)).stdout, /verb: reset/);
+      await fails(1, /FAILED_PRECONDITION/, `${queue} delete q1`);
+      await Promise.all([ok(`${queue} delete q1 --force`), ok(`${queue} delete q2 --force`)]);
+      await fails(1, /NOT_FOUND: Resource '.*queuedResources\/q1' was not found/, `${queue} describe q1`);
     });
 
     test('a reservation carries a request, which names it as gcloud does; flex-start says when it ends', async () => {
-      const alphaQueue = ['alpha', ...queue];
-      await ok(...alphaQueue, 'create', 'q3', '--node-id=q3n', ...request, '--reservation=ours', '--reserved');
+      const alphaQueue = `alpha ${queue}`;
+      await ok(`${alphaQueue} create q3 --node-id=q3n ${request} --reservation=ours --reserved`);
       await ok(
-        ...alphaQueue,
-        'create',
-        'q4',
-        '--node-id=q4n',
-        ...request,
-        '--provisioning-model=FLEX_START',
-        '--max-run-duration=1h',
+        `${alphaQueue} create q4 --node-id=q4n ${request} --provisioning-model=FLEX_START --max-run-duration=1h`,
       );
       await Promise.all([reaches('q3', 'ACTIVE'), reaches('q4', 'ACTIVE')]);
-      const { stdout } = await ok('alpha', 'compute', 'tpus', 'reservations', 'list');
+      const { stdout } = await ok('alpha compute tpus reservations list');
       assert.match(stdout, /\nours +us-central1-a +4 +CHIPS +V5LITE_POD .* 4 *\n/);
-      const flex = await ok(...alphaQueue, 'describe', 'q4', '--format=value(runDuration.terminationTime)');
+      const flex = await ok(`${alphaQueue} describe q4 --format=value(runDuration.terminationTime)`);
       assert.match(flex.stdout, /^\d{4}-\d\d-\d\dT/);
       // What was preempted is SUSPENDED, and may then be deleted without force.
       await admin(emulator.url, 'preempt', 'q3');
       await reaches('q3', 'SUSPENDED');
-      await ok(...queue, 'delete', 'q3');
+      await ok(`${queue} delete q3`);
     });
   },
 );

@@ -6,6 +6,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, before } from 'node:test';
+import { adminLook } from '../../src/emulator/admin.ts';
+import type { Emulator } from '../../src/emulator/contract.ts';
+import { startEmulator } from '../../src/emulator/start.ts';
 
 /** Calls until the answer is true; fails with `what` after a generous while. */
 export async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
@@ -88,17 +92,43 @@ export class SshUser {
   }
 }
 
-/** The nodes of one emulator, all in one zone, and the way to their workers. */
+/**
+ * The nodes of an emulator that the tests of a suite share, all in one zone, and the way to their workers. It starts before
+ * the tests; after them nothing of it is left.
+ */
 export class Nodes {
-  /** The collection's URL. */
-  readonly url: string;
-  readonly #sshPort: number;
-  readonly #user: SshUser;
+  /** May log in everywhere. */
+  readonly user = new SshUser();
+  readonly stateDir: string;
+  emulator!: Emulator;
+  /** What keeps a host apart from the machine. */
+  isolation: unknown;
 
-  constructor(emulator: { readonly url: string; readonly sshPort: number }, user: SshUser) {
-    this.url = `${emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
-    this.#sshPort = emulator.sshPort;
-    this.#user = user;
+  constructor(
+    name: string,
+    options: Omit<Parameters<typeof startEmulator>[0], 'stateDir' | 'env'> & { env?: NodeJS.ProcessEnv },
+  ) {
+    this.stateDir = mkdtempSync(join(tmpdir(), `emulator-${name}-`));
+    before(async () => {
+      const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
+      this.emulator = await startEmulator({ env, ...options, stateDir: this.stateDir });
+      this.isolation = (await adminLook(this.emulator.url, 'info'))['isolation'];
+    });
+    after(async () => {
+      await this.emulator.close();
+      this.user.remove();
+      assertNothingLeft(this.stateDir);
+      rmSync(this.stateDir, { recursive: true, force: true });
+    });
+  }
+
+  get hasNamespaces(): boolean {
+    return this.isolation !== 'none';
+  }
+
+  /** The collection's URL. */
+  get url(): string {
+    return `${this.emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
   }
 
   /** Makes a spot node that lets the user in; answers the addresses of its workers once all of them answer. */
@@ -107,7 +137,7 @@ export class Nodes {
       acceleratorType,
       runtimeVersion: 'tpu-ubuntu2204-base',
       schedulingConfig: { spot: true },
-      metadata: { 'ssh-keys': this.#user.metadataLine, ...metadata },
+      metadata: { 'ssh-keys': this.user.metadataLine, ...metadata },
     });
     let addresses: string[] = [];
     await eventually(`${id} is READY`, async () => {
@@ -127,7 +157,7 @@ export class Nodes {
   /** True when somebody takes connections at that worker's SSH door. */
   answers(address: string): Promise<boolean> {
     return new Promise((resolve) => {
-      const socket = connect(this.#sshPort, address);
+      const socket = connect(this.emulator.sshPort, address);
       socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
       socket.on('close', () => resolve(false));
       socket.setTimeout(2_000, () => socket.destroy());
@@ -136,7 +166,7 @@ export class Nodes {
   }
 
   ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<Ssh> {
-    return this.#user.run(address ?? '', this.#sshPort, command, input, flags);
+    return this.user.run(address ?? '', this.emulator.sshPort, command, input, flags);
   }
 }
 

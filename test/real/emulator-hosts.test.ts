@@ -6,46 +6,21 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { admin, adminLook } from '../../src/emulator/admin.ts';
-import type { Emulator } from '../../src/emulator/contract.ts';
+import { admin } from '../../src/emulator/admin.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { hasDocker } from '../setup/dockerd.ts';
-import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
+import { eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
 
 // Everything is ready in tenths of a second; what is tested is the hosts.
 const speed = 400;
 
 for (const isolation of ['auto', 'none'] as const) {
   describe(`hosts, isolation ${isolation}`, { skip: hasProgram('ssh') ? false : 'there is no ssh here' }, () => {
-    const user = new SshUser();
-    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-hosts-'));
-    let emulator: Emulator;
-    let found: unknown;
-    let hasNamespaces = false;
-    let nodes: Nodes;
-
-    before(async () => {
-      emulator = await startEmulator({
-        stateDir,
-        speed,
-        seed: 3,
-        isolation,
-        env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
-      });
-      nodes = new Nodes(emulator, user);
-      found = (await adminLook(emulator.url, 'info'))['isolation'];
-      hasNamespaces = found !== 'none';
-    });
-
-    after(async () => {
-      await emulator.close();
-      user.remove();
-      assertNothingLeft(stateDir);
-      rmSync(stateDir, { recursive: true, force: true });
-    });
+    const nodes = new Nodes('hosts', { speed, seed: 3, isolation });
+    const { stateDir, user } = nodes;
 
     test('each worker has its own name, home, number and boot id; codes, signals, input and errors come through', async () => {
       const [first, second] = await nodes.make('pair', 'v4-16');
@@ -63,7 +38,7 @@ for (const isolation of ['auto', 'none'] as const) {
       assert.equal(number, '0');
       assert.equal(two.stdout.split('\n')[0], name?.replace(/0$/, '1'));
       assert.notEqual(two.stdout.split('\n')[2], home);
-      if (hasNamespaces) {
+      if (nodes.hasNamespaces) {
         assert.notEqual(bootId, two.stdout.split('\n')[5]);
         assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
       }
@@ -83,13 +58,13 @@ for (const isolation of ['auto', 'none'] as const) {
       const [address] = await nodes.make('doors');
       const stranger = new SshUser();
       try {
-        const refused = await stranger.run(address ?? '', emulator.sshPort, 'true');
+        const refused = await stranger.run(address ?? '', nodes.emulator.sshPort, 'true');
         assert.equal(refused.code, 255);
         assert.match(refused.stderr, /Permission denied \(publickey\)/);
         await fetchJson(`${nodes.url}/doors?updateMask=metadata`, 'PATCH', {
           metadata: { 'ssh-keys': `${user.metadataLine}\n${stranger.metadataLine}` },
         });
-        assert.equal((await stranger.run(address ?? '', emulator.sshPort, 'true')).code, 0);
+        assert.equal((await stranger.run(address ?? '', nodes.emulator.sshPort, 'true')).code, 0);
       } finally {
         stranger.remove();
       }
@@ -100,7 +75,7 @@ for (const isolation of ['auto', 'none'] as const) {
       const [address] = await nodes.make('bytes');
       const child = spawn(
         'ssh',
-        user.argv(address ?? '', emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
+        user.argv(address ?? '', nodes.emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
         {
           stdio: ['ignore', 'pipe', 'inherit'],
         },
@@ -116,7 +91,7 @@ for (const isolation of ['auto', 'none'] as const) {
         const local = join(user.folder, 'file');
         writeFileSync(local, Buffer.from(Array.from({ length: 70_000 }, (_, index) => index % 256)));
         const at = `${user.name}@${String(address)}:`;
-        const flags = ['-F', '/dev/null', ...user.options, '-P', String(emulator.sshPort)];
+        const flags = ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
         await run('scp', [...flags, local, `${at}copy`]);
         await run('scp', [...flags, `${at}copy`, `${local}.back`]);
         assert.deepEqual(readFileSync(`${local}.back`), readFileSync(local));
@@ -132,8 +107,8 @@ for (const isolation of ['auto', 'none'] as const) {
       );
       assert.equal(started.stdout, 'started\n');
       await eventually('both sleep', () => running('sleep 31337').length === 2);
-      assert.match((await nodes.ssh(address, 'ps ax || ls /proc')).stdout, hasNamespaces ? /sleep 31337/ : /./);
-      await admin(emulator.url, 'preempt', 'family');
+      assert.match((await nodes.ssh(address, 'ps ax || ls /proc')).stdout, nodes.hasNamespaces ? /sleep 31337/ : /./);
+      await admin(nodes.emulator.url, 'preempt', 'family');
       assert.deepEqual(running('sleep 31337'), []);
       assert.deepEqual(processesOf(stateDir), []);
       assert.equal(await nodes.answers(address ?? ''), false, 'the door is shut');
@@ -143,7 +118,7 @@ for (const isolation of ['auto', 'none'] as const) {
 
     test('a bucket outlives the node: what one wrote, the next reads', async () => {
       const [first] = await nodes.make('writer');
-      const path = hasNamespaces ? '/home/zephyr/bucket' : '$HOME/bucket';
+      const path = nodes.hasNamespaces ? '/home/zephyr/bucket' : '$HOME/bucket';
       const mounted = await nodes.ssh(
         first,
         `sudo mkdir -p ${path} && gcsfuse --implicit-dirs -o allow_other checkpoints ${path} && mountpoint -q ${path} && echo 42 >${path}/step && mount | grep -c fuse.gcsfuse`,
@@ -153,7 +128,7 @@ for (const isolation of ['auto', 'none'] as const) {
         { code: 0, last: '1' },
         mounted.stderr,
       );
-      await admin(emulator.url, 'preempt', 'writer');
+      await admin(nodes.emulator.url, 'preempt', 'writer');
       await nodes.remove('writer');
       const [second] = await nodes.make('reader');
       assert.notEqual((await nodes.ssh(second, `mountpoint -q ${path}`)).code, 0, 'a new host has nothing mounted');
@@ -175,16 +150,16 @@ for (const isolation of ['auto', 'none'] as const) {
           'command -v gcsfuse >/dev/null && echo there; systemctl is-active docker; docker ps; echo $?',
       );
       // Docker is a daemon of the worker's own where that can be, and nowhere the machine's.
-      const docker = hasDocker() && found === 'root';
+      const docker = hasDocker() && nodes.isolation === 'root';
       for (const line of ['FOO is bar', 'in group', 'there', ...(docker ? ['active', '0'] : ['inactive', '127'])]) {
         assert.ok(answer.stdout.split('\n').includes(line), `${line} is missing in ${answer.stdout}${answer.stderr}`);
       }
       const outside = '/opt/emulator-test-of-hosts';
       const wrote = await nodes.ssh(address, `sudo mkdir -p ${outside} && echo made`);
       assert.equal(existsSync(outside), false);
-      if (hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
+      if (nodes.hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
       else assert.match(wrote.stderr, /^sudo: on this machine no namespaces can be made.*\n$/);
-      if (!hasNamespaces) {
+      if (!nodes.hasNamespaces) {
         const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
         assert.equal(refused.code, 1);
         assert.match(refused.stderr, /^gcsfuse: on this machine no mount namespace can be made, so .*\n$/);
@@ -196,27 +171,31 @@ for (const isolation of ['auto', 'none'] as const) {
       const [address] = await nodes.make('victim', 'v4-16');
       await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
       const bootId = (await nodes.ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
-      await admin(emulator.url, 'kill-host', 'victim/0');
+      await admin(nodes.emulator.url, 'kill-host', 'victim/0');
       assert.deepEqual(running('sleep 31338'), []);
       assert.equal(await nodes.answers(address ?? ''), false);
       const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
       assert.equal(node['state'], 'READY');
-      await admin(emulator.url, 'start-host', 'victim/0');
+      await admin(nodes.emulator.url, 'start-host', 'victim/0');
       const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
       assert.match(back.stdout, /^kept\n/);
-      if (hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
+      if (nodes.hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
       await nodes.remove('victim');
     });
 
     test('a hung host keeps its connections and says nothing; afterwards it goes on where it was', async () => {
       const [address] = await nodes.make('hung');
-      const child = spawn('ssh', user.argv(address ?? '', emulator.sshPort, 'while sleep 0.05; do echo tick; done'), {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
+      const child = spawn(
+        'ssh',
+        user.argv(address ?? '', nodes.emulator.sshPort, 'while sleep 0.05; do echo tick; done'),
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      );
       let ticks = 0;
       child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
       await eventually('it ticks', () => ticks > 3);
-      await admin(emulator.url, 'hang-host', 'hung');
+      await admin(nodes.emulator.url, 'hang-host', 'hung');
       let frozen = -1;
       // What it said before is on its way for a moment.
       await eventually('it ticks no more', async () => {
@@ -225,7 +204,7 @@ for (const isolation of ['auto', 'none'] as const) {
         return ticks === frozen;
       });
       assert.equal(child.exitCode, null);
-      await admin(emulator.url, 'start-host', 'hung');
+      await admin(nodes.emulator.url, 'start-host', 'hung');
       await eventually('it ticks again', () => ticks > frozen + 3);
       child.kill();
       await nodes.remove('hung');

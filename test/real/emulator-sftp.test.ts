@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -17,62 +18,41 @@ import {
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { adminLook } from '../../src/emulator/admin.ts';
-import type { Emulator } from '../../src/emulator/contract.ts';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
-import { startEmulator } from '../../src/emulator/start.ts';
-import { assertNothingLeft, hasProgram, Nodes, SshUser, type Ssh } from './emulator-host.ts';
+import { hasProgram, Nodes, type Ssh } from './emulator-host.ts';
 
 const hasClients = ['ssh', 'scp', 'sftp'].every(hasProgram);
 
 for (const isolation of ['auto', 'none'] as const) {
   describe(`SFTP, isolation ${isolation}`, { skip: hasClients ? false : 'NOT TESTED: no OpenSSH clients' }, () => {
-    const user = new SshUser();
-    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-sftp-'));
     // Its programs are those of the machine without scp: the machine may have OpenSSH's.
-    const programs = join(user.folder, 'programs');
-    let emulator: Emulator;
-    let nodes: Nodes;
-    let address = '';
-    let hasNamespaces = false;
-
-    before(async () => {
-      mkdirSync(programs);
-      for (const folder of ['/bin', '/usr/bin']) {
-        for (const name of readdirSync(folder)) {
-          if (name !== 'scp' && !existsSync(join(programs, name))) {
-            try {
-              symlinkSync(join(folder, name), join(programs, name));
-            } catch {
-              // A dangling link of that name was made already.
-            }
-          }
+    const programs = mkdtempSync(join(tmpdir(), 'emulator-programs-'));
+    for (const folder of ['/bin', '/usr/bin']) {
+      for (const name of readdirSync(folder)) {
+        // A name that dangles is taken, too.
+        if (name !== 'scp' && !lstatSync(join(programs, name), { throwIfNoEntry: false })) {
+          symlinkSync(join(folder, name), join(programs, name));
         }
       }
-      emulator = await startEmulator({ stateDir, speed: 400, seed: 5, isolation, env: { PATH: programs } });
-      nodes = new Nodes(emulator, user);
-      const found = (await adminLook(emulator.url, 'info'))['isolation'];
-      hasNamespaces = found !== 'none';
+    }
+    const nodes = new Nodes('sftp', { speed: 400, seed: 5, isolation, env: { PATH: programs } });
+    const { user } = nodes;
+    let address = '';
+
+    before(async () => {
       [address = ''] = await nodes.make('files');
-      // Only root may remove what is root's, also in the host's own view.
-      if (found === 'root') {
-        // The host's own view is changed, not the machine's.
-        const hidden = await nodes.ssh(
-          address,
-          'rm -f /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server; ls /usr/lib/openssh/sftp-server',
-        );
-        assert.notEqual(hidden.code, 0);
-      }
+      // Only root may remove what is root's; the host's own view is changed, not the machine's.
+      if (nodes.isolation !== 'root') return;
+      const hidden = await nodes.ssh(
+        address,
+        'rm -f /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server; ls /usr/lib/openssh/sftp-server',
+      );
+      assert.notEqual(hidden.code, 0);
     });
 
-    after(async () => {
-      await emulator.close();
-      user.remove();
-      assertNothingLeft(stateDir);
-      rmSync(stateDir, { recursive: true, force: true });
-    });
+    after(() => rmSync(programs, { recursive: true }));
 
-    const flags = (): string[] => ['-F', '/dev/null', ...user.options, '-P', String(emulator.sshPort)];
+    const flags = (): string[] => ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const at = (path: string): string => `${user.name}@${address}:${path}`;
     const scp = (...words: string[]): Promise<Ssh> => run('scp', [...flags(), ...words]);
     const sftp = (...lines: string[]): Promise<Ssh> =>
@@ -144,7 +124,7 @@ for (const isolation of ['auto', 'none'] as const) {
       const made = await nodes.ssh(
         address,
         `echo inside >$HOME/real; ln -s "$HOME/real" absolute; ln -s absolute second; ln -s loop loop; cat /proc/sys/kernel/random/boot_id; ${
-          hasNamespaces
+          nodes.hasNamespaces
             ? 'echo own >/tmp/only-here; ln -s /tmp/only-here far'
             : 'cp real only-here; ln -s only-here far'
         }`,
@@ -152,13 +132,13 @@ for (const isolation of ['auto', 'none'] as const) {
       assert.equal(made.code, 0, made.stderr);
       assertDone(await sftp(`lcd ${user.folder}`, 'get second second', 'get far far', 'put key.pub second'));
       assert.equal(readFileSync(join(user.folder, 'second'), 'utf8'), 'inside\n');
-      assert.equal(readFileSync(join(user.folder, 'far'), 'utf8'), hasNamespaces ? 'own\n' : 'inside\n');
+      assert.equal(readFileSync(join(user.folder, 'far'), 'utf8'), nodes.hasNamespaces ? 'own\n' : 'inside\n');
       assert.match(
         (await nodes.ssh(address, 'cat real; test -L second && echo still')).stdout,
         /^ssh-ed25519 .*\nstill\n$/,
       );
       assert.notEqual((await sftp('get loop')).code, 0);
-      if (!hasNamespaces) return;
+      if (!nodes.hasNamespaces) return;
       assert.equal(existsSync('/tmp/only-here'), false, 'the machine has no such file');
       const up = '../'.repeat(20);
       assertDone(
@@ -189,35 +169,23 @@ for (const isolation of ['auto', 'none'] as const) {
 }
 
 const hasSshd = findSshd(existsSync) !== undefined && userInfo().uid === 0;
+const lacks = hasClients && hasSshd ? false : 'NOT TESTED: it needs sshd, OpenSSH clients and root';
 
-test(
-  "OpenSSH's server inside a host serves SFTP without sftp-server",
-  { skip: hasClients && hasSshd ? false : 'NOT TESTED: it needs sshd, OpenSSH clients and root' },
-  async (t) => {
-    const user = new SshUser();
-    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-sftp-'));
-    const emulator = await startEmulator({
-      stateDir,
-      speed: 400,
-      seed: 6,
-      hosts: 'sshd',
-      env: { PATH: '/usr/bin:/bin' },
-    });
-    t.after(async () => {
-      await emulator.close();
-      user.remove();
-      rmSync(stateDir, { recursive: true, force: true });
-    });
-    if ((await adminLook(emulator.url, 'info'))['isolation'] !== 'root') return t.skip('NOT TESTED: no namespaces');
-    const nodes = new Nodes(emulator, user);
+describe("OpenSSH's server inside a host", { skip: lacks }, () => {
+  const nodes = new Nodes('sftp', { speed: 400, seed: 6, hosts: 'sshd' });
+  const { user } = nodes;
+
+  test('serves SFTP without sftp-server', async (t) => {
+    if (nodes.isolation !== 'root') return t.skip('NOT TESTED: no namespaces');
     const [address = ''] = await nodes.make('inside');
     await nodes.ssh(address, 'rm -f /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server');
-    const flags = ['-F', '/dev/null', ...user.options, '-P', String(emulator.sshPort)];
+    const flags = ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
+    const back = join(user.folder, 'back');
     assertDone(await run('scp', [...flags, join(user.folder, 'key.pub'), `${user.name}@${address}:copy`]));
-    assertDone(await run('scp', [...flags, `${user.name}@${address}:copy`, join(user.folder, 'back')]));
-    assert.deepEqual(readFileSync(join(user.folder, 'back')), readFileSync(join(user.folder, 'key.pub')));
-  },
-);
+    assertDone(await run('scp', [...flags, `${user.name}@${address}:copy`, back]));
+    assert.deepEqual(readFileSync(back), readFileSync(join(user.folder, 'key.pub')));
+  });
+});
 
 function assertDone(result: Ssh): void {
   assert.equal(result.code, 0, result.stderr + result.stdout);

@@ -6,12 +6,12 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { admin, adminLook } from '../../src/emulator/admin.ts';
+import { before, describe, test } from 'node:test';
+import { admin } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
-import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
+import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf } from './emulator-host.ts';
 
 // A node is ready at once, and thirty seconds of Google's notice are a second and a half.
 const speed = 20;
@@ -33,35 +33,11 @@ for (const [hosts, isolation] of [
       : `NOT TESTED: there is no ${lacks} here`;
 
   describe(`a worker, hosts ${hosts}, isolation ${isolation}`, { skip }, () => {
-    const user = new SshUser();
-    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-worker-'));
-    let emulator: Emulator;
-    let nodes: Nodes;
-    let hasNamespaces = false;
-    let isRoot = false;
-
-    before(async () => {
-      emulator = await startEmulator({
-        stateDir,
-        speed: 2_000,
-        seed: 5,
-        isolation,
-        hosts,
-        env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
-      });
-      nodes = new Nodes(emulator, user);
-      const found = (await adminLook(emulator.url, 'info'))['isolation'];
-      hasNamespaces = found !== 'none';
-      isRoot = found === 'root';
+    const nodes = new Nodes('worker', { speed: 2_000, seed: 5, isolation, hosts });
+    const { user } = nodes;
+    before(() => {
       // Beside a host, an sshd lets in only its own user.
-      if (hosts === 'sshd' && !isRoot) user.name = userInfo().username;
-    });
-
-    after(async () => {
-      await emulator.close();
-      user.remove();
-      assertNothingLeft(stateDir);
-      rmSync(stateDir, { recursive: true, force: true });
+      if (hosts === 'sshd' && nodes.isolation !== 'root') user.name = userInfo().username;
     });
 
     test('commands, codes, files and a login shell with sudo come through', async () => {
@@ -78,20 +54,20 @@ for (const [hosts, isolation] of [
       );
       assert.equal(who, `${String(folder)} ${user.name} 0`);
       assert.match(name ?? '', /^t1v-n-[0-9a-f]{8}-w-0$/);
-      if (hasNamespaces) assert.equal((await nodes.ssh(first, 'whoami')).stdout, `${user.name}\n`);
+      if (nodes.hasNamespaces) assert.equal((await nodes.ssh(first, 'whoami')).stdout, `${user.name}\n`);
       // As `jobman ssh` does it: a login shell on a terminal.
       const shell = await user.shell(
         first ?? '',
-        emulator.sshPort,
+        nodes.emulator.sshPort,
         'command -v sudo; sudo -n true && echo allowed; exit 3\n',
       );
       assert.equal(shell.code, 3, shell.stdout);
       assert.match(shell.stdout, /\/bin\/sudo\r?\n/);
       assert.match(shell.stdout, /\nallowed\r?\n/);
       // The workers see each other, by address and where there are namespaces by name.
-      const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(emulator.sshPort)}; echo "$line"'`;
+      const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
       assert.match((await nodes.ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
-      if (hasNamespaces) {
+      if (nodes.hasNamespaces) {
         await nodes.ssh(
           first,
           'mkdir -p .ssh && cat >.ssh/id_ed25519 && chmod 600 .ssh/id_ed25519',
@@ -127,7 +103,7 @@ for (const [hosts, isolation] of [
         (await nodes.ssh(first, `curl -s -o /dev/null -w '%{http_code}' "${at}/instance/id"`)).stdout,
         '403',
       );
-      if (isRoot) {
+      if (nodes.isolation === 'root') {
         const named = await nodes.ssh(
           first,
           `${curl} http://metadata.google.internal/computeMetadata/v1/instance/preempted`,
@@ -142,7 +118,7 @@ for (const [hosts, isolation] of [
       const waits = fetch(`${preempted}?wait_for_change=true&last_etag=${etag}`, { headers });
       const early = await fetch(`${preempted}?wait_for_change=true&timeout_sec=0.1`, { headers });
       assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
-      await admin(emulator.url, 'preempt', 'told');
+      await admin(nodes.emulator.url, 'preempt', 'told');
       assert.equal(await (await waits).text(), 'TRUE');
       await nodes.remove('told');
     });
@@ -151,15 +127,15 @@ for (const [hosts, isolation] of [
       const script =
         '#!/bin/sh\nid -u\necho "worker $TPU_WORKER_ID"\necho again >>"$EMULATOR_HOST/home/count"\nexit 4\n';
       const [first] = await nodes.make('script', 'v4-8', { 'startup-script': script });
-      const log = hasNamespaces ? '/var/log/startup-script.log' : '$EMULATOR_HOST/startup-script.log';
+      const log = nodes.hasNamespaces ? '/var/log/startup-script.log' : '$EMULATOR_HOST/startup-script.log';
       const isOver = (times: number) => async () =>
         (await nodes.ssh(first, `cat "${log}"`)).stdout.split('startup-script exit status 4').length === times + 1;
       await eventually('it has run', isOver(1));
       const said = (await nodes.ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
       assert.match(said, /boot 1\n\d+\nworker 0\nstartup-script exit status 4\nagain\n$/);
-      if (hasNamespaces) assert.match(said, /\n0\n/);
-      await admin(emulator.url, 'kill-host', 'script');
-      await admin(emulator.url, 'start-host', 'script');
+      if (nodes.hasNamespaces) assert.match(said, /\n0\n/);
+      await admin(nodes.emulator.url, 'kill-host', 'script');
+      await admin(nodes.emulator.url, 'start-host', 'script');
       await eventually('it has run again', isOver(2));
       await nodes.remove('script');
     });
@@ -172,12 +148,12 @@ for (const [hosts, isolation] of [
       const began = await nodes.ssh(
         first,
         'echo kept >kept; mkdir -p bucket; gcsfuse again bucket >/dev/null; : >bucket/saved; setsid sleep 31360 >/dev/null 2>&1 </dev/null &' +
-          `${hasNamespaces ? ' : >/run/own;' : ''} until pgrep -f "^sleep 31360" >/dev/null; do sleep 0.1; done; ${boot}`,
+          `${nodes.hasNamespaces ? ' : >/run/own;' : ''} until pgrep -f "^sleep 31360" >/dev/null; do sleep 0.1; done; ${boot}`,
       );
       const before = began.stdout;
       assert.match(before, /^[0-9a-f-]{36}\n$/, began.stderr);
       const other = (await nodes.ssh(second, boot)).stdout;
-      const inside = spawn('ssh', user.argv(first ?? '', emulator.sshPort, 'echo in; exec sleep 31361'), {
+      const inside = spawn('ssh', user.argv(first ?? '', nodes.emulator.sshPort, 'echo in; exec sleep 31361'), {
         stdio: ['ignore', 'pipe', 'ignore'],
       });
       await new Promise((resolve) => inside.stdout.once('data', resolve));
@@ -206,7 +182,7 @@ for (const [hosts, isolation] of [
 
     test('chips lie where a program looks for them, and one program holds them', async () => {
       const [first] = await nodes.make('chips', 'v4-8');
-      const dev = hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
+      const dev = nodes.hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
       assert.equal((await nodes.ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
       const began = await nodes.ssh(
         first,
@@ -215,7 +191,7 @@ for (const [hosts, isolation] of [
       const second = await nodes.ssh(first, 'with-tpu true');
       assert.equal(second.code, 1);
       assert.match(second.stderr, /^The TPU is already in use by process with pid \d+\./);
-      if (hasNamespaces)
+      if (nodes.hasNamespaces)
         assert.ok(second.stderr.includes(`pid ${began.stdout.trim()}.`), `${began.stdout}${second.stderr}`);
       if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
       await nodes.ssh(first, 'pkill -f "^sleep 31339"; while pgrep -f "^sleep 31339" >/dev/null; do sleep 0.1; done');
@@ -228,7 +204,7 @@ for (const [hosts, isolation] of [
       const [first] = await nodes.make('trouble', 'v4-8');
       const inside = spawn(
         'ssh',
-        user.argv(first ?? '', emulator.sshPort, 'echo in; read -r line; echo "still $line"'),
+        user.argv(first ?? '', nodes.emulator.sshPort, 'echo in; read -r line; echo "still $line"'),
         {
           stdio: ['pipe', 'pipe', 'inherit'],
         },
@@ -239,24 +215,24 @@ for (const [hosts, isolation] of [
         inside.on('close', () => resolve(text));
       });
       await new Promise((resolve) => inside.stdout.once('data', resolve));
-      await admin(emulator.url, 'ssh-refuse', 'trouble');
+      await admin(nodes.emulator.url, 'ssh-refuse', 'trouble');
       assert.equal(await nodes.answers(first ?? ''), false);
       inside.stdin.end('here\n');
       assert.equal(await said, 'in\nstill here\n');
-      await admin(emulator.url, 'start-host', 'trouble');
+      await admin(nodes.emulator.url, 'start-host', 'trouble');
       assert.equal(
         (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
         'kept\n',
       );
-      if (hasNamespaces) {
-        await admin(emulator.url, 'fill-disk', 'trouble');
+      if (nodes.hasNamespaces) {
+        await admin(nodes.emulator.url, 'fill-disk', 'trouble');
         const full = await nodes.ssh(
           first,
           'cat file; echo more >>file; echo new >other; echo saved >bucket/saved; cat bucket/saved',
         );
         assert.equal(full.stdout, 'kept\nsaved\n', full.stderr);
         assert.match(full.stderr, /No space left on device/);
-        await admin(emulator.url, 'start-host', 'trouble');
+        await admin(nodes.emulator.url, 'start-host', 'trouble');
         assert.equal((await nodes.ssh(first, 'echo more >>file; cat file bucket/saved')).stdout, 'kept\nmore\nsaved\n');
       }
       await nodes.remove('trouble');

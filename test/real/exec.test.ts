@@ -297,7 +297,7 @@ command:
   cmd: |
     # All workers of the built-in cloud have the ports of one machine.
     [ "$JOBMAN_WORKER" = 0 ] || exec sleep 1000
-    echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 47113
+    echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 17113
 `,
   );
   await ok('create', manifest);
@@ -334,8 +334,8 @@ command:
   }
 
   // A forwarded port outlives the TPU that it led to.
-  const forward = startJobman(world, ['port-forward', '1', '0:47113'], { withinMs: 120_000 });
-  await forward.prints(/http:\/\/127\.0\.0\.1:\d+ leads to port 47113/);
+  const forward = startJobman(world, ['port-forward', '1', '0:17113'], { withinMs: 120_000 });
+  await forward.prints(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
   const answers = async (): Promise<boolean> =>
     (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');

@@ -29,7 +29,7 @@ export interface Scope {
 }
 
 /** `patienceMs` is the time that a program which was told to stop a moment ago is given to do so. */
-export function openWorld(scope: Scope, { patienceMs = 2_000 }: { readonly patienceMs?: number } = {}): World {
+export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly patienceMs?: number } = {}): World {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'jobman-test-')));
   const mark = basename(folder);
   const [home, user, temporary] = ['home', 'user', 'tmp'].map((name) => join(folder, name)) as [string, string, string];
