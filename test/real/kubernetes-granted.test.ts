@@ -130,22 +130,8 @@ suite('a cluster', () => {
     world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', name, '--wait=false'));
     const person = leastRights(world, kube);
     const submit = (job: string, volume: string, program: string): readonly string[] => {
-      return [
-        'submit',
-        '-i',
-        'alpine',
-        '-r',
-        tiny,
-        '-j',
-        job,
-        '--volume',
-        volume,
-        '--follow',
-        '--',
-        'sh',
-        '-c',
-        program,
-      ];
+      const flags = ['-i', 'alpine', '-r', tiny, '-j', job, '--volume', volume, '--follow'];
+      return ['submit', ...flags, '--', 'sh', '-c', program];
     };
     const early = person.start(submit('early', 'data:/data', 'echo from the first > /data/note; cat /data/note'));
     // Until there is a claim of that name nothing can run, and that is told.
@@ -162,7 +148,7 @@ suite('a cluster', () => {
     });
     const first = await early.ended;
     assert.equal(first.code, 0, first.stderr);
-    assert.match(first.stdout, /\nfrom the first\n$/);
+    assert.match(first.stdout, /as system:serviceaccount:[^ ]+\.\nfrom the first\n$/);
     assert.equal(readFileSync(join(folder, 'note'), 'utf8'), 'from the first\n');
     const second = await person.ask(submit('later', 'data:/data:ro', 'cat /data/note; touch /data/mine'));
     assert.equal(second.code, 1);

@@ -116,15 +116,10 @@ for (const [who, personOf] of [
         const gpu = { 'nvidia.com/gpu': '1' };
         assert.deepEqual(container?.resources, { requests: { cpu, memory, ...gpu }, limits: gpu });
         assert.equal(job.metadata.annotations?.['jobman/flavor'], flavor);
-        await eventually(
-          async () => {
-            const { code, stdout } = await person.ask(['why', name]);
-            return code === 0 && /waits for room: .*nvidia\.com\/gpu/.test(stdout);
-          },
-          { withinMs: 60_000 },
-        );
-        const { stdout } = await person.ask(['why', name]);
-        assert.match(stdout, /because +Unschedulable: 0\/\d+ nodes are available: .*Insufficient nvidia\.com\/gpu/);
+        const lacks = /because +Unschedulable: 0\/\d+ nodes are available: .*Insufficient nvidia\.com\/gpu/;
+        let why = '';
+        const isTold = async (): Promise<boolean> => lacks.test((why = (await person.ask(['why', name])).stdout));
+        assert.ok(await eventually(isTold, { withinMs: 60_000, everyMs: 250 }), why);
       }
       const all = await person.ask(['delete', '--all', '--yes']);
       assert.equal(all.code, 0, all.stderr);
@@ -139,21 +134,7 @@ for (const [who, personOf] of [
       writeFileSync(join(cwd, 'tiny.json'), JSON.stringify(flavor));
 
       const dry = await person.ask(
-        [
-          'submit',
-          '-i',
-          'alpine',
-          '-r',
-          'tiny.json',
-          '-j',
-          'dry',
-          '-a',
-          '{"team": "vision"}',
-          '-c',
-          '--dry-run',
-          '--',
-          'ls',
-        ],
+        [...'submit -i alpine -r tiny.json -j dry -c --dry-run -a'.split(' '), '{"team": "vision"}', '--', 'ls'],
         { cwd },
       );
       assert.equal(dry.code, 0, dry.stderr);
@@ -161,22 +142,9 @@ for (const [who, personOf] of [
       assert.deepEqual(asked.spec.template.spec.containers[0]?.command, ['ls']);
       assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
 
+      const long = 'submit --image alpine --resources-flavor tiny.json --job-name by-file --annotations';
       const made = await person.ask(
-        [
-          'submit',
-          '--image',
-          'alpine',
-          '--resources-flavor',
-          'tiny.json',
-          '--job-name',
-          'by-file',
-          '--annotations',
-          '{"team": "vision"}',
-          '-c',
-          '--',
-          'echo',
-          'a "b" $$ $(HOME)',
-        ],
+        [...long.split(' '), '{"team": "vision"}', '-c', '--', 'echo', 'a "b" $$ $(HOME)'],
         { cwd },
       );
       assert.equal(made.code, 0, made.stderr);
@@ -187,19 +155,8 @@ for (const [who, personOf] of [
       assert.equal((await person.ask(['logs', '-j', 'by-file'])).stdout, 'a "b" $$ $(HOME)\n');
 
       // The short flags together, the flavor as JSON on the line, a job whose program fails: submit has done its work.
-      const failing = await person.ask([
-        'submit',
-        '-ci',
-        'alpine',
-        '-r',
-        JSON.stringify(flavor),
-        '-j',
-        'by-json',
-        '--',
-        'sh',
-        '-c',
-        'exit 3',
-      ]);
+      const flags = ['-ci', 'alpine', '-r', JSON.stringify(flavor), '-j', 'by-json'];
+      const failing = await person.ask(['submit', ...flags, '--', 'sh', '-c', 'exit 3']);
       assert.equal(failing.code, 0, failing.stderr);
       assert.deepEqual(madeJob(kube, 'by-json').spec.template.spec.containers[0]?.command, ['sh', '-c', 'exit 3']);
       assert.equal((await person.ask(['delete', '--all', '--yes'])).code, 0);

@@ -31,14 +31,8 @@ suite('logs and history', () => {
     const kube = openKube(t, world);
     if (kube === undefined) return;
     const { ask, submit } = asker(world, kube);
-    const submitted = await submit(
-      'short',
-      'echo one; echo two; printf three; exit 4',
-      '--ttl',
-      '3s',
-      '--backoff-limit',
-      '1',
-    );
+    const program = 'echo one; echo two; printf three; exit 4';
+    const submitted = await submit('short', program, '--ttl', '3s', '--backoff-limit', '1');
     assert.match(
       submitted.stderr,
       /Started the controller \(process \d+\), which keeps the logs and history of your jobs\./,

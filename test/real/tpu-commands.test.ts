@@ -211,8 +211,9 @@ suite('TPUs by the tpu command', () => {
     await ok('release', spot, 'lyy');
     await ok('reapply-norm', spot);
     assert.match(await ok('-lta'), /preemptible-1 +v4-8 +us-central2-b +ondemand/);
-    const restarted = await ok('restart', spot);
-    assert.match(restarted, /has restarted/);
+    const restarted = await tpu('restart', spot);
+    assert.deepEqual([restarted.code, restarted.stdout], [0, `${spot} has restarted.\n`], restarted.stderr);
+    assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
     // Of a worker that lets nobody in nobody knows whether it is free.
     await jobman(world, ['emulator', 'ssh-refuse', spot]);
     const unsure = await tpu('solve', spot);
@@ -242,7 +243,10 @@ suite('TPUs by the tpu command', () => {
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n1\n'));
       const { code, stdout, stderr } = await tpu('restart', one);
       assert.deepEqual([code, stdout], [0, `${one} has restarted.\n`], stderr);
-      assert.match(stderr, /rebooting its machines/);
+      assert.match(
+        stderr,
+        /^stopping .*\nthe cloud stops no TPU of this kind; rebooting its machines\n(.*\n)*\d of \d workers answer$/m,
+      );
       assert.deepEqual(await each(running), Array<string>(count).fill('kept\n0\n'));
       assert.equal(await ok('check-status', one), 'ready\n');
     }

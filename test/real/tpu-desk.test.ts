@@ -7,7 +7,6 @@ import { createTpuApi } from '../../src/backends/tpu/api.ts';
 import type { TpuApi } from '../../src/backends/tpu/api.ts';
 import { createCaller } from '../../src/backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
-import { bootScript } from '../../src/backends/tpu/desk/answering.ts';
 import { createTpuDesk } from '../../src/backends/tpu/desk/desk.ts';
 import { createDoors } from '../../src/backends/tpu/doors.ts';
 import { sshKeyLines } from '../../src/backends/tpu/login.ts';
@@ -355,40 +354,5 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     );
     await act('clear');
     assert.equal((await node(one.name))['state'], 'READY');
-  });
-
-  test('restarts a single host by the cloud, and what the cloud does not stop by a reboot of each machine', async () => {
-    const one = tpu('lab-v4-8-2');
-    await desk.apply(one, say, never);
-    said.length = 0;
-    await desk.restart(one, say, never);
-    assert.match(said.join('\n'), /^stopping lab-v4-8-2\n(.*\n)*starting lab-v4-8-2\n(.*\n)*1 of 1 workers answer$/);
-    const [answer] = await desk.onWorkers(one, 'echo here', { timeoutMs: 20_000, signal: never });
-    assert.equal(answer?.kind, 'ended');
-    const slice = tpu('lab-v4-16-3', { accelerator: 'v4-16' });
-    await desk.apply(slice, say, never);
-    await begin(desk, slice, 'sleep 31348');
-    const sleeping = async () => {
-      // grep answers 2 instead of 1 when a program ended before its file was read: only the match counts.
-      const script = `if grep -qs '3134[8]' /proc/[0-9]*/cmdline; then echo yes; else echo no; fi`;
-      const [found] = await desk.onWorkers(slice, script, { timeoutMs: 20_000, signal: never, workers: [0] });
-      return found?.kind === 'ended' ? found.output.trim() : undefined;
-    };
-    assert.ok(await eventually(async () => (await sleeping()) === 'yes'));
-    const boots = async () => {
-      const all = await desk.onWorkers(slice, bootScript, { timeoutMs: 20_000, signal: never });
-      return all.map((each) => (each.kind === 'ended' ? each.output : each.says));
-    };
-    const before = await boots();
-    said.length = 0;
-    await desk.restart(slice, say, never);
-    assert.match(
-      said.join('\n'),
-      /^stopping lab-v4-16-3\nthe cloud stops no TPU of this kind; rebooting its machines\n(.*\n)*2 of 2 workers answer$/,
-    );
-    const after = await boots();
-    assert.ok(before.every((boot, worker) => after[worker] !== boot));
-    assert.equal(await sleeping(), 'no', 'what ran before is gone; its number may be another program’s by now');
-    assert.deepEqual((await node(slice.name))['state'], 'READY');
   });
 });

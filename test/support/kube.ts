@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { jobman } from './jobman.ts';
 import { findProgram, requireReal } from './real.ts';
@@ -15,8 +15,6 @@ import type { World } from './world.ts';
 export interface Kube {
   /** The administrator's. */
   readonly admin: string;
-  /** That of somebody with the least rights, in the namespace `jobman` only; undefined where the cluster has none. */
-  readonly restricted: string | undefined;
   /** A namespace of this world's own. */
   readonly namespace: string;
   kubectl(...words: readonly string[]): string;
@@ -94,10 +92,8 @@ export function openKube(t: { skip(message?: string): void }, world: World): Kub
   world.atEnd(() => void run('delete', 'namespace', namespace, '--wait=false'));
   // Whoever submits starts the controller, which keeps logs.
   world.atEnd(async () => void (await jobman(world, ['controller', 'stop'])));
-  const restricted = join(dirname(admin), 'restricted.kubeconfig');
   return {
     admin,
-    restricted: existsSync(restricted) ? restricted : undefined,
     namespace,
     kubectl: (...words) => run('--namespace', namespace, ...words),
   };
