@@ -125,9 +125,9 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
       if (nodes.length === 0) return true;
       return !(await isListed()) && assert.fail(`off the list while ${JSON.stringify(nodes)} stands`);
     },
-    { withinMs: 20_000 },
+    { withinMs: 60_000 },
   );
-  assert.ok(await eventually(async () => !(await isListed()), { withinMs: 20_000 }));
+  assert.ok(await eventually(async () => !(await isListed()), { withinMs: 60_000 }));
   assert.deepEqual(runningIn(world, 'script'), []);
   assert.match(await refused(world, 4, 'delete', id, '--yes'), /has been deleted already\.$/);
   assert.match(await refused(world, 4, 'resume', id), /has been deleted; create a new one\.$/);

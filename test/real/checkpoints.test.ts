@@ -42,7 +42,7 @@ function desk(t: TestContext, manifest: string) {
 
 const recovery = 'recovery: {rules: [{reason: command_failed, then: resume, on: same}], delay: 100ms}\n';
 
-test('a sweep: each run resumes from its own checkpoint and can be told apart', { timeout: 120_000 }, async (t) => {
+test('a sweep: each run resumes from its own checkpoint and can be told apart', async (t) => {
   const own = `job: {name: vit, checkpoint_dir: runs}\nlocal: {}\n${recovery}command:\n  first: 10 # step${program}`;
   const { run, create, printed } = desk(t, own);
   await create('command.first=90', 'job.env.MY_TOKEN=hush');
@@ -82,7 +82,7 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   );
 });
 
-test('a rerun has a folder of its own, also on one that the manifest names', { timeout: 120_000 }, async (t) => {
+test('a rerun has a folder of its own, also on one that the manifest names', async (t) => {
   const { run, ask, create, world } = desk(t, `job: {checkpoint_dir: runs}\nlocal: {}\n${recovery}command:${program}`);
   const attempt = (number: number): Promise<string> => run('logs', '1', '--worker', '0', '--attempt', `${number}`);
   await create('command.first=90', 'job.name=vit');
@@ -115,7 +115,7 @@ async function jobmanLogs(run: (...argv: readonly string[]) => Promise<string>, 
   }
 }
 
-test('a folder of one’s own naming is not used by two at once', { timeout: 120_000 }, async (t) => {
+test('a folder of one’s own naming is not used by two at once', async (t) => {
   const named = 'job: {name: vit, checkpoint_dir: "runs/${job.name}"}\nlocal: {}\ncommand: {run: sleep 60}\n';
   const { ask, run, create } = desk(t, named);
   assert.equal((await create()).code, 0);
@@ -137,7 +137,7 @@ test('a folder of one’s own naming is not used by two at once', { timeout: 120
   await run('cancel', '4');
 });
 
-test('a job without a command sets this machine up and succeeds', { timeout: 60_000 }, async (t) => {
+test('a job without a command sets this machine up and succeeds', async (t) => {
   const { run, create, ask } = desk(t, 'job: {name: ready}\nlocal: {}\n');
   assert.equal((await create()).code, 0);
   assert.equal((await ask('wait', '1')).code, 0);

@@ -84,7 +84,8 @@ const expected: Seen = {
   types: true,
 };
 
-const nodeProgram = `
+/** What both programs of the library of Node begin with. */
+const nodeHead = `
 import { GoogleAuth, PassThroughClient } from 'google-auth-library';
 import tpu from '@google-cloud/tpu';
 const [port, parent, admin] = process.argv.slice(2);
@@ -92,6 +93,9 @@ const options = { fallback: true, protocol: 'http', apiEndpoint: '127.0.0.1', po
   auth: new GoogleAuth({ authClient: new PassThroughClient() }) };
 const client = new tpu.v2.TpuClient(options);
 const verb = (name, target) => fetch(admin + '/emulator/' + name, { method: 'POST', body: JSON.stringify({ target }) });
+`;
+
+const nodeProgram = `
 const node = (type) => ({ acceleratorType: type, runtimeVersion: 'v2-alpha-tpuv5-lite', labels: { owner: 'ada' } });
 const wait = async (call) => { const [operation] = await call; const [result] = await operation.promise(); return result; };
 // What an operation ends with has its enums as numbers in this library; what is got has them as texts.
@@ -148,13 +152,6 @@ const expectedOfOperations: SeenOfOperations = {
 
 /** What long-running operations can do in the library of Node: promise and checks of progress, cancel, delete, list. */
 const nodeOperations = `
-import { GoogleAuth, PassThroughClient } from 'google-auth-library';
-import tpu from '@google-cloud/tpu';
-const [port, parent, admin] = process.argv.slice(2);
-const options = { fallback: true, protocol: 'http', apiEndpoint: '127.0.0.1', port: Number(port),
-  auth: new GoogleAuth({ authClient: new PassThroughClient() }) };
-const client = new tpu.v2.TpuClient(options);
-const verb = (name, target) => fetch(admin + '/emulator/' + name, { method: 'POST', body: JSON.stringify({ target }) });
 const node = { acceleratorType: 'v5litepod-4', runtimeVersion: 'v2-alpha-tpuv5-lite' };
 const asked = { parent, queuedResourceId: 'lq', queuedResource: { tpu: { nodeSpec: [{ parent, nodeId: 'lq-node', node }] } } };
 const [asking] = await client.createQueuedResource(asked);
@@ -195,8 +192,8 @@ console.log(JSON.stringify({ held: [early.done === true, early.metadata.cancelRe
   cancelled: [late.done, about(late).cancelRequested, code], ended, listed: listed.sort(), page: page.length, gone }));
 `;
 
-/** The same with google-api-python-client, which has the plain methods of operations. */
-const pythonOperations = `
+/** What both programs of the library of Python begin with. */
+const pythonHead = `
 import json, sys, time, urllib.request
 from google.auth.credentials import AnonymousCredentials
 from googleapiclient.discovery import build
@@ -212,6 +209,10 @@ def wait(operation):
         time.sleep(0.05)
         operation = operations.get(name=operation['name']).execute()
     return operation
+`;
+
+/** The same with google-api-python-client, which has the plain methods of operations. */
+const pythonOperations = `
 node = {'acceleratorType': 'v5litepod-4', 'runtimeVersion': 'v2-alpha-tpuv5-lite'}
 name = parent + '/queuedResources/pq'
 spec = {'parent': parent, 'nodeId': 'pq-node', 'node': node}
@@ -247,55 +248,39 @@ print(json.dumps({'held': flags(early), 'cancelled': flags(late) + [late['error'
 `;
 
 const pythonProgram = `
-import json, sys, time, urllib.request
-from google.auth.credentials import AnonymousCredentials
-from googleapiclient.discovery import build
-from googleapiclient.errors import HttpError
-url, parent = sys.argv[1:]
-service = build('tpu', 'v2', static_discovery=True, client_options={'api_endpoint': url}, credentials=AnonymousCredentials())
-locations = service.projects().locations()
-nodes, queue = locations.nodes(), locations.queuedResources()
-def verb(name, target):
-    urllib.request.urlopen(urllib.request.Request(url + '/emulator/' + name, json.dumps({'target': target}).encode(), method='POST')).read()
-def wait(request):
-    operation = request.execute()
-    while not operation.get('done'):
-        time.sleep(0.05)
-        operation = locations.operations().get(name=operation['name']).execute()
-    return operation
 def node(kind):
     return {'acceleratorType': kind, 'runtimeVersion': 'v2-alpha-tpuv5-lite', 'labels': {'owner': 'ada'}}
-made = wait(nodes.create(parent=parent, nodeId='n1', body=node('v5litepod-16')))['response']
+made = wait(nodes.create(parent=parent, nodeId='n1', body=node('v5litepod-16')).execute())['response']
 for name in ['a', 'z']:
-    wait(nodes.create(parent=parent, nodeId=name, body=node('v5litepod-4')))
+    wait(nodes.create(parent=parent, nodeId=name, body=node('v5litepod-4')).execute())
 listed, request = [], nodes.list(parent=parent, pageSize=2)
 while request is not None:
     page = request.execute()
     listed += [each['name'].split('/')[-1] for each in page['nodes']]
     request = nodes.list_next(request, page)
 name = parent + '/nodes/a'
-updated = wait(nodes.patch(name=name, updateMask='labels', body={'labels': {'owner': 'ada', 'team': 'b'}}))['response']
-stopped = wait(nodes.stop(name=name, body={}))['response']
-wait(nodes.start(name=name, body={}))
+updated = wait(nodes.patch(name=name, updateMask='labels', body={'labels': {'owner': 'ada', 'team': 'b'}}).execute())['response']
+stopped = wait(nodes.stop(name=name, body={}).execute())['response']
+wait(nodes.start(name=name, body={}).execute())
 spec = {'parent': parent, 'multisliceParams': {'nodeCount': 2, 'nodeIdPrefix': 'ms'}, 'node': node('v5litepod-4')}
-wait(queue.create(parent=parent, queuedResourceId='q', body={'spot': {}, 'tpu': {'nodeSpec': [spec]}}))
+wait(queue.create(parent=parent, queuedResourceId='q', body={'spot': {}, 'tpu': {'nodeSpec': [spec]}}).execute())
 while True:
     queued = queue.get(name=parent + '/queuedResources/q').execute()
     if queued['state']['state'] == 'ACTIVE':
         break
     time.sleep(0.05)
-wait(queue.delete(name=parent + '/queuedResources/q', force=True))
+wait(queue.delete(name=parent + '/queuedResources/q', force=True).execute())
 try:
     nodes.get(name=parent + '/nodes/nope').execute()
     missing = ''
 except HttpError as error:
     missing = 'not found' if error.resp.status == 404 and 'was not found' in error.reason else str(error)
 verb('stockout', '*')
-stockout = wait(nodes.create(parent=parent, nodeId='x', body=node('v5litepod-4')))['error']['code']
+stockout = wait(nodes.create(parent=parent, nodeId='x', body=node('v5litepod-4')).execute())['error']['code']
 verb('clear', 'stockout')
 types = locations.acceleratorTypes().list(parent=parent).execute()['acceleratorTypes']
 for name in ['n1', 'a', 'z']:
-    wait(nodes.delete(name=parent + '/nodes/' + name))
+    wait(nodes.delete(name=parent + '/nodes/' + name).execute())
 print(json.dumps({'created': [made['state'], len(made['networkEndpoints'])], 'listed': listed, 'labels': updated['labels'],
   'stopped': stopped['state'], 'queued': [queued['state']['state'], len(queued['tpu']['nodeSpec'])], 'missing': missing,
   'stockout': stockout, 'types': any(t['type'] == 'v6e-8' and t['acceleratorConfigs'][0]['topology'] == '2x4' for t in types)}))
@@ -353,58 +338,41 @@ describe("Google's libraries", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const node = (): string | undefined =>
-    installed('node', [
-      ['npm', 'install', '--prefix', '.', '--no-audit', '--no-fund', '--ignore-scripts', '@google-cloud/tpu@3.8.1'],
-    ]);
-
-  test('@google-cloud/tpu makes, lists, changes and ends nodes and queued resources', async (t) => {
-    const client = node();
-    if (client === undefined) return skip(t, '@google-cloud/tpu');
-    const program = join(client, 'program.mjs');
-    writeFileSync(program, nodeProgram);
-    const { port } = new URL(emulator.url);
-    const ran = await run([process.execPath, program, port, parent, emulator.url], { HOME: folder });
-    assert.equal(ran.code, 0, ran.err);
-    assert.deepEqual(JSON.parse(ran.out), expected);
-  });
-
-  test('@google-cloud/tpu waits for operations, looks at their progress, cancels, lists and deletes them', async (t) => {
-    const client = node();
-    if (client === undefined) return skip(t, '@google-cloud/tpu');
-    const program = join(client, 'operations.mjs');
-    writeFileSync(program, nodeOperations);
-    const { port } = new URL(emulator.url);
-    const ran = await run([process.execPath, program, port, parent, emulator.url], { HOME: folder });
-    assert.equal(ran.code, 0, ran.err);
-    assert.deepEqual(JSON.parse(ran.out), expectedOfOperations);
-  });
-
-  const python = (): string | undefined =>
-    installed('python', [
-      ['python3', '-m', 'venv', '.'],
-      ['./bin/pip', 'install', '--quiet', 'google-api-python-client==2.201.0'],
-    ]);
-
-  test('google-api-python-client makes, lists, changes and ends nodes and queued resources', async (t) => {
-    const client = python();
-    if (client === undefined) return skip(t, 'google-api-python-client');
-    const program = join(client, 'program.py');
-    writeFileSync(program, pythonProgram);
-    const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
-    assert.equal(ran.code, 0, ran.err);
-    assert.deepEqual(JSON.parse(ran.out), expected);
-  });
-
-  test('google-api-python-client waits for operations, cancels, lists and deletes them', async (t) => {
-    const client = python();
-    if (client === undefined) return skip(t, 'google-api-python-client');
-    const program = join(client, 'operations.py');
-    writeFileSync(program, pythonOperations);
-    const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
-    assert.equal(ran.code, 0, ran.err);
-    assert.deepEqual(JSON.parse(ran.out), expectedOfOperations);
-  });
+  const install = {
+    node: () =>
+      installed('node', [
+        ['npm', 'install', '--prefix', '.', '--no-audit', '--no-fund', '--ignore-scripts', '@google-cloud/tpu@3.8.1'],
+      ]),
+    python: () =>
+      installed('python', [
+        ['python3', '-m', 'venv', '.'],
+        ['./bin/pip', 'install', '--quiet', 'google-api-python-client==2.201.0'],
+      ]),
+  };
+  const things = 'makes, lists, changes and ends nodes and queued resources';
+  const operations = 'waits for operations, looks at their progress, cancels, lists and deletes them';
+  for (const [language, does, text, seen] of [
+    ['node', things, nodeHead + nodeProgram, expected],
+    ['node', operations, nodeHead + nodeOperations, expectedOfOperations],
+    ['python', things, pythonHead + pythonProgram, expected],
+    ['python', operations, pythonHead + pythonOperations, expectedOfOperations],
+  ] as const) {
+    const library = language === 'node' ? '@google-cloud/tpu' : 'google-api-python-client';
+    test(`${library} ${does}`, async (t) => {
+      const client = install[language]();
+      if (client === undefined) return skip(t, library);
+      const program = join(client, language === 'node' ? 'program.mjs' : 'program.py');
+      writeFileSync(program, text);
+      const { port } = new URL(emulator.url);
+      const argv =
+        language === 'node'
+          ? [process.execPath, program, port, parent, emulator.url]
+          : [join(client, 'bin/python'), program, emulator.url, parent];
+      const ran = await run(argv, { HOME: folder });
+      assert.equal(ran.code, 0, ran.err);
+      assert.deepEqual(JSON.parse(ran.out), seen);
+    });
+  }
 
   test('google-cloud-storage makes, lists, reads and ends objects', async (t) => {
     const client = installed('python-storage', [
@@ -433,7 +401,7 @@ describe("Google's libraries", () => {
 
   // The Python library brings Google's own description of the API along: what the tables of ours are held to.
   test("every field and enum text of Google's description is in the tables, and every method answers", async (t) => {
-    const client = python();
+    const client = install.python();
     if (client === undefined) return skip(t, 'google-api-python-client');
     for (const version of ['v2', 'v2alpha1'] as const) {
       const description = await describeApi(client, version);

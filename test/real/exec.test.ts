@@ -159,7 +159,7 @@ test('stop ends the program and its children, also those that do not listen; a b
   assert.ok(await eventually(() => runs('sleep', '4714')));
   pool.close();
   assert.equal((await cut.session.ended).kind, 'no_answer');
-  assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 10_000 }));
+  assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 60_000 }));
 });
 
 test('what a program leaves in the background lives on when it ends by itself', async (t) => {
@@ -170,7 +170,7 @@ test('what a program leaves in the background lives on when it ends by itself', 
   const leaving = begin(transport, program);
   assert.deepEqual(await leaving.session.ended, ended(0));
   assert.ok(existsSync(`/proc/${leaving.out().toString().trim()}`));
-  assert.ok(await eventually(() => !existsSync(`/proc/${leaving.out().toString().trim()}`), { withinMs: 10_000 }));
+  assert.ok(await eventually(() => !existsSync(`/proc/${leaving.out().toString().trim()}`), { withinMs: 60_000 }));
 });
 
 test('the relay passes all of it on, ends what a client leaves, and takes no client of another version', async (t) => {
@@ -212,7 +212,7 @@ test('the relay passes all of it on, ends what a client leaves, and takes no cli
   assert.ok(await eventually(() => runs('sleep', '4715')));
   relay.close();
   assert.equal((await left.ended).kind, 'no_answer');
-  assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 10_000 }));
+  assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 60_000 }));
 });
 
 test('copies keep modes and links, stand in their place whole or not at all, and replace a folder only when told to', async (t) => {
@@ -275,7 +275,7 @@ test('copies keep modes and links, stand in their place whole or not at all, and
   assert.deepEqual(readdirSync(cwd).toSorted(), ['back', 'data']);
 });
 
-test('on the built-in cloud, through the front door', { timeout: 180_000 }, async (t) => {
+test('on the built-in cloud, through the front door', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
   const world = openWorld(t, { patienceMs: 10_000 });
   world.atEnd(async () => {

@@ -27,7 +27,7 @@ command:
   const file = join(world.folder, 'pid');
   const written = await eventually(
     () => (existsSync(file) && readFileSync(file, 'utf8').endsWith('\n') ? readFileSync(file, 'utf8') : undefined),
-    { withinMs: 20_000 },
+    { withinMs: 60_000 },
   );
   const pid = Number(written);
   assert.ok(pid > 0, 'the program did not begin');
@@ -35,7 +35,7 @@ command:
   assert.equal(code, 0);
   assert.match(stdout, /off the list; its program is being ended/);
   assert.equal((await jobman(world, ['list', '--json'])).stdout, '');
-  assert.ok(await eventually(() => hasEnded(pid), { withinMs: 20_000 }), `the program ${pid} is still alive`);
+  assert.ok(await eventually(() => hasEnded(pid), { withinMs: 60_000 }), `the program ${pid} is still alive`);
 });
 
 function hasEnded(pid: number): boolean {

@@ -14,7 +14,7 @@ tpu: { allocation_mode: tpu-vm, accelerator: v4-8, name: ${name}, zone: us-centr
 command: { cmd: echo resumed }
 `;
 
-test('the folders of the older manager come along, and can be resumed', { timeout: 180_000 }, (t) => {
+test('the folders of the older manager come along, and can be resumed', (t) => {
   const world = openWorld(t, { patienceMs: 20_000 });
   const run = (...words: readonly string[]) => {
     const argv = [join(root, 'src/main.ts'), ...words];

@@ -211,7 +211,7 @@ suite('a command in a pod', () => {
     assert.match(shown.screen, /24 93\r\n(?:.|\r\n)*ready\r\n(?:.|\r\n)*got hello\r\n(?:.|\r\n)*caught\r\n/);
     assert.ok(!shown.screen.includes('\r\r\n'), 'lines end as the program ended them');
     assert.deepEqual([shown.code, shown.kept], [7, true]);
-    await eventually(() => !running('worker').includes('sleep 705'), { withinMs: 20_000 });
+    await eventually(() => !running('worker').includes('sleep 705'), { withinMs: 60_000 });
     const without = await p.ask(['exec', '-j', 'worker', ...at, '-it', '--', 'sh']);
     assert.deepEqual([without.code, /--tty needs a terminal/.test(without.stderr)], [2, true]);
   });

@@ -43,7 +43,7 @@ suite('logs and history', () => {
     const isGone = () => kube.kubectl('get', 'jobs', 'short', '--ignore-not-found', '-o', 'name') === '';
     assert.ok(await eventually(isGone, { withinMs: 120_000, everyMs: 250 }), 'the cluster has not forgotten it');
     const wasSeen = async () => (await ask('why', '-j', 'short', '--json')).stdout.includes('"phase":"failed"');
-    assert.ok(await eventually(wasSeen, { withinMs: 20_000, everyMs: 250 }));
+    assert.ok(await eventually(wasSeen, { withinMs: 60_000, everyMs: 250 }));
 
     const logs = await ask('logs', '-j', 'short');
     assert.deepEqual([logs.code, logs.stdout], [0, 'one\ntwo\nthree']);

@@ -27,7 +27,7 @@ interface Said {
   readonly text: string;
 }
 
-test('two logins share one home, and either runs the jobs of both', { skip, timeout: 180_000 }, async () => {
+test('two logins share one home, and either runs the jobs of both', { skip }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-lab-'));
   chmodSync(folder, 0o755);
   const home = join(folder, 'home');

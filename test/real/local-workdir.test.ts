@@ -19,7 +19,7 @@ command:
     ls ..
 `;
 
-test('a local job runs a copy, and takes a new one when it is told to', { timeout: 120_000 }, async (t) => {
+test('a local job runs a copy, and takes a new one when it is told to', async (t) => {
   const world = openWorld(t, { patienceMs: 10_000 });
   const project = join(world.folder, 'project');
   mkdirSync(join(project, 'part'), { recursive: true });

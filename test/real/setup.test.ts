@@ -7,25 +7,22 @@ import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import { openWorld } from '../support/world.ts';
 
-test(
-  'a step that fails on one worker is named, the others go on, and it is done again by hand',
-  { timeout: 180_000 },
-  async (t) => {
-    const world = openWorld(t, { patienceMs: 10_000 });
-    world.atEnd(async () => {
-      for (const words of [
-        ['cancel', '1'],
-        ['wait', '1'],
-        ['controller', 'stop'],
-        ['emulator', 'stop'],
-      ])
-        await jobman(world, words);
-    });
-    const run = (...words: readonly string[]) => jobman(world, words);
-    const manifest = join(world.folder, 'job.yaml');
-    writeFileSync(
-      manifest,
-      `job: {name: half, on_finish: keep}
+test('a step that fails on one worker is named, the others go on, and it is done again by hand', async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  world.atEnd(async () => {
+    for (const words of [
+      ['cancel', '1'],
+      ['wait', '1'],
+      ['controller', 'stop'],
+      ['emulator', 'stop'],
+    ])
+      await jobman(world, words);
+  });
+  const run = (...words: readonly string[]) => jobman(world, words);
+  const manifest = join(world.folder, 'job.yaml');
+  writeFileSync(
+    manifest,
+    `job: {name: half, on_finish: keep}
 setup: {tries: 1}
 tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: ondemand}
 gcsfuse:
@@ -37,67 +34,62 @@ gcsfuse:
       [ -e ~/mended ] || { echo 'no room for the cache'; exit 3; }
 command: {run: exec sleep 1000}
 `,
-    );
-    assert.equal((await run('create', manifest)).code, 0);
-    const setUpWhile = await eventually(
-      async () => {
-        const { code, stderr } = await run('setup', '1', 'gcsfuse');
-        return stderr.includes('right now')
-          ? { code, stderr }
-          : stderr.includes('no ready workers')
-            ? undefined
-            : 'late';
-      },
-      { withinMs: 60_000 },
-    );
-    // The controller may be quicker than the question; when it is not, the question is refused.
-    if (setUpWhile !== 'late') assert.equal(setUpWhile?.code, 4);
-    assert.equal((await run('wait', '1')).code, 1);
-    const why = (await run('why', '1')).stdout;
-    assert.match(
-      why,
-      /step gcsfuse failed on worker 1 \(1 try\): The script gcsfuse\.cache\.prefix failed \(exit code 1/,
-    );
-    assert.match(why, /no room for the cache/);
-    // Worker 0 went on with its own.
-    assert.match((await run('logs', '1', '--step', 'gcsfuse', '--worker', '0')).stdout, /my-bucket is mounted at /);
+  );
+  assert.equal((await run('create', manifest)).code, 0);
+  const setUpWhile = await eventually(
+    async () => {
+      const { code, stderr } = await run('setup', '1', 'gcsfuse');
+      return stderr.includes('right now') ? { code, stderr } : stderr.includes('no ready workers') ? undefined : 'late';
+    },
+    { withinMs: 60_000 },
+  );
+  // The controller may be quicker than the question; when it is not, the question is refused.
+  if (setUpWhile !== 'late') assert.equal(setUpWhile?.code, 4);
+  assert.equal((await run('wait', '1')).code, 1);
+  const why = (await run('why', '1')).stdout;
+  assert.match(
+    why,
+    /step gcsfuse failed on worker 1 \(1 try\): The script gcsfuse\.cache\.prefix failed \(exit code 1/,
+  );
+  assert.match(why, /no room for the cache/);
+  // Worker 0 went on with its own.
+  assert.match((await run('logs', '1', '--step', 'gcsfuse', '--worker', '0')).stdout, /my-bucket is mounted at /);
 
-    const failed = await run('setup', '1', 'gcsfuse');
-    assert.equal(failed.code, 1);
-    assert.match(failed.stdout, /^\[1\] no room for the cache$/m);
-    assert.match(failed.stderr, /^jobman: worker 1, step gcsfuse: The script .* failed \(exit code 1.*\)\.?$/m);
-    assert.doesNotMatch(failed.stderr, /worker 0,/);
-    assert.match(failed.stderr, /It holds on the other 1\./);
-    assert.equal((await run('exec', '1', '--workers', '1', '--', 'touch mended')).code, 0);
-    const json = await run('setup', '1', 'gcsfuse', '--json');
-    assert.equal(json.code, 0, json.stderr);
-    const workers = json.stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { worker: number; detail: string | null; exitCode: number; output: string })
-      .toSorted((one, other) => one.worker - other.worker);
-    assert.deepEqual(
-      workers.map(({ worker, detail, exitCode }) => [worker, detail, exitCode]),
-      [
-        [0, null, 0],
-        [1, null, 0],
-      ],
-    );
-    assert.match(workers[1]?.output ?? '', /my-bucket is mounted at/);
-    const history = (await run('history', '1')).stdout;
-    assert.match(
-      history,
-      /had setup step gcsfuse gone through; it holds on 1 of 2 workers; not on worker 1: The script .* failed \(exit code 1/,
-    );
-    assert.match(history, /had setup step gcsfuse gone through; it holds on 2 of 2 workers\n/);
+  const failed = await run('setup', '1', 'gcsfuse');
+  assert.equal(failed.code, 1);
+  assert.match(failed.stdout, /^\[1\] no room for the cache$/m);
+  assert.match(failed.stderr, /^jobman: worker 1, step gcsfuse: The script .* failed \(exit code 1.*\)\.?$/m);
+  assert.doesNotMatch(failed.stderr, /worker 0,/);
+  assert.match(failed.stderr, /It holds on the other 1\./);
+  assert.equal((await run('exec', '1', '--workers', '1', '--', 'touch mended')).code, 0);
+  const json = await run('setup', '1', 'gcsfuse', '--json');
+  assert.equal(json.code, 0, json.stderr);
+  const workers = json.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { worker: number; detail: string | null; exitCode: number; output: string })
+    .toSorted((one, other) => one.worker - other.worker);
+  assert.deepEqual(
+    workers.map(({ worker, detail, exitCode }) => [worker, detail, exitCode]),
+    [
+      [0, null, 0],
+      [1, null, 0],
+    ],
+  );
+  assert.match(workers[1]?.output ?? '', /my-bucket is mounted at/);
+  const history = (await run('history', '1')).stdout;
+  assert.match(
+    history,
+    /had setup step gcsfuse gone through; it holds on 1 of 2 workers; not on worker 1: The script .* failed \(exit code 1/,
+  );
+  assert.match(history, /had setup step gcsfuse gone through; it holds on 2 of 2 workers\n/);
 
-    assert.equal((await run('setup', '1', 'docker')).code, 2);
-    assert.match((await run('setup', '1', 'docker')).stderr, /has no setup step docker: it has gcsfuse\./);
-    assert.equal((await run('setup', '1')).code, 2);
-    // The command goes on with what was mended, and a bucket that stays mounted may be looked at under it.
-    assert.equal((await run('resume', '1')).code, 0);
-    const isRunning = async () => (await run('list', '--phase', 'running')).stdout.includes('half');
-    assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
-    assert.equal((await run('setup', '1', 'gcsfuse')).code, 0);
-  },
-);
+  assert.equal((await run('setup', '1', 'docker')).code, 2);
+  assert.match((await run('setup', '1', 'docker')).stderr, /has no setup step docker: it has gcsfuse\./);
+  assert.equal((await run('setup', '1')).code, 2);
+  // The command goes on with what was mended, and a bucket that stays mounted may be looked at under it.
+  assert.equal((await run('resume', '1')).code, 0);
+  const isRunning = async () => (await run('list', '--phase', 'running')).stdout.includes('half');
+  assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
+  assert.equal((await run('setup', '1', 'gcsfuse')).code, 0);
+});

@@ -9,37 +9,34 @@ import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 
-test(
-  'both layouts of keys let workers log in to each other, and a second time changes nothing',
-  { timeout: 180_000 },
-  async (t) => {
-    if (!requireReal(t, 'ssh and ssh-keygen', findProgram('ssh') && findProgram('ssh-keygen'))) return;
-    const world = openWorld(t, { patienceMs: 10_000 });
-    world.atEnd(async () => {
-      for (const words of [
-        ['cancel', '1', '2'],
-        ['wait', '1', '2'],
-        ['controller', 'stop'],
-        ['emulator', 'stop'],
-      ])
-        await jobman(world, words);
-    });
-    const ok = async (...words: readonly string[]): Promise<string> => {
-      const { code, stdout, stderr } = await jobman(world, words);
-      assert.equal(code, 0, `jobman ${words.join(' ')}:\n${stdout}${stderr}`);
-      return stdout;
-    };
-    const key = join(world.folder, 'id_siblings');
-    assert.equal(spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]).status, 0);
-    await ok('emulator', 'start');
-    const endpoint = readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8');
-    const { sshPort } = JSON.parse(endpoint) as { readonly sshPort: number };
-    const capacity = 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: ondemand}';
-    const layouts = [
-      // The older one: a pair of keys of the workers' own.
-      `ssh: {tpu_private_key: ${key}, tpu_public_key: ${key}.pub}`,
-      // The newer one: identities, each with its own lines of ssh_config.
-      `ssh:
+test('both layouts of keys let workers log in to each other, and a second time changes nothing', async (t) => {
+  if (!requireReal(t, 'ssh and ssh-keygen', findProgram('ssh') && findProgram('ssh-keygen'))) return;
+  const world = openWorld(t, { patienceMs: 10_000 });
+  world.atEnd(async () => {
+    for (const words of [
+      ['cancel', '1', '2'],
+      ['wait', '1', '2'],
+      ['controller', 'stop'],
+      ['emulator', 'stop'],
+    ])
+      await jobman(world, words);
+  });
+  const ok = async (...words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.equal(code, 0, `jobman ${words.join(' ')}:\n${stdout}${stderr}`);
+    return stdout;
+  };
+  const key = join(world.folder, 'id_siblings');
+  assert.equal(spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]).status, 0);
+  await ok('emulator', 'start');
+  const endpoint = readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8');
+  const { sshPort } = JSON.parse(endpoint) as { readonly sshPort: number };
+  const capacity = 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: ondemand}';
+  const layouts = [
+    // The older one: a pair of keys of the workers' own.
+    `ssh: {tpu_private_key: ${key}, tpu_public_key: ${key}.pub}`,
+    // The newer one: identities, each with its own lines of ssh_config.
+    `ssh:
   private_key: ${key}
   identities:
     - private_key: ${key}
@@ -51,48 +48,47 @@ test(
           Port ${sshPort}
           StrictHostKeyChecking accept-new
 `,
-    ];
-    for (const [index, ssh] of layouts.entries()) {
-      const id = String(index + 1);
-      const manifest = join(world.folder, `job-${id}.yaml`);
-      writeFileSync(manifest, `job: {name: siblings-${id}}\n${capacity}\n${ssh}\ncommand: {run: exec sleep 1000}\n`);
-      await ok('create', manifest);
-      const isRunning = async () => (await ok('list', '--phase', 'running')).includes(`siblings-${id}`);
-      assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
-      const shown = JSON.parse(await ok('show', id, '--json')) as {
-        readonly allocations: readonly { readonly workers: readonly { readonly internalIp: string }[] }[];
-      };
-      const addresses = shown.allocations.at(-1)?.workers.map(({ internalIp }) => internalIp) ?? [];
-      assert.equal(addresses.length, 2);
-      // The older layout's lines are for the addresses of Google's networks (10.*), so here they are said on the command line.
-      const words =
-        index === 0
-          ? `-p ${sshPort} -i ~/.ssh/id_siblings -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new`
-          : '';
-      for (const [from, to] of [
-        [0, 1],
-        [1, 0],
-      ] as const) {
-        const command = `ssh -o BatchMode=yes ${words} ${addresses[to]} hostname`;
-        const name = (await ok('exec', id, '--workers', String(from), '--', command)).trim();
-        assert.match(name, new RegExp(`-w-${to}$`));
-      }
-      const files =
-        "cd ~/.ssh && stat -c '%a %n' id_siblings id_siblings.pub authorized_keys config jobman_config && cat authorized_keys config jobman_config";
-      const before = await ok('exec', id, '--workers', '0', '--', files);
-      assert.match(
-        before,
-        /^600 id_siblings\n644 id_siblings\.pub\n600 authorized_keys\n600 config\n600 jobman_config\n/,
-      );
-      const again = await jobman(world, ['setup', id, 'ssh', '--force']);
-      assert.deepEqual([again.code, again.stderr], [0, `Step ssh holds on 2 workers of job 00000${id}.\n`]);
-      assert.equal(await ok('exec', id, '--workers', '0', '--', files), before);
+  ];
+  for (const [index, ssh] of layouts.entries()) {
+    const id = String(index + 1);
+    const manifest = join(world.folder, `job-${id}.yaml`);
+    writeFileSync(manifest, `job: {name: siblings-${id}}\n${capacity}\n${ssh}\ncommand: {run: exec sleep 1000}\n`);
+    await ok('create', manifest);
+    const isRunning = async () => (await ok('list', '--phase', 'running')).includes(`siblings-${id}`);
+    assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
+    const shown = JSON.parse(await ok('show', id, '--json')) as {
+      readonly allocations: readonly { readonly workers: readonly { readonly internalIp: string }[] }[];
+    };
+    const addresses = shown.allocations.at(-1)?.workers.map(({ internalIp }) => internalIp) ?? [];
+    assert.equal(addresses.length, 2);
+    // The older layout's lines are for the addresses of Google's networks (10.*), so here they are said on the command line.
+    const words =
+      index === 0
+        ? `-p ${sshPort} -i ~/.ssh/id_siblings -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new`
+        : '';
+    for (const [from, to] of [
+      [0, 1],
+      [1, 0],
+    ] as const) {
+      const command = `ssh -o BatchMode=yes ${words} ${addresses[to]} hostname`;
+      const name = (await ok('exec', id, '--workers', String(from), '--', command)).trim();
+      assert.match(name, new RegExp(`-w-${to}$`));
     }
-    // A key that is missing is known before anything is asked for.
-    const manifest = join(world.folder, 'missing.yaml');
-    writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
-    const refused = await jobman(world, ['create', manifest]);
-    assert.equal(refused.code, 2);
-    assert.match(refused.stderr, /ssh\.private_key: the key file .*-none does not exist on this machine/);
-  },
-);
+    const files =
+      "cd ~/.ssh && stat -c '%a %n' id_siblings id_siblings.pub authorized_keys config jobman_config && cat authorized_keys config jobman_config";
+    const before = await ok('exec', id, '--workers', '0', '--', files);
+    assert.match(
+      before,
+      /^600 id_siblings\n644 id_siblings\.pub\n600 authorized_keys\n600 config\n600 jobman_config\n/,
+    );
+    const again = await jobman(world, ['setup', id, 'ssh', '--force']);
+    assert.deepEqual([again.code, again.stderr], [0, `Step ssh holds on 2 workers of job 00000${id}.\n`]);
+    assert.equal(await ok('exec', id, '--workers', '0', '--', files), before);
+  }
+  // A key that is missing is known before anything is asked for.
+  const manifest = join(world.folder, 'missing.yaml');
+  writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
+  const refused = await jobman(world, ['create', manifest]);
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /ssh\.private_key: the key file .*-none does not exist on this machine/);
+});

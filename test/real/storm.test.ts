@@ -6,7 +6,7 @@ import { runStorm } from '../../tools/storm/storm.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 
-test('a small storm loses nothing and does nothing twice', { timeout: 300_000 }, async (t) => {
+test('a small storm loses nothing and does nothing twice', { timeout: 900_000 }, async (t) => {
   if (!requireReal(t, 'flock', findProgram('flock')) || !requireReal(t, 'bash', findProgram('bash'))) return;
   const world = openWorld(t, { patienceMs: 30_000 });
   const plan = drawPlan({

@@ -94,7 +94,7 @@ test('on a terminal the status is drawn and gone at the end, and Ctrl-C is typed
   let out = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
   const ended = new Promise<number | null>((resolve) => void child.on('close', resolve));
-  assert.ok(await eventually(() => out.includes('running') && out.includes('[0] begun'), { withinMs: 20_000 }), out);
+  assert.ok(await eventually(() => out.includes('running') && out.includes('[0] begun'), { withinMs: 60_000 }), out);
   assert.ok(out.includes('Ctrl-C leaves, the job goes on'));
   child.stdin.write('\u0003');
   assert.equal(await ended, 130);

@@ -70,6 +70,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   });
 
   test('a number that is taken is refused, and what stands there is left alone', async () => {
+    assert.ok(await eventually(() => screen('=ada:42').includes('|')), 'its program has begun');
     const before = screen('=ada:42');
     assert.equal(
       await host.open({ session: 'ada', window: 42 }, { title: 't', mark: '000013/1', argv: sleeper }),

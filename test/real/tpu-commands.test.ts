@@ -192,7 +192,7 @@ suite('TPUs by the tpu command', () => {
     await ok('register', spot, `zone=${zone}`);
     assert.match(await ok('apply', spot), /is ready\./);
     await jobman(world, ['emulator', 'preempt', spot]);
-    assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 20_000 }));
+    assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 60_000 }));
     const solved = await tpu('solve', spot);
     assert.equal(solved.code, 0, solved.stdout + solved.stderr);
     assert.match(solved.stdout, /taken away: it was taken away \(preempted\)\n.*well again/s);

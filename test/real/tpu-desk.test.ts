@@ -159,7 +159,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       const answers = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never });
       return answers.some((answer) => answer.kind === 'ended' && answer.code === 0);
     };
-    assert.ok(await eventually(async () => !(await alive()), { withinMs: 20_000 }));
+    assert.ok(await eventually(async () => !(await alive()), { withinMs: 60_000 }));
   });
 
   test('ends what names a folder as a whole word, with what it started, and nothing else', async () => {
@@ -261,7 +261,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     );
     assert.equal((await node(one.name))['createTime'], before['createTime']);
     await act('preempt', one.name);
-    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'PREEMPTED', { withinMs: 20_000 }));
+    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
     assert.deepEqual(await how(one), { state: 'preempted', zone, workers: 1 });
     await desk.reapply(one, say, never);
     assert.equal((await node(one.name))['state'], 'READY');
@@ -286,7 +286,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const wanted = { acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', labels: labelsOf(owner) };
     await api.createNode({ project, zone }, 'vit-000042-1', wanted);
     const one = tpu('vit-000042-1');
-    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 20_000 }));
+    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 60_000 }));
     const before = await node(one.name);
     const refused = failsWith(4, /was made by jobman for job 000042 alone/, /jobman cancel 42/);
     await assert.rejects(desk.delete(one, say, never), refused);

@@ -74,59 +74,52 @@ mkdir -p ${log}; echo "wandb: Run history:" > ${log}/output.log
 tpu finish-job $window
 `;
 
-test(
-  'a job that came along is resumed with its frozen code, its log folder and its stage',
-  { timeout: 180_000 },
-  async (t) => {
-    const world = openWorld(t, { patienceMs: 20_000 });
-    // A tmux of its own, where there is one: without one the scripts are answered all the same.
-    const env = { TMUX_TMPDIR: world.folder };
-    const ok = async (...words: string[]): Promise<string> => {
-      const { code, stdout, stderr } = await jobman(world, words, { env, withinMs: 120_000 });
-      assert.equal(code, 0, `${words.join(' ')}: ${stdout}${stderr}`);
-      return stdout;
-    };
-    world.atEnd(async () => {
-      await jobman(world, ['controller', 'stop'], { env });
-      await jobman(world, ['emulator', 'stop'], { env });
-      spawnSync('tmux', ['kill-server'], { env: { ...world.env, ...env } });
-    });
-    const [code, stage, log] = ['code', 'stage', 'log'].map((name) => join(world.folder, name));
-    mkdirSync(code ?? '');
-    mkdirSync(stage ?? '');
-    writeFileSync(join(stage ?? '', 'staging.sh'), staging(join(world.folder, 'log-2')));
-    const job = {
-      windows_id: 12,
-      job_dir: code,
-      tpu: 'lab-v2-8-1',
-      log_dir: log,
-      staage_dir: stage,
-      extra_configs: "--config.note='two words'",
-      status: 'error',
-      error: 'grpc',
-      stage: 1,
-      customized_settings: { log_stage: true },
-      start_time: '20250420_011026',
-    };
-    const user = { id: 0, working_dir: { '1': code }, windows_offset: 13, job_data: [job] };
-    const data = {
-      users: { xibo: user },
-      all_tpus: { 'us-central1-b': [job.tpu] },
-      tpu_aliases: { 'v2-8-1': job.tpu },
-    };
-    writeFileSync(join(world.folder, 'data.json'), JSON.stringify(data));
+test('a job that came along is resumed with its frozen code, its log folder and its stage', async (t) => {
+  const world = openWorld(t, { patienceMs: 20_000 });
+  // A tmux of its own, where there is one: without one the scripts are answered all the same.
+  const env = { TMUX_TMPDIR: world.folder };
+  const ok = async (...words: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await jobman(world, words, { env, withinMs: 120_000 });
+    assert.equal(code, 0, `${words.join(' ')}: ${stdout}${stderr}`);
+    return stdout;
+  };
+  world.atEnd(async () => {
+    await jobman(world, ['controller', 'stop'], { env });
+    await jobman(world, ['emulator', 'stop'], { env });
+    spawnSync('tmux', ['kill-server'], { env: { ...world.env, ...env } });
+  });
+  const [code, stage, log] = ['code', 'stage', 'log'].map((name) => join(world.folder, name));
+  mkdirSync(code ?? '');
+  mkdirSync(stage ?? '');
+  writeFileSync(join(stage ?? '', 'staging.sh'), staging(join(world.folder, 'log-2')));
+  const job = {
+    windows_id: 12,
+    job_dir: code,
+    tpu: 'lab-v2-8-1',
+    log_dir: log,
+    staage_dir: stage,
+    extra_configs: "--config.note='two words'",
+    status: 'error',
+    error: 'grpc',
+    stage: 1,
+    customized_settings: { log_stage: true },
+    start_time: '20250420_011026',
+  };
+  const user = { id: 0, working_dir: { '1': code }, windows_offset: 13, job_data: [job] };
+  const data = {
+    users: { xibo: user },
+    all_tpus: { 'us-central1-b': [job.tpu] },
+    tpu_aliases: { 'v2-8-1': job.tpu },
+  };
+  writeFileSync(join(world.folder, 'data.json'), JSON.stringify(data));
 
-    await ok('settings', 'set', 'tpu.project', 'emulator');
-    await ok('tpu', 'import', 'data.json', '--apply');
-    await ok('tpu', 'apply', 'v2-8-1', '-y');
-    assert.match(await ok('tpu', 'resume', 'windows=12', 'xibo', '-y'), /^Window 13: job 000001 resumes window 12/m);
-    await ok('wait', '1');
-    const told = `staged in ${stage} with: ka=lab-v2-8-1 --config.note=two words --config.load_from=${log} --config.stage=2`;
-    assert.ok((await ok('logs', '1')).includes(told), await ok('logs', '1'));
-    assert.match(
-      await ok('tpu', 'news', 'xibo'),
-      /^window 12, 13, code, lab-v2-8-1\n.*is resumed, for the 2nd time\n/m,
-    );
-    await ok('tpu', 'doctor');
-  },
-);
+  await ok('settings', 'set', 'tpu.project', 'emulator');
+  await ok('tpu', 'import', 'data.json', '--apply');
+  await ok('tpu', 'apply', 'v2-8-1', '-y');
+  assert.match(await ok('tpu', 'resume', 'windows=12', 'xibo', '-y'), /^Window 13: job 000001 resumes window 12/m);
+  await ok('wait', '1');
+  const told = `staged in ${stage} with: ka=lab-v2-8-1 --config.note=two words --config.load_from=${log} --config.stage=2`;
+  assert.ok((await ok('logs', '1')).includes(told), await ok('logs', '1'));
+  assert.match(await ok('tpu', 'news', 'xibo'), /^window 12, 13, code, lab-v2-8-1\n.*is resumed, for the 2nd time\n/m);
+  await ok('tpu', 'doctor');
+});

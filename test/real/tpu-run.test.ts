@@ -133,7 +133,7 @@ describe('tpu run', { skip: whyNoLab() }, () => {
     lab.setMode('wait');
     const { id, window } = await lab.begun('run', 'v4-1', 'ada');
     const workdir = valueOf(await lab.argsOf(id, 1), '--workdir') ?? 'none';
-    assert.ok(programsWith(workdir).length >= 2, 'it runs on two workers');
+    assert.ok(await eventually(() => programsWith(workdir).length >= 2), 'it runs on two workers');
     const inUse = await lab.tpu(['run', 'v4-1', 'ada']);
     assert.equal(inUse.code, 4);
     assert.match(inUse.stderr, new RegExp(`Window ${window} \\(job ${id}\\) of ada is running`));
@@ -153,7 +153,7 @@ describe('tpu run', { skip: whyNoLab() }, () => {
     lab.tmux('kill-window', '-t', `=ada:${window}`);
     const heard = await eventually(
       async () => /ada said last/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
-      { withinMs: 30_000, everyMs: 300 },
+      { withinMs: 90_000, everyMs: 300 },
     );
     assert.ok(heard, (await jobman(world, ['history', id], { env: lab.env })).stdout);
     assert.equal((await lab.show(id)).phase, 'running');

@@ -13,7 +13,7 @@ screen, done = "", True
 for text, pattern in steps:
     before = len(screen)
     os.write(master, text.encode())
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not re.search(pattern, screen[before:]) and time.monotonic() < deadline:
         if select.select([master], [], [], 0.05)[0]:
             try:

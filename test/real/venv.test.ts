@@ -30,7 +30,7 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
   assert.equal(spawnSync('python3', ['-c', program, file]).status, 0);
 }
 
-test('an environment is made, is the command’s, and follows its requirements', { timeout: 180_000 }, async (t) => {
+test('an environment is made, is the command’s, and follows its requirements', async (t) => {
   if (!requireReal(t, 'python3 with venv', hasVenv() && findProgram('python3'))) return;
   const host = openHost(t);
   const wheels = join(host.home, 'wheels');
@@ -58,48 +58,44 @@ test('an environment is made, is the command’s, and follows its requirements',
   assert.match(failed.out, /No matching distribution found for jobman-probe==3\.0/);
 });
 
-test(
-  'on this machine a local job gets its environment, and one that cannot be made is told in why',
-  { timeout: 180_000 },
-  async (t) => {
-    if (!requireReal(t, 'python3 with venv', hasVenv() && findProgram('python3'))) return;
-    const world = openWorld(t, { patienceMs: 10_000 });
-    const wheels = join(world.folder, 'wheels');
-    writeWheel(wheels, '1.0');
-    const env = { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, PIP_DISABLE_PIP_VERSION_CHECK: '1' };
-    const run = (...words: readonly string[]) => jobman(world, words, { env, withinMs: 120_000 });
-    world.atEnd(async () => {
-      await run('controller', 'stop');
-    });
-    for (const version of ['1.0', '3.0']) {
-      writeFileSync(join(world.folder, `requirements-${version}.txt`), `jobman-probe==${version}\n`);
-      writeFileSync(
-        join(world.folder, `job-${version}.yaml`),
-        `job: {name: probe}
+test('on this machine a local job gets its environment, and one that cannot be made is told in why', async (t) => {
+  if (!requireReal(t, 'python3 with venv', hasVenv() && findProgram('python3'))) return;
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const wheels = join(world.folder, 'wheels');
+  writeWheel(wheels, '1.0');
+  const env = { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, PIP_DISABLE_PIP_VERSION_CHECK: '1' };
+  const run = (...words: readonly string[]) => jobman(world, words, { env, withinMs: 120_000 });
+  world.atEnd(async () => {
+    await run('controller', 'stop');
+  });
+  for (const version of ['1.0', '3.0']) {
+    writeFileSync(join(world.folder, `requirements-${version}.txt`), `jobman-probe==${version}\n`);
+    writeFileSync(
+      join(world.folder, `job-${version}.yaml`),
+      `job: {name: probe}
 setup: {tries: 1}
 local: {workdir: .}
 venv: {path: ${world.folder}/env-${version}, requirements_file: requirements-${version}.txt}
 command: {run: python -c 'import jobman_probe; print(jobman_probe.version)'}
 `,
-      );
-    }
-    const good = await run('create', 'job-1.0.yaml', '--follow');
-    assert.equal(good.code, 0, good.stdout + good.stderr);
-    assert.match(good.stdout, /^\[0\] 1\.0$/m);
-    const bad = await run('create', 'job-3.0.yaml', '--follow');
-    assert.equal(bad.code, 1);
-    const why = (await run('why', '2')).stdout;
-    assert.match(
-      why,
-      /step venv failed on worker 0 \(1 try\): .*No matching distribution found for jobman-probe==3\.0 \(exit code 1/,
     );
-    assert.match(why, /No matching distribution found for jobman-probe==3\.0/);
-    // Nothing of it goes on: the steps of a settled job on this machine may be gone through again, and fail again.
-    const again = await run('setup', '2', 'venv');
-    assert.deepEqual(
-      [again.code, /worker 0, step venv: .*No matching distribution/.test(again.stderr)],
-      [1, true],
-      again.stderr,
-    );
-  },
-);
+  }
+  const good = await run('create', 'job-1.0.yaml', '--follow');
+  assert.equal(good.code, 0, good.stdout + good.stderr);
+  assert.match(good.stdout, /^\[0\] 1\.0$/m);
+  const bad = await run('create', 'job-3.0.yaml', '--follow');
+  assert.equal(bad.code, 1);
+  const why = (await run('why', '2')).stdout;
+  assert.match(
+    why,
+    /step venv failed on worker 0 \(1 try\): .*No matching distribution found for jobman-probe==3\.0 \(exit code 1/,
+  );
+  assert.match(why, /No matching distribution found for jobman-probe==3\.0/);
+  // Nothing of it goes on: the steps of a settled job on this machine may be gone through again, and fail again.
+  const again = await run('setup', '2', 'venv');
+  assert.deepEqual(
+    [again.code, /worker 0, step venv: .*No matching distribution/.test(again.stderr)],
+    [1, true],
+    again.stderr,
+  );
+});

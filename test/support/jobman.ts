@@ -50,7 +50,7 @@ export function jobman(world: World, argv: readonly string[], options: Options =
 
 /** Starts a command, for a test that does something while it runs. */
 export function startJobman(world: World, argv: readonly string[], options: Options = {}): Running {
-  const { env = {}, cwd = world.folder, input = '', withinMs = 60_000 } = options;
+  const { env = {}, cwd = world.folder, input = '', withinMs = 120_000 } = options;
   const [file, ...words] = frontDoor;
   const child = spawn(file, [...words, ...argv], { cwd, env: { ...world.env, ...env } });
 
