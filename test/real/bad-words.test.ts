@@ -165,7 +165,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
     /^Job 000002 \(left\) is off the list.*\. Nobody has seen what it holds gone, .* noted as a stray \(\S+\/left-000002-1\); to let it go: jobman gc$/,
   );
   assert.doesNotMatch(await say(world, 'list', '--all'), /000002/);
-  const isThere = async () => (await nodesOf(world)).some((node) => node.id === 'left-000002-1');
+  const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
   assert.match(await say(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
   assert.ok(await isThere(), 'looking lets nothing go');
   assert.match(await say(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
