@@ -13,7 +13,7 @@ import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import type { World } from '../support/world.ts';
-import { create, logOf, openBadWorld, settled, until, well } from '../real/bad-world.ts';
+import { create, logOf, openJobWorld, settled, until, well } from '../support/jobs.ts';
 
 const minutes = 60_000;
 
@@ -58,12 +58,12 @@ async function learns(world: World, manifest: string, ...words: readonly string[
 }
 
 test('digits are learned as well on capacity that is taken away and on machines that die', async (t) => {
-  t.diagnostic(`accuracy ${await learns(openBadWorld(t), join(root, 'configs/jax-digits.yaml'))}`);
+  t.diagnostic(`accuracy ${await learns(openJobWorld(t), join(root, 'configs/jax-digits.yaml'))}`);
 });
 
 test('and in containers on every worker', async (t) => {
   if (!requireReal(t, 'dockerd, docker, runc and a static busybox, as root', hasDocker())) return;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const registry = await openRegistry(world, pythonImage(world, join(root, 'configs/jax/requirements.txt')));
   const manifest = join(root, 'configs/jax-digits-docker.yaml');
   t.diagnostic(`accuracy ${await learns(world, manifest, '--set', `docker.image=${registry}/lab/box:1`)}`);

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { jobman } from '../support/jobman.ts';
-import { openBadWorld, well } from './bad-world.ts';
+import { openJobWorld, well } from '../support/jobs.ts';
 
 test('a second cloud of one home, and a port that is taken, are refused in a sentence', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   await well(world, ['emulator', 'start']);
   const second = await jobman(world, ['emulator', 'serve']);
   assert.match(second.stderr, /^jobman: Another emulator is running on .*\n$/);

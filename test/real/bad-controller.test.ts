@@ -20,13 +20,13 @@ import {
   killController,
   localManifest,
   logOf,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   show,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 /** A whole jobman of another version: the same sources, saying another number. */
 function olderJobman(world: World): (words: readonly string[]) => ReturnType<typeof spawnSync> {
@@ -45,7 +45,7 @@ const controllerFile = (world: World) =>
   JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')) as { pid: number; version: string };
 
 test('a controller of an older version gives way to the newer command, and its jobs go on', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const older = olderJobman(world);
   const starts = join(world.folder, 'starts');
   const go = join(world.folder, 'go');
@@ -83,7 +83,7 @@ test('a controller of an older version gives way to the newer command, and its j
 });
 
 test('two controllers of one home cannot run', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   await well(world, ['controller', 'start']);
   const { pid } = controllerFile(world);
   const second = await jobman(world, ['controller', 'run']);
@@ -107,7 +107,7 @@ test('two controllers of one home cannot run', async (t) => {
 });
 
 test('settings that cannot be read are said by whoever starts the controller, as by every other command', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'settings.json'), '{ "local": ');
   const said = await jobman(world, ['controller', 'start']);
@@ -118,7 +118,7 @@ test('settings that cannot be read are said by whoever starts the controller, as
 });
 
 test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const first = await create(world, localManifest(world, 'true'));
   await settled(world, first);
   await well(world, ['controller', 'stop']);
@@ -148,7 +148,7 @@ function randomNumbers(from: number): () => number {
 }
 
 test(`the controller is killed twenty times during one job of two workers, which notice nothing (seed ${seed})`, async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const random = randomNumbers(seed);
   const run = [
     `echo "$JOBMAN_WORKER $JOBMAN_ATTEMPT $JOBMAN_STAGE" >>~/bucket/starts`,
@@ -206,7 +206,7 @@ test(`the controller is killed twenty times during one job of two workers, which
 });
 
 test('the built-in cloud is killed in the middle: not knowing is not absent, and the job goes on', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const run = `echo "$JOBMAN_WORKER" >>~/bucket/starts; until [ -e ~/bucket/go ]; do sleep 0.05; done; echo done`;
   const id = await create(world, cloudManifest(world, run));
   await until(world, id, (job) => job.phase === 'running');

@@ -11,17 +11,17 @@ import {
   end,
   localManifest,
   logOf,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 const never = 'while :; do sleep 0.1; done';
 
 test('its own failure, a kill, silence and a time limit are told apart on this machine', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const ids = {
     failed: await create(world, localManifest(world, 'echo first; echo boom >&2; exit 7', { name: 'failed' })),
     killed: await create(world, localManifest(world, `echo $$; ${never}`, { name: 'killed' })),
@@ -58,7 +58,7 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
 });
 
 test('a kill on one worker of two and silence on both end the job on both, and a step that fails tells its last words', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   // Not on spot: there a kill is first given half a minute to turn out to be the cloud's.
   const killed = await create(
     world,
@@ -108,7 +108,7 @@ test('a kill on one worker of two and silence on both end the job on both, and a
 });
 
 test('a stop asks first, then kills, with all children, also those that went into a session of their own', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const note = join(world.folder, 'asked');
   const script = [
     `trap 'echo asked >>${note}' TERM`,
@@ -133,7 +133,7 @@ test('a stop asks first, then kills, with all children, also those that went int
 });
 
 test('a process number that another program got after a restart is not believed, and that program lives', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const bootId = join(world.folder, 'boot-id');
   const env = { JOBMAN_BOOT_ID_FILE: bootId };
   writeFileSync(bootId, '11111111-1111-4111-8111-111111111111\n');

@@ -14,12 +14,12 @@ import {
   endParts,
   localManifest,
   logOf,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 /** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
 function mount(t: TestContext, world: World, at: string, ...words: readonly string[]): boolean {
@@ -34,7 +34,7 @@ function mount(t: TestContext, world: World, at: string, ...words: readonly stri
 }
 
 test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(world, localManifest(world, 'echo seen before'));
   await settled(world, id);
   await well(world, ['controller', 'stop']);
@@ -80,7 +80,7 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
 });
 
 test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const starts = join(world.folder, 'starts');
   const go = join(world.folder, 'go');
   if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
@@ -144,7 +144,7 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
 });
 
 test('on a disk that is full from the beginning nothing is made, and that is said', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=64k,mode=700', 'jobman-test')) return;
   const room = openSync(join(world.home, 'filler'), 'w');
   assert.throws(() => {

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import type { World } from '../support/world.ts';
-import { openBadWorld, runningIn, well } from './bad-world.ts';
+import { openJobWorld, runningIn, well } from '../support/jobs.ts';
 
 /** A PATH with what a program needs and nothing that could install anything on this machine. */
 function barePath(world: World): { readonly bin: string; readonly env: Readonly<Record<string, string>> } {
@@ -31,7 +31,7 @@ esac
 }
 
 test('without systemd and cron the refusal is clear, and nothing is made', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const { env } = barePath(world);
   const refusal = await jobman(world, ['controller', 'install'], { env });
   assert.equal(refusal.code, 1);
@@ -46,7 +46,7 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
 });
 
 test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const { bin, env } = barePath(world);
   const table = join(world.folder, 'table');
   giveCrontab(bin, table);
@@ -83,7 +83,7 @@ test('with cron one line is added beside the user’s own, it starts the control
 });
 
 test('a user who never had a crontab gets one, and is left with an empty one', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const { bin, env } = barePath(world);
   const table = join(world.folder, 'table');
   giveCrontab(bin, table);

@@ -9,7 +9,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
 import { frontDoor, jobman, startJobman } from '../support/jobman.ts';
 import type { World } from '../support/world.ts';
-import { create, jobFolder, localManifest, logOf, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+import {
+  create,
+  jobFolder,
+  localManifest,
+  logOf,
+  openJobWorld,
+  runningIn,
+  settled,
+  until,
+  well,
+} from '../support/jobs.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -30,7 +40,7 @@ function controllerOf(world: World): number {
 }
 
 test('200 MB of output are copied byte for byte, and neither the controller nor who follows grows with them', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const go = join(world.folder, 'go');
   const lines =
     'yes "0123456789 a line like any other that a program prints when it is left alone" | head -c 200000000';
@@ -77,7 +87,7 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
 });
 
 test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const bytes = Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 31) % 256));
   const blob = join(world.folder, 'blob');
   writeFileSync(blob, bytes);
@@ -120,7 +130,7 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
 });
 
 test('a reader that goes away early is no error', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(world, localManifest(world, 'yes | head -n 200000'));
   await settled(world, id);
   const reader = startJobman(world, ['logs', id]);
@@ -131,7 +141,7 @@ test('a reader that goes away early is no error', async (t) => {
 });
 
 test('a reader that pauses gets everything when it goes on, wherever its pause fell', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   // Sizes on both sides of what a stream holds before it asks its writer to wait.
   const id = await create(
     world,

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import type { World } from '../support/world.ts';
-import { create, jobFolder, localManifest, logOf, openBadWorld, runningIn, settled, well } from './bad-world.ts';
+import { create, jobFolder, localManifest, logOf, openJobWorld, runningIn, settled, well } from '../support/jobs.ts';
 
 /** Writes noise over the first pages, as a disk that lies would. */
 function damage(world: World): Buffer {
@@ -28,7 +28,7 @@ function doAsTold(world: World, complaint: string, heading: RegExp): void {
 }
 
 test('a damaged record is said to be, kept as it is, and the named way back to its copy works', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const first = await create(world, localManifest(world, 'echo first life'));
   await settled(world, first);
   assert.ok(await eventually(() => existsSync(join(world.home, 'state.db.bak'))), 'the controller keeps a copy');
@@ -60,7 +60,7 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
 });
 
 test('a new record beside the files of the old one gives no job the number of one that had it', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const first = await create(world, localManifest(world, 'echo first life'));
   await settled(world, first);
   await well(world, ['controller', 'stop']);
@@ -78,7 +78,7 @@ test('a new record beside the files of the old one gives no job the number of on
 });
 
 test('a record of a newer version is refused in a sentence, and not touched', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   await settled(world, await create(world, localManifest(world, 'true')));
   await well(world, ['controller', 'stop']);
   const database = new DatabaseSync(join(world.home, 'state.db'));
@@ -110,7 +110,7 @@ test('a record of a newer version is refused in a sentence, and not touched', as
 });
 
 test('two of one name made at once are two jobs, and the name alone is then asked about', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const manifest = localManifest(world, 'echo $JOBMAN_JOB_ID', { name: 'twin' });
   const ids = await Promise.all([create(world, manifest), create(world, manifest)]);
   assert.deepEqual(ids.toSorted(), ['000001', '000002']);

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startJobman } from '../support/jobman.ts';
 import { hasTerminal, onTerminal, type OnTerminal } from '../support/on-terminal.ts';
-import { create, localManifest, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+import { create, localManifest, openJobWorld, runningIn, settled, until, well } from '../support/jobs.ts';
 
 /** What hides, bells or switches the screen must be undone at the end. */
 function isRestored({ screen, kept }: OnTerminal): boolean {
@@ -22,7 +22,7 @@ function isRestored({ screen, kept }: OnTerminal): boolean {
 const ctrlC = '\u0003';
 
 test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const starts = join(world.folder, 'starts');
   const manifest = localManifest(world, `echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
   // The first is on its way before anything was read, the last while the program prints.
@@ -60,7 +60,7 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
 
 test('keys are heard after a question, too', async (t) => {
   if (!hasTerminal(t)) return;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   for (const name of ['ada', 'bob']) await well(world, ['tpu', 'add-user', `name=${name}`, 'dir=-']);
   for (const leave of ['q', ctrlC]) {
     const typed = [
@@ -77,7 +77,7 @@ test('keys are heard after a question, too', async (t) => {
 
 test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hears the signal itself', async (t) => {
   if (!hasTerminal(t)) return;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
   await well(world, ['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
   const ctrlD = '\u0004';
@@ -97,7 +97,7 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
 
 test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
   if (!hasTerminal(t)) return;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const go = join(world.folder, 'go');
   const manifest = localManifest(world, `echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
   const id = await create(world, manifest);
@@ -117,6 +117,7 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   const created = await onTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
+  assert.ok(created.screen.includes('Ctrl-C leaves, the job goes on'));
   assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
   assert.deepEqual(
     runningIn(world, 'controller run').map(({ pid }) => pid),
@@ -129,7 +130,7 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
 
 test('on a terminal of forty columns nothing is wider than it', async (t) => {
   if (!hasTerminal(t)) return;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const name = 'a-rather-long-name-for-a-job-of-a-family-0042';
   const manifest = localManifest(world, 'echo short; sleep 1; exit 3', { name });
   const followed = await onTerminal(world, 40, ['create', manifest, '--follow']);

@@ -13,12 +13,12 @@ import {
   create,
   jobFolder,
   localManifest,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 /** Says a word that must be taken, and returns the sentence. */
 async function say(world: World, ...words: readonly string[]): Promise<string> {
@@ -43,7 +43,7 @@ const train = [
 ].join('\n');
 
 test('stop, start, resume, cancel, rerun and delete, each with what it keeps and what that costs', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(
     world,
     cloudManifest(world, train, {
@@ -138,7 +138,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
 });
 
 test('a finished job keeps its TPU as long as it was told to; a forced delete names what it leaves behind, and gc lets go of it', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const kept = await create(
     world,
     cloudManifest(world, 'true', {
@@ -177,7 +177,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
 });
 
 test('several jobs at once get an answer each, and the worst exit code is the command’s', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const never = 'while :; do sleep 0.1; done';
   const going = await create(world, localManifest(world, never, { name: 'going' }));
   const over = await create(world, localManifest(world, 'true', { name: 'over' }));

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { jobman, type Ended } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld, until, well } from '../support/jobs.ts';
 
 /** Fails in its first attempt, after it has written a checkpoint where `first` is not `nothing`. */
 const program = `
@@ -16,16 +16,11 @@ const program = `
 `;
 
 function desk(t: TestContext, manifest: string) {
-  const world = openWorld(t, { patienceMs: 10_000 });
+  const world = openJobWorld(t);
   const file = join(world.folder, 'x.yaml');
   writeFileSync(file, manifest);
-  const ask = (...argv: readonly string[]): Promise<Ended> => jobman(world, argv, { withinMs: 60_000 });
-  const run = async (...argv: readonly string[]): Promise<string> => {
-    const ended = await ask(...argv);
-    assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`);
-    return ended.stdout;
-  };
-  world.atEnd(() => run('controller', 'stop').then(() => undefined));
+  const ask = (...argv: readonly string[]): Promise<Ended> => jobman(world, argv);
+  const run = async (...argv: readonly string[]): Promise<string> => (await well(world, argv)).stdout;
   const create = (...sets: readonly string[]): Promise<Ended> =>
     ask('create', file, ...sets.flatMap((set) => ['--set', set]));
   /** The lines that its attempts printed, without what differs from one run of the test to the next. */
@@ -44,7 +39,7 @@ const recovery = 'recovery: {rules: [{reason: command_failed, then: resume, on: 
 
 test('a sweep: each run resumes from its own checkpoint and can be told apart', async (t) => {
   const own = `job: {name: vit, checkpoint_dir: runs}\nlocal: {}\n${recovery}command:\n  first: 10 # step${program}`;
-  const { run, create, printed } = desk(t, own);
+  const { world, run, create, printed } = desk(t, own);
   await create('command.first=90', 'job.env.MY_TOKEN=hush');
   await create('command.first=nothing');
   assert.equal(await printed('1'), 'stage 0 from nothing\nstage 1 from step_90\n');
@@ -55,7 +50,8 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   const nothing = await create('job.resume_from=2', 'recovery=pass');
   assert.equal(nothing.code, 0);
   await run('history', '4');
-  const last = await jobmanLogs(run, '4');
+  await until(world, '4', ({ phase }) => phase === 'failed');
+  const last = await run('logs', '4', '--worker', '0');
   assert.match(last, /^jobman: there is no checkpoint of job 000002 at \S+ to begin from \(job\.resume_from\)\n$/);
 
   for (const [id, first] of [
@@ -104,16 +100,6 @@ test('a rerun has a folder of its own, also on one that the manifest names', asy
     assert.match(log, new RegExp(`^stage 1 from \\S+/runs/b/step_${step}\n$`));
   }
 });
-
-async function jobmanLogs(run: (...argv: readonly string[]) => Promise<string>, id: string): Promise<string> {
-  for (;;) {
-    const phase = (JSON.parse(await run('show', id, '--json')) as { phase: string }).phase;
-    if (phase === 'failed') return run('logs', id, '--worker', '0');
-    await new Promise((next) => {
-      setTimeout(next, 200);
-    });
-  }
-}
 
 test('a folder of one’s own naming is not used by two at once', async (t) => {
   const named = 'job: {name: vit, checkpoint_dir: "runs/${job.name}"}\nlocal: {}\ncommand: {run: sleep 60}\n';

@@ -8,7 +8,8 @@ import { promisify } from 'node:util';
 import { frontDoor, jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import { openWorld, type World } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
+import { type World } from '../support/world.ts';
 
 interface Shell {
   readonly name: string;
@@ -100,8 +101,7 @@ function hasAll(t: TestContext, ...names: readonly string[]): boolean {
 for (const shell of shells) {
   test(`${shell.name} completes commands, flags and their values, ids and names of jobs, verbs and files`, async (t) => {
     if (!hasAll(t, 'python3', shell.name)) return;
-    const world = openWorld(t, { patienceMs: 10_000 });
-    world.atEnd(async () => void (await jobman(world, ['controller', 'stop'])));
+    const world = openJobWorld(t);
     const manifest = join(world.folder, 'manifest.yaml');
     writeFileSync(manifest, 'job:\n  name: an-odd-name\nlocal: {}\ncommand:\n  run: "true"\n');
     assert.equal((await jobman(world, ['create', manifest])).code, 0);

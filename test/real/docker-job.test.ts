@@ -24,13 +24,13 @@ import {
   jobFolder,
   killController,
   logOf,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   show,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 const needed = 'dockerd, docker, runc and a static busybox, as root';
 const minute = 60_000;
@@ -39,7 +39,7 @@ const patience = 4 * minute;
 
 /** A world whose jobs' images come from a registry of its own; the image's name there. */
 async function openDockerWorld(scope: Scope): Promise<{ world: World; image: string }> {
-  const world = openBadWorld(scope);
+  const world = openJobWorld(scope);
   const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
   mkdirSync(bucket(world), { recursive: true });
   return { world, image };

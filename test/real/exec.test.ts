@@ -24,9 +24,9 @@ import type { SshPool, SshTarget, SshTransport } from '../../src/remote/ssh.ts';
 import { openSshd } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman, startJobman } from '../support/jobman.ts';
+import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld, well } from '../support/jobs.ts';
 
 interface Bench {
   readonly pool: SshPool;
@@ -277,17 +277,8 @@ test('copies keep modes and links, stand in their place whole or not at all, and
 
 test('on the built-in cloud, through the front door', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
-  const world = openWorld(t, { patienceMs: 10_000 });
-  world.atEnd(async () => {
-    await jobman(world, ['cancel', '1']);
-    await jobman(world, ['controller', 'stop']);
-    await jobman(world, ['emulator', 'stop']);
-  });
-  const ok = async (...words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await jobman(world, words);
-    assert.equal(code, 0, `jobman ${words.join(' ')}:\n${stdout}${stderr}`);
-    return stdout;
-  };
+  const world = openJobWorld(t);
+  const ok = async (...words: readonly string[]) => (await well(world, words)).stdout;
   const manifest = join(world.folder, 'hold.yaml');
   writeFileSync(
     manifest,

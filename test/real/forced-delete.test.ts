@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 test('delete --force ends the program of a local job after its grace, and the list does not know it any more', async (t) => {
-  const world = openWorld(t, { patienceMs: 10_000 });
-  world.atEnd(() => jobman(world, ['controller', 'stop']).then(() => undefined));
+  const world = openJobWorld(t);
   writeFileSync(
     join(world.folder, 'job.yaml'),
     `job:

@@ -13,7 +13,7 @@ import { openStorage } from '../setup/storage-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { bucket, cloudManifest, create, logOf, openBadWorld, settled, well } from './bad-world.ts';
+import { bucket, cloudManifest, create, logOf, openJobWorld, settled, well } from '../support/jobs.ts';
 
 const noCache: BucketCache = {
   dir: null,
@@ -164,7 +164,7 @@ test(
     const gcsfuse = findGcsfuse();
     const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
     if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
-    const world = openBadWorld(t);
+    const world = openJobWorld(t);
     const cloud = startJobman(world, ['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse ?? ''], {
       withinMs: 300_000,
     });

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../support/root.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const config = (name: string): string => `
 job: { name: ${name}, env_type: null, loop: false }
@@ -15,16 +15,12 @@ command: { cmd: echo resumed }
 `;
 
 test('the folders of the older manager come along, and can be resumed', (t) => {
-  const world = openWorld(t, { patienceMs: 20_000 });
+  const world = openJobWorld(t);
   const run = (...words: readonly string[]) => {
     const argv = [join(root, 'src/main.ts'), ...words];
     const ran = spawnSync(process.execPath, argv, { env: world.env, cwd: world.folder, encoding: 'utf8' });
     return { code: ran.status, out: ran.stdout, err: ran.stderr };
   };
-  world.atEnd(() => {
-    run('controller', 'stop');
-    run('emulator', 'stop');
-  });
   const file = (path: string, text: string): void => {
     const whole = join(world.folder, path);
     mkdirSync(join(whole, '..'), { recursive: true });

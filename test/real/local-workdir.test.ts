@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld, well } from '../support/jobs.ts';
 
 const manifest = `job:
   name: copied
@@ -20,19 +19,14 @@ command:
 `;
 
 test('a local job runs a copy, and takes a new one when it is told to', async (t) => {
-  const world = openWorld(t, { patienceMs: 10_000 });
+  const world = openJobWorld(t);
   const project = join(world.folder, 'project');
   mkdirSync(join(project, 'part'), { recursive: true });
   mkdirSync(join(project, '__pycache__'));
   writeFileSync(join(project, '__pycache__', 'part.pyc'), '');
   writeFileSync(join(project, 'part', 'data'), 'as it was\n');
   writeFileSync(join(project, 'train.yaml'), manifest);
-  const run = async (...argv: readonly string[]): Promise<string> => {
-    const ended = await jobman(world, argv, { withinMs: 60_000 });
-    assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`);
-    return ended.stdout;
-  };
-  world.atEnd(() => run('controller', 'stop').then(() => undefined));
+  const run = async (...argv: readonly string[]) => (await well(world, argv)).stdout;
 
   const plan = await run('create', join(project, 'train.yaml'), '--dry-run');
   assert.match(plan, /a place on this machine, in a copy of \S+\/project\n/);

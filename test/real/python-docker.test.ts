@@ -9,7 +9,7 @@ import { busyboxImage } from '../setup/image.ts';
 import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const minute = 60_000;
 
@@ -18,7 +18,7 @@ test(
   { timeout: 8 * minute },
   async (t) => {
     if (!requireReal(t, 'python3, and docker as root', hasDocker() && findProgram('python3'))) return;
-    const world = openWorld(t, { patienceMs: 30_000 });
+    const world = openJobWorld(t);
     const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 4 * minute });
     // The registry answers from this process, so nothing here may wait without letting it.
     const python = (...argv: readonly string[]): Promise<{ readonly code: number | null; readonly said: string }> =>
@@ -31,10 +31,6 @@ test(
         child.on('error', reject);
         child.on('close', (code) => resolve({ code, said }));
       });
-    world.atEnd(async () => {
-      assert.equal((await run('controller', 'stop')).code, 0);
-      assert.equal((await run('emulator', 'stop')).code, 0);
-    });
 
     const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
     const manifest = join(world.folder, 'job.yaml');

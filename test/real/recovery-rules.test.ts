@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { document } from '../docs/documents.ts';
 import type { World } from '../support/world.ts';
-import { create, openBadWorld, settled, until, well } from './bad-world.ts';
+import { create, openJobWorld, settled, until, well } from '../support/jobs.ts';
 
 /** The only example of the page that has that text. */
 function exampleWith(text: string): string {
@@ -34,7 +34,7 @@ function manifest(world: World, name: string, example: string, run: string): str
 const first = '[ "$JOBMAN_ATTEMPT" = 1 ]';
 
 test('exit codes, texts and workers are told apart as the page says', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const soon = ['--set', 'recovery.delay=1s'];
   const codes = exampleWith('exit_code: 42');
   const texts = exampleWith('NCCL*timeout');
@@ -71,7 +71,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
 });
 
 test('a zone that takes its TPU back is left for another', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(
     world,
     manifest(world, 'moves', exampleWith('avoid_zone'), `if ${first}; then sleep 1000; fi`),
@@ -90,7 +90,7 @@ test('a zone that takes its TPU back is left for another', async (t) => {
 });
 
 test('a machine that goes down and comes back ends its program as the page says, however it was told to go', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const ways = [
     ['reboots', ['exec', '--workers', '1'], ['--', 'sudo', 'systemctl', 'reboot']],
     ['repaired', ['emulator', 'maintenance'], []],

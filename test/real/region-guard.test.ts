@@ -4,15 +4,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 test('a bucket in another region is refused by validate and by create, whatever the cloud was doing', async (t) => {
-  const world = openWorld(t, { patienceMs: 10_000 });
-  const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 60_000 });
-  world.atEnd(async () => {
-    await run('controller', 'stop');
-    await run('emulator', 'stop');
-  });
+  const world = openJobWorld(t);
+  const run = (...argv: readonly string[]) => jobman(world, argv);
   const manifest = join(world.folder, 'job.yaml');
   const mount = (bucket: string, more = ''): void =>
     writeFileSync(

@@ -9,12 +9,12 @@ import {
   create,
   jobFolder,
   localManifest,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 /** Whoever works in it may put a file into a folder that is just being removed. */
 const removing = { recursive: true, force: true, maxRetries: 20, retryDelay: 50 } as const;
@@ -24,7 +24,7 @@ const counting = (stop: string) =>
   `i=0; while [ $i -lt 300 ] && [ ! -e ${stop} ]; do echo "$JOBMAN_JOB_ID says $i"; i=$((i+1)); sleep 0.1; done`;
 
 test('a controller whose home was removed leaves what came after it alone', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const stop = join(world.folder, 'stop');
   // Programs of forgotten jobs run on; these end by a word of the test.
   world.atEnd(async () => writeFileSync(stop, ''));
@@ -49,7 +49,7 @@ test('a controller whose home was removed leaves what came after it alone', asyn
 });
 
 test('a controller whose record was replaced by a copy leaves, and the next one reads the copy', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(world, localManifest(world, 'echo before'));
   await settled(world, id);
   await well(world, ['controller', 'stop']);
@@ -71,7 +71,7 @@ test('a controller whose record was replaced by a copy leaves, and the next one 
 });
 
 test('a cloud whose home was removed ends, and its machines with it', async (t) => {
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const id = await create(world, cloudManifest(world, 'while sleep 1; do echo on; done'));
   await until(world, id, ({ phase }) => phase === 'running');
   assert.equal(runningIn(world, 'emulator serve').length, 1);

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
-import type { World } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
+import { openWorld, type World } from '../support/world.ts';
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
 
@@ -40,7 +40,7 @@ const places = {
 
 for (const [place, section] of Object.entries(places)) {
   test(`on ${place} a secret reaches the program and nothing else`, async (t) => {
-    const world = openWorld(t, { patienceMs: 10_000 });
+    const world = openJobWorld(t);
     const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
     const token = randomBytes(12).toString('hex');
     const fromFile = `it's "$HOME" ${randomBytes(12).toString('hex')}`;
@@ -51,10 +51,6 @@ for (const [place, section] of Object.entries(places)) {
       manifest,
       `job:\n  name: hush\n  secrets: {TOKEN: env:MY_TOKEN, FROM_FILE: token.txt}\n${section}\ncommand:\n  run: ${JSON.stringify(program)}\n`,
     );
-    world.atEnd(async () => {
-      assert.equal((await run('controller', 'stop')).code, 0);
-      assert.equal((await run('emulator', 'stop')).code, 0);
-    });
     // The controller and the cloud are started by this very command, in whose environment the secret stands.
     const created = await run('create', manifest, '--quiet');
     assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);

@@ -5,19 +5,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 test('a step that fails on one worker is named, the others go on, and it is done again by hand', async (t) => {
-  const world = openWorld(t, { patienceMs: 10_000 });
-  world.atEnd(async () => {
-    for (const words of [
-      ['cancel', '1'],
-      ['wait', '1'],
-      ['controller', 'stop'],
-      ['emulator', 'stop'],
-    ])
-      await jobman(world, words);
-  });
+  const world = openJobWorld(t);
   const run = (...words: readonly string[]) => jobman(world, words);
   const manifest = join(world.folder, 'job.yaml');
   writeFileSync(

@@ -7,25 +7,12 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld, well } from '../support/jobs.ts';
 
 test('both layouts of keys let workers log in to each other, and a second time changes nothing', async (t) => {
   if (!requireReal(t, 'ssh and ssh-keygen', findProgram('ssh') && findProgram('ssh-keygen'))) return;
-  const world = openWorld(t, { patienceMs: 10_000 });
-  world.atEnd(async () => {
-    for (const words of [
-      ['cancel', '1', '2'],
-      ['wait', '1', '2'],
-      ['controller', 'stop'],
-      ['emulator', 'stop'],
-    ])
-      await jobman(world, words);
-  });
-  const ok = async (...words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await jobman(world, words);
-    assert.equal(code, 0, `jobman ${words.join(' ')}:\n${stdout}${stderr}`);
-    return stdout;
-  };
+  const world = openJobWorld(t);
+  const ok = async (...words: readonly string[]) => (await well(world, words)).stdout;
   const key = join(world.folder, 'id_siblings');
   assert.equal(spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]).status, 0);
   await ok('emulator', 'start');

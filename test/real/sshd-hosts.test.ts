@@ -14,17 +14,17 @@ import {
   create,
   end,
   logOf,
-  openBadWorld,
+  openJobWorld,
   runningIn,
   settled,
   until,
   well,
-} from './bad-world.ts';
+} from '../support/jobs.ts';
 
 /** Starts a cloud of such hosts for the jobs of this world; undefined, and the test skipped, where there is no sshd. */
 async function openSshdWorld(t: TestContext): Promise<World | undefined> {
   if (!requireReal(t, 'sshd', findSshd(existsSync))) return undefined;
-  const world = openBadWorld(t);
+  const world = openJobWorld(t);
   const cloud = startJobman(world, ['emulator', 'serve', '--hosts', 'sshd', '--speed', '60'], { withinMs: 240_000 });
   await cloud.prints(/^READY /m, 60_000);
   return world;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld, well } from '../support/jobs.ts';
 
 const manifest = `job:
   name: mine
@@ -22,14 +22,8 @@ command:
 `;
 
 test('tpus shows what everybody has, gc takes only its own, and an expired login harms nothing', async (t) => {
-  const world = openWorld(t, { patienceMs: 20_000 });
-  world.atEnd(() => jobman(world, ['emulator', 'stop']).then(() => undefined));
-  world.atEnd(() => jobman(world, ['controller', 'stop']).then(() => undefined));
-  const say = async (...words: readonly string[]) => {
-    const { code, stdout, stderr } = await jobman(world, words);
-    assert.equal(code, 0, words.join(' ') + stdout + stderr);
-    return stdout;
-  };
+  const world = openJobWorld(t);
+  const say = async (...words: readonly string[]) => (await well(world, words)).stdout;
   writeFileSync(join(world.folder, 'mine.yaml'), manifest);
   const nobody = await jobman(world, ['tpus']);
   assert.equal(nobody.code, 2, 'nothing names a project');

@@ -10,7 +10,7 @@ import { venvStep } from '../../src/setup/venv.ts';
 import { openHost } from '../setup/shell.ts';
 import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const hasVenv = (): boolean => spawnSync('python3', ['-c', 'import ensurepip']).status === 0;
 const none = { plain: [], secret: [] };
@@ -60,14 +60,11 @@ test('an environment is made, is the command’s, and follows its requirements',
 
 test('on this machine a local job gets its environment, and one that cannot be made is told in why', async (t) => {
   if (!requireReal(t, 'python3 with venv', hasVenv() && findProgram('python3'))) return;
-  const world = openWorld(t, { patienceMs: 10_000 });
+  const world = openJobWorld(t);
   const wheels = join(world.folder, 'wheels');
   writeWheel(wheels, '1.0');
   const env = { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, PIP_DISABLE_PIP_VERSION_CHECK: '1' };
   const run = (...words: readonly string[]) => jobman(world, words, { env, withinMs: 120_000 });
-  world.atEnd(async () => {
-    await run('controller', 'stop');
-  });
   for (const version of ['1.0', '3.0']) {
     writeFileSync(join(world.folder, `requirements-${version}.txt`), `jobman-probe==${version}\n`);
     writeFileSync(

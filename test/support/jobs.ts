@@ -1,16 +1,16 @@
-/** What the tests of bad luck share: manifests in a line, jobs as data, and the background parts ended with the world. */
+/** What tests of whole jobs share: manifests in a line, jobs as data, and the background parts ended with the world. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { JobView } from '../../src/app/client.ts';
-import { eventually } from '../support/eventually.ts';
-import { jobman, type Ended, type Options } from '../support/jobman.ts';
-import { markVariable, processesOf, type RunningProcess } from '../support/leaks.ts';
-import { openWorld, type Scope, type World } from '../support/world.ts';
+import { eventually } from './eventually.ts';
+import { jobman, type Ended, type Options } from './jobman.ts';
+import { markVariable, processesOf, type RunningProcess } from './leaks.ts';
+import { openWorld, type Scope, type World } from './world.ts';
 
 /** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
-export function openBadWorld(scope: Scope): World {
+export function openJobWorld(scope: Scope): World {
   const world = openWorld(scope, { patienceMs: 20_000 });
   world.atEnd(() => endParts(world));
   return world;
