@@ -40,7 +40,7 @@ for (const [hosts, isolation] of [
       if (hosts === 'sshd' && nodes.isolation !== 'root') user.name = userInfo().username;
     });
 
-    test('commands, codes, files and a login shell with sudo come through', async () => {
+    test('each worker has its own name, home, number and boot id; codes, signals, input and a login shell come through', async () => {
       const [first, second] = await nodes.make('pair', 'v4-16');
       const answer = await nodes.ssh(
         first,
@@ -54,7 +54,20 @@ for (const [hosts, isolation] of [
       );
       assert.equal(who, `${String(folder)} ${user.name} 0`);
       assert.match(name ?? '', /^t1v-n-[0-9a-f]{8}-w-0$/);
-      if (nodes.hasNamespaces) assert.equal((await nodes.ssh(first, 'whoami')).stdout, `${user.name}\n`);
+      const about = 'hostname; echo "$TPU_WORKER_ID"; cat /proc/sys/kernel/random/boot_id; echo "$HOME"; whoami';
+      const [own, other] = [await nodes.ssh(first, about), await nodes.ssh(second, about)].map(({ stdout }) => stdout);
+      const [otherName, number, bootId, home] = other?.split('\n') ?? [];
+      assert.deepEqual([otherName, number], [name?.replace(/0$/, '1'), '1']);
+      assert.notEqual(home, folder);
+      if (nodes.hasNamespaces) {
+        assert.ok(bootId !== undefined && !own?.includes(bootId), 'a boot of its own');
+        assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
+        assert.match(own ?? '', new RegExp(`\\n${user.name}\\n$`));
+      }
+      assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
+      const terminal = await nodes.ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
+      assert.equal(terminal.code, 3, terminal.stdout);
+      assert.match(terminal.stdout, /^\d+ \d+\r?\n/);
       // As `jobman ssh` does it: a login shell on a terminal.
       const shell = await user.shell(
         first ?? '',

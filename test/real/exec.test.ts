@@ -19,14 +19,14 @@ import { test } from 'node:test';
 import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/by-hand.ts';
 import { get, put } from '../../src/remote/copy.ts';
 import { connectRelay, serveRelay } from '../../src/remote/relay.ts';
-import { createSshPool } from '../../src/remote/ssh.ts';
-import type { SshPool, SshTarget, SshTransport } from '../../src/remote/ssh.ts';
+import type { SshPool, SshTransport } from '../../src/remote/ssh.ts';
 import { openSshd } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
 import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld, well } from '../support/jobs.ts';
+import { poolOn, targetOn } from '../support/ssh.ts';
 
 interface Bench {
   readonly pool: SshPool;
@@ -34,20 +34,8 @@ interface Bench {
 }
 
 function openBench(sshd: Sshd): Bench {
-  const pool = createSshPool({ home: sshd.world.home, user: sshd.user, userHome: sshd.home, agent: null, sshArgs: [] });
-  sshd.world.atEnd(() => {
-    pool.close();
-  });
-  const target: SshTarget = {
-    host: sshd.host,
-    port: sshd.port,
-    user: sshd.user,
-    keyFile: sshd.keyFile,
-    pin: 'job-1-0',
-    hostKeys: [],
-    userConfig: false,
-  };
-  return { pool, transport: pool.transport(target) };
+  const pool = poolOn(sshd);
+  return { pool, transport: pool.transport(targetOn(sshd)) };
 }
 
 interface Told {

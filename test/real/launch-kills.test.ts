@@ -7,10 +7,10 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import type { WorkerRef } from '../../src/app/ports.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
-import { createSshPool } from '../../src/remote/ssh.ts';
 import { killsWanted, mirrorWithKills, seedWanted, writerFor } from '../remote/log-kills.ts';
 import { launchOf, testRef } from '../remote/machines-contract.ts';
 import { openSshd } from '../remote/sshd.ts';
+import { poolOn, targetOn } from '../support/ssh.ts';
 import { openWorld } from '../support/world.ts';
 
 const common = {
@@ -52,19 +52,8 @@ test(`a mirror over SSH that is killed ${kills} times copies every byte once`, a
   if (sshd === undefined) return;
   const { world } = sshd;
   const ref = refOf('000002');
-  const target = {
-    host: sshd.host,
-    port: sshd.port,
-    user: sshd.user,
-    keyFile: sshd.keyFile,
-    pin: 'kills',
-    hostKeys: [],
-    userConfig: false,
-  };
-  const pool = createSshPool({ home: world.home, user: sshd.user, userHome: sshd.home, agent: null, sshArgs: [] });
-  world.atEnd(() => {
-    pool.close();
-  });
+  const target = targetOn(sshd, { pin: 'kills' });
+  const pool = poolOn(sshd);
   const machines = createMachines({
     ...common,
     reach: () => Promise.resolve({ kind: 'open', transport: pool.transport(target) }),

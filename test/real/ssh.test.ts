@@ -8,41 +8,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fanOut } from '../../src/remote/fanout.ts';
-import { createSshPool } from '../../src/remote/ssh.ts';
-import type { SshPool, SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
+import type { SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
 import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
 import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';
 import { freePort, makeKey, openSshd } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
-
-function poolOn(sshd: Sshd, more: Partial<SshPoolOptions> = {}): SshPool {
-  const pool = createSshPool({
-    home: sshd.world.home,
-    user: sshd.user,
-    userHome: sshd.home,
-    agent: null,
-    sshArgs: [],
-    ...more,
-  });
-  sshd.world.atEnd(() => {
-    pool.close();
-  });
-  return pool;
-}
-
-function targetOn(sshd: Sshd, more: Partial<SshTarget> = {}): SshTarget {
-  return {
-    host: sshd.host,
-    port: sshd.port,
-    user: sshd.user,
-    keyFile: sshd.keyFile,
-    pin: 'job-1-0',
-    hostKeys: [],
-    userConfig: false,
-    ...more,
-  };
-}
+import { poolOn, targetOn } from '../support/ssh.ts';
 
 function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<RunResult> {
   return transport.run({ script, timeoutMs, outputMost: 100_000 });
@@ -164,6 +136,16 @@ test('a key with a passphrase is used through the agent that holds it', async (t
   if (sshd === undefined) return;
   const locked = join(sshd.world.folder, 'locked');
   makeKey(locked, 'words');
+  const askpass = join(sshd.world.folder, 'askpass');
+  writeFileSync(askpass, '#!/bin/sh\necho words\n', { mode: 0o700 });
+  const socket = await openAgent(sshd, locked, { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' });
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${locked}.pub`));
+  const pool = poolOn(sshd, { agent: socket });
+  assert.equal(words(await run(pool.transport(targetOn(sshd, { keyFile: locked })), 'echo in')), 'in\n');
+});
+
+/** An agent that holds this key; its socket. */
+async function openAgent(sshd: Sshd, key: string, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const socket = join(sshd.world.folder, 'agent');
   const agent = spawn('ssh-agent', ['-D', '-a', socket], { env: sshd.world.env, stdio: 'ignore' });
   sshd.world.atEnd(async () => {
@@ -171,25 +153,7 @@ test('a key with a passphrase is used through the agent that holds it', async (t
     await once(agent, 'exit');
   });
   assert.ok(await eventually(() => existsSync(socket)));
-  const askpass = join(sshd.world.folder, 'askpass');
-  writeFileSync(askpass, '#!/bin/sh\necho words\n', { mode: 0o700 });
-  const env = { ...sshd.world.env, SSH_AUTH_SOCK: socket, SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' };
-  assert.equal(spawnSync('ssh-add', [locked], { env }).status, 0);
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${locked}.pub`));
-  const pool = poolOn(sshd, { agent: socket });
-  assert.equal(words(await run(pool.transport(targetOn(sshd, { keyFile: locked })), 'echo in')), 'in\n');
-});
-
-/** An agent that holds this key; its socket. */
-async function openAgent(sshd: Sshd, key: string): Promise<string> {
-  const socket = join(sshd.world.folder, 'users-agent');
-  const agent = spawn('ssh-agent', ['-D', '-a', socket], { env: sshd.world.env, stdio: 'ignore' });
-  sshd.world.atEnd(async () => {
-    agent.kill('SIGTERM');
-    await once(agent, 'exit');
-  });
-  assert.ok(await eventually(() => existsSync(socket)));
-  const added = spawnSync('ssh-add', [key], { env: { ...sshd.world.env, SSH_AUTH_SOCK: socket } });
+  const added = spawnSync('ssh-add', [key], { env: { ...sshd.world.env, SSH_AUTH_SOCK: socket, ...more } });
   assert.equal(added.status, 0, added.stderr.toString());
   return socket;
 }

@@ -28,7 +28,7 @@ export interface Host {
 /** A host whose administrator is nobody: `sudo` runs the command as it is, unless a test puts another in its place. */
 export function openHost(
   scope: Scope,
-  { shell = 'bash', patienceMs = 2_000 }: { readonly shell?: string; readonly patienceMs?: number } = {},
+  { shell = 'bash', patienceMs = 10_000 }: { readonly shell?: string; readonly patienceMs?: number } = {},
 ): Host {
   const world = openWorld(scope, { patienceMs });
   const home = join(world.folder, 'user');
