@@ -293,25 +293,6 @@ for (const mode of modes) {
       assert.deepEqual(await existing(cloud), []);
     });
 
-    test('a login that has expired harms nothing', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
-      await walk.ready();
-      await cloud.act('permission', 'login');
-      const before = walk.events.length;
-      for (let passes = 0; passes < 20; passes += 1) await walk.pass();
-      const [fact] = await cloud.capacity.look([walk.allocation]);
-      assert.match(fact?.kind === 'unknown' ? fact.reason : '', /gcloud auth application-default login$/);
-      assert.ok(
-        walk.events.slice(before).every(({ kind }) => kind === 'silent'),
-        JSON.stringify(walk.events.slice(before)),
-      );
-      await cloud.act('clear', 'all');
-      await walk.until('it is ready as before', () => walk.seen === 'ready');
-      assert.equal(walk.job.attempts.length, 1);
-      await walk.end();
-    });
-
     test('a release in the middle of being made gets through in the end', async (t) => {
       const cloud = await openCloud(t);
       const walk = new Walk(cloud, { mode });
