@@ -1,0 +1,27 @@
+/** The list by which `.ci/run` tries a few failed tests again. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { root } from '../support/root.ts';
+import { openWorld } from '../support/world.ts';
+
+test('names each failed test with its file, what a file leaves behind too, and no suite for what it holds', (t) => {
+  const { folder, env } = openWorld(t);
+  const file = (name: string, text: string): void => writeFileSync(join(folder, name), text);
+  const fails = "{ throw new Error('no'); }";
+  const head = "import { after, suite, test } from 'node:test';\n";
+  file('one.test.mjs', `${head}suite('all', () => { test('good', () => {}); test('bad', () => ${fails}); });`);
+  file('two.test.mjs', `${head}test('good', () => {}); after(() => ${fails});`);
+  file('three.test.mjs', `${head}test('good', () => {});`);
+  const reporter = ['--test-reporter', join(root, 'tools/failed-tests.ts')];
+  const { status, stdout } = spawnSync(process.execPath, ['--test', ...reporter], {
+    cwd: folder,
+    env,
+    encoding: 'utf8',
+  });
+  assert.equal(status, 1);
+  const lines = stdout.trim().split('\n').toSorted();
+  assert.deepEqual(lines, ['one.test.mjs: bad', `two.test.mjs: ${join(folder, 'two.test.mjs')}`]);
+});
