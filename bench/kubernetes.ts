@@ -52,7 +52,7 @@ async function measureList(cluster: BenchCluster, home: Home): Promise<readonly 
   });
   const what = `\`list\` of ${jobs.toLocaleString('en')} Jobs`;
   return [
-    ratio(`${what}, time`, 'kubectl get jobs', 0.25, median(ours.ms), median(theirs.ms), seconds),
+    ratio(`${what}, time`, 'kubectl get jobs', 0.5, median(ours.ms), median(theirs.ms), seconds),
     ratio(`${what}, memory at most`, 'kubectl get jobs', 0.5, most(ours.peakMb), most(theirs.peakMb), megabytes),
   ];
 }

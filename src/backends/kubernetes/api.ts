@@ -9,9 +9,8 @@ import { JobmanError } from '../../app/errors.ts';
 import { NoReply, type OpenReply, type Reply } from '../../http/reply.ts';
 import type { RetryPolicy } from '../../http/retry.ts';
 import type { Connection, ConnectionRequest } from './connection.ts';
-import { objectIn, protobufType, readPages, type ApiPage, type ListLimits, type PageBody } from './list-pages.ts';
+import { objectIn, readPages, type ApiPage, type ListLimits } from './list-pages.ts';
 import type { Login } from './login.ts';
-import type { Shape } from './protobuf.ts';
 import { ClusterRefusal, readStatus, refusalOf, unreachable } from './status.ts';
 
 /** How a request is sent again unless told otherwise. Once more where a kept connection was closed by the server. */
@@ -28,8 +27,6 @@ export interface ApiRequest {
   readonly body?: object;
   /** Of the body; JSON unless told. */
   readonly type?: string;
-  /** Of a list: what is read of an item, where the cluster can tell it in its shorter form. */
-  readonly shape?: Shape;
   /** The form of the answer, where it is not the objects whole. */
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
@@ -104,11 +101,9 @@ export function createApi(
   }
 
   /** The body of the answer. */
-  async function bodyOf(request: ApiRequest): Promise<PageBody> {
-    const { headers, bytes } = await reported(request, () =>
-      answered<Reply>(request.what, () => connection.request(lineOf(request))),
-    );
-    return { bytes, isProtobuf: headers['content-type']?.startsWith(protobufType) === true };
+  async function bodyOf(request: ApiRequest): Promise<Buffer> {
+    const send = (): Promise<Reply> => answered<Reply>(request.what, () => connection.request(lineOf(request)));
+    return (await reported(request, send)).bytes;
   }
 
   /** The result of `read`. Throws JobmanError for a page of a proxy instead of the cluster's answer. */
@@ -122,7 +117,7 @@ export function createApi(
   }
 
   async function ask<T extends object>(request: ApiRequest): Promise<T> {
-    const { bytes } = await bodyOf(request);
+    const bytes = await bodyOf(request);
     return readAs(request, () => objectIn(JSON.parse(bytes.toString('utf8'))) as T);
   }
 
@@ -158,8 +153,7 @@ function lineOf({
   query = {},
   body,
   type = 'application/json',
-  shape,
-  accept = shape === undefined ? undefined : `${protobufType}, application/json`,
+  accept,
   signal,
 }: ApiRequest): ConnectionRequest {
   const pairs = Object.entries(query).flatMap(([name, value]) =>

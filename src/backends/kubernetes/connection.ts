@@ -3,6 +3,7 @@
 import type { Agent } from 'node:http';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
+import { given } from '../../core/given.ts';
 import { createHttpClient, type HttpClient, type HttpRequest, type Limits, type Trust } from '../../http/client.ts';
 import type { Environment } from '../../http/proxy.ts';
 import { NoReply, type OpenReply, type Reply } from '../../http/reply.ts';
@@ -43,9 +44,8 @@ export function createConnection(
   function clientFor(proof: Proof): HttpClient {
     if (client !== undefined && hasSameCertificate(proof, clientOf)) return client;
     const { cert, key } = proof;
-    const own = { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
     client?.close();
-    client = createHttpClient({ env, proxy, limits, retry, trust: { ...trust(context), ...own } });
+    client = createHttpClient({ env, proxy, limits, retry, trust: { ...trust(context), ...given({ cert, key }) } });
     clientOf = proof;
     return client;
   }
@@ -109,11 +109,11 @@ function trust({ name, cluster }: KubeContext): Trust {
   if (ca?.includes('-----BEGIN ') === false) {
     throw new JobmanError(`The authority of the context ${name} is not a certificate in PEM.`, exitCode.unreachable);
   }
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(servername === undefined ? {} : { servername }),
-    ...(cluster['insecure-skip-tls-verify'] === true ? { rejectUnauthorized: false } : {}),
-  };
+  return given({
+    ca,
+    servername,
+    rejectUnauthorized: cluster['insecure-skip-tls-verify'] === true ? false : undefined,
+  });
 }
 
 function hasSameCertificate(one: Proof, other: Proof | undefined): boolean {

@@ -1,6 +1,7 @@
 // Exec login: a program that a kubeconfig names to log in, as cloud providers have them. It prints a credential as JSON.
 // The protocol: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 
+import { given } from '../../core/given.ts';
 import { minute, type Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { runLoginProgram } from '../../http/login-program.ts';
@@ -50,12 +51,7 @@ export async function runExecLogin(exec: KubeExec, context: KubeContext, env: En
   const [token, cert, key] = [text('token'), text('clientCertificateData'), text('clientKeyData')];
   if (token === undefined && cert === undefined) throw lost('gave neither a token nor a certificate');
   const until = Date.parse(text('expirationTimestamp') ?? '');
-  return {
-    ...(token === undefined ? {} : { token }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    until: Number.isNaN(until) ? null : until,
-  };
+  return { ...given({ token, cert, key }), until: Number.isNaN(until) ? null : until };
 }
 
 /** The program's input. It has no terminal, so it may not ask anything. */

@@ -5,7 +5,6 @@ import type { Cluster } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { ApiRequest } from './api.ts';
 import { createJob } from './create-job.ts';
-import { jobShape } from './list-shapes.ts';
 import { readJob, type RawJob } from './objects.ts';
 import { removeJob } from './remove-job.ts';
 import { findJob, jobPath, pathFor, unlessForbidden, whereText, type Scope } from './scope.ts';
@@ -26,7 +25,6 @@ export function jobRequests(
         path: pathFor(scope, group, 'jobs', query),
         query: { labelSelector: query.labels, fieldSelector: query.fields },
         signal: query.signal,
-        shape: jobShape,
         what: `list the jobs ${whereText(scope, query)}`,
       };
       for await (const { items } of api.pages(request, read)) {

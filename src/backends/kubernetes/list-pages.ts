@@ -5,8 +5,6 @@ import { minute, second, type Duration } from '../../core/time.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Api, ApiRequest } from './api.ts';
-import { readListHead, readListItems } from './list-shapes.ts';
-import type { Shape } from './protobuf.ts';
 import { ClusterRefusal } from './status.ts';
 
 /** Objects on one page: the largest page is then 1.5 MB of Jobs. */
@@ -30,18 +28,9 @@ export interface ApiPage<T> {
   readonly resourceVersion: string;
 }
 
-/** An answer's body, not yet read. */
-export interface PageBody {
-  readonly bytes: Buffer;
-  readonly isProtobuf: boolean;
-}
-
-/** The name of Kubernetes' binary form. */
-export const protobufType = 'application/vnd.kubernetes.protobuf';
-
 /** The parts of the API that reading a list uses. */
 export interface PageSource extends Pick<Api, 'readAs'> {
-  readonly bodyOf: (request: ApiRequest) => Promise<PageBody>;
+  readonly bodyOf: (request: ApiRequest) => Promise<Buffer>;
   readonly place: ClusterPlace;
   readonly limits: Partial<ListLimits> | undefined;
 }
@@ -63,7 +52,7 @@ export async function* readPages<R extends object, T>(
   const timer = setTimeout(() => left.abort(endless(`has no end after ${most.within / second} s`)), most.within);
   timer.unref();
   const signal = request.signal === undefined ? left.signal : AbortSignal.any([request.signal, left.signal]);
-  const from = (token: string | undefined): Promise<PageBody> => {
+  const from = (token: string | undefined): Promise<Buffer> => {
     const page = bodyOf({ ...request, signal, query: { ...request.query, limit: pageSize, continue: token } });
     // It is awaited below, though perhaps only after it has failed.
     page.catch(() => undefined);
@@ -76,7 +65,7 @@ export async function* readPages<R extends object, T>(
   let size = 0;
   try {
     for (;;) {
-      let body: PageBody;
+      let body: Buffer;
       try {
         body = await coming;
       } catch (error) {
@@ -88,12 +77,12 @@ export async function* readPages<R extends object, T>(
         coming = from(token);
         continue;
       }
-      const { metadata, items } = readAs(request, () => openPage<R>(body, request.shape));
+      const { metadata, items } = readAs(request, () => pageIn<R>(body));
       const before = token;
       token = metadata.continue;
       const isLast = token === undefined || token === '';
       count += 1;
-      size += body.bytes.length;
+      size += body.length;
       if (!isLast && (count >= most.pages || token === before)) throw endless(`has no end after ${count} pages`);
       if (size > most.bytes) throw endless(`is longer than ${most.bytes / 1024 / 1024} MiB`);
       if (!isLast) {
@@ -101,7 +90,7 @@ export async function* readPages<R extends object, T>(
         coming = from(token);
         await turn();
       }
-      yield { items: readAs(request, () => items().map(read)), resourceVersion: metadata.resourceVersion ?? '' };
+      yield { items: readAs(request, () => items.map(read)), resourceVersion: metadata.resourceVersion ?? '' };
       if (isLast) return;
     }
   } finally {
@@ -117,29 +106,20 @@ function renewedToken(error: unknown): string | undefined {
   return token === '' ? undefined : token;
 }
 
-/** A page of a list: its own words now, its items when they are asked for. */
-interface OpenPage<T> {
-  readonly metadata: { readonly continue?: string; readonly resourceVersion?: string };
-  readonly items: () => readonly T[];
-}
-
 /** Throws for what is no object. */
 export function objectIn(value: unknown): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('not an object');
   return value;
 }
 
-/** Opens a page in either form. In JSON the items are read with the rest, as there is no beginning without the end. Throws for what is none. */
-function openPage<T>({ bytes, isProtobuf }: PageBody, shape: Shape | undefined): OpenPage<T> {
-  if (isProtobuf && shape !== undefined) {
-    const { metadata, rest } = readListHead(bytes);
-    return { metadata, items: () => readListItems<T>(rest, shape) };
-  }
-  const page = objectIn(JSON.parse(bytes.toString('utf8'))) as Partial<Pick<OpenPage<T>, 'metadata'>> & {
-    readonly items?: readonly T[] | null;
-  };
+/** Throws for what is no page of a list. */
+function pageIn<T>(bytes: Buffer): {
+  readonly metadata: { readonly continue?: string; readonly resourceVersion?: string };
+  readonly items: readonly T[];
+} {
+  const page = objectIn(JSON.parse(bytes.toString('utf8'))) as Partial<ReturnType<typeof pageIn<T>>>;
   const { metadata = {}, items } = page;
   if (items !== undefined && items !== null && !Array.isArray(items)) throw new TypeError('its items are no list');
   if (metadata.continue !== undefined && typeof metadata.continue !== 'string') throw new TypeError('no token');
-  return { metadata, items: () => (items ?? []).map((item) => objectIn(item) as T) };
+  return { metadata, items: (items ?? []).map((item) => objectIn(item) as T) };
 }

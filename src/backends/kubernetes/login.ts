@@ -2,6 +2,7 @@
 // it there; a program that logs in is run again once what it gave has expired or was refused.
 
 import { X509Certificate } from 'node:crypto';
+import { given } from '../../core/given.ts';
 import { second, type Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { momentText } from '../../app/figures.ts';
@@ -42,22 +43,21 @@ const sparedBefore = 10 * second;
 export function createLogin(context: KubeContext, place: LoginPlace): Login {
   const { user } = context;
   const common = impersonation(context);
-  let given: { readonly proof: Proof; readonly until: Instant | null } | undefined;
+  let kept: { readonly proof: Proof; readonly until: Instant | null } | undefined;
   /** Providers may give another one with each id token. */
   let refreshToken: string | undefined;
   let isRefused = false;
 
   /** From a program or a provider: kept as long as it holds. */
   async function keptProof(): Promise<Proof> {
-    const isKept = given !== undefined && (given.until === null || given.until - sparedBefore > place.now());
-    if (given === undefined || !isKept) {
+    const isValid = kept !== undefined && (kept.until === null || kept.until - sparedBefore > place.now());
+    if (kept === undefined || !isValid) {
       const { token, cert, key, until } =
         user.exec === undefined ? await idToken() : await runExecLogin(user.exec, context, place.env);
       const headers = token === undefined ? common : { ...common, authorization: `Bearer ${token}` };
-      const own = { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
-      given = { proof: { headers, ...own }, until };
+      kept = { proof: { headers, ...given({ cert, key }) }, until };
     }
-    return given.proof;
+    return kept.proof;
   }
 
   /** That of the kubeconfig while it holds, then one that the identity provider gives. */
@@ -78,7 +78,7 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
     async prove() {
       const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
       const key = fileOrData(context, user['client-key'], user['client-key-data']);
-      const certificate = { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
+      const certificate = given({ cert, key });
       const token = tokenOf(context);
       if (token !== undefined) return { headers: { ...common, authorization: `Bearer ${token}` }, ...certificate };
       if (user.username !== undefined) {
@@ -92,9 +92,9 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
       return { headers: common, ...certificate };
     },
     refused() {
-      const mayDiffer = given !== undefined;
+      const mayDiffer = kept !== undefined;
       isRefused = true;
-      given = undefined;
+      kept = undefined;
       return mayDiffer;
     },
     expiredOn() {
@@ -126,13 +126,13 @@ function read({ name }: KubeContext, file: string): Buffer {
   }
 }
 
-function impersonation({ user }: KubeContext): Readonly<Record<string, string | readonly string[]>> {
+function impersonation({ user }: KubeContext): Proof['headers'] {
   const { as, 'as-uid': uid, 'as-groups': groups } = user;
-  return {
-    ...(as === undefined ? {} : { 'impersonate-user': as }),
-    ...(uid === undefined ? {} : { 'impersonate-uid': uid }),
-    ...(groups === undefined || groups.length === 0 ? {} : { 'impersonate-group': groups }),
-  };
+  return given({
+    'impersonate-user': as,
+    'impersonate-uid': uid,
+    'impersonate-group': groups?.length === 0 ? undefined : groups,
+  }) as Proof['headers'];
 }
 
 /** The name in the certificate or in the token, else what the kubeconfig calls it. A login that cannot be read has none. */

@@ -1,6 +1,20 @@
 // Objects: what is kept of a Job, a pod, an event and a node as an API server writes them. Everything is optional on the
 // wire; what is missing reads as Kubernetes' own default.
 
+import type {
+  CoreV1Event,
+  V1Container,
+  V1ContainerStateTerminated,
+  V1ContainerStatus,
+  V1Job,
+  V1JobCondition,
+  V1Node,
+  V1ObjectMeta,
+  V1Pod,
+  V1PodSpec,
+  V1PriorityClass,
+  V1ResourceQuota,
+} from '@kubernetes/client-node';
 import { second, type Instant } from '../../core/time.ts';
 import type {
   ClusterCondition,
@@ -25,84 +39,33 @@ import {
 const jobNameLabels = ['batch.kubernetes.io/job-name', 'job-name'];
 const jobUidLabels = ['batch.kubernetes.io/controller-uid', 'controller-uid'];
 
-/** The labels that are looked at: of a list nothing is read that nobody asks for. */
-export const labelsOfJobs: readonly string[] = [
-  clusterLabels.managedBy,
-  clusterLabels.owner,
-  clusterLabels.installation,
-  clusterLabels.queue,
-  clusterLabels.queuePriority,
-];
-/** See `labelsOfJobs`. */
-export const labelsOfPods: readonly string[] = [...jobNameLabels, ...jobUidLabels];
+/**
+ * An object as JSON has it: any part may be missing, and a time is text, which the types of the client library describe as it parses them.
+ */
+type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? readonly Wire<Item>[]
+    : T extends object
+      ? string extends keyof T
+        ? { readonly [Key in keyof T]: Wire<T[Key]> }
+        : { readonly [Key in keyof T]?: Wire<T[Key]> }
+      : T;
 
-/** As it is written: in JSON a text, in the binary form milliseconds since 1970. */
-type Moment = string | number;
-
-interface RawMeta {
-  readonly name?: string;
-  readonly namespace?: string;
-  readonly uid?: string;
-  readonly creationTimestamp?: Moment;
-  readonly deletionTimestamp?: Moment;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
-
-interface RawCondition {
-  readonly type?: string;
-  readonly status?: string;
-  readonly reason?: string;
-  readonly message?: string;
-  readonly lastTransitionTime?: Moment;
-}
-
+/** A Job on the wire. */
+export type RawJob = Wire<V1Job>;
+/** A pod on the wire. */
+export type RawPod = Wire<V1Pod>;
+/** A ResourceQuota on the wire. */
+export type RawQuota = Wire<V1ResourceQuota>;
+type RawMeta = Wire<V1ObjectMeta>;
+type RawPodSpec = Wire<V1PodSpec>;
+type RawContainer = Wire<V1Container>;
 type Amounts = Readonly<Record<string, string | number>>;
-
-interface RawContainer {
-  readonly name?: string;
-  readonly image?: string;
-  readonly restartPolicy?: string;
-  readonly resources?: { readonly requests?: Amounts; readonly limits?: Amounts };
-}
-
-interface RawPodSpec {
-  readonly containers?: readonly RawContainer[];
-  readonly initContainers?: readonly RawContainer[];
-  /** Absent in lists of the binary form. */
-  readonly restartPolicy?: string;
-  readonly nodeName?: string;
-  readonly priorityClassName?: string;
-}
-
-/** A Job on the wire, as far as it is read. */
-export interface RawJob {
-  readonly metadata?: RawMeta;
-  readonly spec?: {
-    readonly suspend?: boolean;
-    readonly parallelism?: number;
-    readonly completions?: number;
-    readonly activeDeadlineSeconds?: number;
-    readonly template?: { readonly spec?: RawPodSpec };
-  };
-  readonly status?: {
-    readonly startTime?: Moment;
-    readonly completionTime?: Moment;
-    readonly active?: number;
-    readonly ready?: number;
-    readonly succeeded?: number;
-    readonly failed?: number;
-    readonly terminating?: number;
-    readonly conditions?: readonly RawCondition[];
-  };
-}
 
 /** The requests of a Job's pods, so that ten thousand equal ones are added up once. */
 const known = new Map<string, Readonly<Record<string, string>>>();
 const knownMost = 1_000;
-/** The same of one container alone, by what it asks for: in a list in binary form equal ones are one object. */
-const knownAlone = new WeakMap<object, Readonly<Record<string, string>>>();
-
 /** A Job that says little gives little; throws TypeError for values of the wrong kind. `flavorKey` is the annotation that holds the flavor's name. */
 export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   const { metadata = {}, spec = {}, status = {} } = raw;
@@ -140,46 +103,10 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   };
 }
 
-interface RawState {
-  readonly waiting?: { readonly reason?: string; readonly message?: string };
-  readonly running?: { readonly startedAt?: string };
-  readonly terminated?: {
-    readonly exitCode?: number;
-    readonly signal?: number;
-    readonly reason?: string;
-    readonly message?: string;
-    readonly startedAt?: Moment;
-    readonly finishedAt?: Moment;
-  };
-}
-
-interface RawContainerStatus {
-  readonly name?: string;
-  readonly image?: string;
-  readonly restartCount?: number;
-  readonly state?: RawState;
-  readonly lastState?: RawState;
-}
-
-/** A pod on the wire, as far as it is read. */
-export interface RawPod {
-  readonly metadata?: RawMeta;
-  readonly spec?: RawPodSpec;
-  readonly status?: {
-    readonly phase?: string;
-    readonly reason?: string;
-    readonly message?: string;
-    readonly startTime?: Moment;
-    readonly conditions?: readonly RawCondition[];
-    readonly containerStatuses?: readonly RawContainerStatus[];
-    readonly initContainerStatuses?: readonly RawContainerStatus[];
-  };
-}
-
 /** A pod, trimmed. A container without a status waits. */
 export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): ClusterPod {
   const index = metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
-  const part = (list: readonly RawContainer[] = [], seen: readonly RawContainerStatus[] = [], init: boolean) =>
+  const part = (list: readonly RawContainer[] = [], seen: readonly Wire<V1ContainerStatus>[] = [], init: boolean) =>
     list.map((container) =>
       readContainer(
         container,
@@ -222,7 +149,7 @@ function labelled({ labels = {} }: RawMeta, names: readonly string[]): string | 
 
 function readContainer(
   { name = '', image = '' }: RawContainer,
-  seen: RawContainerStatus | undefined,
+  seen: Wire<V1ContainerStatus> | undefined,
   init: boolean,
 ): ClusterContainer {
   const { waiting, running, terminated } = seen?.state ?? {};
@@ -247,26 +174,12 @@ function readEnd({
   reason,
   exitCode,
   signal,
-}: NonNullable<RawState['terminated']>): NonNullable<ClusterContainer['lastEnd']> {
+}: Wire<V1ContainerStateTerminated>): NonNullable<ClusterContainer['lastEnd']> {
   return { reason: text(reason) ?? null, exitCode: count(exitCode) ?? null, signal: count(signal) ?? null };
 }
 
-/** An event on the wire. The older and the newer API write its moments and its count in different fields. */
-interface RawEvent {
-  readonly metadata?: RawMeta;
-  readonly involvedObject?: { readonly kind?: string; readonly name?: string; readonly uid?: string };
-  readonly type?: string;
-  readonly reason?: string;
-  readonly message?: string;
-  readonly count?: number;
-  readonly firstTimestamp?: Moment | null;
-  readonly lastTimestamp?: Moment | null;
-  readonly eventTime?: Moment | null;
-  readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
-}
-
 /** An event, trimmed. */
-export function readEvent(raw: RawEvent): ClusterEvent {
+export function readEvent(raw: Wire<CoreV1Event>): ClusterEvent {
   const { kind = '', name = '', uid = '' } = raw.involvedObject ?? {};
   const first = instant(raw.firstTimestamp) ?? instant(raw.eventTime) ?? instant(raw.metadata?.creationTimestamp) ?? 0;
   return {
@@ -280,18 +193,8 @@ export function readEvent(raw: RawEvent): ClusterEvent {
   };
 }
 
-/** A node on the wire, as far as it is read. */
-interface RawNode {
-  readonly metadata?: RawMeta;
-  readonly spec?: {
-    readonly unschedulable?: boolean;
-    readonly taints?: readonly { readonly key?: string; readonly effect?: string }[];
-  };
-  readonly status?: { readonly allocatable?: Amounts; readonly conditions?: readonly RawCondition[] };
-}
-
 /** A node, trimmed. */
-export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): ClusterNode {
+export function readNode({ metadata = {}, spec = {}, status = {} }: Wire<V1Node>): ClusterNode {
   const closed = (spec.taints ?? []).filter(({ effect }) => effect === 'NoSchedule' || effect === 'NoExecute');
   return {
     name: text(metadata.name) ?? '',
@@ -303,24 +206,13 @@ export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): Cl
   };
 }
 
-/** A PriorityClass on the wire. */
-interface RawPriority {
-  readonly metadata?: RawMeta;
-  readonly value?: number;
-  readonly globalDefault?: boolean;
-}
-
 /** A PriorityClass, trimmed. */
-export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
+export function readPriority({
+  metadata = {},
+  value = 0,
+  globalDefault = false,
+}: Wire<V1PriorityClass>): ClusterPriority {
   return { name: text(metadata.name) ?? '', value: count(value) ?? 0, isDefault: globalDefault };
-}
-
-/** A ResourceQuota on the wire. */
-export interface RawQuota {
-  readonly metadata?: RawMeta;
-  /** With one of these it counts some pods only. */
-  readonly spec?: { readonly scopes?: readonly string[]; readonly scopeSelector?: object };
-  readonly status?: { readonly hard?: Amounts; readonly used?: Amounts };
 }
 
 /** A ResourceQuota, trimmed. */
@@ -337,7 +229,7 @@ function readAmounts(amounts: Amounts = {}): Readonly<Record<string, string>> {
   );
 }
 
-function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCondition[] {
+function readConditions(raw: readonly Wire<V1JobCondition>[] = []): readonly ClusterCondition[] {
   return raw.map(({ type = '', status = 'Unknown', reason, message, lastTransitionTime }) => ({
     type: text(type) ?? '',
     status: text(status) ?? '',
@@ -353,28 +245,6 @@ function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCond
  * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
  */
 function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Readonly<Record<string, string>> {
-  const [first] = containers;
-  const alone = containers.length === 1 && initContainers.length === 0 ? first?.resources : undefined;
-  const before = alone === undefined ? undefined : knownAlone.get(alone);
-  if (before !== undefined) return before;
-  const requests = sumOf(containers, initContainers);
-  if (alone !== undefined) knownAlone.set(alone, requests);
-  return requests;
-}
-
-/** The memory limit of each container. */
-function limitsOf({ containers = [] }: RawPodSpec): Readonly<Record<string, string>> {
-  const found = containers.flatMap(({ name = '', resources }) => {
-    const memory = parseQuantity(resources?.limits?.['memory'] ?? '');
-    return memory === undefined ? [] : [[text(name) ?? '', quantityText(memory)] as const];
-  });
-  return Object.fromEntries(found);
-}
-
-function sumOf(
-  containers: readonly RawContainer[],
-  initContainers: readonly RawContainer[],
-): Readonly<Record<string, string>> {
   const key = JSON.stringify(
     [containers, initContainers].map((list) => list.map(({ resources, restartPolicy }) => [resources, restartPolicy])),
   );
@@ -400,6 +270,15 @@ function sumOf(
   if (known.size >= knownMost) known.clear();
   known.set(key, requests);
   return requests;
+}
+
+/** The memory limit of each container. */
+function limitsOf({ containers = [] }: RawPodSpec): Readonly<Record<string, string>> {
+  const found = containers.flatMap(({ name = '', resources }) => {
+    const memory = parseQuantity(resources?.limits?.['memory'] ?? '');
+    return memory === undefined ? [] : [[text(name) ?? '', quantityText(memory)] as const];
+  });
+  return Object.fromEntries(found);
 }
 
 /** One that runs beside the others for as long as they do. */
@@ -428,11 +307,7 @@ function count(written: number | null | undefined): number | undefined {
   return written;
 }
 
-/** The furthest moment from 1970 that a Date can be, to either side. */
-const furthest = 8.64e15;
-
-function instant(written: Moment | null | undefined): Instant | null {
-  const at = typeof written === 'number' ? written : Date.parse(written ?? '');
-  // False for no number, too.
-  return Math.abs(at) <= furthest ? at : null;
+function instant(written: string | null | undefined): Instant | null {
+  const at = Date.parse(written ?? '');
+  return Number.isNaN(at) ? null : at;
 }

@@ -5,7 +5,6 @@ import { get, put } from '../../remote/copy.ts';
 import type { ApiRequest } from './api.ts';
 import { startAttach } from './attach.ts';
 import { startExec } from './exec.ts';
-import { metadataShape, podShape } from './list-shapes.ts';
 import { readLog } from './logs.ts';
 import { readPod, readPodOwner } from './objects.ts';
 import { openTunnel } from './port-forward.ts';
@@ -28,7 +27,6 @@ export function podRequests(
         path: pathFor(scope, group, 'pods', query),
         query: { labelSelector: selector.length === 0 ? undefined : selector.join(','), fieldSelector: fields },
         signal,
-        shape: podShape,
         what: job === undefined ? `list the pods ${whereText(scope, query)}` : `list the pods of the job ${job}`,
       };
       for await (const { items } of api.pages(request, readPod)) yield items;
@@ -38,11 +36,8 @@ export function podRequests(
       const request: ApiRequest = {
         path: pathFor(scope, group, 'pods', query),
         query: { labelSelector: query.labels, fieldSelector: 'spec.nodeName=,status.phase=Pending' },
-        shape: metadataShape,
         // Half of a pod, and of what it costs to write and to read it.
-        accept: ['application/vnd.kubernetes.protobuf', 'application/json']
-          .map((type) => `${type};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1`)
-          .join(','),
+        accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
         signal: query.signal,
         what: `list the pods ${whereText(scope, query)}`,
       };

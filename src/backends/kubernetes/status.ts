@@ -6,7 +6,6 @@ import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { certificateTrouble } from '../../http/certificate-trouble.ts';
 import type { NoReply } from '../../http/reply.ts';
-import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
 /** The fields of a Status that jobman reads. */
 export interface Status {
@@ -38,7 +37,7 @@ export class ClusterRefusal extends JobmanError {
 export function readStatus(code: number, bytes: Buffer): Status {
   const text = bytes.toString('utf8');
   try {
-    const value = partsOf(isBinary(bytes) ? { ...readBinaryStatus(bytes), kind: 'Status' } : JSON.parse(text));
+    const value = partsOf(JSON.parse(text));
     if (value['kind'] === 'Status') {
       const { continue: next } = partsOf(value['metadata']);
       return {

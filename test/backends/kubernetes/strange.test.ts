@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { readEvent, readJob, readNode, readPod, readPriority } from '../../../src/backends/kubernetes/objects.ts';
 import { readStatus, refusalOf } from '../../../src/backends/kubernetes/status.ts';
 
-test('a moment that is none is no moment, in whatever form it came', () => {
-  for (const at of [1e308, -9e15, Number.NaN, '2026-99-99T00:00:00Z', '']) {
+test('a moment that is none is no moment', () => {
+  for (const at of ['+275760-09-14T00:00:00Z', '2026-99-99T00:00:00Z', '']) {
     const { createdAt, startedAt } = readJob({ metadata: { creationTimestamp: at }, status: { startTime: at } }, 'f');
     assert.deepEqual([createdAt, startedAt], [0, null]);
     assert.equal(readEvent({ lastTimestamp: at }).lastAt, 0);
