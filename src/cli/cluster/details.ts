@@ -1,7 +1,7 @@
 // Details of one job of a cluster: its phase and why, what it asks for, its pods with their containers, what was said of it.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPlace, ClusterPod } from '../../app/cluster/cluster.ts';
 import { replacedKey } from '../../app/cluster/job-object.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
@@ -9,6 +9,7 @@ import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../ap
 import { exitCode } from '../../app/errors.ts';
 import { ageText, clockText, countText } from '../../app/figures.ts';
 import { recordJson } from '../../app/json.ts';
+import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
@@ -20,104 +21,78 @@ import { sightOf } from './sight.ts';
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const rowsMost = 20;
 
+/** The job with all that is shown of it. */
+interface Details {
+  readonly sight: ClusterSight;
+  readonly verdict: ClusterVerdict;
+  readonly place: Omit<ClusterPlace, 'user'> & Partial<Pick<ClusterPlace, 'user'>>;
+  /** The Job as the cluster has it, or as it was submitted. */
+  readonly object: V1Job | null;
+  /** Of a copy: when it was made. With `goneAt`, nothing of the job runs. */
+  readonly kept?: Pick<KeptJob, 'seenAt' | 'goneAt'>;
+}
+
 /** With --json one object: the phase, why, the Job as the cluster has it, its pods and its events. */
 export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const { io } = cli;
   const sight = await sightOf(cluster, job);
-  const now = io.now();
-  const verdict = clusterVerdict(sight, now);
-  const place = cluster.place();
-  if (cli.json) {
-    const { phase, sentence, because } = verdict;
-    const whole = await cluster.raw(job.name);
-    const seen = recordJson({ pods: sight.pods, events: sight.events });
-    cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: whole, ...seen }));
-    return exitCode.ok;
-  }
-  const lines = detailLines(
-    cli,
-    sight,
-    verdict,
-    `${place.context}/${job.namespace}`,
-    columnsOf(io.stdout),
-    false,
-    await cluster.raw(job.name),
-  );
-  io.stdout.write(`${lines.join('\n')}\n`);
-  return exitCode.ok;
+  const verdict = clusterVerdict(sight, cli.io.now());
+  return print(cli, { sight, verdict, place: cluster.place(), object: await cluster.raw(job.name) });
 }
 
 /** The same from what is kept; with --json as it was last seen. */
 export function printKeptDetails(cli: Cli, kept: KeptJob): number {
-  const { server, context, job, pods, events, seenAt, goneAt } = kept;
-  const verdict = keptVerdict(kept, cli.io.now());
+  const { server, context, job, seenAt, goneAt } = kept;
+  return print(cli, {
+    sight: { ...kept, nodes: null, neighbours: null },
+    verdict: keptVerdict(kept, cli.io.now()),
+    place: { context, server, namespace: job.namespace },
+    object: kept.object === null ? null : (JSON.parse(kept.object) as V1Job),
+    kept: { seenAt, goneAt },
+  });
+}
+
+function print(cli: Cli, details: Details): number {
+  const { sight, verdict, place, object, kept } = details;
   if (cli.json) {
     const { phase, sentence, because } = verdict;
-    const moments = {
-      seenAt: new Date(seenAt).toISOString(),
-      goneAt: goneAt === null ? null : new Date(goneAt).toISOString(),
-    };
-    const object = kept.object === null ? null : (JSON.parse(kept.object) as object);
-    const place = { context, server, namespace: job.namespace };
-    cli.print(
-      JSON.stringify({
-        name: job.name,
-        ...place,
-        phase,
-        why: sentence,
-        because,
-        job: object,
-        ...recordJson({ pods, events }),
-        kept: moments,
-      }),
-    );
-    return exitCode.ok;
-  }
-  const sight = { ...kept, nodes: null, neighbours: null };
-  const lines = detailLines(
-    cli,
-    sight,
-    verdict,
-    `${context}/${job.namespace}`,
-    columnsOf(cli.io.stdout),
-    goneAt !== null,
-    kept.object === null ? null : (JSON.parse(kept.object) as V1Job),
-  );
-  cli.io.stdout.write(`${lines.join('\n')}\n`);
+    const { job, pods, events } = sight;
+    const seen = recordJson({ pods, events, ...given({ kept }) });
+    cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: object, ...seen }));
+  } else cli.io.stdout.write(`${detailLines(cli, details, columnsOf(cli.io.stdout)).join('\n')}\n`);
   return exitCode.ok;
 }
 
-/** As people read it, so many columns wide. `isGone`: the cluster has forgotten it, and nothing of it runs. */
+/** As people read it, so many columns wide. */
 function detailLines(
   cli: Cli,
-  sight: ClusterSight,
-  verdict: ClusterVerdict,
-  where: string,
+  { sight, verdict, place, object, kept }: Details,
   columns: number | null,
-  isGone = false,
-  object: V1Job | null = null,
 ): readonly string[] {
   const { io, screen } = cli;
   const { job } = sight;
   const now = io.now();
+  const isGone = kept !== undefined && kept.goneAt !== null;
   const name = inertWord(`${job.name} (${job.owner ?? 'made by another tool'})`);
   const status = inPhaseStyle(screen.out, verdict.phase, `${glyph(screen, verdict.phase)} ${verdict.phase}`);
-  const rows: (readonly [string, string])[] = [['why', verdict.sentence]];
-  if (verdict.because !== null) rows.push(['because', verdict.because]);
-  rows.push(
-    ['where', `${where}, created ${ageText(now - job.createdAt)} ago`],
+  const rows: (readonly [string, string])[] = [
+    ...whyRows(verdict),
+    ['where', `${place.context}/${job.namespace}, created ${ageText(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
     ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
     ...replacedRows(sight, object),
     ...objectRows(object),
     ['pods', countsText(job, isGone)],
-  );
+  ];
   return [
     `${screen.out('bold', name)}  ${status}`,
     ...labelled(rows, columns),
     ...podLines(sight.pods, columns, now, isGone),
     ...eventLines(sight, columns),
   ];
+}
+
+function whyRows({ sentence, because }: ClusterVerdict): (readonly [string, string])[] {
+  return [['why', sentence], ...(because === null ? [] : [['because', because] as const])];
 }
 
 /** Resources that the cluster has replaced, in the Job or in its newest pod. */
@@ -164,11 +139,8 @@ export async function sightLines(
 ): Promise<readonly string[]> {
   const sight = await sightOf(cluster, job);
   const verdict = clusterVerdict(sight, cli.io.now());
-  const place = cluster.place();
-  if (screen !== 'why') return detailLines(cli, sight, verdict, `${place.context}/${job.namespace}`, columns);
-  const rows: (readonly [string, string])[] = [['why', verdict.sentence]];
-  if (verdict.because !== null) rows.push(['because', verdict.because]);
-  return labelled(rows, columns);
+  if (screen === 'why') return labelled(whyRows(verdict), columns);
+  return detailLines(cli, { sight, verdict, place: cluster.place(), object: null }, columns);
 }
 
 /** `4 at once, 16 in all: 3 run, 5 succeeded`. */

@@ -40,36 +40,46 @@ export function isPodless(job: ClusterJob, now: Instant): boolean {
 /** A cluster creates the first pod of a job within a second or two. */
 const podWithin: Duration = 3 * second;
 
-/** By their uids, the jobs for which the cluster refuses to create a pod. Asks nothing when there are none. */
-export async function refusals(
-  cluster: Cluster,
-  jobs: readonly ClusterJob[],
-  left?: AbortSignal,
-  { isEverywhere = false }: { readonly isEverywhere?: boolean } = {},
-): Promise<ReadonlyMap<string, Glance>> {
-  if (jobs.length === 0) return new Map();
-  const late = AbortSignal.timeout(besideMost);
-  const signal = left === undefined ? late : AbortSignal.any([late, left]);
-  try {
-    const events = await cluster.refusedPods({ signal, ...(isEverywhere ? { everywhere: true as const } : {}) });
-    const byUid = new Map(events.map((event) => [event.object.uid, event]));
-    return new Map(
-      jobs.flatMap((job) => {
-        const event = byUid.get(job.uid);
-        return event === undefined ? [] : [[job.uid, { phase: clusterPhase(job), reason: refusedText(job, event) }]];
-      }),
-    );
-  } catch (error) {
-    if (!(error instanceof JobmanError) && !signal.aborted) throw error;
-    return new Map();
-  }
-}
-
 /** Failed pods of one job that are read for a list; the newest has the cause. */
 const podsMost = 20;
 
-/** Those among which are the newest, of many jobs that come one by one. */
-export function createNewest(): { add(job: ClusterJob): void; jobs(): readonly ClusterJob[] } {
+/** Collects the jobs of a list of which pods or events are asked for. */
+export interface Glancing {
+  /** True if their answer may change the row of the job. */
+  add(job: ClusterJob): boolean;
+  /** By the uids of the jobs, where they add something to what the Job tells. An answer that is late or refused is left out. */
+  read(): Promise<ReadonlyMap<string, Glance>>;
+}
+
+/** The options of a request for pods or events. */
+interface GlanceOptions {
+  readonly left?: AbortSignal;
+  /** The jobs are of several namespaces. */
+  readonly isEverywhere?: boolean;
+}
+
+/** Asks nothing before `read`, and nothing for no jobs. */
+export function createGlancing(cluster: Cluster, now: Instant, options: GlanceOptions = {}): Glancing {
+  const [unready, byPods, podless] = [createNewest(), createNewest(), createNewest()];
+  return {
+    add(job) {
+      const list = isUnready(job) ? unready : isToldByPods(job) ? byPods : isPodless(job, now) ? podless : undefined;
+      list?.add(job);
+      return list !== undefined;
+    },
+    async read() {
+      const found = await Promise.all([
+        glances(cluster, unready.jobs(), now, options),
+        glances(cluster, byPods.jobs(), now, { ...options, withEnded: true }),
+        refusals(cluster, podless.jobs(), options),
+      ]);
+      return new Map(found.flatMap((some) => [...some]));
+    },
+  };
+}
+
+/** The newest of many jobs that come one by one. */
+function createNewest(): { add(job: ClusterJob): void; jobs(): readonly ClusterJob[] } {
   let kept: ClusterJob[] = [];
   const newest = (): ClusterJob[] => kept.toSorted((one, other) => other.createdAt - one.createdAt).slice(0, jobsMost);
   return {
@@ -82,42 +92,24 @@ export function createNewest(): { add(job: ClusterJob): void; jobs(): readonly C
   };
 }
 
-/**
- * By their uids, where pods add something to what the Job tells. Asks nothing when there are none; what does not come in time,
- * or may not be seen, is left out.
- */
+/** By their uids, where pods add something to what the Job tells; `withEnded`: also pods that have ended. */
 export async function glances(
   cluster: Cluster,
   jobs: readonly ClusterJob[],
   now: Instant,
-  left?: AbortSignal,
-  {
-    isEverywhere = false,
-    withEnded = false,
-  }: {
-    /** They are of several namespaces. */
-    readonly isEverywhere?: boolean;
-    /** Also pods that have ended. */
-    readonly withEnded?: boolean;
-  } = {},
+  { withEnded = false, ...options }: GlanceOptions & { readonly withEnded?: boolean } = {},
 ): Promise<ReadonlyMap<string, Glance>> {
   const found = new Map<string, Glance>();
   if (jobs.length === 0) return found;
-  const names = jobs.map(({ name }) => name).join(',');
-  const late = AbortSignal.timeout(besideMost);
-  const signal = left === undefined ? late : AbortSignal.any([late, left]);
   const query = {
-    labels: `job-name in (${names})`,
+    labels: `job-name in (${jobs.map(({ name }) => name).join(',')})`,
     ...(withEnded ? {} : { fields: 'status.phase!=Succeeded,status.phase!=Failed' }),
-    signal,
-    ...(isEverywhere ? { everywhere: true as const } : {}),
+    ...soon(options),
   };
   const pods: ClusterPod[] = [];
-  try {
+  await unlessLate(query.signal, async () => {
     for await (const page of cluster.pods(query)) pods.push(...page);
-  } catch (error) {
-    if (!(error instanceof JobmanError) && !signal.aborted) throw error;
-  }
+  });
   for (const job of jobs) {
     const own = pods.filter(
       (pod) => pod.job === job.name && pod.namespace === job.namespace && (pod.jobUid ?? job.uid) === job.uid,
@@ -126,4 +118,41 @@ export async function glances(
     if (glance !== null) found.set(job.uid, glance);
   }
   return found;
+}
+
+/** By their uids, the jobs for which the cluster refuses to create a pod. */
+async function refusals(
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  options: GlanceOptions,
+): Promise<ReadonlyMap<string, Glance>> {
+  const found = new Map<string, Glance>();
+  if (jobs.length === 0) return found;
+  const query = soon(options);
+  await unlessLate(query.signal, async () => {
+    const byUid = new Map((await cluster.refusedPods(query)).map((event) => [event.object.uid, event]));
+    for (const job of jobs) {
+      const event = byUid.get(job.uid);
+      if (event !== undefined) found.set(job.uid, { phase: clusterPhase(job), reason: refusedText(job, event) });
+    }
+  });
+  return found;
+}
+
+/** Where to ask, and for how long. */
+function soon({ left, isEverywhere = false }: GlanceOptions): {
+  readonly signal: AbortSignal;
+  readonly everywhere?: true;
+} {
+  const late = AbortSignal.timeout(besideMost);
+  const signal = left === undefined ? late : AbortSignal.any([late, left]);
+  return { signal, ...(isEverywhere ? { everywhere: true } : {}) };
+}
+
+async function unlessLate(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof JobmanError) && !signal.aborted) throw error;
+  }
 }

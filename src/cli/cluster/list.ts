@@ -13,7 +13,7 @@ import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { createNewest, glances, isPodless, isToldByPods, isUnready, refusals, type Glance } from './glance.ts';
+import { createGlancing, isUnready, type Glance } from './glance.ts';
 import { besideMost } from './within.ts';
 
 /** Settled Jobs that are shown without --all: as many as of the record. */
@@ -48,38 +48,23 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
       const rows: JobRow[] = [];
       /** Of those that pods may tell more of, the place of each row by the job's uid. */
       const places = new Map<string, number>();
-      const [unready, byPods, podless] = [createNewest(), createNewest(), createNewest()];
       const told = new Set<string>();
       const now = cli.io.now();
+      const glancing = createGlancing(cluster, now, { isEverywhere });
       for await (const page of cluster.jobs({ signal: late.signal, ...(isEverywhere ? { everywhere: true } : {}) })) {
         // It answers; the rest may take as long as it takes.
         clearTimeout(timer);
         for (const job of page) {
           const row = rowOf(job, place, now);
-          // Its pods may put it into another phase.
-          const isOpen = isUnready(job);
-          if (isWanted(row, isOpen ? anyPhase : query)) {
-            if (isOpen) {
-              places.set(job.uid, rows.length);
-              unready.add(job);
-            } else if (isToldByPods(job)) {
-              places.set(job.uid, rows.length);
-              byPods.add(job);
-            } else if (isPodless(job, now)) {
-              places.set(job.uid, rows.length);
-              podless.add(job);
-            }
+          // Pods may put an unready job into another phase.
+          if (isWanted(row, isUnready(job) ? anyPhase : query)) {
+            if (glancing.add(job)) places.set(job.uid, rows.length);
             rows.push(row);
           }
           if (query.all === true) told.add(job.uid).add(`${row.zone} ${row.name}`);
         }
       }
-      const found = await Promise.all([
-        glances(cluster, unready.jobs(), now, undefined, { isEverywhere }),
-        glances(cluster, byPods.jobs(), now, undefined, { isEverywhere, withEnded: true }),
-        refusals(cluster, podless.jobs(), undefined, { isEverywhere }),
-      ]);
-      for (const [uid, glance] of found.flatMap((some) => [...some])) {
+      for (const [uid, glance] of await glancing.read()) {
         const at = places.get(uid) ?? -1;
         const row = rows[at];
         if (row !== undefined) rows[at] = glanced(row, glance);

@@ -6,11 +6,12 @@ import type { Cluster, ClusterJob, ClusterPlace } from '../../app/cluster/cluste
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { expectNamespace } from '../../app/cluster/queue-look.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { given } from '../../core/given.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { createNewest, glances, isPodless, isToldByPods, isUnready, refusals, type Glance } from './glance.ts';
+import { createGlancing, isPodless, isToldByPods, isUnready, type Glance } from './glance.ts';
 import { cut, glanced, isWanted, rowOf } from './list.ts';
 import { pause } from '../leave.ts';
 
@@ -89,7 +90,16 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
     while (!end.signal.aborted) {
       await pause(isSynced ? glanceEvery : firstGlanceEvery, end.signal);
       if (!isSynced || cluster === null) continue;
-      const found = await glimpsesOf(cluster, [...jobs.values()], glimpsed, cli.io.now(), end.signal);
+      const found = new Map<string, Glance>();
+      const glancing = createGlancing(cluster, cli.io.now(), { left: end.signal });
+      for (const job of jobs.values()) {
+        const before = glimpsed.get(job.uid);
+        // The facts of an ended job do not change.
+        const isFinal = isSettledPhase(clusterPhase(job)) && isToldByPods(job) && before?.phase === clusterPhase(job);
+        if (isFinal) found.set(job.uid, before);
+        else glancing.add(job);
+      }
+      for (const [uid, glance] of await glancing.read()) found.set(uid, glance);
       const isSame = [...found].every(([uid, { phase }]) => glimpsed.get(uid)?.phase === phase);
       if (!isSame || found.size !== glimpsed.size) turn += 1;
       glimpsed = found;
@@ -136,34 +146,4 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       await cluster?.close();
     },
   };
-}
-
-/** Facts of these jobs that their pods tell; those of an ended job are taken from `before`, since they do not change. */
-async function glimpsesOf(
-  cluster: Cluster,
-  jobs: readonly ClusterJob[],
-  before: ReadonlyMap<string, Glance>,
-  now: Instant,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, Glance>> {
-  const unready = createNewest();
-  const byPods = createNewest();
-  const podless = createNewest();
-  const found = new Map<string, Glance>();
-  for (const job of jobs) {
-    const known = before.get(job.uid);
-    if (isUnready(job)) unready.add(job);
-    else if (isPodless(job, now)) podless.add(job);
-    else if (!isToldByPods(job)) continue;
-    else if (known !== undefined && known.phase !== 'running' && known.phase === clusterPhase(job))
-      found.set(job.uid, known);
-    else byPods.add(job);
-  }
-  const fresh = await Promise.all([
-    glances(cluster, unready.jobs(), now, signal),
-    glances(cluster, byPods.jobs(), now, signal, { withEnded: true }),
-    refusals(cluster, podless.jobs(), signal),
-  ]);
-  for (const [uid, glance] of fresh.flatMap((some) => [...some])) found.set(uid, glance);
-  return found;
 }
