@@ -17,6 +17,16 @@ export function leaveOnSignal(cli: Pick<Cli, 'io'>): { readonly signal: AbortSig
   return { signal: controller.signal, release };
 }
 
+/** Does that with a signal that the first Ctrl-C aborts. */
+export async function untilLeft<T>(cli: Pick<Cli, 'io'>, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    return await work(signal);
+  } finally {
+    release();
+  }
+}
+
 /** Waits, or returns at once when the signal is aborted. */
 export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
   try {

@@ -34,41 +34,16 @@ export interface KubeContext {
 }
 
 /** A kubeconfig's `cluster`, in its own words. */
-interface KubeCluster {
-  readonly server: string;
-  readonly 'certificate-authority'?: string;
-  readonly 'certificate-authority-data'?: string;
-  readonly 'insecure-skip-tls-verify'?: boolean;
-  readonly 'tls-server-name'?: string;
-  readonly 'proxy-url'?: string;
-}
+type KubeCluster = ValuesOf<typeof clusterKinds> & { readonly server: string };
 
 /** A kubeconfig's `user`, in its own words. */
-export interface KubeUser {
-  readonly 'client-certificate'?: string;
-  readonly 'client-certificate-data'?: string;
-  readonly 'client-key'?: string;
-  readonly 'client-key-data'?: string;
-  readonly token?: string;
-  readonly tokenFile?: string;
-  readonly username?: string;
-  readonly password?: string;
-  readonly as?: string;
-  readonly 'as-uid'?: string;
-  readonly 'as-groups'?: readonly string[];
+export type KubeUser = Omit<ValuesOf<typeof userKinds>, 'exec' | 'auth-provider'> & {
   readonly exec?: KubeExec;
   readonly 'auth-provider'?: { readonly name: string; readonly config?: Readonly<Record<string, unknown>> };
-}
+};
 
 /** A program that knows how to log in. */
-export interface KubeExec {
-  readonly command: string;
-  readonly args?: readonly string[] | null;
-  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
-  readonly apiVersion?: string;
-  readonly installHint?: string;
-  readonly provideClusterInfo?: boolean;
-}
+export type KubeExec = ValuesOf<typeof execKinds> & { readonly command: string };
 
 /** Where Kubernetes puts a pod's own login. */
 const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
@@ -175,11 +150,7 @@ function noKubeconfig(place: KubeconfigPlace): JobmanError {
 
 // ------------------------------------------------------------------------------------------ files
 
-interface RawContext {
-  readonly cluster?: string;
-  readonly user?: string;
-  readonly namespace?: string;
-}
+type RawContext = ValuesOf<typeof contextKinds>;
 
 interface Merged {
   readonly current: string | undefined;
@@ -255,19 +226,32 @@ function withoutNulls(map: Readonly<Record<string, unknown>>): Record<string, un
   return Object.fromEntries(Object.entries(map).filter(([, value]) => value !== null));
 }
 
-/** `line`: text without control characters, which goes into a header or a command line. */
-type Kind = 'line' | 'text' | 'bool' | 'lines' | 'map' | 'pairs' | 'command';
+/** The values of each kind. `line`: text without control characters, which goes into a header or a command line. */
+interface KindValues {
+  readonly line: string;
+  readonly text: string;
+  readonly bool: boolean;
+  readonly lines: readonly string[];
+  readonly map: object;
+  readonly pairs: readonly { readonly name: string; readonly value: string }[];
+  readonly command: string;
+}
 
-const contextKinds: Readonly<Record<string, Kind>> = { cluster: 'line', user: 'line', namespace: 'line' };
-const clusterKinds: Readonly<Record<string, Kind>> = {
+type Kind = keyof KindValues;
+type ValuesOf<Kinds extends Readonly<Record<string, Kind>>> = {
+  readonly [Key in keyof Kinds]?: KindValues[Kinds[Key]];
+};
+
+const contextKinds = { cluster: 'line', user: 'line', namespace: 'line' } as const;
+const clusterKinds = {
   server: 'line',
   'certificate-authority': 'line',
   'certificate-authority-data': 'text',
   'insecure-skip-tls-verify': 'bool',
   'tls-server-name': 'line',
   'proxy-url': 'line',
-};
-const userKinds: Readonly<Record<string, Kind>> = {
+} as const;
+const userKinds = {
   'client-certificate': 'line',
   'client-certificate-data': 'text',
   'client-key': 'line',
@@ -281,15 +265,15 @@ const userKinds: Readonly<Record<string, Kind>> = {
   'as-groups': 'lines',
   exec: 'map',
   'auth-provider': 'map',
-};
-const execKinds: Readonly<Record<string, Kind>> = {
+} as const;
+const execKinds = {
   command: 'command',
   args: 'lines',
   env: 'pairs',
   apiVersion: 'line',
   installHint: 'text',
   provideClusterInfo: 'bool',
-};
+} as const;
 
 // eslint-disable-next-line no-control-regex
 const isLine = (value: unknown): boolean => typeof value === 'string' && !/[\0-\x08\x0a-\x1f\x7f]/.test(value);

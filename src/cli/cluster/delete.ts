@@ -7,7 +7,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { complainAbout, sayAnswer, type Cli } from '../context.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { untilLeft } from '../leave.ts';
 import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -21,13 +21,8 @@ const atOnce = 8;
 const rowsMost = 50;
 
 /** One job, until it is gone with its pods; and off the list. 130 when the reader left before. */
-export async function deleteClusterJob(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const { signal, release } = leaveOnSignal(cli);
-  try {
-    return await deleteOne(cli, cluster, job, signal);
-  } finally {
-    release();
-  }
+export function deleteClusterJob(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
+  return untilLeft(cli, (signal) => deleteOne(cli, cluster, job, signal));
 }
 
 async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number> {
@@ -72,17 +67,21 @@ export async function deleteAllJobs(
       cli.note(refused);
       return exitCode.failed;
     }
-    return await deleteEach(cli, cluster, jobs);
+    return await untilLeft(cli, (signal) => deleteEach(cli, cluster, jobs, signal));
   } finally {
     await cluster.close();
   }
 }
 
 /** One that fails keeps no other from its end; the worst exit code is the command's. Whoever leaves, leaves the rest alone. */
-async function deleteEach(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[]): Promise<number> {
+async function deleteEach(
+  cli: Cli,
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  signal: AbortSignal,
+): Promise<number> {
   let worst: number = exitCode.ok;
   const left = [...jobs];
-  const { signal, release } = leaveOnSignal(cli);
   const work = async (): Promise<void> => {
     for (let job = left.shift(); job !== undefined; job = signal.aborted ? undefined : left.shift()) {
       try {
@@ -93,11 +92,7 @@ async function deleteEach(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[
       }
     }
   };
-  try {
-    await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
-  } finally {
-    release();
-  }
+  await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
   if (signal.aborted && left.length > 0)
     cli.complain(`Nothing was asked about the other ${countText(left.length, 'job')}.`);
   return worst;

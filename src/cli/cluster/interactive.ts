@@ -1,12 +1,12 @@
 // Interactive: a job that was submitted for this terminal, or for this input. It is attached once its pod runs; its program's exit code
 // is the command's.
 
-import type { Cluster, ClusterContainer, ClusterJob, ClusterTarget } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { clusterPhase, clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { second, type Duration, type Instant } from '../../core/time.ts';
+import { second, type Duration } from '../../core/time.ts';
 import { complainAbout, sayTrouble, type Cli } from '../context.ts';
-import { leaveOnSignal, pause } from '../leave.ts';
+import { pause, untilLeft } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
 import { onTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';
@@ -47,15 +47,14 @@ export async function runInteractive(
   } finally {
     leave.release();
     // Also after a defect of this program: the Job was for this terminal only.
-    if (remove) isRemoved = await removed(cli, cluster, name);
+    if (remove) isRemoved = await untilLeft(cli, (signal) => removed(cli, cluster, name, signal));
   }
   if (!remove) cli.note(`${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
   return isRemoved ? code : Math.max(code, exitCode.unreachable);
 }
 
 /** Deletes the Job. False where it was not seen gone, which is said; Ctrl-C ends the wait and not the deletion. */
-async function removed(cli: Cli, cluster: Cluster, name: string): Promise<boolean> {
-  const { signal, release } = leaveOnSignal(cli);
+async function removed(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
   try {
     await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalMost)]) });
     cli.note(`${name} is deleted.`);
@@ -64,8 +63,6 @@ async function removed(cli: Cli, cluster: Cluster, name: string): Promise<boolea
     const why = signal.aborted ? 'you left' : error instanceof Error ? error.message : String(error);
     sayTrouble(cli, `${name} may still be in the cluster (${why}): jobman delete ${name}`);
     return false;
-  } finally {
-    release();
   }
 }
 
@@ -80,15 +77,15 @@ async function attached(
     if (signal.aborted) return exitCode.interrupted;
     const job = await cluster.job(name);
     if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
-    const pod = (await podsOf(cluster, job)).at(-1);
-    const container = pod === undefined ? undefined : mainContainer(pod.containers);
+    const { pod, container } = await newestPod(cluster, job);
     if (pod !== undefined && container?.state === 'running') {
       // From now on Ctrl-C is a key of the program.
       release();
       cli.note('If there is no prompt, press Enter.');
       const target = { pod: pod.name, container: container.name };
       const code = await onTerminal(cli, (request) => cluster.attach(target, request));
-      return code === exitCode.ok ? await exitCodeOf(cli, cluster, job, pod.name) : code;
+      // The terminal is closed, so Ctrl-C is a signal again. It must not end this program before the Job is deleted.
+      return code === exitCode.ok ? untilLeft(cli, (gone) => exitCodeOf(cli, cluster, job, pod.name, gone)) : code;
     }
     if (isClusterSettled(job) || container?.state === 'terminated') {
       const of = pod?.name ?? '';
@@ -120,8 +117,7 @@ async function fed(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal)
   await input;
   if (failed !== undefined) throw failed;
   if (end === 'left') return exitCode.interrupted;
-  const pod = (await podsOf(cluster, job)).at(-1);
-  const container = pod === undefined ? undefined : mainContainer(pod.containers);
+  const { container } = await newestPod(cluster, job);
   if (container?.state === 'terminated') return codeOfContainer(container);
   return clusterPhase((await cluster.job(name)) ?? job) === 'succeeded' ? exitCode.ok : exitCode.failed;
 }
@@ -133,8 +129,7 @@ async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSi
   let target: ClusterTarget | undefined;
   while (target === undefined) {
     if (signal.aborted) return;
-    const pod = (await podsOf(cluster, job)).at(-1);
-    const container = pod === undefined ? undefined : mainContainer(pod.containers);
+    const { pod, container } = await newestPod(cluster, job);
     if (container?.state === 'terminated') return;
     if (pod !== undefined && container?.state === 'running') target = { pod: pod.name, container: container.name };
     else await pause(lookEvery, signal);
@@ -155,25 +150,14 @@ async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSi
   sayTrouble(cli, `The input of the program has ended early: ${inertWord(end.reason)}`);
 }
 
-async function exitCodeOf(cli: Cli, cluster: Cluster, job: ClusterJob, name: string): Promise<number> {
-  const until = cli.io.now() + endMost;
-  // The terminal is closed, so Ctrl-C is a signal again. It must not end this program before the Job is deleted.
-  const { signal, release } = leaveOnSignal(cli);
-  try {
-    return await exitCodeUnless(signal, cli, cluster, job, name, until);
-  } finally {
-    release();
-  }
-}
-
-async function exitCodeUnless(
-  signal: AbortSignal,
+async function exitCodeOf(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
   name: string,
-  until: Instant,
+  signal: AbortSignal,
 ): Promise<number> {
+  const until = cli.io.now() + endMost;
   for (;;) {
     const pod = (await podsOf(cluster, job)).find((one) => one.name === name);
     const container = pod === undefined ? undefined : mainContainer(pod.containers);
@@ -184,6 +168,15 @@ async function exitCodeUnless(
     }
     await pause(lookEvery, signal);
   }
+}
+
+/** The job's newest pod, and the container of it that runs the job's program. */
+async function newestPod(
+  cluster: Cluster,
+  job: ClusterJob,
+): Promise<{ readonly pod?: ClusterPod | undefined; readonly container?: ClusterContainer | undefined }> {
+  const pod = (await podsOf(cluster, job)).at(-1);
+  return { pod, container: pod === undefined ? undefined : mainContainer(pod.containers) };
 }
 
 function codeOfContainer({ exitCode: code, signal }: ClusterContainer): number {

@@ -9,7 +9,7 @@ import type { KeptJob } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { sayAnswer, type Cli } from '../context.ts';
-import { leaveOnSignal, pause } from '../leave.ts';
+import { pause, untilLeft } from '../leave.ts';
 import { begin, sayKept } from './keep.ts';
 import { removal } from './removal.ts';
 import { podsOf } from './sight.ts';
@@ -36,7 +36,7 @@ export async function askCluster(
       return sayDone(cli, job.name, await stoppedText(cluster, job));
     case 'start':
     case 'resume':
-      switch (await stoppedPodsGone(cli, cluster, job)) {
+      switch (await untilLeft(cli, (signal) => stoppedPodsGone(cli, cluster, job, signal))) {
         case 'left':
           return exitCode.interrupted;
         case 'started':
@@ -56,7 +56,7 @@ export async function askCluster(
       return rerun(cli, keeper, cluster, object);
     }
     case 'cancel':
-      return cancel(cli, keeper, cluster, job);
+      return untilLeft(cli, (signal) => cancel(cli, keeper, cluster, job, signal));
   }
 }
 
@@ -94,27 +94,25 @@ async function stoppedText(cluster: Cluster, job: ClusterJob): Promise<string> {
  * Waits until none of its earlier pods runs, so that no two programs of the job run at once. Throws JobmanError (not found) for a
  * job that is deleted meanwhile. `started`: another command has started it, so its pods are new ones.
  */
-async function stoppedPodsGone(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<'gone' | 'started' | 'left'> {
-  const { signal, release } = leaveOnSignal(cli);
-  let hasSaid = false;
-  try {
-    for (;;) {
-      const live = await livePods(cluster, job);
-      if (live.length === 0) return 'gone';
-      if (!hasSaid) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
-      hasSaid = true;
-      await pause(lookEvery, signal);
-      if (signal.aborted) {
-        cli.complain(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
-        return 'left';
-      }
-      const now = await cluster.job(job.name);
-      if (now === null || now.uid !== job.uid || now.deleting)
-        throw new JobmanError(`${job.name} was deleted meanwhile; it was not started.`, exitCode.notFound);
-      if (!now.suspended) return 'started';
+async function stoppedPodsGone(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  signal: AbortSignal,
+): Promise<'gone' | 'started' | 'left'> {
+  for (let turn = 0; ; turn += 1) {
+    const live = await livePods(cluster, job);
+    if (live.length === 0) return 'gone';
+    if (turn === 0) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
+    await pause(lookEvery, signal);
+    if (signal.aborted) {
+      cli.complain(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
+      return 'left';
     }
-  } finally {
-    release();
+    const now = await cluster.job(job.name);
+    if (now === null || now.uid !== job.uid || now.deleting)
+      throw new JobmanError(`${job.name} was deleted meanwhile; it was not started.`, exitCode.notFound);
+    if (!now.suspended) return 'started';
   }
 }
 
@@ -163,21 +161,12 @@ async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: 
 }
 
 /** The logs are to outlive it, so what runs is first seen to be copied. */
-async function cancel(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const { signal, release } = leaveOnSignal(cli);
-  try {
-    return await cancelUnless(signal, cli, keeper, cluster, job);
-  } finally {
-    release();
-  }
-}
-
-async function cancelUnless(
-  signal: AbortSignal,
+async function cancel(
   cli: Cli,
   keeper: ClusterKeeper,
   cluster: Cluster,
   job: ClusterJob,
+  signal: AbortSignal,
 ): Promise<number> {
   const { context, namespace } = cluster.place();
   const isKept = await look(cli, keeper, job);
