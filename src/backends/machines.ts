@@ -10,7 +10,7 @@ import type { Fact, WorkerSeen } from '../core/observation.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
-import { fanOut } from '../remote/fanout.ts';
+import { fanOut } from '../app/fan-out.ts';
 import { badVariable, startScript } from '../remote/launch.ts';
 import { lookScript, parseLook } from '../remote/look.ts';
 import { textOf } from '../remote/text-of.ts';

@@ -1,5 +1,6 @@
 // Harbor: the door of app/images.ts to a real registry. What it said is kept, and told again for a while without asking.
 
+import { fanOut } from '../app/fan-out.ts';
 import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -41,11 +42,11 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
 
   async function list(): Promise<readonly ImageRow[]> {
     const found = (
-      await eachOf(project === null ? await questions.projects() : [project], async (of) =>
+      await fanOut(project === null ? await questions.projects() : [project], atOnce, async (of) =>
         (await questions.repositories(of)).map((raw) => ({ of, raw })),
       )
     ).flat();
-    const rows = await eachOf(found, async ({ of, raw }): Promise<ImageRow | null> => {
+    const rows = await fanOut(found, atOnce, async ({ of, raw }): Promise<ImageRow | null> => {
       const place = {
         project: of,
         repository: raw.name.startsWith(`${of}/`) ? raw.name.slice(of.length + 1) : raw.name,
@@ -164,26 +165,4 @@ function keptAnswers({ base, user, cache, now }: Pick<HarborOf, 'base' | 'user' 
 /** A login that is refused, or wanted, is no silence: an old copy would hide what there is to do. */
 function isRefusedLogin(error: JobmanError): boolean {
   return error instanceof HarborRefusal && error.status === 401;
-}
-
-/** The same for each, some at once; in order. Rejects with the first failure, when those under way have ended. */
-async function eachOf<T, U>(items: readonly T[], act: (item: T) => Promise<U>): Promise<readonly U[]> {
-  const results: U[] = [];
-  const left = [...items.entries()];
-  let isFailed = false;
-  const work = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined && !isFailed; next = left.shift()) {
-      const [index, item] = next;
-      try {
-        results[index] = await act(item);
-      } catch (error) {
-        isFailed = true;
-        throw error;
-      }
-    }
-  };
-  const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, items.length) }, work));
-  const failed = ended.find((one) => one.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-  return results;
 }

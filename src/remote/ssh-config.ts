@@ -1,7 +1,7 @@
 // The user's own ssh_config, as OpenSSH itself understands it: `ssh -G host` prints what would be done for that host.
 
 import { isAbsolute, join } from 'node:path';
-import { createGate } from './fanout.ts';
+import { createGate } from '../app/fan-out.ts';
 import { runProcess } from './process.ts';
 
 /** The configuration of one host. */

@@ -7,7 +7,7 @@ import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
-import { createGate } from './fanout.ts';
+import { createGate } from '../app/fan-out.ts';
 import { gatherWrites } from './gather-writes.ts';
 import { fingerprint, keyFromWire } from './host-keys.ts';
 import type { HostKeys } from './host-keys.ts';

@@ -7,7 +7,7 @@ import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fanOut } from '../../src/remote/fanout.ts';
+import { fanOut } from '../../src/app/fan-out.ts';
 import type { SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
 import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
 import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runProcess } from '../../src/remote/process.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
-import { createGate, fanOut } from '../../src/remote/fanout.ts';
+import { createGate, fanOut } from '../../src/app/fan-out.ts';
 import { openWorld } from '../support/world.ts';
 
 const limits = { timeoutMs: 20_000, outputMost: 10_000 };
@@ -109,6 +109,20 @@ test('fan-out answers in order and does no more at once than it may', async () =
   assert.deepEqual(answers, [10, 2, 8, 4, 6]);
   assert.equal(most, 2);
   assert.deepEqual(await fanOut([], 3, async () => 1), []);
+});
+
+test('after a failure fan-out begins nothing more, and waits for what is under way', async () => {
+  const [begun, ended]: [number[], number[]] = [[], []];
+  const work = async (item: number): Promise<void> => {
+    begun.push(item);
+    if (item === 1) throw new Error('one');
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5);
+    });
+    ended.push(item);
+  };
+  await assert.rejects(fanOut([1, 2, 3, 4], 2, work), /one/);
+  assert.deepEqual([begun, ended], [[1, 2], [2]]);
 });
 
 test('a gate lets the next in when one has left, also by an error', async () => {

@@ -2,7 +2,7 @@
 // once (the location `-`); zone by zone only where a server refuses that.
 
 import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
-import { fanOut } from '../../remote/fanout.ts';
+import { fanOut } from '../../app/fan-out.ts';
 import { idOf } from './api.ts';
 import type { QueuedResource, TpuApi, TpuNode } from './api.ts';
 import { nodeOwner, queuedOwner, sharedMaker } from './ownership.ts';

@@ -8,7 +8,7 @@ import { known, unknown } from '../../core/observation.ts';
 import type { AllocationSeen, Fact, Unknown } from '../../core/observation.ts';
 import { minute } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import { fanOut } from '../../remote/fanout.ts';
+import { fanOut } from '../../app/fan-out.ts';
 import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer, Listing } from './call.ts';

@@ -4,6 +4,7 @@ import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { fanOut } from '../../app/fan-out.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { complainAbout, sayAnswer, type Cli } from '../context.ts';
@@ -81,20 +82,21 @@ async function deleteEach(
   signal: AbortSignal,
 ): Promise<number> {
   let worst: number = exitCode.ok;
-  const left = [...jobs];
-  const work = async (): Promise<void> => {
-    for (let job = left.shift(); job !== undefined; job = signal.aborted ? undefined : left.shift()) {
-      try {
-        worst = Math.max(worst, await deleteOne(cli, cluster, job, signal));
-      } catch (error) {
-        if (!(error instanceof JobmanError)) throw error;
-        worst = Math.max(worst, complainAbout(error, cli));
-      }
+  let left = 0;
+  await fanOut(jobs, atOnce, async (job) => {
+    if (signal.aborted) {
+      left += 1;
+      return;
     }
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
-  if (signal.aborted && left.length > 0)
-    cli.complain(`Nothing was asked about the other ${countText(left.length, 'job')}.`);
+    try {
+      const code = await deleteOne(cli, cluster, job, signal);
+      worst = Math.max(worst, code);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      worst = Math.max(worst, complainAbout(error, cli));
+    }
+  });
+  if (left > 0) cli.complain(`Nothing was asked about the other ${countText(left, 'job')}.`);
   return worst;
 }
 

@@ -4,6 +4,7 @@ import type { Client } from '../../app/client.ts';
 import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { fanOut } from '../../app/fan-out.ts';
 import { countText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
@@ -158,12 +159,8 @@ async function copyAll(
     progress.done();
   }
 
-  const left = [...workers];
-  const lane = async (): Promise<void> => {
-    for (let worker = left.shift(); worker !== undefined; worker = left.shift()) await copy(worker);
-  };
   try {
-    await Promise.all(Array.from({ length: Math.min(copiesMost, workers.length) }, lane));
+    await fanOut(workers, copiesMost, copy);
   } finally {
     release();
     progress.end();

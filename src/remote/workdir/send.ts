@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { minute, second } from '../../core/time.ts';
-import { createGate } from '../fanout.ts';
+import { createGate } from '../../app/fan-out.ts';
 import { runProcess } from '../process.ts';
 import { textOf } from '../text-of.ts';
 import type { RunRequest, RunResult } from '../transport.ts';

@@ -8,7 +8,7 @@ import type { Site } from '../../../lab/site.ts';
 import { projectOf } from '../../../lab/standing-spec.ts';
 import type { RunOptions, TpuDesk, WorkerAnswer } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { fanOut } from '../../../remote/fanout.ts';
+import { fanOut } from '../../../app/fan-out.ts';
 import type { TpuApi } from '../api.ts';
 import type { Doors, Machines } from '../doors.ts';
 import { hostsOf } from '../meaning.ts';

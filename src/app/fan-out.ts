@@ -1,8 +1,8 @@
-// Fan-out: the same thing on many workers, not too many at once.
+// Fan-out: the same for many, not too many at once.
 
 /**
- * Does `work` for each item, at most `most` at a time, and answers in the order of the items. The work tells failures
- * as data; one that throws is our own bug and is thrown on.
+ * Does `work` for each item, at most `most` at a time, and answers in the order of the items. After a failure no other work begins; it
+ * rejects with the failure when the work under way has ended.
  */
 export async function fanOut<Item, Answer>(
   items: readonly Item[],
@@ -10,14 +10,20 @@ export async function fanOut<Item, Answer>(
   work: (item: Item, index: number) => Promise<Answer>,
 ): Promise<readonly Answer[]> {
   const answers: Answer[] = [];
-  let next = 0;
+  const left = items.entries();
+  let hasFailed = false;
   async function lane(): Promise<void> {
-    while (next < items.length) {
-      const index = next++;
-      answers[index] = await work(items[index] as Item, index);
+    for (const [index, item] of left) {
+      if (hasFailed) return;
+      answers[index] = await work(item, index).catch((error: unknown) => {
+        hasFailed = true;
+        throw error;
+      });
     }
   }
-  await Promise.all(Array.from({ length: Math.min(most, items.length) }, lane));
+  const ended = await Promise.allSettled(Array.from({ length: Math.min(most, items.length) }, lane));
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
   return answers;
 }
 
