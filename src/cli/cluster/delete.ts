@@ -52,8 +52,7 @@ export async function deleteAllJobs(
     const where = `${context}/${namespace}`;
     const mine = labelValue(cli.io.user);
     const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner}=${mine}`;
-    const jobs: ClusterJob[] = [];
-    for await (const page of cluster.jobs(flags.own === true ? { labels } : {})) jobs.push(...page);
+    const jobs = (await Array.fromAsync(cluster.jobs(flags.own === true ? { labels } : {}))).flat();
     if (jobs.length === 0) {
       cli.note(flags.own === true ? `You have no jobs in ${where}.` : `There are no jobs in ${where}.`);
       return exitCode.ok;

@@ -6,11 +6,9 @@ import { isClusterSettled, type ClusterSight } from '../../app/cluster/verdict.t
 
 /** The pods of a job, oldest first. Those of an earlier Job of the name, which may still be ending, are not its own. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
-  const all: ClusterPod[] = [];
-  for await (const page of cluster.pods({ job: name })) {
-    all.push(...page.filter(({ jobUid }) => (jobUid ?? uid) === uid));
-  }
-  return all.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
+  const all = (await Array.fromAsync(cluster.pods({ job: name }))).flat();
+  const own = all.filter(({ jobUid }) => (jobUid ?? uid) === uid);
+  return own.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
 }
 
 /**
@@ -37,12 +35,10 @@ const eventsMost = 5;
 
 /** Of all namespaces; null for whoever may see their own only. */
 async function everyPod(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
-  const all: ClusterPod[] = [];
   try {
-    for await (const page of cluster.pods({ everywhere: true })) all.push(...page);
+    return (await Array.fromAsync(cluster.pods({ everywhere: true }))).flat();
   } catch (error) {
     if (error instanceof JobmanError && error.code === exitCode.failed) return null;
     throw error;
   }
-  return all;
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { now, openServer, status, type Asked, type Reply } from './support/server.ts';
+import { failure, now, openServer, status, type Asked, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
 const wanted: V1Job = {
@@ -16,20 +16,8 @@ const there = (more: object = {}): object => ({
 });
 const job = (name: string): object => ({ metadata: { name, namespace: 'vision', uid: name } });
 
-async function failure(work: Promise<unknown>): Promise<JobmanError> {
-  try {
-    await work;
-  } catch (error) {
-    assert.ok(error instanceof JobmanError, String(error));
-    return error;
-  }
-  return assert.fail('it did not fail');
-}
-
 async function names(pages: AsyncIterable<readonly { readonly name: string }[]>): Promise<readonly string[]> {
-  const found: string[] = [];
-  for await (const page of pages) found.push(...page.map(({ name }) => name));
-  return found;
+  return (await Array.fromAsync(pages)).flat().map(({ name }) => name);
 }
 
 suite('lists', () => {
@@ -63,9 +51,8 @@ suite('lists', () => {
     const server = await openServer(t, () => ({
       json: { items: [{ metadata: { namespace: 'vision', labels } }, { metadata: { namespace: 'other' } }] },
     }));
-    const found: unknown[] = [];
-    for await (const page of server.cluster().homeless({ everywhere: true })) found.push(...page);
-    assert.deepEqual(found, [
+    const found = await Array.fromAsync(server.cluster().homeless({ everywhere: true }));
+    assert.deepEqual(found.flat(), [
       { namespace: 'vision', job: 'train' },
       { namespace: 'other', job: null },
     ]);

@@ -1,8 +1,10 @@
 /** A pretend API server: it writes down what it is asked, and answers what the test says. */
+import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from '../../../../src/app/cluster/cluster.ts';
+import { JobmanError } from '../../../../src/app/errors.ts';
 import { createCluster, type ClusterOf } from '../../../../src/backends/kubernetes/cluster.ts';
 import type { KubeContext } from '../../../../src/backends/kubernetes/kubeconfig.ts';
 
@@ -109,6 +111,14 @@ export async function openServer(
       return cluster;
     },
   };
+}
+
+/** The JobmanError with which that work fails. */
+export async function failure(work: Promise<unknown>): Promise<JobmanError> {
+  const [ended] = await Promise.allSettled([work]);
+  const error: unknown = ended.status === 'rejected' ? ended.reason : undefined;
+  assert.ok(error instanceof JobmanError, `it ended with ${String(error)}`);
+  return error;
 }
 
 /** The moment at which the tests are played. */
