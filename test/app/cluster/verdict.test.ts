@@ -17,7 +17,7 @@ import {
   clusterVerdict,
   type ClusterSight,
 } from '../../../src/app/cluster/verdict.ts';
-import { aClusterJob } from './sample.ts';
+import { aClusterContainer, aClusterJob, aClusterPod } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const ago = (seconds: number): number => now - seconds * 1_000;
@@ -30,39 +30,20 @@ const job = (different: Partial<ClusterJob> = {}): ClusterJob =>
     ...different,
   });
 
-const container = (different: Partial<ClusterContainer> = {}): ClusterContainer => ({
-  name: 'main',
-  image: 'alpine',
-  state: 'waiting',
-  reason: null,
-  message: null,
-  exitCode: null,
-  signal: null,
-  restarts: 0,
-  startedAt: null,
-  endedAt: null,
-  init: false,
-  ...different,
-});
+const container = (different: Partial<ClusterContainer> = {}): ClusterContainer =>
+  aClusterContainer({ state: 'waiting', startedAt: null, ...different });
 
-const pod = (one: Partial<ClusterContainer>, different: Partial<ClusterPod> = {}): ClusterPod => ({
-  name: 'train-x',
-  namespace: 'vision',
-  job: 'train',
-  uid: 'p',
-  phase: 'Pending',
-  reason: null,
-  message: null,
-  node: 'n1',
-  index: null,
-  createdAt: ago(80),
-  startedAt: null,
-  requests: { cpu: '4', memory: '1G' },
-  containers: [container(one)],
-  conditions: [],
-  deleting: false,
-  ...different,
-});
+const pod = (one: Partial<ClusterContainer>, different: Partial<ClusterPod> = {}): ClusterPod =>
+  aClusterPod({
+    name: 'train-x',
+    uid: 'p',
+    phase: 'Pending',
+    createdAt: ago(80),
+    startedAt: null,
+    requests: { cpu: '4', memory: '1G' },
+    containers: [container(one)],
+    ...different,
+  });
 
 const node = (
   name: string,
