@@ -6,10 +6,10 @@ import { second, type Duration } from '../../core/time.ts';
 export const besideMost: Duration = 2 * second;
 
 /** The result, or the other value if it takes too long. */
-export async function within<T, U>(work: Promise<T>, otherwise: U, most: Duration = besideMost): Promise<T | U> {
+export async function within<T, U>(work: Promise<T>, otherwise: U): Promise<T | U> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<U>((resolve) => {
-    timer = setTimeout(() => resolve(otherwise), most);
+    timer = setTimeout(() => resolve(otherwise), besideMost);
   });
   // It may fail when nobody listens any more.
   work.catch(() => undefined);
