@@ -1,39 +1,21 @@
 // Guest attributes: what a worker's program writes to its metadata server, and who reads it there and through the API.
 
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
 import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
 import { understand } from '../../src/emulator/http/tpu/understand.ts';
 import { CloudError } from '../../src/emulator/wire/errors.ts';
-import { openBuckets } from '../../src/emulator/world/buckets.ts';
-import { openDatabase } from '../../src/emulator/world/database.ts';
 import { guestBytesMax, writeGuestAttribute } from '../../src/emulator/world/guest-attributes.ts';
 import { createNode } from '../../src/emulator/world/node-requests.ts';
 import { changeNode } from '../../src/emulator/world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
-import { createWorld, type World } from '../../src/emulator/world/world.ts';
+import type { World } from '../../src/emulator/world/world.ts';
+import { openBareWorld } from './bare-world.ts';
 import { nodeBody, zone } from './cloud.ts';
-import { pretendTime } from './pretend-time.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 const name = `projects/emulator/locations/${zone}/nodes/pair`;
-
-/** The world in that folder, with no machines. */
-function openWorld(folder: string): { readonly world: World; readonly close: () => void } {
-  const database = openDatabase(folder);
-  const world = createWorld({
-    database,
-    clock: pretendTime(),
-    speed: 1,
-    seed: 7,
-    log: () => undefined,
-    buckets: openBuckets(join(folder, 'buckets')),
-    isDown: () => true,
-  });
-  return { world, close: () => database.close() };
-}
 
 function nodeOf(world: World): NodeRecord {
   const node = world.nodes.get(name);
@@ -121,7 +103,7 @@ function askApi(
 }
 
 test('what a program writes is read by itself and, worker by worker, through the API, until it is deleted', async (t) => {
-  const { world, close } = openWorld(folderOf(t));
+  const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
   const [first, second] = [await serverOf(t, world, 0), await serverOf(t, world, 1)];
@@ -156,7 +138,7 @@ test('what a program writes is read by itself and, worker by worker, through the
 });
 
 test('the host keys of the agent stand beside it, and a program may write over them', async (t) => {
-  const { world, close } = openWorld(folderOf(t));
+  const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
   const ask = await serverOf(t, world, 0);
@@ -169,7 +151,7 @@ test('the host keys of the agent stand beside it, and a program may write over t
 });
 
 test('nothing else may be written, under no other name, and not without end', async (t) => {
-  const { world, close } = openWorld(folderOf(t));
+  const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
   const ask = await serverOf(t, world, 0);
@@ -191,7 +173,7 @@ test('nothing else may be written, under no other name, and not without end', as
 });
 
 test('names that a language has other uses for are names, and nobody else sees them', async (t) => {
-  const { world, close } = openWorld(folderOf(t));
+  const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
   const ask = await serverOf(t, world, 0);
@@ -205,12 +187,12 @@ test('names that a language has other uses for are names, and nobody else sees t
 
 test('it outlives the emulator, and goes with its node', async (t) => {
   const folder = folderOf(t);
-  const before = openWorld(folder);
+  const before = openBareWorld(folder);
   makePair(before.world);
   const ask = await serverOf(t, before.world, 0);
   await ask('PUT', 'guest-attributes/run/step', '7');
   before.close();
-  const { world, close } = openWorld(folder);
+  const { world, close } = openBareWorld(folder);
   t.after(close);
   assert.deepEqual(askApi(world, {}), [['run/step=7'], []]);
   world.change(() => world.nodes.remove(name));

@@ -11,12 +11,9 @@ import { createTpuApi } from '../../../../src/backends/tpu/api.ts';
 import type { Operation, QueuedResource, TpuApi, TpuNode } from '../../../../src/backends/tpu/api.ts';
 import { createCaller } from '../../../../src/backends/tpu/call.ts';
 import { createFront } from '../../../../src/emulator/http/front.ts';
-import { openBuckets } from '../../../../src/emulator/world/buckets.ts';
-import { openDatabase } from '../../../../src/emulator/world/database.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord } from '../../../../src/emulator/world/records.ts';
-import { createWorld } from '../../../../src/emulator/world/world.ts';
 import type { World } from '../../../../src/emulator/world/world.ts';
-import { pretendTime } from '../../../emulator/pretend-time.ts';
+import { openBareWorld } from '../../../emulator/bare-world.ts';
 
 export interface Asked {
   readonly method: string;
@@ -85,21 +82,12 @@ export async function listen(): Promise<{
 
 export async function openTpuServer(scope: { after(fn: () => Promise<void>): void }): Promise<TpuServer> {
   const folder = mkdtempSync(join(tmpdir(), 'tpu-server-'));
-  const database = openDatabase(folder);
+  const { world, close: closeWorld } = openBareWorld(folder);
   const { http, port, close } = await listen();
   scope.after(async () => {
     await close();
-    database.close();
+    closeWorld();
     rmSync(folder, { recursive: true });
-  });
-  const world = createWorld({
-    database,
-    clock: pretendTime(),
-    speed: 1,
-    seed: 7,
-    log: () => undefined,
-    buckets: openBuckets(join(folder, 'buckets')),
-    isDown: () => true,
   });
   const front = createFront({
     world,
