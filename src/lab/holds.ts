@@ -8,7 +8,7 @@ import { isSettledPhase } from '../core/phase.ts';
 import type { LabUser } from './people.ts';
 import type { LabRecord } from './record.ts';
 import type { Holder, TpuDesk } from './tpu-desk.ts';
-import type { Booking, BookingSheet, LabTpu } from './tpus.ts';
+import { notesIn, type Booking, type BookingSheet, type LabTpu } from './tpus.ts';
 import type { LabJob } from './windows.ts';
 
 /** A job under way on a TPU. */
@@ -137,8 +137,8 @@ function names(command: string, folder: string): boolean {
 }
 
 /** A sentence for each of them, without its full stop. */
-export function holdSentences(holds: Holds, called: string): readonly string[] {
-  const { jobs, others, booking, holders } = holds;
+export function holdSentences(holds: Partial<Holds>, called: string): readonly string[] {
+  const { jobs = [], others = [], booking = null, holders = [] } = holds;
   return [
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
@@ -150,8 +150,9 @@ export function holdSentences(holds: Holds, called: string): readonly string[] {
   ];
 }
 
-function bookingSentence({ status, user, note, scriptNote }: Booking, called: string): string {
-  const notes = [note, scriptNote].filter((one) => one !== '').join('; ');
+function bookingSentence(booking: Booking, called: string): string {
+  const { status, user } = booking;
+  const notes = notesIn(booking);
   const fact = status.kind === 'reserved' ? `${called} is reserved for ${user}` : `${user} runs on ${called}`;
   return `by the booking sheet ${fact}${notes === '' ? '' : ` ("${notes}")`}`;
 }

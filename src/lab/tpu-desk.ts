@@ -6,16 +6,16 @@ import type { LabTpu } from './tpus.ts';
  * What the cloud says of a TPU now. `state` is Google's word in small letters (`ready`, `preempted`, `creating`), `absent` where
  * it has none of that name. `unknown`: the cloud could not be asked, which is no answer; `says` is why.
  */
-export type TpuState =
-  | {
-      readonly kind: 'known';
-      readonly state: string;
-      readonly zone: string;
-      readonly workers: number;
-      /** What tells it from another of that name, made before or after it; absent where there is none. */
-      readonly made?: string;
-    }
-  | { readonly kind: 'unknown'; readonly says: string };
+export type TpuState = KnownState | { readonly kind: 'unknown'; readonly says: string };
+
+export interface KnownState {
+  readonly kind: 'known';
+  readonly state: string;
+  readonly zone: string;
+  readonly workers: number;
+  /** What tells it from another of that name, made before or after it; absent where there is none. */
+  readonly made?: string;
+}
 
 /** A program that holds the TPU's device on one worker. */
 export interface Holder {
@@ -75,7 +75,7 @@ export interface ReapplyOptions {
   /** What is there may have been paid for in another way: somebody said so. */
   readonly anyPricing?: boolean;
   /** Only if it is still that one (`TpuState.made`): while somebody was asked about it, another may have made it anew. */
-  readonly made?: string;
+  readonly made?: string | undefined;
 }
 
 export interface RunOptions {

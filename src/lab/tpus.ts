@@ -35,6 +35,11 @@ export interface Booking {
   readonly zone: string;
 }
 
+/** People's note and the program's, joined; empty where there is none. */
+export function notesIn({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
+  return [note, scriptNote].filter((text) => text !== '').join('; ');
+}
+
 /** `unknown`: a word that nobody here knows; `words` keeps it. */
 export type BookingStatus =
   | { readonly kind: 'free' | 'running' | 'reserved' | 'gone' }

@@ -2,24 +2,29 @@
 // stands; a second one ends the program.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText } from '../../app/figures.ts';
 import { capital } from '../../app/reason-words.ts';
 import { mountRemedy, sharesOf, wandbRemedy, wandbVariable } from '../../lab/mount-step.ts';
 import type { Remedy } from '../../lab/mount-step.ts';
 import { bookingsNow, holdersNow, holdSentences, jobsOn, othersBooking } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
-import type { Say, TpuDesk, WorkerAnswer } from '../../lab/tpu-desk.ts';
+import type { KnownState, Say, TpuDesk, TpuState, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { wandbKey } from '../../lab/wandb-key.ts';
 import { minute } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { leaveOnSignal } from '../leave.ts';
-import { confirm } from '../prompt.ts';
 import { inertWord } from '../render/inert.ts';
 import { typing } from './people.ts';
+import { confirmDespite } from './questions.ts';
+import { foldersThere } from './take.ts';
 import type { TpuCli } from './tpu-cli.ts';
+import { tpuOf, type Words } from './words.ts';
 
 export interface AtDesk {
   readonly cli: TpuCli;
+  /** The TPU that the line names. */
+  readonly tpu: LabTpu;
   readonly tpus: TpuDesk;
   readonly site: Site;
   readonly signal: AbortSignal;
@@ -28,55 +33,59 @@ export interface AtDesk {
 }
 
 /** Opens the desk for one command and closes it. */
-export async function atDesk(cli: TpuCli, work: (at: AtDesk) => Promise<number>): Promise<number> {
+export async function atDesk(cli: TpuCli, words: Words, work: (at: AtDesk) => Promise<number>): Promise<number> {
+  const tpu = tpuOf(words);
   const site = await cli.lab.site();
   const typist = typing(cli, await cli.lab.record.users());
   const tpus = await cli.lab.tpus(cli.note, typist?.name ?? cli.io.user);
   const leave = leaveOnSignal(cli);
   try {
-    return await work({ cli, tpus, site, signal: leave.signal, say: (line) => cli.note(inertWord(line)) });
+    return await work({ cli, tpu, tpus, site, signal: leave.signal, say: (line) => cli.note(inertWord(line)) });
   } finally {
     leave.release();
     tpus.close();
   }
 }
 
-/** A sentence for each who uses the TPU, by the record and, where it has workers, by its devices; and what could not be asked. */
-export async function usesOf(
-  { cli, tpus, signal }: AtDesk,
-  tpu: LabTpu,
-  hasWorkers: boolean,
-): Promise<{ readonly uses: readonly string[]; readonly says: readonly string[] }> {
-  const client = await cli.services.client();
-  const { jobs, others } = await jobsOn(client, cli.lab.record, tpu.name);
-  const folders = await foldersOf(
-    cli,
-    jobs.map(({ job }) => job.job),
-  );
-  const found = hasWorkers ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
-  return { uses: holdSentences({ jobs, others, booking: null, holders: found.holders }, tpu.name), says: found.says };
+/** How the TPU is now. Throws JobmanError (5) where the cloud does not say. */
+export async function stateNow({ tpu, tpus }: AtDesk): Promise<KnownState> {
+  return known(tpu, await tpus.describe(tpu));
 }
 
-async function foldersOf({ lab }: TpuCli, jobs: readonly string[]): Promise<readonly string[]> {
-  if (jobs.length === 0) return [];
-  const windows = await lab.record.windows({ jobs });
-  return windows.flatMap(({ window: { report } }) => (report === null ? [] : [report.logFolder, report.stageFolder]));
+/** That state. Throws JobmanError (5) where the cloud did not say. */
+export function known({ name }: LabTpu, state: TpuState): KnownState {
+  if (state.kind === 'known') return state;
+  throw new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [state.says]);
+}
+
+/** A sentence for each who uses the TPU, by the record and, where it has workers, by its devices; and what could not be asked. */
+export async function usesOf(
+  { cli, tpu, tpus, signal }: AtDesk,
+  hasWorkers: boolean,
+): Promise<{ readonly uses: readonly string[]; readonly says: readonly string[] }> {
+  const { jobs, others } = await jobsOn(await cli.services.client(), cli.lab.record, tpu.name);
+  const folders = await foldersThere(
+    cli,
+    tpu,
+    jobs.map(({ job }) => job.job),
+  );
+  const { holders, says } = hasWorkers ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
+  return { uses: holdSentences({ jobs, others, holders }, tpu.name), says };
 }
 
 /** One question about all who use it; true when nobody does, or when they do not count. A worker that does not answer is not free. */
-export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, what: string): Promise<boolean> {
-  const all = await concernsOf(at, tpu, hasWorkers);
+export async function confirmUse(at: AtDesk, hasWorkers: boolean, what: string): Promise<boolean> {
+  const all = await concernsOf(at, hasWorkers);
   if (all.length === 0) return true;
-  const list = inertWord(capital(all.join('; ')));
-  const isAgreed = await confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
+  const isAgreed = await confirmDespite(at.cli, inertWord(`${capital(all.join('; '))}.`), `${what} all the same?`);
   if (!isAgreed && at.signal.aborted)
-    throw new JobmanError(`Interrupted: ${tpu.name} was left as it is.`, exitCode.interrupted);
+    throw new JobmanError(`Interrupted: ${at.tpu.name} was left as it is.`, exitCode.interrupted);
   return isAgreed;
 }
 
 /** A sentence for each reason against changing that TPU: its uses, another person's booking, workers that do not answer. */
-export async function concernsOf(at: AtDesk, tpu: LabTpu, hasWorkers: boolean): Promise<readonly string[]> {
-  const [{ uses, says }, booked] = await Promise.all([usesOf(at, tpu, hasWorkers), othersBookings(at, tpu)]);
+export async function concernsOf(at: AtDesk, hasWorkers: boolean): Promise<readonly string[]> {
+  const [{ uses, says }, booked] = await Promise.all([usesOf(at, hasWorkers), othersBookings(at)]);
   return [...uses, ...booked, ...says];
 }
 
@@ -84,12 +93,11 @@ export async function concernsOf(at: AtDesk, tpu: LabTpu, hasWorkers: boolean): 
  * A sentence where the booking sheet has another person's booking of it. On a shared login without a named user every booking may be
  * another person's.
  */
-async function othersBookings({ cli, say }: AtDesk, tpu: LabTpu): Promise<readonly string[]> {
+async function othersBookings({ cli, tpu, say }: AtDesk): Promise<readonly string[]> {
   const typist = typing(cli, await cli.lab.record.users());
   const { bookings, says } = await bookingsNow(() => cli.lab.sheet());
   for (const line of says) say(line);
-  const booking = othersBooking(bookings, tpu.name, typist);
-  return holdSentences({ jobs: [], others: [], booking, holders: [] }, tpu.name);
+  return holdSentences({ booking: othersBooking(bookings, tpu.name, typist) }, tpu.name);
 }
 
 /** The site's setup for workers of that zone: its shares, and a login to W&B. Empty if it has neither. */
@@ -113,23 +121,27 @@ export function wandbOf(key: string): SiteRemedy {
   return { name: 'W&B', remedy: wandbRemedy, secrets: { [wandbVariable]: key }, within: 2 * minute };
 }
 
-/** Makes it hold on every worker, side by side. True when it does; what went wrong is said, worker by worker. */
-export async function applyRemedy(
-  at: AtDesk,
-  tpu: LabTpu,
-  { name, remedy, secrets, within }: SiteRemedy,
-): Promise<boolean> {
-  const { tpus, signal, cli } = at;
-  // The check is much cheaper than the apply.
+/** Makes all of it hold on every worker, side by side. True when it does; what went wrong is said, worker by worker. */
+export async function applyRemedies(at: AtDesk, remedies: readonly SiteRemedy[]): Promise<boolean> {
+  let isWell = true;
+  for (const remedy of remedies) isWell = (await applyRemedy(at, remedy)) && isWell;
+  return isWell;
+}
+
+async function applyRemedy({ cli, tpu, tpus, signal, say }: AtDesk, given: SiteRemedy): Promise<boolean> {
+  const { name, remedy, secrets, within } = given;
+  // What holds already costs one short script.
   const script = `if (\n${remedy.check}\n) >/dev/null 2>&1; then echo 'holds already'; exit 0; fi\n(\n${remedy.apply}\n) 2>&1\n`;
   const answers = await tpus.onWorkers(tpu, script, { timeoutMs: within, signal, secrets });
-  const failed = answers.filter((answer) => answer.kind === 'no_answer' || answer.code !== 0);
-  const done = answers.length - failed.length;
+  const failed = answers.filter(hasFailed);
   for (const answer of failed) cli.complain(`worker ${answer.worker}: ${inertWord(wordsOf(answer))}`);
-  at.say(
-    `${name}: ${failed.length === 0 ? 'as they should be' : `${done} of ${answers.length}`} on ${count(answers.length)}`,
-  );
+  const how = failed.length === 0 ? 'as they should be' : `${answers.length - failed.length} of ${answers.length}`;
+  say(`${name}: ${how} on ${countText(answers.length, 'worker')}`);
   return failed.length === 0;
+}
+
+export function hasFailed(answer: WorkerAnswer): boolean {
+  return answer.kind === 'no_answer' || answer.code !== 0;
 }
 
 function wordsOf(answer: WorkerAnswer): string {
@@ -137,24 +149,13 @@ function wordsOf(answer: WorkerAnswer): string {
   return answer.output.trim().split('\n').slice(-3).join(' | ') || `its shell ended with ${answer.code}`;
 }
 
-function count(workers: number): string {
-  return workers === 1 ? '1 worker' : `${workers} workers`;
-}
-
 /** Mounts the shares and logs in, as far as the site has such; the exit code. */
-export async function prepare(at: AtDesk, tpu: LabTpu, zone: string): Promise<number> {
-  let isWell = true;
-  for (const remedy of await siteRemedies(at, zone)) isWell = (await applyRemedy(at, tpu, remedy)) && isWell;
-  return isWell ? exitCode.ok : exitCode.failed;
+export async function prepare(at: AtDesk, zone: string): Promise<number> {
+  return (await applyRemedies(at, await siteRemedies(at, zone))) ? exitCode.ok : exitCode.failed;
 }
 
-/** The registry's TPU with the zone that it was found in, which the registry keeps from then on. */
-export async function rememberZone({ lab }: TpuCli, tpu: LabTpu, zone: string): Promise<void> {
+/** Keeps in the registry the zone that the TPU was found in. */
+export async function rememberZone({ cli, tpu }: AtDesk, zone: string): Promise<void> {
   if (tpu.zone !== null || zone === '') return;
-  await lab.record.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, zone: now.zone ?? zone }));
-}
-
-/** The cloud did not say how it is. */
-export function unknownState({ name }: LabTpu, says: string): JobmanError {
-  return new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [says]);
+  await cli.lab.record.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, zone: now.zone ?? zone }));
 }

@@ -19,12 +19,12 @@ import {
 } from '../../lab/holds.ts';
 import { shortName, tpuNamed } from '../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../lab/people.ts';
-import type { EndAnswer, Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
+import type { EndAnswer, Holder, KnownState, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
 import { inertWord } from '../render/inert.ts';
 import { bookExistence } from './book-attempt.ts';
 import { endJobs } from './end-jobs.ts';
-import { canAsk } from './questions.ts';
+import { canAsk, saysYes } from './questions.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
 /** Time between SIGTERM and SIGKILL for a program on a worker. */
@@ -115,7 +115,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
 }
 
 /** Throws JobmanError (5) where nobody knows how it is. */
-function knownState(tpu: LabTpu, state: TpuState): Extract<TpuState, { readonly kind: 'known' }> {
+function knownState(tpu: LabTpu, state: TpuState): KnownState {
   if (state.kind === 'known') return state;
   throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
     state.says,
@@ -190,8 +190,7 @@ async function agree(
   // Notes of a sheet and command lines of programs are other people's words.
   for (const line of text) desk.complain(inertWord(line));
   desk.io.stderr.write('Go on? [y/N] ');
-  const answer = await desk.io.stdin.line();
-  if (/^(y|yes)$/i.test(answer?.trim() ?? '')) return;
+  if (await saysYes(desk)) return;
   if (signal.aborted) throw new JobmanError('Nothing was begun.', exitCode.interrupted);
   throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
 }

@@ -4,36 +4,35 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capital } from '../../../app/reason-words.ts';
 import { holdSentences, jobsOn } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
-import type { Booking, BookingChange, BookingSheet, LabTpu } from '../../../lab/tpus.ts';
-import { confirm } from '../../prompt.ts';
+import { notesIn, type Booking, type BookingChange, type BookingSheet, type LabTpu } from '../../../lab/tpus.ts';
 import { inertWord } from '../../render/inert.ts';
 import { actingFor, typing } from '../people.ts';
-import { canAsk, question } from '../questions.ts';
+import { confirmDespite, notesOf } from '../questions.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { tpuOf, type Words } from '../words.ts';
 
 export async function book(cli: TpuCli, words: Words): Promise<number> {
   const tpu = tpuOf(words);
   const { user } = await actingFor(cli, words, `book ${tpu.name}`);
-  const note = await noteOf(cli, words);
+  const note = await notesOf(cli, words, 'Which notes? Say them on the line: ssn=until_monday');
   const sheet = await cli.lab.sheet();
   const booking = await bookingNow(sheet, tpu);
-  if (booking !== null && isOthers(booking, user) && !(await mayTake(cli, sheet, booking, user)))
-    return exitCode.failed;
-  // A running job of the user stays `running`.
+  if (booking !== null && isOthers(booking, user)) {
+    const fact = `${booking.alias} is ${wordsOf(booking)} by ${sheet.called}.`;
+    if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} all the same?`))) return exitCode.failed;
+  }
+  // Who runs there goes on running; everybody else reserves it.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
   const change: BookingChange = {
     ...(isRunning ? {} : { status: 'reserved' }),
     user: user.sheetName,
     ...(note === null ? {} : { scriptNote: note }),
   };
-  const { before } = await changed(sheet, tpu, change, booking);
-  const was = before === null || before.user === user.sheetName ? '' : ` It was ${wordsOf(before)}.`;
-  if (cli.json) printBooking(cli, tpu, isRunning ? 'running' : 'reserved', user.sheetName, before);
-  else
-    cli.tell(
-      inertWord(`${tpu.name} is ${isRunning ? 'running' : 'reserved'} for ${user.sheetName} in ${sheet.called}.${was}`),
-    );
+  const before = await changed(sheet, tpu, change, booking);
+  const was = before.user === user.sheetName ? '' : ` It was ${wordsOf(before)}.`;
+  const status = isRunning ? 'running' : 'reserved';
+  if (cli.json) printBooking(cli, tpu, status, user.sheetName, before);
+  else cli.tell(inertWord(`${tpu.name} is ${status} for ${user.sheetName} in ${sheet.called}.${was}`));
   return exitCode.ok;
 }
 
@@ -52,26 +51,21 @@ export async function release(cli: TpuCli, words: Words): Promise<number> {
   }
   // Without a name on the line whoever types is asked before somebody else's is let go.
   if (booking !== null && named === null && typist !== null && isOthers(booking, typist)) {
-    const isMeant = await confirm(
-      cli,
-      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}. Release it all the same?`,
-      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}.`,
-    );
-    if (!isMeant) return exitCode.failed;
+    const fact = `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}.`;
+    if (!(await confirmDespite(cli, fact, 'Release it all the same?'))) return exitCode.failed;
   }
   await refuseWhileInUse(cli, tpu);
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
-  const { before } = await changed(sheet, tpu, free, booking);
-  const was = before === null || before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
+  const before = await changed(sheet, tpu, free, booking);
+  const was = before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
   if (cli.json) printBooking(cli, tpu, 'free', '', before);
   else cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
   return exitCode.ok;
 }
 
 /** The booking as it is now and was before, with the words of `tpu find --json`. */
-function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, before: Booking | null): void {
-  const was = before === null ? null : { status: before.status.kind, user: before.user };
-  cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: was }));
+function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, before: Booking): void {
+  cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: { status: before.status.kind, user: before.user } }));
 }
 
 /** A booking says who uses a TPU, so one with a job under way is not free. Throws JobmanError (4) with what ends the job. */
@@ -79,7 +73,7 @@ async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   const client = await cli.services.client();
   const { jobs, others } = await jobsOn(client, cli.lab.record, name);
   if (jobs.length === 0 && others.length === 0) return;
-  const sentences = holdSentences({ jobs, others, booking: null, holders: [] }, name);
+  const sentences = holdSentences({ jobs, others }, name);
   const [first = ''] = sentences;
   throw new JobmanError(inertWord(`${capital(first)}, so its booking stays. Nothing was changed.`), exitCode.conflict, [
     ...sentences.slice(1).map((one) => inertWord(one)),
@@ -90,16 +84,7 @@ async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   ]);
 }
 
-/** The note of the line, or of a question; null: the note stays. */
-async function noteOf(cli: TpuCli, { keys, flags }: Words): Promise<string | null> {
-  const said = keys['ssn'];
-  if (said !== undefined) return said;
-  if (!flags.has('ssn')) return null;
-  if (!canAsk(cli)) throw new JobmanError('Which notes? Say them on the line: ssn=until_monday', exitCode.usage);
-  return question(cli, 'Notes for the booking sheet');
-}
-
-/** Null if the sheet has no row of it. */
+/** What stands there; null where the sheet has no row of it. */
 async function bookingNow(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
   const { bookings } = await sheet.read();
   return bookings.find(({ tpu }) => tpu === name) ?? null;
@@ -111,7 +96,7 @@ async function changed(
   { name }: LabTpu,
   change: BookingChange,
   asked: Booking | null,
-): Promise<{ readonly before: Booking | null }> {
+): Promise<Booking> {
   const { before, refused } = await sheet.change(name, change, (now) =>
     now.user === asked?.user && now.status.kind === asked.status.kind
       ? null
@@ -123,21 +108,17 @@ async function changed(
       'A row has the alias of the TPU in its column B; `tpu -lta` shows them.',
     ]);
   }
-  return { before };
+  return before;
 }
 
 function isOthers({ status, user }: Booking, me: LabUser): boolean {
   return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me.sheetName;
 }
 
-function mayTake(cli: TpuCli, sheet: BookingSheet, booking: Booking, user: LabUser): Promise<boolean> {
-  const stands = `${booking.alias} is ${wordsOf(booking)} by ${sheet.called}`;
-  return confirm(cli, `${stands}. Book it for ${user.sheetName} all the same?`, `${stands}.`);
-}
-
 /** `reserved for Xibo (until monday)`. */
-function wordsOf({ status, user, note, scriptNote }: Booking): string {
-  const notes = [note, scriptNote].filter((text) => text !== '').join('; ');
+function wordsOf(booking: Booking): string {
+  const { status, user } = booking;
+  const notes = notesIn(booking);
   const word = status.kind === 'unknown' ? `"${status.words}"` : status.kind;
   const whose = user === '' ? '' : ` ${status.kind === 'running' ? 'by' : 'for'} ${user}`;
   return `${word}${whose}${notes === '' ? '' : ` (${notes})`}`;

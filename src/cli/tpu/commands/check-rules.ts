@@ -4,8 +4,7 @@ import { exitCode } from '../../../app/errors.ts';
 import { answerFor, presets } from '../../../core/recover.ts';
 import type { Evidence } from '../../../core/job.ts';
 import type { Answer, RecoverySpec, RuledReason } from '../../../core/spec.ts';
-import { aligned } from '../../render/aligned.ts';
-import { columnsOf } from '../../screen.ts';
+import { printTable } from '../print-table.ts';
 import { presets as ruleNames } from '../rule-names.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 
@@ -29,12 +28,10 @@ export async function checkRules(desk: TpuCli): Promise<number> {
     for (const { rule, answers } of rows) desk.print(JSON.stringify({ rule, ...Object.fromEntries(answers) }));
     return exitCode.ok;
   }
-  const cells = [
+  printTable(desk, [
     ['RULE', ...ends.map(([, heading]) => heading)],
     ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, words]) => words)]),
-  ];
-  for (const line of aligned(cells, ['left', 'left', 'left', 'left', 'left'], columnsOf(desk.io.stdout)))
-    desk.print(line);
+  ]);
   desk.note(
     '`pre` is what a job on a preemptible or spot TPU gets unless rule= is said, `pass` what it gets on others.',
   );

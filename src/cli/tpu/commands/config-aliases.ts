@@ -4,10 +4,9 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { choiceText } from '../../../app/figures.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
-import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
 import { actingFor, userOf } from '../people.ts';
+import { printList } from '../print-table.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { wordsInUse } from '../words-in-use.ts';
 import { textOf, type Words } from '../words.ts';
@@ -37,17 +36,13 @@ function checkKey(key: string): void {
 }
 
 export async function listConfigAliases(desk: TpuCli, words: Words): Promise<number> {
-  const user = await userOf(desk, words);
-  const rows = Object.entries(user.aliases);
-  if (desk.json) {
-    for (const [alias, key] of rows) desk.print(JSON.stringify({ user: user.name, alias, key }));
-  } else if (rows.length === 0) {
-    desk.note(`${user.name} has no config aliases. \`tpu -a lr config.training.learning_rate ${user.name}\` adds one.`);
-  } else {
-    const cells = [['ALIAS', 'KEY'], ...rows];
-    for (const line of aligned(cells, ['left', 'left'], columnsOf(desk.io.stdout))) desk.print(line);
-  }
-  return exitCode.ok;
+  const { name: user, aliases } = await userOf(desk, words);
+  return printList(desk, Object.entries(aliases), {
+    json: ([alias, key]) => ({ user, alias, key }),
+    none: `${user} has no config aliases. \`tpu -a lr config.training.learning_rate ${user}\` adds one.`,
+    headings: ['ALIAS', 'KEY'],
+    cells: (row) => row,
+  });
 }
 
 export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number> {

@@ -1,32 +1,29 @@
-// describe: how a TPU is, who uses it, and what is wrong with it.
+// describe, check-status, check-env: how a TPU is, who uses it, and what is wrong with it.
 
 import { exitCode } from '../../../app/errors.ts';
-import type { Environment } from '../../../lab/environment.ts';
+import { countText } from '../../../app/figures.ts';
+import type { Environment, EnvironmentClass } from '../../../lab/environment.ts';
 import { askPython, gatherFacts } from '../../../lab/gather.ts';
 import { bookingsNow } from '../../../lab/holds.ts';
 import { findings, hasWorkers } from '../../../lab/solve.ts';
-import type { Booking, LabTpu } from '../../../lab/tpus.ts';
+import { notesIn, type Booking, type LabTpu } from '../../../lab/tpus.ts';
 import { wandbKey } from '../../../lab/wandb-key.ts';
-import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
-import { atDesk, unknownState, usesOf } from '../at-desk.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { tpuOf, type Words } from '../words.ts';
+import { atDesk, known, stateNow, usesOf } from '../at-desk.ts';
+import { printTable } from '../print-table.ts';
+import type { TpuBody } from '../tpu-cli.ts';
 
-export async function describe(cli: TpuCli, words: Words): Promise<number> {
-  const tpu = tpuOf(words);
-  return atDesk(cli, async (at) => {
-    const { tpus, site, signal } = at;
+export const describe: TpuBody = (cli, words) =>
+  atDesk(cli, words, async (at) => {
+    const { tpu, tpus, site, signal } = at;
     const hasKey = (await wandbKey(site, cli.io.env)) !== null;
     const now = () => cli.io.now();
     const [facts, booked] = await Promise.all([
       gatherFacts(tpus, tpu, { site, hasKey, now, signal }),
       bookingsNow(() => cli.lab.sheet()),
     ]);
-    const { state } = facts;
-    if (state.kind === 'unknown') throw unknownState(tpu, state.says);
-    const { uses, says } = await usesOf(at, tpu, facts.workers.length > 0);
+    const state = known(tpu, facts.state);
+    const { uses, says } = await usesOf(at, facts.workers.length > 0);
     // Python would stand in the way of whoever uses it, and is asked only where the site says which one it is.
     const isIdle = hasWorkers(state) && facts.silent.length === 0 && uses.length === 0 && site.python !== null;
     const environment = isIdle ? await askPython(tpus, tpu, site, signal) : null;
@@ -34,13 +31,13 @@ export async function describe(cli: TpuCli, words: Words): Promise<number> {
     const wrong = findings({ ...facts, environment }).filter(({ name }) => name !== 'device busy');
     const booking = booked.bookings.find((one) => one.tpu === tpu.name) ?? null;
     if (cli.json) {
-      const { kind: _, ...known } = state;
+      const { kind: _, ...shown } = state;
       cli.print(
-        JSON.stringify({ tpu: tpu.name, ...tpu, name: undefined, ...known, uses, booking, environment, wrong }),
+        JSON.stringify({ tpu: tpu.name, ...tpu, name: undefined, ...shown, uses, booking, environment, wrong }),
       );
       return exitCode.ok;
     }
-    const rows = [
+    printTable(cli, [
       ['TPU', `${tpu.name} (${kindOf(tpu)})`],
       ['State', stateText(state.state, state.zone, state.workers)],
       ...some(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'nobody'),
@@ -51,13 +48,42 @@ export async function describe(cli: TpuCli, words: Words): Promise<number> {
         wrong.map((one) => one.says),
         'nothing that can be seen',
       ),
-    ];
-    for (const line of aligned(rows, ['left', 'left'], columnsOf(cli.io.stdout))) cli.print(inertWord(line));
+    ]);
     for (const line of [...says, ...booked.says]) cli.note(inertWord(line));
     if (wrong.length > 0) cli.note(`\`tpu solve ${tpu.name}\` puts right what it can.`);
     return exitCode.ok;
   });
-}
+
+/** Google's word for its state, in small letters. */
+export const checkStatus: TpuBody = (cli, words) =>
+  atDesk(cli, words, async (at) => {
+    const state = await stateNow(at);
+    if (cli.json) cli.print(JSON.stringify({ tpu: at.tpu.name, ...state, kind: undefined }));
+    else cli.print(state.state);
+    return state.state === 'absent' ? exitCode.notFound : exitCode.ok;
+  });
+
+/** Whether the Python of its workers sees its devices. */
+export const checkEnv: TpuBody = (cli, words) =>
+  atDesk(cli, words, async ({ tpu, tpus, site, signal }) => {
+    const environment = await askPython(tpus, tpu, site, signal);
+    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...environment }));
+    else {
+      cli.print(environment.class);
+      cli.note(`worker ${environment.worker}: ${inertWord(environment.says)}`);
+      const hint = hints[environment.class];
+      if (hint !== null) cli.note(hint.replace('TPU', tpu.name));
+    }
+    return environment.class === 'success' ? exitCode.ok : exitCode.failed;
+  });
+
+const hints: Readonly<Record<EnvironmentClass, string | null>> = {
+  success: null,
+  'file error': '`tpu mount-disk TPU` mounts the shares that it may be on; `tpu solve TPU` looks further.',
+  occupied: '`tpu describe TPU` says who uses it.',
+  timeout: '`tpu solve TPU` looks for the reason.',
+  unknown: '`tpu solve TPU` looks for the reason.',
+};
 
 function kindOf({ accelerator, pricing }: LabTpu): string {
   return `${accelerator}, ${pricing === 'ondemand' ? 'on demand' : pricing}`;
@@ -65,14 +91,13 @@ function kindOf({ accelerator, pricing }: LabTpu): string {
 
 function stateText(state: string, zone: string, workers: number): string {
   const where = zone === '' ? '' : `, in ${zone}`;
-  if (workers === 0) return `${state}${where}`;
-  return `${state}${where}, ${workers === 1 ? '1 worker' : `${workers} workers`}`;
+  return `${state}${where}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
 }
 
 function bookingText(booking: Booking | null): string {
   if (booking === null) return 'not in the booking sheet';
-  const { status, user, note, scriptNote } = booking;
-  const notes = [note, scriptNote].filter((one) => one !== '').join('; ');
+  const { status, user } = booking;
+  const notes = notesIn(booking);
   const word = status.kind === 'unknown' ? status.words : status.kind;
   return `${word}${user === '' ? '' : ` by ${user}`}${notes === '' ? '' : ` (${notes})`}`;
 }

@@ -4,11 +4,9 @@ import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { directoryOf, withDirectory, withoutDirectory, withSwapped } from '../../../lab/directories.ts';
-import type { LabUser } from '../../../lab/people.ts';
-import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
 import { actingFor, userOf } from '../people.ts';
+import { printList } from '../print-table.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { numberOf, textOf, type Words } from '../words.ts';
 
@@ -55,34 +53,15 @@ export async function getDir(desk: TpuCli, words: Words): Promise<number> {
 }
 
 export async function listDirs(desk: TpuCli, words: Words): Promise<number> {
-  const user = await userOf(desk, words);
-  const rows = Object.entries(user.directories).map(([number, path]) => ({ dir: Number(number), path }));
-  if (desk.json) {
-    for (const row of rows) desk.print(JSON.stringify({ user: user.name, ...row, gone: !isThere(row.path) }));
-    return exitCode.ok;
-  }
-  if (rows.length === 0) {
-    desk.note(`${user.name} has no working directory yet. \`tpu set-cur 1 ${user.name}\` makes this folder the first.`);
-    return exitCode.ok;
-  }
-  const lines = aligned(
-    [
-      ['DIR', 'PATH', ''],
-      ...rows.map(({ dir, path }) => [String(dir), inertWord(path), isThere(path) ? remark(dir) : 'is gone']),
-    ],
-    ['right', 'left', 'left'],
-    columnsOf(desk.io.stdout),
-  );
-  for (const line of lines) desk.print(line);
-  return exitCode.ok;
-}
-
-function remark(dir: number): string {
-  return dir === 1 ? 'default' : '';
-}
-
-function isThere(path: string): boolean {
-  return existsSync(path);
+  const { name: user, directories } = await userOf(desk, words);
+  const remark = (dir: string, path: string): string => (existsSync(path) ? (dir === '1' ? 'default' : '') : 'is gone');
+  return printList(desk, Object.entries(directories), {
+    json: ([dir, path]) => ({ user, dir: Number(dir), path, gone: !existsSync(path) }),
+    none: `${user} has no working directory yet. \`tpu set-cur 1 ${user}\` makes this folder the first.`,
+    headings: ['DIR', 'PATH', ''],
+    cells: ([dir, path]) => [dir, inertWord(path), remark(dir, path)],
+    sides: { 0: 'right' },
+  });
 }
 
 export async function delDir(desk: TpuCli, words: Words): Promise<number> {
@@ -99,7 +78,7 @@ export async function delDir(desk: TpuCli, words: Words): Promise<number> {
 export async function swapDir(desk: TpuCli, words: Words): Promise<number> {
   const [one, other] = [numberOf(words, 'dir'), numberOf(words, 'with')];
   const { user } = await actingFor(desk, words, `swap working directories ${one} and ${other}`);
-  const now: LabUser = await desk.lab.record.changeUser(user.name, (before) => withSwapped(before, one, other));
+  const now = await desk.lab.record.changeUser(user.name, (before) => withSwapped(before, one, other));
   for (const number of [one, other]) {
     desk.tell(inertWord(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
   }

@@ -4,10 +4,9 @@ import { exitCode } from '../../../app/errors.ts';
 import { capital } from '../../../app/reason-words.ts';
 import { findTpus, groupsOf, type FoundTpu } from '../../../lab/find.ts';
 import { jobsOfManifests, jobsThere } from '../../../lab/holds.ts';
-import type { Booking } from '../../../lab/tpus.ts';
-import { aligned } from '../../render/aligned.ts';
+import { notesIn, type Booking } from '../../../lab/tpus.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
+import { printTable } from '../print-table.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
@@ -31,8 +30,7 @@ export async function find(cli: TpuCli, words: Words): Promise<number> {
     }
   } else if (found.length === 0) {
     cli.note(`${capital(sheet.called)} has no such TPU${types.length === 0 ? ' yet' : `: ${types.join(' ')}`}.`);
-  } else
-    for (const line of linesOf(cli, found, (keys['style'] ?? 'category_note') as Style)) cli.print(inertWord(line));
+  } else printFound(cli, found, (keys['style'] ?? 'category_note') as Style);
   for (const line of problems) cli.note(inertWord(`note: ${sheet.called}, ${line}.`));
   return exitCode.ok;
 }
@@ -63,34 +61,25 @@ async function withJobs(cli: TpuCli, bookings: readonly Booking[]): Promise<read
   );
 }
 
-function linesOf(cli: TpuCli, found: readonly FoundTpu[], style: Style): readonly string[] {
-  const columns = columnsOf(cli.io.stdout);
+function printFound(cli: TpuCli, found: readonly FoundTpu[], style: Style): void {
   if (style === 'full') {
     const head = ['ALIAS', 'TPU', 'STATUS', 'USER', 'NOTE', 'SCRIPT NOTE', 'BELONGS', 'ZONE'];
     const rows = found.map((one) => {
       const { tpu, user, note, scriptNote, belongs, zone } = one.booking;
-      return [one.aliases.join(', '), tpu, statusWord(one), user, note, scriptNote, belongs, zone].map(
-        (cell) => cell || '-',
-      );
+      return [one.aliases.join(', '), tpu, statusWord(one), user, note, scriptNote, belongs, zone];
     });
-    return aligned(
-      [head, ...rows],
-      head.map(() => 'left' as const),
-      columns,
-    );
+    return printTable(cli, [head, ...rows.map((row) => row.map((cell) => cell || '-'))]);
   }
-  return groupsOf(found).flatMap(({ heading, found: ones }, index) => {
-    const rows = ones.map((one) => {
-      const { user, note, scriptNote, status } = one.booking;
-      return [
-        `  ${one.aliases.join(', ')}`,
-        status.kind === 'unknown' ? `${status.words} ${user}`.trim() : user,
-        ...(style === 'category' ? [] : [[note, scriptNote].filter((text) => text !== '').join('; ')]),
-      ];
-    });
-    const sides = ['left', 'left', 'left'] as const;
-    return [...(index === 0 ? [] : ['']), `${heading}:`, ...aligned(rows, sides, columns)];
-  });
+  for (const [index, { heading, found: ones }] of groupsOf(found).entries()) {
+    if (index > 0) cli.print('');
+    cli.print(`${heading}:`);
+    const rows = ones.map(({ aliases, booking }) => [
+      `  ${aliases.join(', ')}`,
+      booking.status.kind === 'unknown' ? `${booking.status.words} ${booking.user}`.trim() : booking.user,
+      style === 'category' ? '' : notesIn(booking),
+    ]);
+    printTable(cli, rows);
+  }
 }
 
 function statusWord({ booking: { status } }: FoundTpu): string {

@@ -14,7 +14,7 @@ import { bookAttempt } from '../book-attempt.ts';
 import { endJobs } from '../end-jobs.ts';
 import { listOf, windowCalled, type ListOf } from '../list-of.ts';
 import { actingFor } from '../people.ts';
-import { canAsk } from '../questions.ts';
+import { canAsk, saysYes } from '../questions.ts';
 import { endOnWorkers, foldersThere, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
@@ -156,5 +156,5 @@ async function isToEnd(desk: TpuCli, tpu: LabTpu): Promise<boolean> {
     return false;
   }
   desk.io.stderr.write("That is none of the job's. End it too? [y/N] ");
-  return /^(y|yes)$/i.test((await desk.io.stdin.line())?.trim() ?? '');
+  return saysYes(desk);
 }

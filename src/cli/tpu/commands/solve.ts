@@ -5,49 +5,44 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { minute, second } from '../../../core/time.ts';
 import { askPython, gatherFacts } from '../../../lab/gather.ts';
-import { findings, hasWorkers } from '../../../lab/solve.ts';
-import type { Finding, SolveFacts } from '../../../lab/solve.ts';
+import { findings, hasWorkers, type Finding, type SolveFacts } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wandbKey } from '../../../lab/wandb-key.ts';
 import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
-import { applyRemedy, atDesk, confirmUse, unknownState, wandbOf } from '../at-desk.ts';
-import type { AtDesk } from '../at-desk.ts';
+import { applyRemedies, atDesk, confirmUse, hasFailed, known, wandbOf, type AtDesk } from '../at-desk.ts';
 import { bookExistence } from '../book-attempt.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { tpuOf, type Words } from '../words.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 
 /** Limit of a wait for something that comes by itself. */
 const waitMost = 10 * minute;
 
-export async function solve(cli: TpuCli, words: Words): Promise<number> {
-  const tpu = tpuOf(words);
-  const isDry = words.flags.has('dry-run');
-  return atDesk(cli, async (at) => {
+export const solve: TpuBody = (cli, words) =>
+  atDesk(cli, words, async (at) => {
+    const { tpu } = at;
     const key = await wandbKey(at.site, cli.io.env);
-    /** By case: how often it was tried. */
-    const tried = new Map<string, number>();
+    /** The cases that were tried. */
+    const tried = new Set<string>();
     const until = performance.now() + waitMost;
     for (;;) {
-      const facts = await look(at, tpu, key !== null);
-      if (facts.state.kind === 'unknown') throw unknownState(tpu, facts.state.says);
+      const facts = await look(at, key !== null);
+      const { made } = known(tpu, facts.state);
       const wrong = findings(facts);
-      if (isDry) return dryVerdict(cli, tpu, wrong);
+      if (words.flags.has('dry-run')) return dryVerdict(cli, tpu, wrong);
       const next = wrong.find((one) => isWorthTrying(one, tried, until));
       if (next === undefined) return verdict(cli, tpu, wrong, tried);
-      tried.set(next.name, (tried.get(next.name) ?? 0) + 1);
+      tried.add(next.name);
       const line = `${next.name}: ${inertWord(next.says)}`;
       if (cli.json) at.say(line);
       else cli.print(line);
-      const isDone = await repair(at, tpu, next, { key, made: facts.state.made });
+      const isDone = await repair(at, next, { key, made });
       if (!isDone) at.say(`${next.name}: not repaired`);
     }
   });
-}
 
 /** Python comes last: while anything else is wrong its answer would say no more. */
-async function look(at: AtDesk, tpu: LabTpu, hasKey: boolean): Promise<SolveFacts> {
-  const { tpus, site, signal, cli } = at;
+async function look(at: AtDesk, hasKey: boolean): Promise<SolveFacts> {
+  const { tpu, tpus, site, signal, cli } = at;
   const facts = await gatherFacts(tpus, tpu, { site, hasKey, now: () => cli.io.now(), signal });
   const isWell = hasWorkers(facts.state) && findings(facts).length === 0;
   if (!isWell || site.python === null) return facts;
@@ -55,11 +50,7 @@ async function look(at: AtDesk, tpu: LabTpu, hasKey: boolean): Promise<SolveFact
   return { ...facts, environment: await askPython(tpus, tpu, site, signal) };
 }
 
-function isWorthTrying(
-  { name, repair: { kind } }: Finding,
-  tried: ReadonlyMap<string, number>,
-  until: number,
-): boolean {
+function isWorthTrying({ name, repair: { kind } }: Finding, tried: ReadonlySet<string>, until: number): boolean {
   if (kind === 'by hand') return false;
   if (kind === 'wait') return performance.now() < until;
   return !tried.has(name);
@@ -68,11 +59,10 @@ function isWorthTrying(
 /** Does what the table says. False when it was not done, or did not go well; what went wrong has been said. */
 async function repair(
   at: AtDesk,
-  tpu: LabTpu,
   finding: Finding,
   { key, made }: { readonly key: string | null; readonly made: string | undefined },
 ): Promise<boolean> {
-  const { cli, tpus, signal, say } = at;
+  const { cli, tpu, tpus, signal, say } = at;
   const { repair: how, workers } = finding;
   try {
     switch (how.kind) {
@@ -82,32 +72,30 @@ async function repair(
         await bookExistence(cli, tpu.name, 'free', say);
         return true;
       case 'reapply':
-        if (!(await confirmUse(at, tpu, false, `Delete ${tpu.name} and make it anew`))) return false;
-        await tpus.reapply(tpu, say, signal, made === undefined ? {} : { made });
+        if (!(await confirmUse(at, false, `Delete ${tpu.name} and make it anew`))) return false;
+        await tpus.reapply(tpu, say, signal, { made });
         await bookExistence(cli, tpu.name, 'free', say);
         return true;
       case 'restart':
-        if (!(await confirmUse(at, tpu, finding.name !== 'stopped', `Restart ${tpu.name}`))) return false;
+        if (!(await confirmUse(at, finding.name !== 'stopped', `Restart ${tpu.name}`))) return false;
         await tpus.restart(tpu, say, signal);
         return true;
       case 'script': {
         say(how.says);
         const script = `(\n${how.script}\n) 2>&1\n`;
         const answers = await tpus.onWorkers(tpu, script, { timeoutMs: how.within, signal, workers });
-        const failed = answers.filter((answer) => answer.kind === 'no_answer' || answer.code !== 0);
         for (const answer of answers) {
           const lines = answer.kind === 'no_answer' ? answer.says : answer.output.trim();
           for (const line of lines.split('\n').filter((one) => one !== '')) say(`worker ${answer.worker}: ${line}`);
         }
-        return failed.length === 0;
+        return !answers.some(hasFailed);
       }
       case 'login':
         if (key === null) return false;
         say(how.says);
-        return await applyRemedy(at, tpu, wandbOf(key));
+        return await applyRemedies(at, [wandbOf(key)]);
       case 'end': {
-        const isMeant = await confirm(cli, `End what holds its devices?`, `${finding.says}.`);
-        if (!isMeant) return false;
+        if (!(await confirm(cli, `End what holds its devices?`, `${finding.says}.`))) return false;
         const pids = how.holders.map(({ worker, pid }) => ({ worker, pid }));
         const { left, missed } = await tpus.end(tpu, { folders: [], pids, graceMs: 10 * second }, signal);
         for (const one of left) say(`process ${one.pid} on worker ${one.worker} does not die`);
@@ -132,16 +120,16 @@ async function repair(
 }
 
 function dryVerdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[]): number {
-  if (cli.json) {
-    for (const one of wrong) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: wordsOf(one) }));
-    return wrong.length === 0 ? exitCode.ok : exitCode.failed;
-  }
-  if (wrong.length === 0) cli.tell(`${tpu.name}: nothing is wrong that can be seen.`);
   for (const one of wrong) {
-    cli.print(`${one.name}: ${inertWord(one.says)}`);
-    cli.print(`  would: ${inertWord(wordsOf(one))}`);
+    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: wordsOf(one) }));
+    else {
+      cli.print(`${one.name}: ${inertWord(one.says)}`);
+      cli.print(`  would: ${inertWord(wordsOf(one))}`);
+    }
   }
-  return wrong.length === 0 ? exitCode.ok : exitCode.failed;
+  if (wrong.length > 0) return exitCode.failed;
+  if (!cli.json) cli.tell(`${tpu.name}: nothing is wrong that can be seen.`);
+  return exitCode.ok;
 }
 
 function wordsOf({ repair: how, workers }: Finding): string {
@@ -165,22 +153,20 @@ function wordsOf({ repair: how, workers }: Finding): string {
   }
 }
 
-function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: ReadonlyMap<string, number>): number {
+function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: ReadonlySet<string>): number {
+  const isWell = wrong.length === 0;
   if (cli.json) {
     const left = wrong.map(({ name, says, workers }) => ({ name, says, workers }));
-    cli.print(JSON.stringify({ tpu: tpu.name, isWell: wrong.length === 0, tried: [...tried.keys()], left }));
-  } else if (wrong.length === 0) {
-    const done = [...tried.keys()];
-    const how = done.length === 0 ? 'nothing is wrong that can be seen' : `it is well again (${done.join(', ')})`;
+    cli.print(JSON.stringify({ tpu: tpu.name, isWell, tried: [...tried], left }));
+  } else if (isWell) {
+    const how = tried.size === 0 ? 'nothing is wrong that can be seen' : `it is well again (${[...tried].join(', ')})`;
     cli.tell(`${tpu.name}: ${how}.`);
   } else {
     cli.tell(`${tpu.name} is not well:`);
-    for (const one of wrong) {
-      const hand = handWords(tpu, one, tried.has(one.name));
-      cli.print(`  ${one.name}: ${inertWord(`${one.says}${hand}`)}`);
-    }
+    for (const one of wrong)
+      cli.print(`  ${one.name}: ${inertWord(`${one.says}${handWords(tpu, one, tried.has(one.name))}`)}`);
   }
-  return wrong.length === 0 ? exitCode.ok : exitCode.failed;
+  return isWell ? exitCode.ok : exitCode.failed;
 }
 
 /** The part that is left to a person. */

@@ -3,13 +3,13 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
-import { acceleratorCalled, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
+import { acceleratorCalled, aliasesOf, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { confirm } from '../../prompt.ts';
-import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
+import { printList } from '../print-table.ts';
+import { confirmDespite } from '../questions.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { wordsInUse } from '../words-in-use.ts';
 import { textOf, tpuOf, type Words } from '../words.ts';
@@ -17,31 +17,20 @@ import { textOf, tpuOf, type Words } from '../words.ts';
 export async function listTpuAliases(desk: TpuCli): Promise<number> {
   const { record } = desk.lab;
   const [tpus, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
-  const aliasesOf = (name: string): string[] =>
-    [...byAlias].filter(([, full]) => full === name).map(([alias]) => alias);
-  if (desk.json) {
-    for (const tpu of tpus) desk.print(JSON.stringify({ ...tpu, aliases: aliasesOf(tpu.name) }));
-    return exitCode.ok;
-  }
   const lost = [...byAlias].filter(([, full]) => !tpus.some(({ name }) => name === full));
-  const rows = [
-    ...tpus.map((tpu) => [
-      aliasesOf(tpu.name).join(', ') || '-',
-      tpu.name,
-      tpu.accelerator,
-      tpu.zone ?? '-',
-      tpu.pricing,
-    ]),
-    ...lost.map(([alias, full]) => [alias, full, 'not registered', '-', '-']),
-  ];
-  if (rows.length === 0) {
-    desk.note('No TPU is known yet. `tpu -ta v2-32-1 FULL_NAME zone=ZONE` registers one with an alias.');
-    return exitCode.ok;
-  }
-  const cells = [['ALIAS', 'TPU', 'TYPE', 'ZONE', 'PRICING'], ...rows];
-  const sides = ['left', 'left', 'left', 'left', 'left'] as const;
-  for (const line of aligned(cells, sides, columnsOf(desk.io.stdout))) desk.print(inertWord(line));
-  return exitCode.ok;
+  return printList(desk, tpus, {
+    json: (tpu) => ({ ...tpu, aliases: aliasesOf(tpu.name, byAlias) }),
+    none: 'No TPU is known yet. `tpu -ta v2-32-1 FULL_NAME zone=ZONE` registers one with an alias.',
+    headings: ['ALIAS', 'TPU', 'TYPE', 'ZONE', 'PRICING'],
+    cells: ({ name, accelerator, zone, pricing }) => [
+      aliasesOf(name, byAlias).join(', ') || '-',
+      name,
+      accelerator,
+      zone ?? '-',
+      pricing,
+    ],
+    more: lost.map(([alias, full]) => [alias, full, 'not registered', '-', '-']),
+  });
 }
 
 export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
@@ -58,12 +47,8 @@ export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
   }
   const before = use.tpuAliases.get(alias);
   if (before !== undefined && before !== name) {
-    const isMeant = await confirm(
-      desk,
-      `${alias} is ${before} now, for everybody. Should it be ${name}?`,
-      `${alias} is ${before} now, for everybody.`,
-    );
-    if (!isMeant) return exitCode.failed;
+    const fact = `${alias} is ${before} now, for everybody.`;
+    if (!(await confirmDespite(desk, fact, `Should it be ${name}?`))) return exitCode.failed;
   }
   const isNew = !use.tpus.includes(name);
   const tpu = await record.together(async (together) => {
@@ -156,7 +141,7 @@ export async function delTpuAlias(desk: TpuCli, words: Words): Promise<number> {
 export async function unregister(desk: TpuCli, words: Words): Promise<number> {
   const { name } = tpuOf(words);
   const { record } = desk.lab;
-  const aliases = [...(await record.tpuAliases())].filter(([, full]) => full === name).map(([alias]) => alias);
+  const aliases = aliasesOf(name, await record.tpuAliases());
   const also = aliases.length === 0 ? '' : ` with ${aliases.join(', ')}`;
   const isMeant = await confirm(desk, `Forget ${name}${also}?`, `${name} would be forgotten${also}.`);
   if (!isMeant) return exitCode.failed;

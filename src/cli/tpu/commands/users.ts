@@ -5,9 +5,8 @@ import { kept, nameProblem, type WordsInUse } from '../../../lab/names.ts';
 import { defaultAliases, type LabUser } from '../../../lab/people.ts';
 import { userSetting, defaultUserSettings } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
-import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';
-import { columnsOf } from '../../screen.ts';
+import { printList } from '../print-table.ts';
 import { canAsk, question } from '../questions.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { wordsInUse } from '../words-in-use.ts';
@@ -174,28 +173,19 @@ export async function delUser(desk: TpuCli, words: Words): Promise<number> {
 }
 
 export async function listUsers(desk: TpuCli): Promise<number> {
-  const users = await desk.lab.record.users();
-  if (desk.json) {
-    for (const user of users) desk.print(JSON.stringify(user));
-    return exitCode.ok;
-  }
-  if (users.length === 0) {
-    desk.note('There are no users yet. `tpu add-user` adds one.');
-    return exitCode.ok;
-  }
-  const cells = [
-    ['ID', 'USER', 'SESSION', 'IN THE SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
-    ...users.map((user) => [
-      String(user.id),
-      user.name,
-      user.session,
-      user.sheetName,
-      user.settings.time_zone,
-      String(Object.keys(user.directories).length),
-      user.logins.join(', ') || '-',
-    ]),
-  ];
-  const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'left'] as const;
-  for (const line of aligned(cells, sides, columnsOf(desk.io.stdout))) desk.print(inertWord(line));
-  return exitCode.ok;
+  return printList(desk, await desk.lab.record.users(), {
+    json: (user) => user,
+    none: 'There are no users yet. `tpu add-user` adds one.',
+    headings: ['ID', 'USER', 'SESSION', 'IN THE SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
+    cells: ({ id, name, session, sheetName, settings, directories, logins }) => [
+      String(id),
+      name,
+      session,
+      sheetName,
+      settings.time_zone,
+      String(Object.keys(directories).length),
+      logins.join(', ') || '-',
+    ],
+    sides: { 0: 'right', 5: 'right' },
+  });
 }

@@ -70,7 +70,7 @@ export const tpus = grouped('TPUs', [
     exits: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
     takes: { tpu: 'one' },
     changes: false,
-    load: async () => (await import('../commands/check-status.ts')).checkStatus,
+    load: async () => (await import('../commands/describe.ts')).checkStatus,
   }),
   tpuCommand({
     names: ['check-env'],
@@ -79,7 +79,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
     changes: false,
-    load: async () => (await import('../commands/check-env.ts')).checkEnv,
+    load: async () => (await import('../commands/describe.ts')).checkEnv,
   }),
   tpuCommand({
     names: ['solve', 'solve-env'],
@@ -113,7 +113,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu apply v2-32-p1', 'as the registry knows it']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
-    load: async () => (await import('../commands/apply.ts')).apply,
+    load: async () => (await import('../commands/lifecycle.ts')).apply,
   }),
   tpuCommand({
     names: ['reapply', 'reapply-norm'],
@@ -123,7 +123,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
-    load: async () => (await import('../commands/apply.ts')).reapply,
+    load: async () => (await import('../commands/lifecycle.ts')).reapply,
   }),
   tpuCommand({
     names: ['delete'],
@@ -134,7 +134,7 @@ export const tpus = grouped('TPUs', [
       'The booking sheet calls the TPU gone until `tpu apply` makes it again.',
     examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/delete.ts')).deleteTpu,
+    load: async () => (await import('../commands/lifecycle.ts')).deleteTpu,
   }),
   tpuCommand({
     names: ['restart'],
@@ -142,7 +142,7 @@ export const tpus = grouped('TPUs', [
     summary: 'Stop and start the machines of a TPU',
     examples: [['tpu restart v2-32-6', 'and wait until they answer']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/restart.ts')).restart,
+    load: async () => (await import('../commands/lifecycle.ts')).restart,
   }),
   tpuCommand({
     names: ['-lta', '-sta', 'list-tpu-aliases'],
