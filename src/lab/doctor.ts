@@ -47,248 +47,177 @@ export interface Finding {
   readonly remedy: string;
 }
 
-interface Check {
-  readonly name: string;
-  looks(state: LabState): readonly Omit<Finding, 'check'>[];
-}
+/** What a check looks at, and what it finds. */
+type Check = (state: LabState) => readonly Omit<Finding, 'check'>[];
 
-/** In the order in which they are told. */
-const checks: readonly Check[] = [
-  {
-    name: 'controller that is stopped',
-    looks: ({ controllerRuns, rows }) => {
-      const live = [...rows.values()].filter(({ phase }) => !isSettledPhase(phase));
-      if (controllerRuns || live.length === 0) return [];
-      const says = `No controller runs, so no rule acts on ${countText(live.length, 'job')} under way.`;
-      return [{ says, remedy: 'jobman controller start' }];
-    },
+/** By name, in the order in which they are told. */
+const checks: Readonly<Record<string, Check>> = {
+  'controller that is stopped': ({ controllerRuns, rows }) => {
+    const live = [...rows.values()].filter(({ phase }) => !isSettledPhase(phase));
+    if (controllerRuns || live.length === 0) return [];
+    const says = `No controller runs, so no rule acts on ${countText(live.length, 'job')} under way.`;
+    return [{ says, remedy: 'jobman controller start' }];
   },
-  {
-    name: 'alias that points nowhere',
-    looks: ({ tpus, tpuAliases }) =>
-      [...tpuAliases]
-        .filter(([, name]) => !tpus.some((tpu) => tpu.name === name))
-        .map(([alias, name]) => ({
-          says: `The alias ${alias} means ${name}, which is not registered.`,
-          remedy: `tpu register ${name}    or: tpu del-tpu-alias ${alias}`,
+  'alias that points nowhere': ({ tpus, tpuAliases }) =>
+    [...tpuAliases]
+      .filter(([, name]) => !tpus.some((tpu) => tpu.name === name))
+      .map(([alias, name]) => ({
+        says: `The alias ${alias} means ${name}, which is not registered.`,
+        remedy: `tpu register ${name}    or: tpu del-tpu-alias ${alias}`,
+      })),
+  'name that means something else': namesThatMeanMore,
+  'one name for two in the booking sheet': ({ users }) =>
+    users.flatMap(({ name, sheetName }, index) =>
+      users
+        .slice(0, index)
+        .filter((user) => user.sheetName === sheetName)
+        .slice(0, 1)
+        .map((other) => ({
+          says: `${other.name} and ${name} are both "${sheetName}" in the booking sheet, so neither is asked before taking a TPU of the other.`,
+          remedy: `tpu del-user ${name}    and then, with directories and all: tpu add-user ${name} sheet=ANOTHER dir=...`,
         })),
+    ),
+  'TPU without a zone': ({ tpus }) =>
+    tpus
+      .filter(({ zone }) => zone === null)
+      .map(({ name }) => ({
+        says: `Nobody has said in which zone ${name} is.`,
+        remedy: `tpu register ${name} zone=ZONE`,
+      })),
+  'TPU outside of the site': ({ tpus, zones }) =>
+    tpus
+      .filter(({ zone }) => zone !== null && zones.length > 0 && !zones.includes(zone))
+      .map(({ name, zone }) => ({
+        says: `${name} is in ${zone}, which is none of the zones of the settings (lab.zones).`,
+        remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
+      })),
+  'TPU of no known type': ({ tpus }) =>
+    tpus
+      .filter(({ accelerator }) => acceleratorCalled(accelerator) === null)
+      .map(({ name, accelerator }) => ({
+        says: `${name} is registered as a ${accelerator}, which is no type of TPU.`,
+        remedy: `tpu register ${name} type=TYPE`,
+      })),
+  'directory that is gone': ({ users, isGone }) =>
+    users.flatMap(({ name, directories }) =>
+      Object.entries(directories)
+        .filter(([, folder]) => isGone(folder))
+        .map(([number, folder]) => ({
+          says: `Directory ${number} of ${name} is ${folder}, which is not there.`,
+          remedy: `tpu del-dir ${number} ${name}    or, in another folder: tpu set-cur ${number} ${name}`,
+        })),
+    ),
+  'window that cannot be resumed': ({ users, jobs, windows, rows, isGone }) =>
+    newestShown(windows)
+      .filter(({ window: { report, job, user } }) => {
+        if (!users.some(({ name }) => name === user)) return false;
+        const phase = rows.get(job)?.phase;
+        // Another job goes on in its place already.
+        const isFather = jobs.some(({ father }) => father?.job === job);
+        const mayGoOn = phase !== undefined && phase !== 'succeeded' && !isFather;
+        return mayGoOn && report !== null && isGone(report.stageFolder);
+      })
+      .map(({ window: { window, user, report } }) => ({
+        says: `Window ${window} of ${user} ran the code in ${report?.stageFolder}, which is gone: it cannot be resumed.`,
+        remedy: `tpu rerun window=${window} ${user}    runs the directory as it is now`,
+      })),
+  'duplicate window': ({ windows }) => {
+    const shown = windows.filter(({ window }) => window.clearedAt === null).map(({ window }) => window);
+    return shown
+      .filter(({ user, window }, index) =>
+        shown.slice(0, index).some((before) => before.user === user && before.window === window),
+      )
+      .map(({ user, window }) => ({
+        says: `Two windows of ${user} have the number ${window}.`,
+        remedy: `tpu clear ${user}    takes those that have ended off the list`,
+      }));
   },
-  {
-    name: 'name that means something else',
-    looks: namesThatMeanMore,
+  'zombie window': ({ users, windows, tmux }) =>
+    users.flatMap(({ name, session }) => {
+      const listed = windows.filter(({ window }) => window.user === name && window.clearedAt === null);
+      const zombies = (tmux.get(session) ?? []).filter(
+        (number) => !listed.some(({ window }) => window.window === number),
+      );
+      if (zombies.length === 0) return [];
+      const [which, are] = zombies.length === 1 ? ['window', 'is'] : ['windows', 'are'];
+      const says = `tmux shows ${which} ${zombies.join(', ')} in the session "${session}", which ${are} none of the list of ${name}.`;
+      return [{ says, remedy: `tpu -czw ${name}` }];
+    }),
+  'zombie job': zombieJobs,
+  'resumed without a father': ({ jobs, windows }) => {
+    const known = new Set(jobs.map(({ job }) => job));
+    const number = new Map(windows.map(({ window }) => [nameOf(window), window.window]));
+    return jobs.flatMap(({ job, user, father }) => {
+      if (father === null || known.has(father.job)) return [];
+      const window = number.get(nameOf({ job, attempt: 1 }));
+      const which = window === undefined ? `Job ${job}` : `Window ${window}`;
+      const says = `${which} of ${user} goes back to job ${father.job}, of which the record knows nothing.`;
+      return [{ says, remedy: 'It can be rerun; its first resume has no log folder to load from.' }];
+    });
   },
-  {
-    name: 'one name for two in the booking sheet',
-    looks: ({ users }) =>
-      users.flatMap(({ name, sheetName }, index) => {
-        const other = users.slice(0, index).find((user) => user.sheetName === sheetName);
-        if (other === undefined) return [];
-        return [
-          {
-            says: `${other.name} and ${name} are both "${sheetName}" in the booking sheet, so neither is asked before taking a TPU of the other.`,
-            remedy: `tpu del-user ${name}    and then, with directories and all: tpu add-user ${name} sheet=ANOTHER dir=...`,
-          },
-        ];
+  'two jobs on one TPU': ({ jobs, rows }) => {
+    const running = jobs.filter(({ job }) => rows.get(job)?.phase === 'running');
+    return [...Map.groupBy(running, ({ tpu }) => tpu)]
+      .filter(([, on]) => on.length > 1)
+      .map(([tpu, on]) => ({
+        says: `${countText(on.length, 'job')} run on ${tpu}: ${on.map(({ job, user }) => `${job} of ${user}`).join(', ')}.`,
+        remedy: `jobman cancel ${on.at(-1)?.job}    ends the one that began last`,
+      }));
+  },
+  'booked and idle': ({ bookings, jobs, rows, users }) =>
+    bookings
+      .filter(
+        ({ status, tpu }) => status === 'running' && !jobs.some((job) => job.tpu === tpu && isLive(rows, job.job)),
+      )
+      .map(({ tpu, user }) => {
+        const name = users.find(({ sheetName }) => sheetName === user)?.name;
+        return {
+          says: `${tpu} is booked as running${user === '' ? '' : ` by ${user}`}, and no job of the record runs on it.`,
+          remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless somebody runs on it by hand`,
+        };
       }),
+  'home with wrong modes': ({ wrongModes }) => {
+    const [first, ...others] = wrongModes ?? [];
+    if (first === undefined) return [];
+    const more = others.length === 0 ? '' : `, and ${countText(others.length, 'thing')} more is not as it should be`;
+    const says = `${first.path} is ${first.says}${more}: some logins of the group cannot use it.`;
+    return [{ says, remedy: 'Its owner: tpu init-lab group=GROUP    gives the group all that it should have' }];
   },
-  {
-    name: 'TPU without a zone',
-    looks: ({ tpus }) =>
-      tpus
-        .filter(({ zone }) => zone === null)
-        .map(({ name }) => ({
-          says: `Nobody has said in which zone ${name} is.`,
-          remedy: `tpu register ${name} zone=ZONE`,
-        })),
-  },
-  {
-    name: 'TPU outside of the site',
-    looks: ({ tpus, zones }) =>
-      tpus
-        .filter(({ zone }) => zone !== null && zones.length > 0 && !zones.includes(zone))
-        .map(({ name, zone }) => ({
-          says: `${name} is in ${zone}, which is none of the zones of the settings (lab.zones).`,
-          remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
-        })),
-  },
-  {
-    name: 'TPU of no known type',
-    looks: ({ tpus }) =>
-      tpus
-        .filter(({ accelerator }) => acceleratorCalled(accelerator) === null)
-        .map(({ name, accelerator }) => ({
-          says: `${name} is registered as a ${accelerator}, which is no type of TPU.`,
-          remedy: `tpu register ${name} type=TYPE`,
-        })),
-  },
-  {
-    name: 'directory that is gone',
-    looks: ({ users, isGone }) =>
-      users.flatMap(({ name, directories }) =>
-        Object.entries(directories)
-          .filter(([, folder]) => isGone(folder))
-          .map(([number, folder]) => ({
-            says: `Directory ${number} of ${name} is ${folder}, which is not there.`,
-            remedy: `tpu del-dir ${number} ${name}    or, in another folder: tpu set-cur ${number} ${name}`,
-          })),
-      ),
-  },
-  {
-    name: 'window that cannot be resumed',
-    looks: ({ users, jobs, windows, rows, isGone }) =>
-      newestShown(windows)
-        .filter(({ window: { report, job, user } }) => {
-          if (!users.some(({ name }) => name === user)) return false;
-          const phase = rows.get(job)?.phase;
-          // Another job goes on in its place already.
-          const isFather = jobs.some(({ father }) => father?.job === job);
-          const mayGoOn = phase !== undefined && phase !== 'succeeded' && !isFather;
-          return mayGoOn && report !== null && isGone(report.stageFolder);
-        })
-        .map(({ window: { window, user, report } }) => ({
-          says: `Window ${window} of ${user} ran the code in ${report?.stageFolder}, which is gone: it cannot be resumed.`,
-          remedy: `tpu rerun window=${window} ${user}    runs the directory as it is now`,
-        })),
-  },
-  {
-    name: 'duplicate window',
-    looks: duplicates,
-  },
-  {
-    name: 'zombie window',
-    looks: ({ users, windows, tmux }) =>
-      users.flatMap(({ name, session }) => {
-        const listed = windows.filter(({ window }) => window.user === name && window.clearedAt === null);
-        const zombies = (tmux.get(session) ?? []).filter(
-          (number) => !listed.some(({ window }) => window.window === number),
-        );
-        if (zombies.length === 0) return [];
-        const which = zombies.length === 1 ? 'window' : 'windows';
-        const are = zombies.length === 1 ? 'is' : 'are';
-        return [
-          {
-            says: `tmux shows ${which} ${zombies.join(', ')} in the session "${session}", which ${are} none of the list of ${name}.`,
-            remedy: `tpu -czw ${name}`,
-          },
-        ];
-      }),
-  },
-  {
-    name: 'zombie job',
-    looks: zombieJobs,
-  },
-  {
-    name: 'resumed without a father',
-    looks: ({ jobs, windows }) => {
-      const known = new Set(jobs.map(({ job }) => job));
-      const number = new Map(windows.map(({ window }) => [nameOf(window), window.window]));
-      return jobs.flatMap(({ job, user, father }) => {
-        if (father === null || known.has(father.job)) return [];
-        const window = number.get(nameOf({ job, attempt: 1 }));
-        const which = window === undefined ? `Job ${job}` : `Window ${window}`;
-        return [
-          {
-            says: `${which} of ${user} goes back to job ${father.job}, of which the record knows nothing.`,
-            remedy: 'It can be rerun; its first resume has no log folder to load from.',
-          },
-        ];
-      });
-    },
-  },
-  {
-    name: 'two jobs on one TPU',
-    looks: twoOnOne,
-  },
-  {
-    name: 'booked and idle',
-    looks: ({ bookings, jobs, rows, users }) =>
-      bookings
-        .filter(
-          ({ status, tpu }) => status === 'running' && !jobs.some((job) => job.tpu === tpu && isLive(rows, job.job)),
-        )
-        .map(({ tpu, user }) => {
-          const name = users.find(({ sheetName }) => sheetName === user)?.name;
-          return {
-            says: `${tpu} is booked as running${user === '' ? '' : ` by ${user}`}, and no job of the record runs on it.`,
-            remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless somebody runs on it by hand`,
-          };
-        }),
-  },
-  {
-    name: 'home with wrong modes',
-    looks: ({ wrongModes }) => {
-      const [first, ...others] = wrongModes ?? [];
-      if (first === undefined) return [];
-      const more = others.length === 0 ? '' : `, and ${countText(others.length, 'thing')} more is not as it should be`;
-      return [
-        {
-          says: `${first.path} is ${first.says}${more}: some logins of the group cannot use it.`,
-          remedy: 'Its owner: tpu init-lab group=GROUP    gives the group all that it should have',
-        },
-      ];
-    },
-  },
-];
+};
 
 /** Everything that does not fit. */
 export function examine(state: LabState): readonly Finding[] {
-  return checks.flatMap(({ name, ...check }) => check.looks(state).map((found) => ({ check: name, ...found })));
+  return Object.entries(checks).flatMap(([check, looks]) => looks(state).map((found) => ({ check, ...found })));
 }
 
 /** How many things are looked at, for the word that all is well. */
-export const checkCount = checks.length;
+export const checkCount = Object.keys(checks).length;
 
 // ------------------------------------------------------------------------------------------ the longer ones
 
-function namesThatMeanMore({ users, tpus, tpuAliases, words }: LabState): ReturnType<Check['looks']> {
+function namesThatMeanMore({ users, tpus, tpuAliases, words }: LabState): ReturnType<Check> {
   const names = users.map(({ name }) => name);
   const use: WordsInUse = { ...words, users: names, tpuAliases, tpus: tpus.map(({ name }) => name) };
-  const problem = (what: Named, name: string, remedy: string): ReturnType<Check['looks']> => {
+  const problem = (what: Named, name: string, remedy: string): ReturnType<Check> => {
     const others = what === 'user' ? { ...use, users: names.filter((one) => one !== name) } : use;
     const says = nameProblem(what, name, others);
     return says === null ? [] : [{ says: says.replace(/ Choose another\.$/, ''), remedy }];
   };
+  const renamed = (name: string): string =>
+    `It can be said as user=${name}; a user gets another name by tpu del-user and tpu add-user.`;
+  const ofUsers = users.flatMap((user) => Object.entries(user.aliases).map((one) => [user.name, ...one] as const));
   return [
-    ...names.flatMap((name) =>
-      problem(
-        'user',
-        name,
-        `It can be said as user=${name}; a user gets another name by tpu del-user and tpu add-user.`,
-      ),
-    ),
+    ...names.flatMap((name) => problem('user', name, renamed(name))),
     ...[...tpuAliases].flatMap(([alias, name]) =>
       problem('TPU alias', alias, `tpu del-tpu-alias ${alias}    and: tpu -ta ANOTHER ${name}`),
     ),
-    ...users.flatMap((user) =>
-      Object.entries(user.aliases).flatMap(([alias, key]) =>
-        problem(
-          'config alias',
-          alias,
-          `tpu del-config-alias ${alias} ${user.name}    and: tpu -a ANOTHER ${key} ${user.name}`,
-        ),
-      ),
+    ...ofUsers.flatMap(([user, alias, key]) =>
+      problem('config alias', alias, `tpu del-config-alias ${alias} ${user}    and: tpu -a ANOTHER ${key} ${user}`),
     ),
   ];
 }
 
-function duplicates({ windows }: LabState): ReturnType<Check['looks']> {
-  const shown = windows.filter(({ window }) => window.clearedAt === null);
-  const seen = new Set<string>();
-  return shown.flatMap(({ window: { user, window } }) => {
-    const key = `${user} ${window}`;
-    const isAgain = seen.has(key);
-    seen.add(key);
-    if (!isAgain) return [];
-    return [
-      {
-        says: `Two windows of ${user} have the number ${window}.`,
-        remedy: `tpu clear ${user}    takes those that have ended off the list`,
-      },
-    ];
-  });
-}
-
-function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check['looks']> {
+function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check> {
   const names = new Set(users.map(({ name }) => name));
   const deleted = newestShown(windows)
     .filter(({ window }) => !rows.has(window.job))
@@ -311,20 +240,6 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check[
     remedy: `tpu add-user name=${user}    and then: tpu clean ${user}`,
   }));
   return [...deleted, ...masterless, ...left];
-}
-
-function twoOnOne({ jobs, rows }: LabState): ReturnType<Check['looks']> {
-  const live = jobs.filter(({ job }) => rows.get(job)?.phase === 'running');
-  return [...new Set(live.map(({ tpu }) => tpu))].flatMap((tpu) => {
-    const on = live.filter((job) => job.tpu === tpu);
-    if (on.length < 2) return [];
-    return [
-      {
-        says: `${countText(on.length, 'job')} run on ${tpu}: ${on.map(({ job, user }) => `${job} of ${user}`).join(', ')}.`,
-        remedy: `jobman cancel ${on.at(-1)?.job}    ends the one that began last`,
-      },
-    ];
-  });
 }
 
 /** Of each job that is on the list, its newest window. */

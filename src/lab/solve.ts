@@ -2,8 +2,7 @@
 // The order is that of causes: a preempted TPU has no disks to look at, a full disk hides a Python that cannot start. To add a
 // case, add an entry to `cases` and a row to test/lab/solve.test.ts.
 
-import { minute, second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { minute, second, type Duration } from '../core/time.ts';
 import type { Environment } from './environment.ts';
 import { mountRemedy } from './mount-step.ts';
 import type { Site } from './site.ts';
@@ -49,189 +48,111 @@ export interface Finding {
 /** Google's words for a TPU that never comes back by itself. */
 const takenAway = ['preempted', 'terminated', 'suspended', 'failed'];
 
-interface Case {
-  readonly name: string;
-  /** Null: this is not what is wrong. */
-  readonly looks: (facts: SolveFacts) => Omit<Finding, 'name'> | null;
-}
+/** Null: this is not what is wrong. */
+type Case = (facts: SolveFacts) => Omit<Finding, 'name'> | null;
 
 /** Below this a program that writes a checkpoint or a log fails. */
 const freeLeastMb = 500;
 /** Beyond this logins and certificates are refused. */
 const clockMost: Duration = 30 * second;
 
-/** In order. */
-export const cases: readonly Case[] = [
-  {
-    name: 'not there',
-    looks: ({ state }) =>
-      is(state, 'absent')
-        ? { says: 'the cloud has no TPU of that name', workers: [], repair: { kind: 'apply' } }
-        : null,
+/** By name, in order. */
+export const cases: Readonly<Record<string, Case>> = {
+  'not there': ({ state }) => whole(is(state, 'absent'), 'the cloud has no TPU of that name', { kind: 'apply' }),
+  'taken away': ({ state }) =>
+    whole(is(state, ...takenAway), `it was taken away (${word(state)})`, { kind: 'reapply' }),
+  stopped: ({ state }) => whole(is(state, 'stopped'), 'it is stopped', { kind: 'restart' }),
+  'under way': ({ state }) =>
+    whole(state.kind === 'known' && !is(state, 'ready', 'absent', 'stopped', ...takenAway), `it is ${word(state)}`, {
+      kind: 'wait',
+      length: minute,
+    }),
+  'no answer by SSH': ({ silent, workers }) => {
+    // A login that is refused is refused after a restart too.
+    const isRefused = silent.every((one) =>
+      /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.says),
+    );
+    const byHand = 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU';
+    return about(
+      silent,
+      (found) => `${whose(found)} no answer by SSH: ${found[0]?.says}`,
+      isRefused && workers.length === 0 ? { kind: 'by hand', says: byHand } : { kind: 'restart' },
+    );
   },
-  {
-    name: 'taken away',
-    looks: ({ state }) =>
-      is(state, ...takenAway)
-        ? { says: `it was taken away (${word(state)})`, workers: [], repair: { kind: 'reapply' } }
-        : null,
-  },
-  {
-    name: 'stopped',
-    looks: ({ state }) =>
-      is(state, 'stopped') ? { says: 'it is stopped', workers: [], repair: { kind: 'restart' } } : null,
-  },
-  {
-    name: 'under way',
-    looks: ({ state }) =>
-      state.kind === 'known' && !is(state, 'ready', 'absent', 'stopped', ...takenAway)
-        ? { says: `it is ${word(state)}`, workers: [], repair: { kind: 'wait', length: minute } }
-        : null,
-  },
-  {
-    name: 'no answer by SSH',
-    looks: ({ silent, workers }) => {
-      const [first] = silent;
-      if (first === undefined) return null;
-      const says = `${whose(silent)} no answer by SSH: ${first.says}`;
-      // A login that is refused is refused after a restart too.
-      const isRefused = silent.every((one) =>
-        /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.says),
-      );
-      const repair: Repair =
-        isRefused && workers.length === 0
-          ? {
-              kind: 'by hand',
-              says: 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU',
-            }
-          : { kind: 'restart' };
-      return { says, workers: numbers(silent), repair };
-    },
-  },
-  {
-    name: 'disk full',
-    looks: ({ workers }) =>
-      about(
-        workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < freeLeastMb)),
-        (found) => `${whose(found)} less than ${freeLeastMb} MB of disk left`,
-        {
-          kind: 'script',
-          script: freeDisk,
-          says: 'removing packages, logs and old traces that can be fetched again',
-          within: 5 * minute,
-        },
-      ),
-  },
-  {
-    name: 'clock off',
-    looks: ({ workers }) =>
-      about(
-        workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > clockMost),
-        (found) => {
-          const most = Math.max(...found.map(({ clockAheadMs }) => Math.abs(clockAheadMs)));
-          return `${whose(found)} a clock that is ${Math.round(most / second)} s off`;
-        },
-        { kind: 'script', script: setClock, says: 'setting the clock by the time servers', within: minute },
-      ),
-  },
-  {
-    name: 'share missing',
-    looks: ({ workers, site, state }) => {
-      const found = workers.filter(({ shares }) => shares.some(({ how }) => how !== 'mounted'));
-      const wrong = found.flatMap(({ shares }) => shares.filter(({ how }) => how !== 'mounted'));
-      const [first] = wrong;
-      if (first === undefined || state.kind === 'unknown') return null;
-      const targets = [...new Set(wrong.map(({ share, how }) => `${share.target} (${shareWords[how]})`))].join(', ');
-      const wanted = site.shares.filter((share) =>
-        found.some(({ shares }) => shares.some((one) => one.share === share)),
-      );
-      const repair: Repair = wrong.some(({ how }) => how === 'other')
+  'disk full': ({ workers }) =>
+    about(
+      workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < freeLeastMb)),
+      (found) => `${whose(found)} less than ${freeLeastMb} MB of disk left`,
+      script(freeDisk, 'removing packages, logs and old traces that can be fetched again', 5 * minute),
+    ),
+  'clock off': ({ workers }) =>
+    about(
+      workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > clockMost),
+      (found) => {
+        const most = Math.max(...found.map(({ clockAheadMs }) => Math.abs(clockAheadMs)));
+        return `${whose(found)} a clock that is ${Math.round(most / second)} s off`;
+      },
+      script(setClock, 'setting the clock by the time servers', minute),
+    ),
+  'share missing': ({ workers, site }) => {
+    const found = workers.filter(({ shares }) => shares.some(({ how }) => how !== 'mounted'));
+    const wrong = found.flatMap(({ shares }) => shares.filter(({ how }) => how !== 'mounted'));
+    const targets = [...new Set(wrong.map(({ share, how }) => `${share.target} (${shareWords[how]})`))].join(', ');
+    const wanted = site.shares.filter((share) => found.some(({ shares }) => shares.some((one) => one.share === share)));
+    return about(
+      found,
+      () => `${whose(found)} a share that is not as it should be: ${targets}`,
+      wrong.some(({ how }) => how === 'other')
         ? { kind: 'by hand', says: 'unmount there what is none of the shares of the settings' }
-        : {
-            kind: 'script',
-            script: mountRemedy(wanted)?.apply ?? 'true',
-            says: 'mounting the shares',
-            within: 15 * minute,
-          };
-      return {
-        says: `${whose(found)} a share that is not as it should be: ${targets}`,
-        workers: numbers(found),
-        repair,
-      };
-    },
+        : script(mountRemedy(wanted)?.apply ?? 'true', 'mounting the shares', 15 * minute),
+    );
   },
-  {
-    name: 'not logged in to W&B',
-    looks: ({ workers }) =>
-      about(
-        workers.filter(({ isLoggedIn }) => isLoggedIn === false),
-        (found) => `${whose(found)} no login to W&B`,
-        { kind: 'login', says: 'logging in to W&B' },
-      ),
-  },
-  {
-    name: 'no Python',
-    looks: ({ workers, site }) =>
-      about(
-        workers.filter(({ hasPython }) => !hasPython),
-        (found) => `${whose(found)} no ${site.python ?? 'python3'}`,
-        { kind: 'by hand', says: 'see whether lab.python in the settings is on one of the shares' },
-      ),
-  },
-  {
-    name: 'device busy',
-    looks: ({ workers }) => {
-      const holders = workers.flatMap((one) => one.holders);
-      const [first] = holders;
-      if (first === undefined) return null;
-      const says = `its devices are held by ${holderWords(holders)}`;
-      return { says, workers: [...new Set(holders.map(({ worker }) => worker))], repair: { kind: 'end', holders } };
-    },
-  },
-  {
-    name: 'stale lock file',
-    looks: ({ workers }) =>
-      about(
-        workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
-        (found) => `${whose(found)} a lock file of libtpu whose owner is dead`,
-        { kind: 'script', script: removeLock, says: `removing ${lockFile}`, within: minute },
-      ),
-  },
-  {
-    name: 'libtpu in use',
-    looks: ({ environment }) =>
-      environment?.class === 'occupied'
-        ? {
-            says: `libtpu is in use on worker ${environment.worker}, by a program that does not show itself: ${environment.says}`,
-            workers: [],
-            repair: { kind: 'restart' },
-          }
-        : null,
-  },
-  {
-    name: 'Python hangs',
-    looks: ({ environment }) =>
-      environment?.class === 'timeout'
-        ? { says: `Python does not come to its devices: ${environment.says}`, workers: [], repair: { kind: 'restart' } }
-        : null,
-  },
-  {
-    name: 'Python fails',
-    looks: ({ environment }) =>
-      environment?.class === 'file error' || environment?.class === 'unknown'
-        ? {
-            says: `Python on worker ${environment.worker} does not see its devices: ${environment.says}`,
-            workers: [environment.worker],
-            repair: { kind: 'by hand', says: 'mend what it says, in the environment that lab.python names' },
-          }
-        : null,
-  },
-];
+  'not logged in to W&B': ({ workers }) =>
+    about(
+      workers.filter(({ isLoggedIn }) => isLoggedIn === false),
+      (found) => `${whose(found)} no login to W&B`,
+      { kind: 'login', says: 'logging in to W&B' },
+    ),
+  'no Python': ({ workers, site }) =>
+    about(
+      workers.filter(({ hasPython }) => !hasPython),
+      (found) => `${whose(found)} no ${site.python ?? 'python3'}`,
+      { kind: 'by hand', says: 'see whether lab.python in the settings is on one of the shares' },
+    ),
+  'device busy': ({ workers }) =>
+    about(
+      workers.filter((one) => one.holders.length > 0),
+      (found) => `its devices are held by ${holderWords(found.flatMap(({ holders }) => holders))}`,
+      { kind: 'end', holders: workers.flatMap(({ holders }) => holders) },
+    ),
+  'stale lock file': ({ workers }) =>
+    about(
+      workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
+      (found) => `${whose(found)} a lock file of libtpu whose owner is dead`,
+      script(removeLock, `removing ${lockFile}`, minute),
+    ),
+  'libtpu in use': ({ environment }) =>
+    whole(
+      environment?.class === 'occupied',
+      `libtpu is in use on worker ${environment?.worker}, by a program that does not show itself: ${environment?.says}`,
+      { kind: 'restart' },
+    ),
+  'Python hangs': ({ environment }) =>
+    whole(environment?.class === 'timeout', `Python does not come to its devices: ${environment?.says}`, {
+      kind: 'restart',
+    }),
+  'Python fails': ({ environment }) =>
+    about(
+      environment?.class === 'file error' || environment?.class === 'unknown' ? [environment] : [],
+      ([found]) => `Python on worker ${found?.worker} does not see its devices: ${found?.says}`,
+      { kind: 'by hand', says: 'mend what it says, in the environment that lab.python names' },
+    ),
+};
 
 /** Everything that is wrong, by causes; where the cloud does not say how the TPU is, nothing is known. */
 export function findings(facts: SolveFacts): readonly Finding[] {
   if (facts.state.kind === 'unknown') return [];
-  return cases.flatMap(({ name, looks }) => {
+  return Object.entries(cases).flatMap(([name, looks]) => {
     const found = looks(facts);
     return found === null ? [] : [{ name, ...found }];
   });
@@ -254,11 +175,20 @@ interface OnWorker {
   readonly worker: number;
 }
 
+/** What is wrong with the TPU as a whole. */
+function whole(isWrong: boolean, says: string, repair: Repair): ReturnType<Case> {
+  return isWrong ? { says, workers: [], repair } : null;
+}
+
+function script(text: string, says: string, within: Duration): Repair {
+  return { kind: 'script', script: text, says, within };
+}
+
 function about<One extends OnWorker>(
   found: readonly One[],
   says: (found: readonly One[]) => string,
   repair: Repair,
-): Omit<Finding, 'name'> | null {
+): ReturnType<Case> {
   return found.length === 0 ? null : { says: says(found), workers: numbers(found), repair };
 }
 
