@@ -47,10 +47,22 @@ export interface TpuCommand extends TpuRow {
   readonly load: Command<TpuBody>['load'];
 }
 
-type Definition = Omit<TpuCommand, 'group' | 'args' | 'flags' | 'takes' | 'changes'> &
-  Partial<Pick<TpuCommand, 'args' | 'flags' | 'takes' | 'changes'>>;
+type Definition = Omit<TpuCommand, 'group' | 'args' | 'flags' | 'takes' | 'changes' | 'usage'> &
+  Partial<Pick<TpuCommand, 'args' | 'flags' | 'takes' | 'changes' | 'usage'>>;
 
-/** A row of the table. A command changes something unless it says otherwise. */
+/** A row of the table. A command changes something unless it says otherwise, and its usage is what it takes. */
 export function tpuCommand(definition: Definition): Omit<TpuCommand, 'group'> {
-  return { args: [], flags: {}, takes: {}, changes: true, ...definition };
+  const { args = [], takes = {} } = definition;
+  return { args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
+}
+
+/** `<window> <tag> [user]`. */
+function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): string {
+  const words: readonly (readonly [name: string, isNeeded: boolean])[] = [
+    ...(windows === undefined ? [] : [['window', windows !== 'maybe one'] as const]),
+    ...(tpu === undefined ? [] : [['tpu', tpu === 'one'] as const]),
+    ...args.map(({ name, needed = false }) => [name, needed] as const),
+    ...(user === undefined ? [] : [['user', false] as const]),
+  ];
+  return words.map(([name, isNeeded]) => (isNeeded ? `<${name}>` : `[${name}]`)).join(' ');
 }

@@ -10,6 +10,12 @@ import { anyDirectory, askNotes, columnLetters, notes, parseYesOrNo, takingFlags
 const tail = value('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
 const rule = choice('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
 
+const again = {
+  usage: 'windows=N [tpu=T] [user]',
+  takes: { user: true, tpu: 'maybe one', windows: 'some' },
+  flags: takingFlags,
+} as const;
+
 export const jobs = grouped('Jobs', [
   tpuCommand({
     names: ['run'],
@@ -55,36 +61,24 @@ export const jobs = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['resume'],
-    usage: 'windows=N [tpu=T] [user]',
     summary: 'Go on with a job from its last checkpoint, here or on another TPU',
     about: 'It runs the code that was frozen when the job began, told where the checkpoints are (--config.load_from).',
     examples: [
       ['tpu resume windows=101 ada', 'on the same TPU'],
       ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another one'],
     ],
-    takes: {
-      user: true,
-      tpu: 'maybe one',
-      windows: 'some',
-    },
-    flags: takingFlags,
+    ...again,
     load: async () => (await import('../commands/again.ts')).resume,
   }),
   tpuCommand({
     names: ['rerun'],
-    usage: 'windows=N [tpu=T] [user]',
     summary: 'Begin a job again from the start, here or on another TPU',
     about: 'It runs the code that was frozen when the job began.',
     examples: [
       ['tpu rerun windows=101 ada', 'on the same TPU'],
       ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another one'],
     ],
-    takes: {
-      user: true,
-      tpu: 'maybe one',
-      windows: 'some',
-    },
-    flags: takingFlags,
+    ...again,
     load: async () => (await import('../commands/again.ts')).rerun,
   }),
   tpuCommand({
@@ -153,7 +147,6 @@ export const jobs = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['attach'],
-    usage: '[window] [user]',
     summary: "Go to the user's tmux session, to that window",
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'maybe one' },
@@ -162,7 +155,6 @@ export const jobs = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['add-tag'],
-    usage: '<window> <tag> [user]',
     summary: 'Give a job a tag',
     examples: [['tpu add-tag 101 baseline ada', 'shown beside window 101 from now on']],
     takes: { user: true, windows: 'one' },
@@ -171,7 +163,6 @@ export const jobs = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['check-rules'],
-    usage: '',
     summary: 'What each rule does after which end',
     examples: [['tpu check-rules', 'the table in force']],
     changes: false,
@@ -179,7 +170,6 @@ export const jobs = grouped('Jobs', [
   }),
   tpuCommand({
     names: ['ack'],
-    usage: '[user]',
     summary: 'Have all jobs looked at now, or those of a user, and resumed if they have to be',
     about: 'They are looked at by themselves as well; this only saves the wait.',
     examples: [['tpu ack', 'now, whosever they are']],

@@ -42,7 +42,6 @@ export const lab = grouped('The lab', [
   }),
   tpuCommand({
     names: ['list-users', '-lu'],
-    usage: '',
     summary: 'Who shares the TPUs',
     examples: [['tpu list-users', 'with id, session and name in the sheet']],
     changes: false,
@@ -68,7 +67,6 @@ export const lab = grouped('The lab', [
   }),
   tpuCommand({
     names: ['doctor'],
-    usage: '',
     summary: 'What does not fit together in the record, and how to put it right',
     examples: [['tpu doctor', 'changes nothing']],
     changes: false,
@@ -76,7 +74,6 @@ export const lab = grouped('The lab', [
   }),
   tpuCommand({
     names: ['tldr'],
-    usage: '',
     summary: 'The commands of a usual day',
     examples: [['tpu tldr', 'one page']],
     changes: false,
@@ -84,7 +81,6 @@ export const lab = grouped('The lab', [
   }),
   tpuCommand({
     names: ['completion'],
-    usage: '<shell>',
     summary: 'Print what makes a shell complete the words of `tpu`',
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
     args: [

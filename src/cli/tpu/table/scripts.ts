@@ -32,7 +32,6 @@ export const scripts = grouped('In scripts', [
   tpuCommand({
     names: ['__begin'],
     hidden: true,
-    usage: '',
     summary: "What a job's script asks when it begins",
     examples: [],
     takes: { raw: true },

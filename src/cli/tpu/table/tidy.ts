@@ -20,7 +20,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['clear', 'clear-all'],
-    usage: '[user]',
     summary: 'Take what has finished or failed off the list',
     examples: [['tpu clear ada', 'nothing is lost: `jobman list --all` has it still']],
     takes: { user: true },
@@ -28,7 +27,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['clear-finished'],
-    usage: '[user]',
     summary: 'Take what has finished off the list',
     examples: [['tpu clear-finished ada', 'and leave what failed']],
     takes: { user: true },
@@ -36,7 +34,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['clear-error'],
-    usage: '[user]',
     summary: 'Take what has failed off the list',
     examples: [['tpu clear-error ada', 'and leave what finished']],
     takes: { user: true },
@@ -44,7 +41,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['kill-window', '-kw'],
-    usage: '<window> [user]',
     summary: 'Close a window and take it off the list; its job is ended',
     examples: [['tpu -kw 101 ada', 'window 101']],
     takes: { user: true, windows: 'some' },
@@ -52,7 +48,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['-czw', 'clear-zombie-windows'],
-    usage: '[user]',
     summary: 'Close windows that have no job',
     examples: [['tpu -czw ada', 'only windows that jobman opened; never window 0']],
     takes: { user: true },
@@ -60,7 +55,6 @@ export const tidy = grouped('Tidy up', [
   }),
   tpuCommand({
     names: ['-czj', 'clear-zombie-jobs'],
-    usage: '[user]',
     summary: 'Take jobs off the list that are over and have no window',
     examples: [['tpu -czj ada', 'jobs that are over only']],
     takes: { user: true },

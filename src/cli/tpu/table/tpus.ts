@@ -46,7 +46,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['release', 'rel'],
-    usage: '<tpu> [user]',
     summary: 'Say in the booking sheet that a TPU is free',
     about: 'With a user it is released only if it is booked by that user.',
     examples: [['tpu rel v2-32-6 ada', "if it is ada's"]],
@@ -55,7 +54,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['describe', '-dtpu', 'describe-tpu'],
-    usage: '<tpu>',
     summary: 'State, environment and users of a TPU',
     examples: [['tpu describe v2-32-6', 'and what to do about what is wrong']],
     takes: { tpu: 'one' },
@@ -64,7 +62,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['check-status', '-cktpu'],
-    usage: '<tpu>',
     summary: "Google's word for its state: ready, preempted, creating, ...",
     examples: [['tpu check-status v2-32-6', 'one word']],
     exits: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
@@ -74,7 +71,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['check-env'],
-    usage: '<tpu>',
     summary: 'Whether its Python sees the devices',
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
@@ -92,7 +88,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['mount-disk'],
-    usage: '<tpu>',
     summary: "Mount the site's shares on a TPU, and log it in to W&B",
     examples: [['tpu mount-disk v2-32-6', 'may be repeated']],
     takes: { tpu: 'one' },
@@ -100,7 +95,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['set-wandb'],
-    usage: '<tpu>',
     summary: 'Log a TPU in to W&B',
     examples: [['tpu set-wandb v2-32-6', 'with the key that the settings name']],
     takes: { tpu: 'one' },
@@ -127,7 +121,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['delete'],
-    usage: '<tpu>',
     summary: 'Delete a TPU in the cloud; the registry keeps its name',
     about:
       'Always asks, and names the jobs and programs that use the TPU. `--yes` deletes without a question.\n' +
@@ -138,7 +131,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['restart'],
-    usage: '<tpu>',
     summary: 'Stop and start the machines of a TPU',
     examples: [['tpu restart v2-32-6', 'and wait until they answer']],
     takes: { tpu: 'one' },
@@ -146,7 +138,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['-lta', '-sta', 'list-tpu-aliases'],
-    usage: '',
     summary: 'All TPUs with their aliases',
     examples: [['tpu -lta --json', 'for programs']],
     changes: false,
@@ -164,7 +155,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['del-tpu-alias'],
-    usage: '<alias>',
     summary: 'Take a short name of a TPU away',
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
     args: [{ ...alias, of: 'TPU aliases' }],
@@ -189,7 +179,6 @@ export const tpus = grouped('TPUs', [
   }),
   tpuCommand({
     names: ['unregister', 'del-reg'],
-    usage: '<tpu>',
     summary: 'Forget a TPU and its aliases; the TPU itself stays as it is',
     examples: [['tpu unregister v2-32-p1', 'by alias or full name']],
     takes: { tpu: 'one' },

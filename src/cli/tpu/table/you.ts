@@ -31,9 +31,7 @@ export const you = grouped('You', [
     usage: '<path> <n> [user]',
     summary: 'Make another folder your working directory n',
     examples: [['tpu set-dir ~/code/vit 2 ada', 'directory 2']],
-    takes: {
-      user: true,
-    },
+    takes: { user: true },
     args: [directory, { name: 'path', needed: true, summary: 'path of the folder', like: /[/~.]/ }],
     load: async () => (await import('../commands/directories.ts')).setDir,
   }),
@@ -49,7 +47,6 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['ls', 'lsdir'],
-    usage: '[user]',
     summary: 'Your working directories',
     examples: [['tpu ls ada', 'by number']],
     takes: { user: true },
@@ -76,18 +73,14 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['-a', '-alias', 'add-config-alias'],
-    usage: '<alias> <key> [user]',
     summary: 'Have a short word for a key of your configs',
     examples: [['tpu -a lr config.training.learning_rate ada', 'then: tpu run v2-32-6 ada lr=0.01']],
-    takes: {
-      user: true,
-    },
+    takes: { user: true },
     args: [alias, { name: 'key', needed: true, summary: 'key of the config', like: /^config\b/ }],
     load: async () => (await import('../commands/config-aliases.ts')).addConfigAlias,
   }),
   tpuCommand({
     names: ['-sa', '-la', 'show-config-alias'],
-    usage: '[user]',
     summary: 'Your short words for keys of configs',
     examples: [['tpu -sa ada', 'with what each stands for']],
     takes: { user: true },
@@ -96,7 +89,6 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['del-config-alias'],
-    usage: '<alias> [user]',
     summary: 'Take such a word away',
     examples: [['tpu del-config-alias lr ada', '']],
     takes: { user: true },
@@ -105,16 +97,13 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['set-settings'],
-    usage: '<key> <value> [user]',
     summary: 'Change one of your settings',
     list: settingsList,
     examples: [
       ['tpu set-settings monitor_after_run False ada', 'no monitor after `tpu run`'],
       ['tpu set-settings time_zone cn ada', 'or local, us, or a name such as Europe/Berlin'],
     ],
-    takes: {
-      user: true,
-    },
+    takes: { user: true },
     args: [
       { ...setting, needed: true, like: /^[a-z]+(_[a-z]+)+$/ },
       { name: 'value', needed: true, summary: 'value' },
@@ -123,7 +112,6 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['get-settings'],
-    usage: '[key] [user]',
     summary: 'Your settings with what each means',
     list: settingsList,
     examples: [['tpu get-settings ada', 'all of them']],
@@ -134,7 +122,6 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['reset-settings'],
-    usage: '[key] [user]',
     summary: 'Put your settings back to what a new user has, or one of them',
     list: settingsList,
     examples: [['tpu reset-settings time_zone ada', 'this one only']],
@@ -144,7 +131,6 @@ export const you = grouped('You', [
   }),
   tpuCommand({
     names: ['reset-window-num', 'reset-window'],
-    usage: '<n> [user]',
     summary: 'Count windows from n on; a number that is taken is passed over',
     examples: [['tpu reset-window-num 1 ada', 'from 1']],
     takes: { user: true },
