@@ -1,6 +1,7 @@
 // Names: what a user, a session, an alias and a tag may be called. On a line of `tpu` each word is told by what it is, so a
 // name must be nothing else; letters of any language are fine.
 
+import { exitCode, JobmanError } from '../app/errors.ts';
 import { acceleratorCalled } from './names-of-tpus.ts';
 import { defaultAliases } from './people.ts';
 
@@ -35,6 +36,14 @@ export function kept(name: string): string {
 export function nameProblem(what: Named, name: string, use: WordsInUse): string | null {
   const why = formProblem(what, name) ?? readingProblem(what, name, use);
   return why === null ? null : `${quoted(name)} cannot be the name of a ${what}: ${why}. Choose another.`;
+}
+
+/** The word as the name that is kept. Throws JobmanError (2) with its `nameProblem`. */
+export function newName(what: Named, word: string, use: WordsInUse): string {
+  const name = kept(word);
+  const problem = nameProblem(what, name, use);
+  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
+  return name;
 }
 
 /** What Persian and Indic words and some pictures hold between two of their signs. It shows by how it joins or parts these. */

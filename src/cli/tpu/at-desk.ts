@@ -17,7 +17,7 @@ import { leaveOnSignal } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
 import { typing } from './people.ts';
 import { confirmDespite } from './questions.ts';
-import { foldersThere } from './take.ts';
+import { foldersThere, jobId } from './take.ts';
 import type { TpuCli } from './tpu-cli.ts';
 import { tpuOf, type Words } from './words.ts';
 
@@ -64,11 +64,7 @@ export async function usesOf(
   hasWorkers: boolean,
 ): Promise<{ readonly uses: readonly string[]; readonly says: readonly string[] }> {
   const { jobs, others } = await jobsOn(await cli.services.client(), cli.lab.record, tpu.name);
-  const folders = await foldersThere(
-    cli,
-    tpu,
-    jobs.map(({ job }) => job.job),
-  );
+  const folders = await foldersThere(cli, tpu, jobs.map(jobId));
   const { holders, says } = hasWorkers ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
   return { uses: holdSentences({ jobs, others, holders }, tpu.name), says };
 }

@@ -19,22 +19,17 @@ const lookEvery = 0.25 * second;
 export async function endJobs(
   desk: TpuCli,
   client: Client,
-  jobs: readonly { readonly job: string; readonly by: string }[],
-  signal: AbortSignal,
+  jobs: readonly string[],
+  { by, signal }: { readonly by: string; readonly signal: AbortSignal },
 ): Promise<void> {
   if (jobs.length === 0) return;
-  for (const { job, by } of jobs) {
+  for (const job of jobs) {
     const answer = await client.ask(job, 'cancel', { by, onBehalf: true });
     // It may have come to its end by itself in this moment; then there is nothing to end.
     if (!answer.ok && !(await isOver(client, job))) throw new JobmanError(answer.message, answer.code);
   }
   await wake(desk, client);
-  await untilSettled(
-    desk,
-    client,
-    jobs.map(({ job }) => job),
-    signal,
-  );
+  await untilSettled(desk, client, jobs, signal);
 }
 
 async function isOver(client: Client, job: string): Promise<boolean> {

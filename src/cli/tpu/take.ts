@@ -21,6 +21,7 @@ import { shortName, tpuNamed } from '../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { EndAnswer, Holder, KnownState, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
+import { leaveOnSignal } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
 import { bookExistence } from './book-attempt.ts';
 import { endJobs } from './end-jobs.ts';
@@ -47,6 +48,19 @@ export interface TakeParts {
   readonly client: Client;
   readonly tpus: TpuDesk;
   readonly signal: AbortSignal;
+}
+
+/** Opens these for one command and closes them. */
+export async function withParts(desk: TpuCli, work: (parts: TakeParts) => Promise<number>): Promise<number> {
+  const client = await desk.services.client();
+  const tpus = await desk.lab.tpus(desk.note);
+  const { signal, release } = leaveOnSignal(desk);
+  try {
+    return await work({ client, tpus, signal });
+  } finally {
+    release();
+    tpus.close();
+  }
 }
 
 /** A TPU that may be taken now. */
@@ -78,7 +92,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   ]);
   const seen = knownState(tpu, state);
   const making = makingOf(seen.state, called);
-  const ours = [...jobs.map(({ job }) => job.job), ...(request.job === undefined ? [] : [request.job])];
+  const ours = [...jobs.map(jobId), ...(request.job === undefined ? [] : [request.job])];
   const folders = await foldersThere(desk, tpu, ours);
   const devices = making === null ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
   for (const sentence of [...sheet.says, ...devices.says]) desk.note(inertWord(sentence));
@@ -99,13 +113,8 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     async prepare() {
       const say = (line: string): void => desk.note(line);
-      const jobs = [...holds.jobs.map(({ job }) => job.job), ...holds.others.map(({ id }) => id)];
-      await endJobs(
-        desk,
-        client,
-        jobs.map((job) => ({ job, by })),
-        signal,
-      );
+      const jobs = [...holds.jobs.map(jobId), ...holds.others.map(({ id }) => id)];
+      await endJobs(desk, client, jobs, { by, signal });
       if (making !== null) {
         await tpus[making](tpu, say, signal);
         await bookExistence(desk, tpu.name, 'free', say);
@@ -214,18 +223,18 @@ export async function foldersThere(
   return foldersOf(await desk.lab.record.windows({ jobs, cleared: true }), tpu.name);
 }
 
-/** Ends programs of those jobs and those processes, each on its own worker. Throws JobmanError (1) if one survives. */
+export function jobId({ job }: JobThere): string {
+  return job.job;
+}
+
+/** What those jobs have left, and those processes, each on its own worker. Throws JobmanError (1) where something stays. */
 async function endPrograms(
   desk: TpuCli,
   { tpus, signal }: TakeParts,
   tpu: LabTpu,
   { jobs, holders }: { readonly jobs: readonly JobThere[]; readonly holders: readonly Holder[] },
 ): Promise<void> {
-  const folders = await foldersThere(
-    desk,
-    tpu,
-    jobs.map(({ job }) => job.job),
-  );
+  const folders = await foldersThere(desk, tpu, jobs.map(jobId));
   if (folders.length === 0 && holders.length === 0) return;
   await endOnWorkers(desk, tpus, tpu, { folders, pids: holders }, signal);
 }

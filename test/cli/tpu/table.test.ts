@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { formerWord, formerWords } from '../../../src/cli/tpu/former-words.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
-import { days } from '../../../src/cli/tpu/tldr.ts';
+import { days } from '../../../src/cli/tpu/commands/tldr.ts';
 import { keysOf } from '../../../src/cli/tpu/pieces.ts';
 import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
 import type { Known } from '../../../src/cli/tpu/words.ts';

@@ -13,13 +13,12 @@ import { standingSpec } from '../../../lab/standing-spec.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { LabJob } from '../../../lab/windows.ts';
 import { wake } from '../../controller.ts';
-import { leaveOnSignal } from '../../leave.ts';
 import { beginJob, bookFor } from '../begin-job.ts';
 import { endJobs } from '../end-jobs.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { windowCalled } from '../list-of.ts';
 import { actingFor } from '../people.ts';
-import { labTpuOf, takeTpu, type TakeParts, type TakeRequest } from '../take.ts';
+import { labTpuOf, takeTpu, withParts, type TakeParts, type TakeRequest } from '../take.ts';
 import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 import { triesOf } from './begin.ts';
@@ -45,14 +44,10 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
   const { user, by } = await actingFor(desk, words, `${how} a job`);
   if (words.tpu !== null && words.windows.length > 1)
     throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
-  const client = await desk.services.client();
-  const tpus = await desk.lab.tpus(desk.note);
-  const { signal, release } = leaveOnSignal(desk);
-  const parts: TakeParts = { client, tpus, signal };
-  try {
+  return withParts(desk, async (parts) => {
     for (const number of words.windows) {
       const { job } = await windowCalled(desk, user, number);
-      const view = await client.show(job.job);
+      const view = await parts.client.show(job.job);
       const wanted: Again = { how, user, by, number, job, view };
       const tpu = words.tpu ?? (await labTpuOf(desk, job.tpu));
       const begin = tpu.name === job.tpu ? beginHere : beginElsewhere;
@@ -68,11 +63,8 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
           `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
         );
     }
-    return await goOnWatching(desk, words, user);
-  } finally {
-    release();
-    tpus.close();
-  }
+    return goOnWatching(desk, words, user);
+  });
 }
 
 /** True if an attempt has reported its folders. A job that continues another may have them from there. */
@@ -128,7 +120,7 @@ async function beginElsewhere(
     : [`window ${number} is ${view.status} on ${shortName(job.tpu, site.namePrefix)}, and would be ended`];
   const taking = await takeTpu(desk, parts, { ...request, also });
   const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
-  if (!isOver) await endJobs(desk, client, [{ job: job.job, by }], signal);
+  if (!isOver) await endJobs(desk, client, [job.job], { by, signal });
   await taking.prepare();
   const spec = specElsewhere(
     view.spec,

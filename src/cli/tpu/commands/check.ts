@@ -8,8 +8,7 @@ import { columnsOf } from '../../screen.ts';
 import { userOf } from '../people.ts';
 import { clockFor } from '../screen/clock.ts';
 import { columnsFor } from '../screen/columns.ts';
-import { rowJson } from '../screen/row-json.ts';
-import { rowLines } from '../screen/rows.ts';
+import { rowJson, rowLines } from '../screen/rows.ts';
 import type { TpuBody } from '../tpu-cli.ts';
 
 export const check: TpuBody = async (desk, words) => {

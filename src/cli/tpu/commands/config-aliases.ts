@@ -3,23 +3,19 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { choiceText } from '../../../app/figures.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
-import { nameProblem } from '../../../lab/names.ts';
+import { kept, newName } from '../../../lab/names.ts';
 import { inertWord } from '../../render/inert.ts';
 import { actingFor, userOf } from '../people.ts';
 import { printList } from '../print-table.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { wordsInUse } from '../words-in-use.ts';
+import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import { textOf, type Words } from '../words.ts';
 
 export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number> {
-  const alias = textOf(words, 'alias').normalize('NFC');
+  const alias = newName('config alias', textOf(words, 'alias'), await wordsInUse(desk));
   const key = textOf(words, 'key');
-  const { record } = desk.lab;
-  const problem = nameProblem('config alias', alias, await wordsInUse(desk));
-  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   checkKey(key);
   const { user } = await actingFor(desk, words, `set the config alias ${alias}`);
-  await record.changeUser(user.name, (now) => ({ ...now, aliases: { ...now.aliases, [alias]: key } }));
+  await desk.lab.record.changeUser(user.name, (now) => ({ ...now, aliases: { ...now.aliases, [alias]: key } }));
   const before = user.aliases[alias];
   const was = before === undefined || before === key ? '' : ` It was ${before}.`;
   desk.tell(`${alias} is ${key} for ${user.name}.${was}`);
@@ -46,7 +42,7 @@ export async function listConfigAliases(desk: TpuCli, words: Words): Promise<num
 }
 
 export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number> {
-  const alias = textOf(words, 'alias').normalize('NFC');
+  const alias = kept(textOf(words, 'alias'));
   const { user } = await actingFor(desk, words, `take the config alias ${alias} away`);
   let key = '';
   await desk.lab.record.changeUser(user.name, (now) => {

@@ -5,8 +5,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
 import { checkCount, examine, type LabState } from '../../../lab/doctor.ts';
 import { inertWord } from '../../render/inert.ts';
-import type { TpuBody, TpuCli } from '../tpu-cli.ts';
-import { wordsInUse } from '../words-in-use.ts';
+import { type TpuBody, type TpuCli, wordsInUse } from '../tpu-cli.ts';
 
 export const doctor: TpuBody = async (desk) => {
   const findings = examine(await gather(desk));

@@ -12,9 +12,8 @@ import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
-import type { TpuBody, TpuCli } from '../tpu-cli.ts';
+import { type TpuBody, type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import { textOf } from '../words.ts';
-import { wordsInUse } from '../words-in-use.ts';
 
 export const importData: TpuBody = async (desk, words) => {
   const data = await read(resolve(desk.io.cwd, textOf(words, 'file')));

@@ -1,6 +1,5 @@
 // kill: a job is ended with its processes on every host; and what else holds its TPU is shown, and ended when somebody says so.
 
-import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isSettledPhase, type Phase } from '../../../core/phase.ts';
 import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
@@ -8,21 +7,19 @@ import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { LabJob } from '../../../lab/windows.ts';
-import { leaveOnSignal } from '../../leave.ts';
 import { inertWord } from '../../render/inert.ts';
 import { bookAttempt } from '../book-attempt.ts';
 import { endJobs } from '../end-jobs.ts';
 import { listOf, windowCalled, type ListOf } from '../list-of.ts';
 import { actingFor } from '../people.ts';
 import { canAsk, saysYes } from '../questions.ts';
-import { endOnWorkers, foldersThere, labTpuOf } from '../take.ts';
+import { endOnWorkers, foldersThere, jobId, labTpuOf, withParts, type TakeParts } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
 export async function kill(desk: TpuCli, words: Words): Promise<number> {
   const { user, by } = await actingFor(desk, words, 'kill a job');
-  const client = await desk.services.client();
-  const list = await listOf(desk, client, user);
+  const list = await listOf(desk, await desk.services.client(), user);
   const jobs = await jobsMeant(desk, words, user, list);
   const live = jobs.filter(({ job }) => !isOver(list, job));
   let code: number = exitCode.ok;
@@ -38,7 +35,7 @@ export async function kill(desk: TpuCli, words: Words): Promise<number> {
     const word = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
     desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} ${word} already; there is nothing to end.`));
   }
-  return Math.max(code, await endWithPrograms(desk, client, { user, by, jobs: live }));
+  return Math.max(code, await endWithPrograms(desk, { user, by, jobs: live }));
 }
 
 /** The jobs of windows, or those of the user on a TPU. Throws JobmanError (3) where there is none, (2) where none is said. */
@@ -87,64 +84,51 @@ async function printEnd(
 /** Ends those jobs here and on the workers; resolves with the exit code. */
 export async function endWithPrograms(
   desk: TpuCli,
-  client: Client,
   { user, by, jobs }: { readonly user: LabUser; readonly by: string; readonly jobs: readonly LabJob[] },
 ): Promise<number> {
   if (jobs.length === 0) return exitCode.ok;
-  const { signal, release } = leaveOnSignal(desk);
-  const tpus = await desk.lab.tpus(desk.note);
-  try {
-    await endJobs(
-      desk,
-      client,
-      jobs.map(({ job }) => ({ job, by })),
-      signal,
-    );
+  return withParts(desk, async (parts) => {
+    const ids = jobs.map(({ job }) => job);
+    await endJobs(desk, parts.client, ids, { by, signal: parts.signal });
     // The end of its script does that; one that was killed before its script began has none.
     for (const job of jobs) await bookAttempt(desk, job, 'reserved', (sentence) => desk.note(inertWord(sentence)));
-    for (const { job } of jobs) {
+    for (const job of ids) {
       if (desk.json) await printEnd(desk, user, job, { killed: true, phase: 'cancelled' });
       else desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} is killed.`));
     }
     let code: number = exitCode.ok;
-    for (const name of new Set(jobs.map(({ tpu }) => tpu))) {
-      const own = jobs.filter(({ tpu }) => tpu === name);
-      code = Math.max(code, await clearTpu(await labTpuOf(desk, name), own));
+    for (const [name, own] of Map.groupBy(jobs, ({ tpu }) => tpu)) {
+      code = Math.max(code, await clearTpu(desk, parts, await labTpuOf(desk, name), own));
     }
     return code;
-  } finally {
-    release();
-    tpus.close();
-  }
+  });
+}
 
-  /** Ends programs that the scripts could not end, and then, on a yes, other holders of the devices. */
-  async function clearTpu(tpu: LabTpu, own: readonly LabJob[]): Promise<number> {
-    try {
-      const state = await tpus.describe(tpu);
-      if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
-      const folders = await foldersThere(
-        desk,
-        tpu,
-        own.map(({ job }) => job),
-      );
-      if (folders.length > 0) await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
-      // A job that is under way there has a right to it.
-      const { rows } = await client.list({});
-      const others = (await jobsThere(desk.lab.record, rows)).on(tpu.name).map(({ job }) => job.job);
-      const theirs = await foldersThere(desk, tpu, others);
-      const { holders, says } = await holdersNow(tpus, tpu, theirs, signal);
-      for (const sentence of says) desk.note(inertWord(sentence));
-      if (holders.length === 0) return exitCode.ok;
-      for (const sentence of holderSentences(holders)) desk.complain(`On ${tpu.name} ${inertWord(sentence)}`);
-      if (!(await isToEnd(desk, tpu))) return exitCode.ok;
-      await endOnWorkers(desk, tpus, tpu, { folders: [], pids: holders }, signal);
-      return exitCode.ok;
-    } catch (error) {
-      if (!(error instanceof JobmanError)) throw error;
-      // The job is killed; that its workers could not be looked at is another matter.
-      desk.complain(`What is left on ${tpu.name} could not be looked at: ${error.message}`);
-      return error.code;
-    }
+/** What the scripts could not end, and then what else holds the devices. */
+async function clearTpu(desk: TpuCli, parts: TakeParts, tpu: LabTpu, own: readonly LabJob[]): Promise<number> {
+  const { client, tpus, signal } = parts;
+  try {
+    const state = await tpus.describe(tpu);
+    // Where there are no machines nothing is left on them.
+    if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
+    const ids = own.map(({ job }) => job);
+    const folders = await foldersThere(desk, tpu, ids);
+    if (folders.length > 0) await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
+    // A job that is under way there has a right to it.
+    const { rows } = await client.list({});
+    const others = (await jobsThere(desk.lab.record, rows)).on(tpu.name);
+    const theirs = await foldersThere(desk, tpu, others.map(jobId));
+    const { holders, says } = await holdersNow(tpus, tpu, theirs, signal);
+    for (const sentence of says) desk.note(inertWord(sentence));
+    if (holders.length === 0) return exitCode.ok;
+    for (const sentence of holderSentences(holders)) desk.complain(`On ${tpu.name} ${inertWord(sentence)}`);
+    if (await isToEnd(desk, tpu)) await endOnWorkers(desk, tpus, tpu, { folders: [], pids: holders }, signal);
+    return exitCode.ok;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    // The job is killed; that its workers could not be looked at is another matter.
+    desk.complain(`What is left on ${tpu.name} could not be looked at: ${error.message}`);
+    return error.code;
   }
 }
 

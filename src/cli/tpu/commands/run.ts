@@ -2,14 +2,13 @@
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capital } from '../../../app/reason-words.ts';
 import { configWords } from '../../../lab/configs.ts';
 import { directoryOf } from '../../../lab/directories.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
-import { kept, nameProblem } from '../../../lab/names.ts';
+import { newName } from '../../../lab/names.ts';
 import { shortName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import {
@@ -22,18 +21,17 @@ import {
   type LabRule,
 } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
-import type { TpuDesk } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { leaveOnSignal } from '../../leave.ts';
 import { inertWord } from '../../render/inert.ts';
 import { beginJob } from '../begin-job.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { actingFor } from '../people.ts';
-import { canAsk, question } from '../questions.ts';
-import { takeTpu } from '../take.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { wordsInUse } from '../words-in-use.ts';
+import { canAsk, notesOf, question } from '../questions.ts';
+import { takeTpu, withParts, type TakeParts } from '../take.ts';
+import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
+
+const noNotes = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
 
 /** The directory that is run where the line names none. */
 const usualDirectory = 1;
@@ -44,14 +42,11 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   const directory = await codeOf(user, number);
   const tag = await tagOf(desk, words);
   const configs = configWords(words.configs, user.aliases, desk.ownKeys);
-  const tpus = await desk.lab.tpus(desk.note);
-  const client = await desk.services.client();
-  const { signal, release } = leaveOnSignal(desk);
-  try {
-    const tpu = words.tpu ?? (await tpuFor(desk, words, user, directory, { client, tpus, signal }));
-    const notes = await notesOf(desk, words);
+  return withParts(desk, async (parts) => {
+    const tpu = words.tpu ?? (await tpuFor(desk, words, user, directory, parts));
+    const notes = await notesOf(desk, words, noNotes);
     const request = { tpu, user, by, apply: words.flags.has('apply'), force: words.flags.has('f') };
-    const taking = await takeTpu(desk, { client, tpus, signal }, request);
+    const taking = await takeTpu(desk, parts, request);
     const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
     const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
     await taking.prepare();
@@ -69,7 +64,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
       launcher: desk.io.launcher,
       env: scriptEnvironment(desk.io.env, desk.services.home),
     });
-    const { id, window } = await beginJob(desk, client, {
+    const { id, window } = await beginJob(desk, parts.client, {
       user,
       by,
       tpu,
@@ -92,11 +87,8 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
     });
     const where = shortName(tpu.name, site.namePrefix);
     sayBegun(desk, { window, id, does: `runs ${directory} on ${where}` });
-    return await goOnWatching(desk, words, user);
-  } finally {
-    release();
-    tpus.close();
-  }
+    return goOnWatching(desk, words, user);
+  });
 }
 
 /** One line for people; one object with --json. */
@@ -132,35 +124,14 @@ async function codeOf(user: LabUser, number: number): Promise<string> {
 
 /** Throws JobmanError (2) for one that a line would read as something else. */
 async function tagOf(desk: TpuCli, words: Words): Promise<string | null> {
-  const said = words.keys['tag'];
-  if (said === undefined) return null;
-  const tag = kept(said);
-  const problem = nameProblem('tag', tag, await wordsInUse(desk));
-  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
-  return tag;
-}
-
-/** The notes for the booking sheet; null where none are said. */
-async function notesOf(desk: TpuCli, words: Words): Promise<string | null> {
-  const said = words.keys['ssn'];
-  if (said !== undefined || !words.flags.has('ssn')) return said ?? null;
-  if (canAsk(desk)) return question(desk, 'Notes for the booking sheet');
-  throw new JobmanError(
-    'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes',
-    exitCode.usage,
-  );
+  const { tag } = words.keys;
+  return tag === undefined ? null : newName('tag', tag, await wordsInUse(desk));
 }
 
 // ------------------------------------------------------------------------------------------ which TPU
 
-interface Parts {
-  readonly client: Client;
-  readonly tpus: TpuDesk;
-  readonly signal: AbortSignal;
-}
-
 /** A free one of those types, else the one that ka.sh of the directory names. */
-async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: Parts): Promise<LabTpu> {
+async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: TakeParts): Promise<LabTpu> {
   if (words.types.length > 0 || words.flags.has('auto')) return freeTpu(desk, words.types, user, parts);
   const file = join(directory, 'ka.sh');
   const text = await readFile(file, 'utf8').catch(() => '');
@@ -199,7 +170,7 @@ async function freeTpu(
   desk: TpuCli,
   types: readonly string[],
   user: LabUser,
-  { client, tpus, signal }: Parts,
+  { client, tpus, signal }: TakeParts,
 ): Promise<LabTpu> {
   const { record } = desk.lab;
   const said = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;

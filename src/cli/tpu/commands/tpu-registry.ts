@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
-import { nameProblem } from '../../../lab/names.ts';
+import { kept, newName } from '../../../lab/names.ts';
 import { acceleratorCalled, aliasesOf, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -10,8 +10,7 @@ import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
 import { printList } from '../print-table.ts';
 import { confirmDespite } from '../questions.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { wordsInUse } from '../words-in-use.ts';
+import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import { textOf, tpuOf, type Words } from '../words.ts';
 
 export async function listTpuAliases(desk: TpuCli): Promise<number> {
@@ -34,12 +33,10 @@ export async function listTpuAliases(desk: TpuCli): Promise<number> {
 }
 
 export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
-  const alias = textOf(words, 'alias').normalize('NFC');
+  const use = await wordsInUse(desk);
+  const alias = newName('TPU alias', textOf(words, 'alias'), use);
   const name = textOf(words, 'full');
   const { record } = desk.lab;
-  const use = await wordsInUse(desk);
-  const problem = nameProblem('TPU alias', alias, use);
-  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   // An alias of an alias would lead elsewhere as soon as that one is changed.
   const meant = use.tpuAliases.get(name);
   if (meant !== undefined) {
@@ -124,7 +121,7 @@ function facts({ accelerator, zone, pricing }: LabTpu): string {
 }
 
 export async function delTpuAlias(desk: TpuCli, words: Words): Promise<number> {
-  const alias = textOf(words, 'alias').normalize('NFC');
+  const alias = kept(textOf(words, 'alias'));
   const { record } = desk.lab;
   const all = await record.tpuAliases();
   const name = all.get(alias);

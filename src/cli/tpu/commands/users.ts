@@ -1,15 +1,15 @@
 // Users: who shares the TPUs.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { kept, nameProblem, type WordsInUse } from '../../../lab/names.ts';
+import { countText } from '../../../app/figures.ts';
+import { newName } from '../../../lab/names.ts';
 import { defaultAliases, type LabUser } from '../../../lab/people.ts';
 import { userSetting, defaultUserSettings } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
 import { printList } from '../print-table.ts';
 import { canAsk, question } from '../questions.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { wordsInUse } from '../words-in-use.ts';
+import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 import { checkFolder, folderCalled } from './directories.ts';
 
@@ -35,12 +35,12 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=ada', exitCode.usage);
   }
   const find = <Value>(item: Item<Value>): Promise<Value> => valueOf(desk, item, isAsking);
-  const name = await find({ asks: 'Name', said, proposal: '', read: (word) => nameFrom('user', word, use) });
+  const name = await find({ asks: 'Name', said, proposal: '', read: (word) => newName('user', word, use) });
   const session = await find({
     asks: 'tmux session of their windows',
     said: keys['session'],
     proposal: name.replaceAll(/[:.]/g, '-'),
-    read: (word) => free(users, 'session', nameFrom('session', word, use)),
+    read: (word) => free(users, 'session', newName('session', word, use)),
   });
   const sheetName = await find({
     asks: 'Name in the booking sheet',
@@ -111,13 +111,6 @@ async function valueOf<Value>(desk: TpuCli, item: Item<Value>, isAsking: boolean
   }
 }
 
-function nameFrom(what: 'user' | 'session', word: string, use: WordsInUse): string {
-  const name = kept(word);
-  const problem = nameProblem(what, name, use);
-  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
-  return name;
-}
-
 function idFrom(word: string): number {
   if (!/^\d{1,6}$/.test(word))
     throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
@@ -160,13 +153,9 @@ export async function delUser(desk: TpuCli, words: Words): Promise<number> {
   if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user ada', exitCode.usage);
   const { record } = desk.lab;
   const windows = (await record.windows({ user: name })).length;
-  const left = windows === 0 ? '' : ` ${windows} ${windows === 1 ? 'window' : 'windows'} on the list would stay.`;
-  const isMeant = await confirm(
-    desk,
-    `Take ${name} off the list of users?${left}`,
-    `${name} would be taken off the list of users.${left}`,
-  );
-  if (!isMeant) return exitCode.failed;
+  const left = windows === 0 ? '' : ` ${countText(windows, 'window')} on the list would stay.`;
+  const refused = `${name} would be taken off the list of users.${left}`;
+  if (!(await confirm(desk, `Take ${name} off the list of users?${left}`, refused))) return exitCode.failed;
   await record.dropUser(name);
   desk.tell(`${name} is no user any more. Jobs, folders and tmux windows stay as they are.`);
   return exitCode.ok;

@@ -14,8 +14,7 @@ import { createSeenRows, watchUntilLeft, type LiveScreen } from '../../watch/liv
 import type { TpuCli } from '../tpu-cli.ts';
 import { clockFor, zoneText } from './clock.ts';
 import { columnsFor, isColumn, toggled, type ColumnLetter } from './columns.ts';
-import { rowJson } from './row-json.ts';
-import { rowLines } from './rows.ts';
+import { rowJson, rowLines } from './rows.ts';
 
 export interface Watched {
   readonly user: LabUser;

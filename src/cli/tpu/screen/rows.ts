@@ -1,5 +1,6 @@
 // Rows: the table of `tpu check` and `tpu monitor`, made to fit. What stands in it is decided in lab/check.ts.
 
+import { moment } from '../../../app/moment.ts';
 import type { Instant } from '../../../core/time.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
@@ -135,6 +136,14 @@ function inStyle(row: CheckRow, name: CellName, text: string, { ink, bold }: Row
   const coloured = isStatus && kind === 'error' ? ink('red', text) : text;
   const isBold = bold?.has(nameOf(row)) === true || (isStatus && (kind === 'error' || kind === 'running'));
   return isBold ? ink('bold', coloured) : coloured;
+}
+
+/** A row as `--json` prints it: everything that is known, whatever columns are shown. */
+export function rowJson(row: CheckRow): object {
+  const { status, since, ...rest } = row;
+  const { kind, ...more } = status;
+  const hangs = 'hangsAt' in more && { hangsAt: more.hangsAt === null ? null : moment(more.hangsAt) };
+  return { ...rest, status: kind, ...more, ...hangs, since: moment(since) };
 }
 
 // ------------------------------------------------------------------------------------------ words
