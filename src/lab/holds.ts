@@ -29,11 +29,6 @@ export interface Holds {
   readonly holders: readonly Holder[];
 }
 
-/** Nobody does, as far as anybody could be asked. */
-export function isFree({ jobs, others, booking, holders }: Holds): boolean {
-  return jobs.length === 0 && others.length === 0 && booking === null && holders.length === 0;
-}
-
 /** The jobs that are under way, and where. */
 export interface JobsThere {
   /** On that TPU, without that job. */

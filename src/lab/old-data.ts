@@ -82,9 +82,10 @@ export function oldDataIn(value: unknown): OldData | undefined {
   const users = recordIn(data?.['users']);
   if (data === undefined || users === undefined) return undefined;
   const notes: string[] = [];
-  for (const key of Object.keys(data)) {
+  for (const [key, part] of Object.entries(data)) {
+    if (takenParts.has(key) || isEmpty(part)) continue;
     const why = Object.hasOwn(leftOut, key) ? leftOut[key] : 'nobody here knows what it is for';
-    if (why !== undefined && why !== '' && !isEmpty(data[key])) notes.push(`${key}: ${why}`);
+    notes.push(`${key}: ${why}`);
   }
   const found = Object.entries(users).flatMap(([name, user]) => {
     const record = recordIn(user);
@@ -111,23 +112,20 @@ export function oldDataIn(value: unknown): OldData | undefined {
   };
 }
 
-/** Why a part of the file is not taken over; empty for what is, or is told again by another part. */
+/** The parts of the file that are taken over, or are told again by another part. */
+const takenParts: ReadonlySet<string> = new Set(
+  'users user_list id_list id_user_dict user_id_dict tpu_aliases all_tpus pre_info wandb_api_key conda_env_name ack_MONITOR'.split(
+    ' ',
+  ),
+);
+
+const looksByItself = 'the controller looks by itself, and at once';
+/** Why other parts are not. */
 const leftOut: Readonly<Record<string, string>> = {
-  users: '',
-  user_list: '',
-  id_list: '',
-  id_user_dict: '',
-  user_id_dict: '',
-  tpu_aliases: '',
-  all_tpus: '',
-  pre_info: '',
-  wandb_api_key: '',
-  conda_env_name: '',
-  monitor_config: 'the controller looks by itself, and at once',
-  MONITOR_config: 'the controller looks by itself, and at once',
-  monitor_all_check_time: 'the controller looks by itself, and at once',
+  monitor_config: looksByItself,
+  MONITOR_config: looksByItself,
+  monitor_all_check_time: looksByItself,
   MONITOR_logs: 'the history of each job is kept with it here',
-  ack_MONITOR: '',
 };
 
 // ------------------------------------------------------------------------------------------ TPUs

@@ -10,32 +10,32 @@ export function createRecordSheet(
   record: Pick<LabRecord, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
   now: () => Instant,
 ): BookingSheet {
-  async function bookingOf(name: string, row: BookingRow | null): Promise<Booking> {
-    const [tpus, aliases] = await Promise.all([record.tpus(), record.tpuAliases()]);
-    const known = tpus.find((tpu) => tpu.name === name);
-    return booking(name, row, known, aliases);
+  /** What makes a booking of the row of a TPU. */
+  async function bookings(tpus: readonly LabTpu[]): Promise<(name: string, row: BookingRow | null) => Booking> {
+    const aliases = await record.tpuAliases();
+    return (name, row) => ({
+      tpu: name,
+      alias: aliasesOf(name, aliases)[0] ?? name,
+      ...rowParts(row ?? emptyRow(name)),
+      belongs: '',
+      zone: tpus.find((tpu) => tpu.name === name)?.zone ?? '',
+    });
   }
 
   return {
     called: 'the booking table',
 
     async read() {
-      const [rows, tpus, aliases] = await Promise.all([record.bookings(), record.tpus(), record.tpuAliases()]);
+      const [rows, tpus] = await Promise.all([record.bookings(), record.tpus()]);
+      const booking = await bookings(tpus);
       const names = new Set([...tpus.map(({ name }) => name), ...rows.map(({ tpu }) => tpu)]);
-      const bookings = [...names].map((name) =>
-        booking(
-          name,
-          rows.find(({ tpu }) => tpu === name) ?? null,
-          tpus.find((tpu) => tpu.name === name),
-          aliases,
-        ),
-      );
-      return { bookings, problems: [] };
+      const all = [...names].map((name) => booking(name, rows.find(({ tpu }) => tpu === name) ?? null));
+      return { bookings: all, problems: [] };
     },
 
     async change(tpu, change, unless) {
       // What a booking is called beside its row does not change while it is asked about.
-      const stands = await bookingOf(tpu, null);
+      const stands = (await bookings(await record.tpus()))(tpu, null);
       let before = stands;
       let refused: string | null = null;
       await record.changeBooking(tpu, (row) => {
@@ -45,21 +45,6 @@ export function createRecordSheet(
       });
       return { before, refused };
     },
-  };
-}
-
-function booking(
-  name: string,
-  row: BookingRow | null,
-  tpu: LabTpu | undefined,
-  aliases: ReadonlyMap<string, string>,
-): Booking {
-  return {
-    tpu: name,
-    alias: aliasesOf(name, aliases)[0] ?? name,
-    ...rowParts(row ?? emptyRow(name)),
-    belongs: '',
-    zone: tpu?.zone ?? '',
   };
 }
 

@@ -5,17 +5,11 @@ import { test } from 'node:test';
 import { courseOf, foldersOf, lastErrorIn, unconfirmedReason } from '../../src/lab/attempt.ts';
 import { nameOf, type Families, type Tries } from '../../src/lab/lineage.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
-import { aLabJob, noon } from './sample.ts';
+import { aLabJob, aReport, aWindow, noon } from './sample.ts';
 
 type Try = Partial<Tries['attempts'][number]> & { readonly reported?: boolean };
 
-const report = (name: string): WindowReport => ({
-  logFolder: `/log/${name}`,
-  stageFolder: `/stage/${name}`,
-  tpu: 'kmh-tpuvm-v2-32-1',
-  startTime: '20260101_000000',
-  at: noon,
-});
+const report = (name: string): WindowReport => aReport(`/log/${name}`, `/stage/${name}`);
 
 /** Jobs with their attempts, of which those that are `reported` have told where they are: `/log/000001/2`. */
 function family(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
@@ -34,16 +28,7 @@ function family(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
     for (const [index, { reported }] of attempts.entries()) {
       const name = { job: job.job, attempt: index + 1 };
       const told = reported === true ? report(nameOf(name)) : null;
-      windows.set(nameOf(name), {
-        user: job.user,
-        window: index + 1,
-        ...name,
-        openedAt: noon,
-        report: told,
-        finishedAt: null,
-        closedAt: null,
-        clearedAt: null,
-      });
+      windows.set(nameOf(name), aWindow(job, { window: index + 1, ...name, report: told }));
     }
   }
   const families: Families = { jobs: new Map(jobs.map(([job]) => [job.job, job])), windows };

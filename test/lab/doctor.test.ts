@@ -7,42 +7,22 @@ import { jobRow } from '../../src/app/views.ts';
 import { newJob } from '../../src/core/create.ts';
 import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
 import type { LabAttempt } from '../../src/lab/record.ts';
-import type { LabTpu } from '../../src/lab/tpus.ts';
 import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
 import { localSpec } from '../support/builders.ts';
-import { aLabJob, aUser, noon } from './sample.ts';
+import { aLabJob, aReport, aTpu, aUser, aWindow, noon } from './sample.ts';
 
-const tpu: LabTpu = {
-  name: 'kmh-tpuvm-v2-32-1',
-  project: null,
-  zone: 'europe-west4-a',
-  accelerator: 'v2-32',
-  pricing: 'ondemand',
-  runtimeVersion: null,
-};
+const tpu = aTpu('kmh-tpuvm-v2-32-1');
 const xibo = { ...aUser('xibo', { directories: { 1: '/srv/code' } }), id: 0 };
 const lyy = { ...aUser('lyy'), id: 1 };
-const report = { logFolder: '/srv/logs/1', stageFolder: '/srv/stage/1', tpu: tpu.name, startTime: '', at: noon };
+const report = aReport('/srv/logs/1', '/srv/stage/1');
 
 function aRow(id: string, phase: JobRow['phase']): JobRow {
   const { job } = newJob({ id, installation: 'abc123', owner: 'xibo', spec: localSpec(), at: noon });
   return { ...jobRow(job, noon), phase };
 }
 
-function aWindow(job: LabJob, changes: Partial<LabWindow> = {}): LabAttempt {
-  const window: LabWindow = {
-    user: job.user,
-    window: 1,
-    job: job.job,
-    attempt: 1,
-    openedAt: noon,
-    report,
-    finishedAt: null,
-    closedAt: null,
-    clearedAt: null,
-    ...changes,
-  };
-  return { job, window };
+function shown(job: LabJob, changes: Partial<LabWindow> = {}): LabAttempt {
+  return { job, window: aWindow(job, { report, ...changes }) };
 }
 
 const job = aLabJob('000001', 'xibo');
@@ -53,7 +33,7 @@ const healthy: LabState = {
   tpus: [tpu],
   tpuAliases: new Map([['v2-1', tpu.name]]),
   jobs: [job],
-  windows: [aWindow(job)],
+  windows: [shown(job)],
   rows: new Map([['000001', aRow('000001', 'running')]]),
   tmux: new Map([['xibo', [1]]]),
   bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
@@ -98,7 +78,7 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     'duplicate window',
     {
       jobs: [job, aLabJob('000002', 'xibo', { tpu: 'other' })],
-      windows: [aWindow(job), aWindow(aLabJob('000002', 'xibo', { tpu: 'other' }))],
+      windows: [shown(job), shown(aLabJob('000002', 'xibo', { tpu: 'other' }))],
       rows: new Map([
         ['000001', aRow('000001', 'running')],
         ['000002', aRow('000002', 'running')],
@@ -139,7 +119,7 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     'two jobs on one TPU',
     {
       jobs: [job, second],
-      windows: [aWindow(job), aWindow(second)],
+      windows: [shown(job), shown(second)],
       rows: new Map([
         ['000001', aRow('000001', 'running')],
         ['000002', aRow('000002', 'running')],
@@ -185,6 +165,6 @@ test('what ended well, and what was cleared, is nobody’s trouble', () => {
   assert.deepEqual(examine({ ...healthy, isGone, rows, bookings: [] }), []);
   const child = { ...job, job: '000003', father: { job: '000001', attempt: 1, how: 'resume' as const } };
   assert.deepEqual(examine({ ...healthy, isGone, jobs: [job, child] }), []);
-  const cleared = { windows: [aWindow(job, { clearedAt: noon })], tmux: new Map() };
+  const cleared = { windows: [shown(job, { clearedAt: noon })], tmux: new Map() };
   assert.deepEqual(examine({ ...healthy, ...cleared, isGone }), []);
 });

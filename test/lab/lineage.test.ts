@@ -7,21 +7,10 @@ import { familiesOf, lineOf, nameOf, newestReport, stageOf, workOf, type Familie
 import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, t0, tpu } from '../core/world.ts';
+import { aLabJob, aReport, aWindow } from './sample.ts';
 
 function labJob(job: string, father: LabJob['father'] = null, baseStage = 0): LabJob {
-  return {
-    job,
-    user: 'alice',
-    directory: '/code',
-    directoryNumber: 1,
-    tpu: 'tpu-1',
-    configs: [],
-    tag: null,
-    monitor: true,
-    logStage: true,
-    father,
-    baseStage,
-  };
+  return aLabJob(job, 'alice', { father, baseStage });
 }
 
 /** `f`: fresh, by a rule behind the first; `s`: resumed; `r`: rerun, on its owner's word; a capital letter: it never started. */
@@ -37,19 +26,8 @@ function attemptsOf(text: string): readonly Attempt[] {
 }
 
 function window(job: string, attempt: number, number: number, logFolder: string | null): LabWindow {
-  const report =
-    logFolder === null ? null : { logFolder, stageFolder: `${logFolder}/stage`, tpu: 'tpu-1', startTime: '', at: t0 };
-  return {
-    user: 'alice',
-    window: number,
-    job,
-    attempt,
-    openedAt: t0,
-    report,
-    finishedAt: null,
-    closedAt: null,
-    clearedAt: null,
-  };
+  const report = logFolder === null ? null : aReport(logFolder, `${logFolder}/stage`);
+  return aWindow(labJob(job), { window: number, attempt, report });
 }
 
 function families(jobs: readonly LabJob[], windows: readonly LabWindow[] = []): Families {

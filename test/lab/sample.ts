@@ -2,7 +2,8 @@
 
 import { defaultAliases, type LabUser } from '../../src/lab/people.ts';
 import { defaultUserSettings } from '../../src/lab/user-settings.ts';
-import type { LabJob } from '../../src/lab/windows.ts';
+import type { LabTpu } from '../../src/lab/tpus.ts';
+import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
 import { noon } from '../support/builders.ts';
 
 export { noon };
@@ -45,4 +46,38 @@ export function aLabJob(job: string, user: string, changes: Partial<LabJob> = {}
     baseStage: 0,
     ...changes,
   };
+}
+
+/** A TPU as registries know them. */
+export function aTpu(name: string, changes: Partial<LabTpu> = {}): LabTpu {
+  return {
+    name,
+    project: null,
+    zone: 'europe-west4-a',
+    accelerator: 'v2-32',
+    pricing: 'ondemand',
+    runtimeVersion: null,
+    ...changes,
+  };
+}
+
+/** Window 1 of the first attempt of that job, whose script has told nothing. */
+export function aWindow({ job, user }: LabJob, changes: Partial<LabWindow> = {}): LabWindow {
+  return {
+    user,
+    window: 1,
+    job,
+    attempt: 1,
+    openedAt: noon,
+    report: null,
+    finishedAt: null,
+    closedAt: null,
+    clearedAt: null,
+    ...changes,
+  };
+}
+
+/** That a script has these folders for its log and its code. */
+export function aReport(logFolder: string, stageFolder: string, tpu = 'kmh-tpuvm-v2-32-1'): WindowReport {
+  return { logFolder, stageFolder, tpu, startTime: '20250420_011026', at: noon };
 }

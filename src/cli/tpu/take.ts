@@ -11,7 +11,6 @@ import {
   holderSentences,
   holdersNow,
   holdSentences,
-  isFree,
   jobsOn,
   othersBooking,
   type Holds,
@@ -104,7 +103,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   };
   await agree(desk, signal, request, {
     making: making === null ? [] : [makingSentence(making, called, seen.state)],
-    use: isFree(holds) ? [] : [...holdSentences(holds, called), ...whatEnds(holds)],
+    use: [...holdSentences(holds, called), ...whatEnds(holds)],
     also,
   });
   return {

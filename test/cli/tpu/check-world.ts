@@ -9,17 +9,16 @@ import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { minute } from '../../../src/core/time.ts';
 import type { Allocation, Attempt, Job } from '../../../src/core/job.ts';
-import type { Lab } from '../../../src/lab/lab.ts';
 import type { LabUser } from '../../../src/lab/people.ts';
 import type { LabRecord } from '../../../src/lab/record.ts';
 import { siteOf } from '../../../src/lab/site-settings.ts';
 import type { LabJob } from '../../../src/lab/windows.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { living, localSpec, tpuSpec } from '../../support/builders.ts';
-import { aLabJob, aUser, noon } from '../../lab/sample.ts';
+import { aLabJob, aReport, aUser, noon } from '../../lab/sample.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { pretend, type Pretend, type PretendOptions } from '../support/pretend.ts';
-import type { Said } from './lab-world.ts';
+import { aLab, said, servicesOf, type Door } from './lab-world.ts';
 
 export interface CheckWorld {
   readonly home: string;
@@ -30,7 +29,7 @@ export interface CheckWorld {
   log(id: string, attempt: number, text: string): string;
   /** The job as it is from now on. */
   becomes(id: string, changes: (job: Job) => Job): Promise<void>;
-  tpu(argv: readonly string[], options?: PretendOptions): Promise<Said>;
+  readonly tpu: Door;
   /** The same of a command that goes on: what it has printed, and the hands on its terminal. */
   begin(argv: readonly string[], options: PretendOptions): { readonly rest: Pretend; readonly ends: Promise<number> };
 }
@@ -56,17 +55,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
   const { lab: record } = store;
   await record.addUser(aUser('ada', user));
   const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
-  const absent = (what: string) => (): Promise<never> => Promise.reject(new Error(`this test has no ${what}`));
-  const lab: Lab = {
-    record,
-    site: async () => site,
-    sheet: absent('sheet'),
-    tpus: absent('desk of TPUs'),
-    windows: absent('tmux'),
-    lookNow: async () => null,
-    expectOriginal: async () => undefined,
-    close: async () => undefined,
-  };
+  const lab = aLab(record, { site: async () => site });
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
     const stored = await store.load(id);
     if (stored === undefined) throw new Error(`there is no job ${id}`);
@@ -75,8 +64,6 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
   }
   const parts = (options: PretendOptions): Pretend =>
     pretend({ cwd: folder, ...options, services: { home, ...options.services } });
-  const start = (argv: readonly string[], rest: Pretend): Promise<number> =>
-    runTpu(argv, { ...rest.services, lab: async () => lab, labHome: absent('group') });
   return {
     home,
     record,
@@ -110,9 +97,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
       await record.addJob(aLabJob(id, 'ada', labJob));
       for (let attempt = 1; attempt <= windows; attempt += 1) {
         const { session, window } = await record.openWindow(id, attempt, noon);
-        const logFolder = `/logs/${id}-${attempt}`;
-        const report = { logFolder, stageFolder: '/staging', tpu: 'kmh-tpuvm-v2-32-1', startTime: '', at: noon };
-        if (isTold) await record.report(session, window.window, report);
+        if (isTold) await record.report(session, window.window, aReport(`/logs/${id}-${attempt}`, '/staging'));
       }
       return id;
     },
@@ -122,17 +107,13 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
       writeFileSync(path, text);
       return path;
     },
-    async tpu(argv, options = {}) {
-      const rest = parts(options);
-      const code = await start(argv, rest);
-      return { code, out: rest.out(), err: rest.err(), asked: rest.asked };
-    },
+    tpu: (argv, options = {}) => said(runTpu, lab, argv, parts(options)),
     begin(argv, options) {
       // A monitor looks when its time has come, so the clock must go.
       const began = performance.now();
       const rest = parts({ now: () => noon + 100 * minute + (performance.now() - began), ...options });
       scope.after(async () => rest.signal());
-      return { rest, ends: start(argv, rest) };
+      return { rest, ends: runTpu(argv, servicesOf(lab, rest)) };
     },
   };
 }

@@ -11,8 +11,9 @@ import type { Store } from '../../../src/app/ports.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import type { Job, Settled } from '../../../src/core/job.ts';
-import type { Lab } from '../../../src/lab/lab.ts';
 import { tpuNamed } from '../../../src/lab/names-of-tpus.ts';
+import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
+import { siteOf } from '../../../src/lab/site-settings.ts';
 import { createRecordSheet } from '../../../src/lab/record-sheet.ts';
 import type { LabRecord } from '../../../src/lab/record.ts';
 import type { EndRequest, Holder, TpuDesk, TpuState } from '../../../src/lab/tpu-desk.ts';
@@ -21,8 +22,8 @@ import { openStore } from '../../../src/store/store.ts';
 import { aUser } from '../../lab/sample.ts';
 import { ended, living, ready, running } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
-import { now, pretend, type PretendOptions } from '../support/pretend.ts';
-import type { Said } from './lab-world.ts';
+import { now, pretend } from '../support/pretend.ts';
+import { aLab, said, type Door } from './lab-world.ts';
 
 export const terminal = { columns: 120, rows: 30 };
 
@@ -42,12 +43,18 @@ export interface JobWorld {
   readonly windows: Map<string, number[]>;
   /** The sheet that the commands are given; the record's own at first. */
   sheet: () => Promise<BookingSheet>;
-  tpu(argv: readonly string[], options?: PretendOptions): Promise<Said>;
+  readonly tpu: Door;
   /** Runs a job of that user, which must go well, and answers its id and window. */
   run(...argv: string[]): Promise<{ readonly id: string; readonly window: number }>;
   /** Its attempts so far ended, and the job came out like that. */
   settles(id: string, verdict: Settled['verdict'], attempts?: number): Promise<void>;
 }
+
+const site = {
+  ...siteOf(defaultLabSettings, { home: '/', userHome: '/' }),
+  zones: ['us-central2-b'],
+  namePrefix: 'kmh-tpuvm-',
+};
 
 export async function openJobWorld(scope: Scope): Promise<JobWorld> {
   const { folder, home } = openWorld(scope);
@@ -86,21 +93,8 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
     done,
     sheet: async () => createRecordSheet(record, () => now),
     async tpu(argv, options = {}) {
-      const lab: Lab = {
-        record,
-        site: async () => ({
-          zones: ['us-central2-b'],
-          shares: [],
-          condaEnvironment: null,
-          python: null,
-          wandbKeyFile: null,
-          remoteUser: null,
-          privateKey: null,
-          namePrefix: 'kmh-tpuvm-',
-          stageLimit: 10,
-          hangGrace: 300_000,
-          spreadsheet: null,
-        }),
+      const lab = aLab(record, {
+        site: async () => site,
         sheet: () => world.sheet(),
         tpus: async () => desk,
         windows: async () => ({
@@ -118,10 +112,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
             return before.includes(window);
           },
         }),
-        lookNow: async () => null,
-        expectOriginal: async () => undefined,
-        close: async () => undefined,
-      };
+      });
       const usual = defaultSettings(2);
       const settings = { ...usual, tpu: { ...usual.tpu, project: 'lab' } };
       const rest = pretend({
@@ -129,9 +120,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
         ...options,
         services: { home, client: async () => client, settings: async () => settings, ...options.services },
       });
-      const services = { ...rest.services, lab: async () => lab, labHome: () => Promise.reject(new Error('no group')) };
-      const code = await runTpu(argv, services);
-      return { code, out: rest.out(), err: rest.err(), asked: rest.asked };
+      return said(runTpu, lab, argv, rest);
     },
     async run(...argv) {
       const said = await world.tpu(['run', ...argv]);

@@ -3,15 +3,16 @@
  * the program. What a test needs of tmux, clouds and sheets it hands in.
  */
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
-import type { LabTpu } from '../../../src/lab/tpus.ts';
 import { run } from '../../../src/cli/run.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { openStore } from '../../../src/store/store.ts';
 import type { LabAttempt, LabRecord } from '../../../src/lab/record.ts';
 import type { LabJob } from '../../../src/lab/windows.ts';
-import { aLabJob, aUser, noon } from '../../lab/sample.ts';
+import { aLabJob, aTpu, aUser, noon } from '../../lab/sample.ts';
 import { localSpec } from '../../support/builders.ts';
-import { pretend, type PretendOptions } from '../support/pretend.ts';
+import { pretend, type Pretend, type PretendOptions } from '../support/pretend.ts';
+
+export { aTpu };
 
 export interface LabWorld {
   readonly record: LabRecord;
@@ -25,7 +26,7 @@ export interface LabWorld {
   readonly jobman: Door;
 }
 
-type Door = (argv: readonly string[], options?: PretendOptions) => Promise<Said>;
+export type Door = (argv: readonly string[], options?: PretendOptions) => Promise<Said>;
 
 export interface Said {
   readonly code: number;
@@ -36,34 +37,48 @@ export interface Said {
 }
 
 /** What the parts say that a test brought none of. */
-const absent = (what: string) => (): Promise<never> => Promise.reject(new Error(`this test has no ${what}`));
+export const absent = (what: string) => (): Promise<never> => Promise.reject(new Error(`this test has no ${what}`));
+
+/** A lab over that record. What a test does not bring is not there. */
+export function aLab(record: LabRecord, parts: Partial<Lab> = {}): Lab {
+  return {
+    record,
+    site: absent('site'),
+    sheet: absent('booking sheet'),
+    tpus: absent('desk of TPUs'),
+    windows: absent('tmux'),
+    lookNow: async () => null,
+    expectOriginal: async () => undefined,
+    // The record outlives one command.
+    close: async () => undefined,
+    ...parts,
+  };
+}
+
+/** Runs one command of `tpu` or of `jobman` in that lab, with the pretended rest of the program. */
+export async function said(enter: typeof runTpu, lab: Lab, argv: readonly string[], rest: Pretend): Promise<Said> {
+  const code = await enter(argv, servicesOf(lab, rest));
+  return { code, out: rest.out(), err: rest.err(), asked: rest.asked };
+}
+
+/** The services of a command in that lab. */
+export function servicesOf(lab: Lab, { services }: Pretend): LabServices {
+  return { ...services, lab: async () => lab, labHome: absent('home of a group') };
+}
 
 /** A lab in memory. It is gone when the test drops it: nothing has to be closed. */
 export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
   const store = openStore({ file: ':memory:' });
   const { lab: record } = store;
   const lookedAt: string[] = [];
-  const lab: Lab = {
-    record,
-    site: absent('site'),
-    sheet: absent('booking sheet'),
-    tpus: absent('desk of TPUs'),
-    windows: absent('tmux'),
-    expectOriginal: async () => undefined,
+  const lab = aLab(record, {
     async lookNow(jobs) {
       lookedAt.push(...jobs);
       return null;
     },
-    // The record outlives one command.
-    close: async () => {},
     ...parts,
-  };
-  async function said(enter: typeof runTpu, argv: readonly string[], options: PretendOptions = {}): Promise<Said> {
-    const world = pretend({ cwd: import.meta.dirname, ...options });
-    const services: LabServices = { ...world.services, lab: async () => lab, labHome: absent('home of a group') };
-    const code = await enter(argv, services);
-    return { code, out: world.out(), err: world.err(), asked: world.asked };
-  }
+  });
+  const rest = (options: PretendOptions = {}): Pretend => pretend({ cwd: import.meta.dirname, ...options });
   return {
     record,
     lookedAt,
@@ -72,21 +87,8 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
       await record.addJob(aLabJob(job.id, user, changes));
       return record.openWindow(job.id, 1, noon);
     },
-    tpu: (argv, options) => said(runTpu, argv, options),
-    jobman: (argv, options) => said(run, argv, options),
-  };
-}
-
-/** A TPU as registries know them. */
-export function aTpu(name: string, changes: Partial<LabTpu> = {}): LabTpu {
-  return {
-    name,
-    project: null,
-    zone: 'europe-west4-a',
-    accelerator: 'v2-32',
-    pricing: 'ondemand',
-    runtimeVersion: null,
-    ...changes,
+    tpu: (argv, options) => said(runTpu, lab, argv, rest(options)),
+    jobman: (argv, options) => said(run, lab, argv, rest(options)),
   };
 }
 

@@ -2,10 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { LabRecord } from '../../../src/lab/record.ts';
-import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
-import { pretend } from '../support/pretend.ts';
-import { openUsualLab } from './lab-world.ts';
+import { openLabWorld, openUsualLab } from './lab-world.ts';
 
 /** What a reader may ask of the record. */
 const reading: ReadonlySet<string> = new Set([
@@ -43,18 +41,7 @@ suite('reads only', () => {
       const world = await openUsualLab();
       await world.job('xibo', { tag: 'baseline' });
       const { record, written } = watched(world.record);
-      const { services } = pretend({ cwd: import.meta.dirname });
-      const absent = (): Promise<never> => Promise.reject(new Error('this test has no such part'));
-      const lab = {
-        record,
-        site: absent,
-        sheet: absent,
-        tpus: absent,
-        windows: absent,
-        lookNow: absent,
-        expectOriginal: absent,
-        close: async () => {},
-      };
+      const { tpu } = openLabWorld({ record });
       for (const [example] of row.examples) {
         const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
         if (goesOn(line)) continue;
@@ -63,7 +50,7 @@ suite('reads only', () => {
           .replaceAll(/\b(ada|NAME)\b/g, 'xibo')
           .split(' ');
         // Some of them need more than the record; what they have written until then counts.
-        await runTpu(words, { ...services, lab: async () => lab, labHome: absent }).catch((error: unknown) => {
+        await tpu(words).catch((error: unknown) => {
           assert.match(String(error), /has no/);
         });
       }

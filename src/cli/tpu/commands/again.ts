@@ -7,10 +7,8 @@ import { isSettledPhase } from '../../../core/phase.ts';
 import { stageOf } from '../../../lab/lineage.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
 import { shortName } from '../../../lab/names-of-tpus.ts';
-import type { LabUser } from '../../../lab/people.ts';
 import { specElsewhere } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
-import type { LabTpu } from '../../../lab/tpus.ts';
 import type { LabJob } from '../../../lab/windows.ts';
 import { wake } from '../../controller.ts';
 import { beginJob, bookFor } from '../begin-job.ts';
@@ -29,14 +27,12 @@ export const rerun: TpuBody = (desk, words) => again(desk, words, 'rerun');
 
 type How = 'resume' | 'rerun';
 
-/** One job that is wanted again. */
-interface Again {
+/** One job that is wanted again, and the TPU that it is to run on. */
+interface Again extends Omit<TakeRequest, 'job' | 'also'> {
   readonly how: How;
-  readonly user: LabUser;
-  readonly by: string;
   /** The window by which it was called. */
   readonly number: number;
-  readonly job: LabJob;
+  readonly labJob: LabJob;
   readonly view: JobView;
 }
 
@@ -44,21 +40,15 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
   const { user, by } = await actingFor(desk, words, `${how} a job`);
   if (words.tpu !== null && words.windows.length > 1)
     throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
+  const agreed = { apply: words.flags.has('apply'), force: words.flags.has('f') };
   return withParts(desk, async (parts) => {
     for (const number of words.windows) {
-      const { job } = await windowCalled(desk, user, number);
-      const view = await parts.client.show(job.job);
-      const wanted: Again = { how, user, by, number, job, view };
-      const tpu = words.tpu ?? (await labTpuOf(desk, job.tpu));
-      const begin = tpu.name === job.tpu ? beginHere : beginElsewhere;
-      await begin(desk, parts, wanted, tpu, {
-        tpu,
-        user,
-        by,
-        apply: words.flags.has('apply'),
-        force: words.flags.has('f'),
-      });
-      if (how === 'resume' && !(await hasReport(desk, job)))
+      const { job: labJob } = await windowCalled(desk, user, number);
+      const view = await parts.client.show(labJob.job);
+      const tpu = words.tpu ?? (await labTpuOf(desk, labJob.tpu));
+      const begin = tpu.name === labJob.tpu ? beginHere : beginElsewhere;
+      await begin(desk, parts, { ...agreed, how, user, by, number, labJob, view, tpu });
+      if (how === 'resume' && !(await hasReport(desk, labJob)))
         desk.note(
           `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
         );
@@ -75,59 +65,49 @@ async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean
 }
 
 /** The next attempt of the same job. Throws JobmanError (4) where it is under way. */
-async function beginHere(
-  desk: TpuCli,
-  parts: TakeParts,
-  { how, user, by, number, job, view }: Again,
-  tpu: LabTpu,
-  request: TakeRequest,
-): Promise<void> {
+async function beginHere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
+  const { how, user, by, number, labJob, view, tpu } = wanted;
   const { client } = parts;
   if (!isSettledPhase(view.phase))
     throw new JobmanError(
-      `Window ${number} of ${user.name} (job ${job.job}) is ${view.status} already.`,
+      `Window ${number} of ${user.name} (job ${labJob.job}) is ${view.status} already.`,
       exitCode.conflict,
       [`tpu kill ${number} ${user.name}    ends it first; then tpu ${how} ${number} ${user.name}`],
     );
-  const taking = await takeTpu(desk, parts, { ...request, job: job.job });
+  const taking = await takeTpu(desk, parts, { ...wanted, job: labJob.job });
   await taking.prepare();
   const unbook = await bookFor(desk, { user, tpu, taking, notes: null });
-  const answer = await client.ask(job.job, how, { by, onBehalf: true });
+  const answer = await client.ask(labJob.job, how, { by, onBehalf: true });
   if (!answer.ok) {
     await unbook();
     throw new JobmanError(answer.message, answer.code);
   }
-  const { window } = await desk.lab.record.openWindow(job.job, view.attempts.length + 1, desk.io.now());
+  const { window } = await desk.lab.record.openWindow(labJob.job, view.attempts.length + 1, desk.io.now());
   await wake(desk, client);
   const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
-  sayBegun(desk, { window: window.window, id: job.job, does: `${does(how, number)} on ${where}` });
+  sayBegun(desk, { window: window.window, id: labJob.job, does: `${does(how, number)} on ${where}` });
 }
 
 /** A job that comes of this one. Where this one is under way it is ended first, which is asked about. */
-async function beginElsewhere(
-  desk: TpuCli,
-  parts: TakeParts,
-  { how, user, by, number, job, view }: Again,
-  tpu: LabTpu,
-  request: TakeRequest,
-): Promise<void> {
+async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
+  const { how, user, by, number, labJob, view, tpu } = wanted;
   const { client, signal } = parts;
   const isOver = isSettledPhase(view.phase);
   const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
   const newest = view.attempts.at(-1)?.attempt ?? 1;
   const also = isOver
     ? []
-    : [`window ${number} is ${view.status} on ${shortName(job.tpu, site.namePrefix)}, and would be ended`];
-  const taking = await takeTpu(desk, parts, { ...request, also });
+    : [`window ${number} is ${view.status} on ${shortName(labJob.tpu, site.namePrefix)}, and would be ended`];
+  const taking = await takeTpu(desk, parts, { ...wanted, also });
   const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
-  if (!isOver) await endJobs(desk, client, [job.job], { by, signal });
+  if (!isOver) await endJobs(desk, client, [labJob.job], { by, signal });
   await taking.prepare();
   const spec = specElsewhere(
     view.spec,
     { capacity, steps: siteSteps(site, capacity.zone), launcher: desk.io.launcher },
-    job,
+    labJob,
   );
-  const { job: _father, ...same } = job;
+  const { job: father, ...same } = labJob;
   const { id, window } = await beginJob(desk, client, {
     user,
     by,
@@ -137,8 +117,8 @@ async function beginElsewhere(
     labJob: {
       ...same,
       tpu: tpu.name,
-      father: { job: job.job, attempt: newest, how },
-      baseStage: how === 'resume' ? stageOf(job, triesOf(view) ?? { attempts: [] }, newest) + 1 : 0,
+      father: { job: father, attempt: newest, how },
+      baseStage: how === 'resume' ? stageOf(labJob, triesOf(view) ?? { attempts: [] }, newest) + 1 : 0,
     },
     taking,
     notes: null,
