@@ -17,7 +17,6 @@ export interface Beginning {
 
 /** What its script is to do. */
 export interface Course {
-  /** Where staging.sh is sourced. */
   readonly folder: string;
   /** True for the copy that an earlier attempt has frozen. */
   readonly isFrozen: boolean;

@@ -50,7 +50,6 @@ export function isUnderWay({ status }: Pick<CheckRow, 'status'>): boolean {
 }
 
 export interface CheckRow {
-  /** Null while its script has not begun. */
   readonly window: number | null;
   readonly job: string;
   readonly attempt: number;
@@ -76,7 +75,6 @@ export interface CheckRow {
 
 /** What the rows are made of. */
 export interface CheckParts {
-  /** The attempts on the list. */
   readonly windows: readonly LabAttempt[];
   /** Jobs of the user that are under way and have no window yet. */
   readonly coming: readonly LabJob[];
@@ -84,7 +82,6 @@ export interface CheckParts {
   readonly waits: ReadonlyMap<string, string>;
   /** By job, how those are about to go on whose newest attempt has ended. */
   readonly follows: ReadonlyMap<string, 'resume' | 'rerun'>;
-  /** Everything that they come from. */
   readonly families: Families;
   /** By id. A job that is gone from the record leaves its windows without a word. */
   readonly jobs: ReadonlyMap<string, Job>;

@@ -4,7 +4,6 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
 import type { LabUser } from './people.ts';
 
-/** The highest number. */
 const most = 100;
 
 /** The folder of that number. Throws JobmanError (2) for a number that there cannot be, (3) where there is none of it. */

@@ -14,7 +14,6 @@ export interface Environment {
   readonly class: EnvironmentClass;
   /** The line that says it; of `success` the devices of worker 0. */
   readonly says: string;
-  /** The worker that said so. */
   readonly worker: number;
 }
 

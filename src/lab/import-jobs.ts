@@ -33,7 +33,6 @@ export interface OldJobFolder {
   readonly createdAt: Instant | null;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
-  /** Names of the files in its folder of logs. */
   readonly logs: readonly string[];
   /** The end of its own log, in which it says how its command came out. */
   readonly lastWords: string;
@@ -112,17 +111,14 @@ export interface JobsImport {
 interface JobTaken {
   readonly from: OldJobFolder;
   readonly past: PastJob;
-  /** The same words as its line has. */
   readonly what: string;
 }
 
 /** A job that an earlier import took over. */
 interface JobKnown {
   readonly from: OldJobFolder;
-  /** Its id here. */
   readonly id: string;
   readonly owner: string;
-  /** The same words as its line has. */
   readonly what: string;
 }
 
@@ -197,7 +193,6 @@ interface End {
   readonly verdict: Settled['verdict'];
   readonly reason: Reason;
   readonly evidence: Evidence;
-  /** Something of it may be going on. */
   readonly mayLive: boolean;
 }
 

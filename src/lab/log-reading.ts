@@ -14,7 +14,6 @@ export interface LogBounds {
 /** What a program has printed between two looks is read up to so many bytes of its end; nobody reads more than that anyway. */
 const newMost = 1024 * 1024;
 
-/** A character of UTF-8 takes up to so many bytes. */
 const bytesMost = 4;
 
 /**

@@ -10,14 +10,12 @@ export type Named = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';
 
 /** The words that are something already. */
 export interface WordsInUse {
-  /** Words of commands. */
   readonly verbs: ReadonlySet<string>;
   /** Keys that commands take: `tag` of `tag=T`. */
   readonly keys: ReadonlySet<string>;
   readonly users: readonly string[];
   /** Full names by alias. */
   readonly tpuAliases: ReadonlyMap<string, string>;
-  /** Full names of TPUs. */
   readonly tpus: readonly string[];
 }
 

@@ -59,7 +59,6 @@ export interface OldJob {
   readonly logStage: boolean;
   /** One of our rules; null where it says none that is one. */
   readonly rule: LabRule | null;
-  /** Numbers of windows. */
   readonly father: number | null;
   readonly child: number | null;
   /** As it was written, for people; empty where there is none. */
@@ -120,7 +119,6 @@ const takenParts: ReadonlySet<string> = new Set(
 );
 
 const looksByItself = 'the controller looks by itself, and at once';
-/** Why other parts are not. */
 const leftOut: Readonly<Record<string, string>> = {
   monitor_config: looksByItself,
   MONITOR_config: looksByItself,

@@ -11,7 +11,6 @@ export interface LabUser {
   readonly id: number;
   /** The tmux session that this user's windows are in; unique. */
   readonly session: string;
-  /** What the booking sheet calls this user. */
   readonly sheetName: string;
   /** Login names of this machine that are this user's; none where people share one login. */
   readonly logins: readonly string[];

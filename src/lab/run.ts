@@ -33,7 +33,6 @@ export interface RunSpec {
   readonly hangGrace: Site['hangGrace'];
   /** For people: the line that is run, as they would type it. */
   readonly written: string;
-  /** The words that start this program. */
   readonly launcher: readonly string[];
   /** What the scripts find in their environment beside the controller's own. */
   readonly env: CommandSpec['env'];

@@ -39,7 +39,6 @@ export interface Share {
 }
 
 export interface Spreadsheet {
-  /** Its id, from its address. */
   readonly id: string;
   /** The tab; null: the first. */
   readonly tab: string | null;

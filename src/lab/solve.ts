@@ -17,7 +17,6 @@ export interface SolveFacts {
   readonly state: TpuState;
   /** Workers that were asked and told of themselves. */
   readonly workers: readonly WorkerFacts[];
-  /** Workers that did not. */
   readonly silent: readonly { readonly worker: number; readonly says: string }[];
   /** Null while nobody has asked Python: it is the last to be asked. */
   readonly environment: Environment | null;
@@ -33,7 +32,6 @@ export type Repair =
   | { readonly kind: 'end'; readonly holders: readonly Holder[] }
   /** It comes by itself. */
   | { readonly kind: 'wait'; readonly length: Duration }
-  /** Only a person can. */
   | { readonly kind: 'by hand'; readonly says: string };
 
 export interface Finding {

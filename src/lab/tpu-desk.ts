@@ -21,7 +21,6 @@ export interface KnownState {
 export interface Holder {
   readonly worker: number;
   readonly pid: number;
-  /** Its login there. */
   readonly user: string;
   /** Its command line, its words parted by blanks. */
   readonly command: string;
@@ -83,7 +82,6 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Secrets by the name of the variable that the script finds them in; they stand in no command line and no file that stays. */
   readonly secrets?: Readonly<Record<string, string>>;
-  /** Only these workers. */
   readonly workers?: readonly number[];
 }
 
@@ -96,7 +94,6 @@ export interface EndRequest {
 
 export interface EndAnswer {
   readonly ended: readonly Holder[];
-  /** What is still there after the kill. */
   readonly left: readonly Holder[];
   readonly missed: readonly { readonly worker: number; readonly says: string }[];
 }

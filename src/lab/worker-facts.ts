@@ -12,7 +12,6 @@ export interface WorkerFacts {
   readonly clockAheadMs: Duration;
   readonly disks: readonly DiskFact[];
   readonly shares: readonly ShareFact[];
-  /** Whether the Python of the site is there. */
   readonly hasPython: boolean;
   /** Whether there is a lock file of libtpu, and which processes have it open. */
   readonly lock: { readonly openedBy: readonly number[] } | null;

@@ -24,7 +24,6 @@ const answerWithin: Duration = 8 * second;
 /** One that was silent is not asked again for so long: a command that asks several times waits once. */
 const silentFor: Duration = 30 * second;
 
-/** Where Google serves it. */
 const google = 'https://sheets.googleapis.com/';
 const scope = 'https://www.googleapis.com/auth/spreadsheets';
 
@@ -112,7 +111,6 @@ function notOurs(): Error {
   return new Error('its answer is not that of the Sheets API');
 }
 
-/** The part of the library that is used. */
 type Client = sheets_v4.Resource$Spreadsheets$Values;
 
 /** Who the key file says that we are. Throws what is wrong with the file. */

@@ -51,32 +51,17 @@ suite('add-user', () => {
 
   test('what is answered wrongly is asked again', async () => {
     const { record, tpu } = await openUsualLab();
-    const input = [
-      'xibo',
-      'run',
-      'ada',
-      'xibo',
-      'ada-windows',
-      '',
-      '1',
-      '2',
-      'moon',
-      'Europe/Berlin',
-      '/nowhere',
-      '-',
-      '-',
-    ];
+    const input = 'xibo,run,ada,xibo,ada-windows,,1,2,moon,Europe/Berlin,/nowhere,-,-'.split(',');
     const { code, err } = await tpu(['add-user'], { terminal, input });
     assert.equal(code, 0, err);
-    for (const part of [
+    const asks = [
       /a user is called that/,
       /it is a command/,
       /session xibo is xibo's/,
       /id 1 is lyy's/,
       /no time zone/,
-    ]) {
-      assert.match(err, part);
-    }
+    ];
+    for (const part of asks) assert.match(err, part);
     const ada = (await record.users()).find(({ name }) => name === 'ada');
     assert.deepEqual([ada?.session, ada?.id, ada?.settings.time_zone], ['ada-windows', 2, 'Europe/Berlin']);
   });
@@ -90,17 +75,8 @@ suite('add-user', () => {
 
   test('by flags alone it asks nobody', async () => {
     const { record, tpu } = openLabWorld();
-    const line = [
-      'add-user',
-      'name=小明',
-      'session=ming',
-      'sheet=Ming',
-      'id=7',
-      'tz=us',
-      `dir=${folder}`,
-      'login=m1,m2',
-    ];
-    assert.equal((await tpu(line)).code, 0);
+    const said = `name=小明 session=ming sheet=Ming id=7 tz=us dir=${folder} login=m1,m2`;
+    assert.equal((await tpu(['add-user', ...said.split(' ')])).code, 0);
     const [user] = await record.users();
     assert.deepEqual([user?.name, user?.id, user?.session, user?.logins], ['小明', 7, 'ming', ['m1', 'm2']]);
   });

@@ -18,30 +18,21 @@ const known: Known = {
   ),
 };
 
+function twice(words: readonly string[]): readonly string[] {
+  return words.filter((word, index) => words.indexOf(word) !== index);
+}
+
 test('every word names one command', () => {
-  const words = table.flatMap((row) => row.names);
-  assert.deepEqual(
-    words.filter((word, index) => words.indexOf(word) !== index),
-    [],
-  );
+  assert.deepEqual(twice(table.flatMap((row) => row.names)), []);
 });
 
 suite('a command takes nothing twice', () => {
   for (const row of table) {
     const { names, takes, args } = row;
     test(names[0], () => {
-      const keys = keysOf(row);
-      assert.deepEqual(
-        keys.filter((key, index) => keys.indexOf(key) !== index),
-        [],
-        'a key',
-      );
+      assert.deepEqual(twice(keysOf(row)), [], 'a key');
       const flags = Object.entries(row.flags).flatMap(([name, { also = [] }]) => [name, ...also]);
-      assert.deepEqual(
-        flags.filter((flag, index) => flags.indexOf(flag) !== index),
-        [],
-        'a flag',
-      );
+      assert.deepEqual(twice(flags), [], 'a flag');
       assert.ok(
         takes.windows === undefined || !args.some(({ number }) => number),
         'a bare number can be one thing only',

@@ -250,33 +250,22 @@ suite('a word that is nothing is refused', () => {
 });
 
 suite('whatever the order', () => {
-  /** Words of `run` that belong together stay together. */
   const runWords = [
-    ['v2-32-6'],
-    ['xibo'],
-    ['dir=3'],
-    ['tag=a'],
-    ['rule=pass'],
-    ['monitor=False'],
-    ['ssn=a_b'],
-    ['-apply'],
-    ['-q'],
-    ['-f'],
-    ['--log-stage'],
-    ['lr=0.01'],
-    ['config.a.b=c=d e'],
+    ...'v2-32-6 xibo dir=3 tag=a rule=pass monitor=False ssn=a_b -apply -q -f --log-stage lr=0.01'.split(' '),
+    'config.a.b=c=d e',
   ];
   test('the same words of `run` mean the same', () => {
     fc.assert(
       fc.property(fc.shuffledSubarray(runWords), fc.shuffledSubarray(runWords), (some, order) => {
         const one = order.filter((word) => some.includes(word));
         const other = some.filter((word) => order.includes(word));
-        assert.deepEqual(sorted(read(['run', ...one.flat()])), sorted(read(['run', ...other.flat()])));
+        assert.deepEqual(sorted(read(['run', ...one])), sorted(read(['run', ...other])));
       }),
       { numRuns: 300 },
     );
   });
 
+  /** Words that belong together stay together. */
   const killWords = [['xibo'], ['-w', '101'], ['w=102'], ['103'], ['tpu=v2-32-6']];
   test('and those of `kill`, of which two belong together', () => {
     fc.assert(
@@ -304,20 +293,7 @@ suite('whatever the order', () => {
 
 test('no word of any line is left out: it is in what was read, or the line is refused', () => {
   const word = fc.oneof(
-    fc.constantFrom(
-      'xibo',
-      'lyy',
-      'v2-32-1',
-      'v2-32',
-      'v*',
-      '7',
-      '0',
-      'baseline',
-      'config.a',
-      'show_length',
-      '-q',
-      '-re',
-    ),
+    fc.constantFrom(...'xibo lyy v2-32-1 v2-32 v* 7 0 baseline config.a show_length -q -re'.split(' ')),
     fc.constantFrom('tag=x', 'w=3', 'dir=1', 'user=xibo', 'lr=2', 'a=b=c', '-dsv', '-w', '--', '-n', 'run', 'check'),
     fc.string({ maxLength: 4 }),
   );
