@@ -57,8 +57,8 @@ export async function planImport(record: LabRecord, data: OldData, parts: Import
 /** Does it in one transaction, by what is here then; resolves with what was done. All of it stands, or nothing. */
 export function applyImport(record: LabRecord, data: OldData, parts: ImportParts): Promise<readonly ImportLine[]> {
   return record.together(async (one) => {
-    const { lines, doAll } = planned(await standingIn(one), data, parts);
-    await doAll(one);
+    const { lines, acts } = planned(await standingIn(one), data, parts);
+    for (const act of acts) await act(one);
     return lines;
   });
 }
@@ -73,19 +73,24 @@ async function standingIn(record: LabRecord): Promise<Standing> {
   return { users, tpus, tpuAliases, windows };
 }
 
-interface Plan {
-  readonly lines: readonly ImportLine[];
-  readonly doAll: (record: LabRecord) => Promise<void>;
+/** What is worked out: a line for each thing, and what does it, in order. */
+interface Plan extends Standing {
+  readonly parts: ImportParts;
+  readonly lines: ImportLine[];
+  readonly acts: ((record: LabRecord) => Promise<unknown>)[];
+  say(kind: ImportLine['kind'], what: string, says?: string): void;
 }
-
-type Act = (record: LabRecord) => Promise<void>;
 
 function planned(standing: Standing, data: OldData, parts: ImportParts): Plan {
   const lines: ImportLine[] = [];
-  const acts: Act[] = [];
-  const say = (kind: ImportLine['kind'], what: string, says = ''): void => void lines.push({ kind, what, says });
-
-  const tpus = planTpus(standing, data, parts, say, acts);
+  const plan: Plan = {
+    ...standing,
+    parts,
+    lines,
+    acts: [],
+    say: (kind, what, says = '') => void lines.push({ kind, what, says }),
+  };
+  const tpus = planTpus(plan, data);
   const words: WordsInUse = {
     ...parts.words,
     users: [],
@@ -94,35 +99,23 @@ function planned(standing: Standing, data: OldData, parts: ImportParts): Plan {
   };
   const users = new Map<string, LabUser>(standing.users.map((user) => [user.name, user]));
   for (const old of data.users) {
-    const user = planUser(users, { words, now: parts.now }, old, say, acts);
+    const user = planUser(plan, users, words, old);
     if (user === null) {
-      if (old.jobs.length > 0) say('leave', `jobs of ${old.name}`, `${old.jobs.length}, with their user`);
+      if (old.jobs.length > 0) plan.say('leave', `jobs of ${old.name}`, `${old.jobs.length}, with their user`);
       continue;
     }
     users.set(user.name, user);
-    planJobs(user, old, standing, tpus, parts, say, acts);
+    planJobs(plan, user, old, tpus);
   }
-  for (const note of data.notes) say('leave', note);
-  return {
-    lines,
-    async doAll(record) {
-      for (const act of acts) await act(record);
-    },
-  };
+  for (const note of data.notes) plan.say('leave', note);
+  return plan;
 }
-
-type Say = (kind: ImportLine['kind'], what: string, says?: string) => void;
 
 // ------------------------------------------------------------------------------------------ TPUs
 
 /** All that will be known, by full name. */
-function planTpus(
-  { tpus, tpuAliases, users }: Standing,
-  data: OldData,
-  { words }: ImportParts,
-  say: Say,
-  acts: Act[],
-): ReadonlyMap<string, LabTpu> {
+function planTpus(plan: Plan, data: OldData): ReadonlyMap<string, LabTpu> {
+  const { tpus, tpuAliases, users, say, acts } = plan;
   const known = new Map(tpus.map((tpu) => [tpu.name, tpu]));
   for (const tpu of data.tpus) {
     const here = known.get(tpu.name);
@@ -138,14 +131,19 @@ function planTpus(
   for (const [alias, name] of data.tpuAliases) {
     const what = `TPU alias ${alias}`;
     const here = tpuAliases.get(alias);
-    const problem = nameProblem('TPU alias', alias, { ...words, users: names, tpuAliases: new Map(), tpus: [] });
+    const problem = nameProblem('TPU alias', alias, {
+      ...plan.parts.words,
+      users: names,
+      tpuAliases: new Map(),
+      tpus: [],
+    });
     if (here === name) say('have', what);
     else if (here !== undefined) say('leave', what, `it means ${here} here, and ${name} there`);
     else if (problem !== null) say('leave', what, problem);
     else if (!isTpuName(name)) say('leave', what, `no TPU can have the name ${JSON.stringify(name)}`);
     else {
       say('take', what, `${name}${known.has(name) ? '' : ', which is not registered'}`);
-      acts.push(async (record) => void (await record.setTpuAlias(alias, name)));
+      acts.push((record) => record.setTpuAlias(alias, name));
     }
   }
   return known;
@@ -155,11 +153,10 @@ function planTpus(
 
 /** The user as they will be; null when they are not taken. */
 function planUser(
+  { say, acts, parts }: Plan,
   users: ReadonlyMap<string, LabUser>,
-  { words: use, now }: { readonly words: WordsInUse; readonly now: Instant },
+  use: WordsInUse,
   given: OldUser,
-  say: Say,
-  acts: Act[],
 ): LabUser | null {
   const what = `user ${given.name}`;
   const aliases = Object.fromEntries(
@@ -176,7 +173,7 @@ function planUser(
     if (filled === here) say('have', what);
     else {
       say('take', what, 'what was missing here: directories, aliases or the number of the next window');
-      acts.push(async (record) => void (await record.changeUser(old.name, (user) => fill(user, old))));
+      acts.push((record) => record.changeUser(old.name, (user) => fill(user, old)));
     }
     return filled;
   }
@@ -199,7 +196,7 @@ function planUser(
     aliases,
     settings: old.settings,
     nextWindow: old.nextWindow,
-    createdAt: now,
+    createdAt: parts.now,
     newsSeen: 0,
   };
   const counts = [
@@ -213,7 +210,7 @@ function planUser(
   if (unfit !== null) say('note', what, `its session is "${session}" here. ${unfit}`);
   else if (session !== old.session) say('note', what, `the session "${old.session}" is another's here: "${session}"`);
   for (const note of old.notes) say('note', what, note);
-  acts.push(async (record) => void (await record.addUser(user)));
+  acts.push((record) => record.addUser(user));
   return user;
 }
 
@@ -253,15 +250,8 @@ function freeSession(wanted: string, users: readonly LabUser[]): string {
 
 // ------------------------------------------------------------------------------------------ jobs
 
-function planJobs(
-  user: LabUser,
-  old: OldUser,
-  { windows }: Standing,
-  tpus: ReadonlyMap<string, LabTpu>,
-  parts: ImportParts,
-  say: Say,
-  acts: Act[],
-): void {
+function planJobs(plan: Plan, user: LabUser, old: OldUser, tpus: ReadonlyMap<string, LabTpu>): void {
+  const { windows, parts, say, acts } = plan;
   const own = windows.filter(({ window }) => window.user === user.name);
   const shown = new Set(own.filter(({ window }) => window.clearedAt === null).map(({ window }) => window.window));
   /** The ids that the jobs have here, by their place in the file; known once they are written. */
@@ -271,11 +261,8 @@ function planJobs(
   let last: Instant | null = null;
   for (const [index, job] of old.jobs.entries()) {
     if (job.window === null) {
-      say(
-        'leave',
-        `job ${index + 1} of ${user.name}`,
-        'it has no number of a window, by which it would be known again',
-      );
+      const why = 'it has no number of a window, by which it would be known again';
+      say('leave', `job ${index + 1} of ${user.name}`, why);
       continue;
     }
     const what = `window ${job.window} of ${user.name}`;
@@ -297,13 +284,7 @@ function planJobs(
     if (isFree) shown.add(job.window);
     const father = fatherOf(old.jobs, index);
     say('take', what, `${statusWords(job)}, ${job.tpu}${job.stage === 0 ? '' : `, stage ${job.stage}`}`);
-    if (job.status === 'alive') {
-      say(
-        'note',
-        what,
-        'it was going on there: taken as stopped; where its program is alive it goes on, and nobody here watches it',
-      );
-    }
+    if (job.status === 'alive') say('note', what, goesOnThere);
     if (!isFree) say('note', what, 'the number is that of another window: taken off the list');
     if (job.father !== null && father === undefined) {
       say('note', what, `its father, window ${job.father}, is not in the file: taken without`);
@@ -328,6 +309,9 @@ function planJobs(
     await record.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));
   });
 }
+
+const goesOnThere =
+  'it was going on there: taken as stopped; where its program is alive it goes on, and nobody here watches it';
 
 /** Whether that window is the one of this record: its number, and what its script told. */
 function isSame({ window }: LabAttempt, job: OldJob): boolean {
