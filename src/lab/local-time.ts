@@ -4,7 +4,6 @@
 // formats costs more than all else that a short command does.
 
 import { hour, type Duration, type Instant } from '../core/time.ts';
-import { ianaZone } from './user-settings.ts';
 
 export interface LocalTime {
   readonly year: number;
@@ -49,7 +48,7 @@ const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 
 function named(zone: string): (at: Instant) => LocalTime {
   const format = new Intl.DateTimeFormat('en-US', {
-    timeZone: ianaZone(zone),
+    timeZone: zone,
     day: 'numeric',
     month: 'numeric',
     year: 'numeric',

@@ -60,7 +60,6 @@ export interface OldJob {
   /** One of our rules; null where it says none that is one. */
   readonly rule: LabRule | null;
   readonly father: number | null;
-  readonly child: number | null;
   /** As it was written, for people; empty where there is none. */
   readonly startTime: string;
   readonly startedAt: Instant | null;
@@ -247,7 +246,6 @@ function jobIn(job: Json): OldJob {
     logStage: recordIn(job['customized_settings'])?.['log_stage'] === true,
     rule,
     father: numberIn(extra['father']),
-    child: numberIn(extra['child']),
     startTime: startText(start),
     startedAt: momentIn(start),
     endedAt: finishIn(extra),

@@ -121,13 +121,6 @@ export function takenSettings(given: Readonly<Record<string, unknown>>): {
   return { settings: { ...defaultUserSettings, ...taken, extra_settings: extra }, notes };
 }
 
-/** The zone as the time zone database calls it. `us` is UTC-4 the year round, as it ever was in the lab, and `cn` UTC+8. */
-export function ianaZone(zone: string): string {
-  // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera
-  if (zone === 'us') return 'Etc/GMT+4';
-  return zone === 'cn' ? 'Etc/GMT-8' : zone;
-}
-
 /** The name as it is kept; undefined where there is no such zone. */
 function zoneNamed(word: string): string | undefined {
   const small = word.toLowerCase();

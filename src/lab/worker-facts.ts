@@ -10,7 +10,8 @@ export interface WorkerFacts {
   readonly worker: number;
   /** How far its clock is ahead of this machine's; negative when behind. */
   readonly clockAheadMs: Duration;
-  readonly disks: readonly DiskFact[];
+  /** Of the folders that have to be written to. */
+  readonly disks: readonly { readonly path: string; readonly freeMb: number }[];
   readonly shares: readonly ShareFact[];
   readonly hasPython: boolean;
   /** Whether there is a lock file of libtpu, and which processes have it open. */
@@ -18,12 +19,6 @@ export interface WorkerFacts {
   readonly holders: readonly Holder[];
   /** Whether it is logged in to W&B; null where the site has no key. */
   readonly isLoggedIn: boolean | null;
-}
-
-interface DiskFact {
-  /** A folder that has to be written to. */
-  readonly path: string;
-  readonly freeMb: number;
 }
 
 interface ShareFact {

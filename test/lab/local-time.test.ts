@@ -3,15 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { localTimes } from '../../src/lab/local-time.ts';
-import { ianaZone } from '../../src/lab/user-settings.ts';
 
 test('us and cn, which are reckoned, are what the database says of their zones', () => {
+  // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera
+  const zones = fc.constantFrom(['us', 'Etc/GMT+4'] as const, ['cn', 'Etc/GMT-8'] as const);
+  const moments = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) });
   fc.assert(
-    fc.property(
-      fc.constantFrom('us', 'cn'),
-      fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) }),
-      (zone, at) => assert.deepEqual(localTimes(zone)(at), localTimes(ianaZone(zone))(at)),
-    ),
+    fc.property(zones, moments, ([zone, name], at) => assert.deepEqual(localTimes(zone)(at), localTimes(name)(at))),
   );
 });
 

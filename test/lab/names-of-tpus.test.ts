@@ -7,6 +7,7 @@ import {
   generationName,
   pricingIn,
   shortName,
+  tpuCalled,
   tpuNamed,
 } from '../../src/lab/names-of-tpus.ts';
 import { standingSpec } from '../../src/lab/standing-spec.ts';
@@ -60,3 +61,26 @@ test('a TPU of the registry is asked for by its own words, and what nobody has s
   assert.throws(() => standingSpec(tpu, site, { project: null }), /in which Google Cloud project lab-v5e-8-spot-1 is/);
   assert.throws(() => standingSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /in which zone/);
 });
+
+// A shortened name, as `check` and `run` print it, is understood.
+const names = [
+  'kmh-tpuvm-v2-32-1',
+  'kmh-tpuvm-v2-32-preemptible-1',
+  'kmh-tpuvm-v2-32-spot-1',
+  'old-tpu-v2-32-spot-1',
+  'kmh-tpuvm-v4-8',
+];
+const tpus = names.map((name) => tpuNamed(name) ?? assert.fail(name));
+
+for (const [word, meant] of [
+  ['v2-32-preemptible-1', 'kmh-tpuvm-v2-32-preemptible-1'],
+  ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
+  ['tpuvm-v2-32-1', 'kmh-tpuvm-v2-32-1'],
+  // Two have that end, it is a type, it lacks the type, it is a number.
+  ['v2-32-spot-1', undefined],
+  ['v4-8', undefined],
+  ['preemptible-1', undefined],
+  ['1', undefined],
+  ['32-1', undefined],
+] as const)
+  test(`${word} means ${meant ?? 'no TPU'}`, () => assert.equal(tpuCalled(tpus, word)?.name, meant));

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
 import {
-  ianaZone,
   settingWord,
   takenSettings,
   userSettings,
@@ -74,12 +73,4 @@ test('settings of another program are taken as far as they go', () => {
   assert.equal(notes.length, 2);
   assert.match(notes[0] ?? '', /time_zone is 7/);
   assert.match(notes[1] ?? '', /monitor_upd_time is \[1\]/);
-});
-
-test('the two short names of zones are what they ever were', () => {
-  const hour = (zone: string) =>
-    new Intl.DateTimeFormat('en', { timeZone: ianaZone(zone), hour: '2-digit', hourCycle: 'h23' }).format(
-      Date.UTC(2026, 0, 1, 12),
-    );
-  assert.deepEqual([hour('us'), hour('cn'), hour('Europe/Berlin')], ['08', '20', '13']);
 });

@@ -9,12 +9,6 @@ import { canAsk, question } from './questions.ts';
 import type { TpuCli } from './tpu-cli.ts';
 import type { Words } from './words.ts';
 
-/** A user, and who it is that acts for them: what a job's history is told. */
-export interface Acting {
-  readonly user: LabUser;
-  readonly by: string;
-}
-
 /**
  * The user that the line is about, for a command that only reads. Asks on a terminal where the line names none and nobody knows
  * who types. Throws JobmanError (2) where nobody can be asked.
@@ -34,9 +28,13 @@ export async function usersOf(desk: TpuCli, words: Words): Promise<readonly LabU
 /**
  * `userOf` for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
  * `what` is what would be done, as in "Do you want to ... for ada": `kill a job`. Throws JobmanError (2) where nobody can be
- * asked, and (1) when the answer is no.
+ * asked, and (1) when the answer is no. `by` is who acts, which a job's history is told.
  */
-export async function actingFor(desk: TpuCli, words: Words, what: string): Promise<Acting> {
+export async function actingFor(
+  desk: TpuCli,
+  words: Words,
+  what: string,
+): Promise<{ readonly user: LabUser; readonly by: string }> {
   const users = await desk.lab.record.users();
   const typist = typing(desk, users);
   const user = named(users, words) ?? typist ?? (await asked(desk, users));

@@ -13,11 +13,16 @@ import { ended, ready, running } from '../../support/builders.ts';
 import { noon } from '../../lab/sample.ts';
 import { eventually } from '../../support/eventually.ts';
 import { view } from '../support/pretend.ts';
-import { openCheckWorld } from './check-world.ts';
+import { openCheckWorld, type CheckWorld } from './check-world.ts';
 
 const later = (): number => noon + 100 * minute;
 const lost = ended('preempted', { detail: 'the cloud took it (PREEMPTED)' });
 const grpc = ended('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'grpc' });
+
+/** The status of the first row. */
+async function statusOf(world: CheckWorld): Promise<string> {
+  return (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+}
 
 test('check says of each window how it is, and what it came of', async (t) => {
   const world = await openCheckWorld(t);
@@ -75,8 +80,7 @@ test('a job that went on on another TPU is the child of the window that it came 
 test('what a rule goes on after says so, until the next attempt has begun', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [{ ...running, ...lost }, {}], allocations: [ready], windows: 1 });
-  const status = async (): Promise<string> =>
-    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  const status = () => statusOf(world);
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
   // While there is no capacity, that is said.
   const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
@@ -124,8 +128,7 @@ test('a job that waits for its TPU longer than others did says so', async (t) =>
   const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
   const waiting = [taken, { lastFailure: { at: noon, error } }];
   await world.job({ attempts, allocations: waiting, windows: 1 });
-  const status = async (): Promise<string> =>
-    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  const status = () => statusOf(world);
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h');
   for (const minutes of [1, 2, 3, 4, 5]) {
     const allocations = [taken, { ...ready, readyAt: noon + minutes * minute }];
@@ -269,8 +272,7 @@ test('--json tells everything, whatever the letters', async (t) => {
 test('a second look reads the new bytes alone, and a lost or broken memory only costs reading', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [running] });
-  const status = async (): Promise<string> =>
-    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  const status = () => statusOf(world);
   world.log(id, 1, 'ep=1\n');
   assert.equal(await status(), 'Running(ep 1)');
   const cache = join(world.home, 'cache', 'check-ada.json');
