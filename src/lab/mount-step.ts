@@ -40,13 +40,16 @@ export function mountRemedy(shares: readonly Share[]): Remedy | null {
   };
 }
 
+/** A function of POSIX shell that runs a command as the administrator, whom the login of a TPU VM may become. */
+export const administrator = `as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
+}
+`;
+
 /** In the kernel's table a blank is \040; whoever lists a share whose server is silent waits for ever, so nobody does. */
 const mountFunctions = `
 fail() { echo "$1"; exit 1; }
-as_administrator() {
-  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
-}
-# What is mounted at that path: the source, or nothing.
+${administrator}# What is mounted at that path: the source, or nothing.
 source_at() {
   found=
   while read -r from point rest; do

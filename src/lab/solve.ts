@@ -4,7 +4,7 @@
 
 import { minute, second, type Duration } from '../core/time.ts';
 import type { Environment } from './environment.ts';
-import { mountRemedy } from './mount-step.ts';
+import { administrator, mountRemedy } from './mount-step.ts';
 import type { Site } from './site.ts';
 import type { Holder, TpuState } from './tpu-desk.ts';
 import type { LabTpu } from './tpus.ts';
@@ -218,12 +218,6 @@ const shareWords = {
 } as const;
 
 // ------------------------------------------------------------------------------------------ scripts of repairs
-
-const administrator = `
-as_administrator() {
-  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
-}
-`;
 
 /** Only what can be fetched again and what nobody reads any more: packages that were unpacked, the journal, traces of libtpu a day old. */
 const freeDisk = `${administrator}

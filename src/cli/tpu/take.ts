@@ -117,7 +117,10 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
       if (making !== null) {
         await tpus[making](tpu, say, signal);
         await bookExistence(desk, tpu.name, 'free', say);
-      } else await endPrograms(desk, parts, tpu, holds);
+        return;
+      }
+      const left = await foldersThere(desk, tpu, holds.jobs.map(jobId));
+      await endOnWorkers(desk, tpus, tpu, { folders: left, pids: holds.holders }, signal);
     },
   };
 }
@@ -226,18 +229,6 @@ export function jobId({ job }: JobThere): string {
   return job.job;
 }
 
-/** What those jobs have left, and those processes, each on its own worker. Throws JobmanError (1) where something stays. */
-async function endPrograms(
-  desk: TpuCli,
-  { tpus, signal }: TakeParts,
-  tpu: LabTpu,
-  { jobs, holders }: { readonly jobs: readonly JobThere[]; readonly holders: readonly Holder[] },
-): Promise<void> {
-  const folders = await foldersThere(desk, tpu, jobs.map(jobId));
-  if (folders.length === 0 && holders.length === 0) return;
-  await endOnWorkers(desk, tpus, tpu, { folders, pids: holders }, signal);
-}
-
 /** By the folders on their command lines, on every worker; and by their numbers, each on its own. */
 interface ToEnd {
   readonly folders: readonly string[];
@@ -255,6 +246,7 @@ export async function endOnWorkers(
   what: ToEnd,
   signal: AbortSignal,
 ): Promise<EndAnswer['missed']> {
+  if (what.folders.length === 0 && what.pids.length === 0) return [];
   const missed = await endWhereHeard(desk, tpus, tpu, what, signal);
   for (const { worker, says } of missed)
     desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${inertWord(says)}`);

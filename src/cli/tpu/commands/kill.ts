@@ -113,7 +113,7 @@ async function clearTpu(desk: TpuCli, parts: TakeParts, tpu: LabTpu, own: readon
     if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
     const ids = own.map(({ job }) => job);
     const folders = await foldersThere(desk, tpu, ids);
-    if (folders.length > 0) await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
+    await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
     // A job that is under way there has a right to it.
     const { rows } = await client.list({});
     const others = (await jobsThere(desk.lab.record, rows)).on(tpu.name);

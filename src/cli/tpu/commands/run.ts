@@ -103,23 +103,20 @@ export function sayBegun(
 /** Throws JobmanError (3) where the user has none of that number, or it is gone or nothing to run. */
 async function codeOf(user: LabUser, number: number): Promise<string> {
   const directory = directoryOf(user, number);
-  const isFolder = await stat(directory).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-  if (!isFolder)
+  if (!(await isThere(directory, 'isDirectory')))
     throw new JobmanError(`Working directory ${number} of ${user.name} is gone: ${directory}`, exitCode.notFound, [
       `tpu set-cur ${number} ${user.name}    gives the number to the folder that you are in`,
     ]);
-  const hasScript = await stat(join(directory, 'staging.sh')).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (hasScript) return directory;
+  if (await isThere(join(directory, 'staging.sh'), 'isFile')) return directory;
   throw new JobmanError(
     `Working directory ${number} of ${user.name} has no staging.sh, which is what tpu run runs: ${directory}`,
     exitCode.notFound,
   );
+}
+
+async function isThere(path: string, kind: 'isDirectory' | 'isFile'): Promise<boolean> {
+  const found = await stat(path).catch(() => null);
+  return found?.[kind]() === true;
 }
 
 /** Throws JobmanError (2) for one that a line would read as something else. */

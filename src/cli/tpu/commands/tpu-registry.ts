@@ -69,7 +69,12 @@ export async function register(desk: TpuCli, words: Words): Promise<number> {
 /** Writes down what the line says of that TPU; what it does not say stays as it was, or is what the name tells. */
 async function registered(record: LabRecord, name: string, words: Words): Promise<LabTpu> {
   const { zone, type, pricing, project, version } = words.keys;
-  checkName(name);
+  if (!isTpuName(name)) {
+    throw new JobmanError(
+      `\`${inertWord(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
+      exitCode.usage,
+    );
+  }
   if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone)) {
     throw new JobmanError(`\`${inertWord(zone)}\` is no zone, such as us-central2-b.`, exitCode.usage);
   }
@@ -90,7 +95,8 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
       ...begun,
       ...(zone === undefined ? {} : { zone }),
       ...(accelerator === undefined ? {} : { accelerator }),
-      ...(isPricing(pricing) ? { pricing } : {}),
+      // The row of the command allows no other words.
+      ...(pricing === undefined ? {} : { pricing: pricing as LabTpu['pricing'] }),
       ...(project === undefined ? {} : { project }),
       ...(version === undefined ? {} : { runtimeVersion: version }),
     };
@@ -98,18 +104,6 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
   });
   if (known === undefined) throw new Error(`the record changed ${name} without asking how`);
   return known;
-}
-
-function checkName(name: string): void {
-  if (isTpuName(name)) return;
-  throw new JobmanError(
-    `\`${inertWord(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
-    exitCode.usage,
-  );
-}
-
-function isPricing(word: string | undefined): word is LabTpu['pricing'] {
-  return word === 'ondemand' || word === 'preemptible' || word === 'spot';
 }
 
 function blank(name: string, accelerator: string): LabTpu {
