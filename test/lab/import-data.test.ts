@@ -11,13 +11,20 @@ import { newsKinds } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
 import { manualSample, realMess } from './old-data.ts';
-import { aUser } from './sample.ts';
+import { aLabJob, aUser } from './sample.ts';
 
 const parts: ImportParts = {
   words: { verbs: new Set(['run', 'check']), keys: new Set(['dir', 'tag']) },
   specOf: ({ tpu, rule }) => tpuSpec({ name: rule }, { ownership: 'standing', name: tpu.name }),
   now: noon,
 };
+
+function throwing(error: Error): ImportParts {
+  const specOf = (): never => {
+    throw error;
+  };
+  return { ...parts, specOf };
+}
 
 function read(file: unknown): OldData {
   // As it comes from a file.
@@ -200,7 +207,7 @@ test('a window that a newer run has keeps its number; the old one is there, off 
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
   const { job } = await store.insert({ owner: 'xibo', spec: tpuSpec(), manifest: '', at: noon });
-  await lab.addJob({ ...(await import('./sample.ts')).aLabJob(job.id, 'xibo') });
+  await lab.addJob(aLabJob(job.id, 'xibo'));
   await lab.openWindow(job.id, 1, noon);
   await applyImport(lab, read(manualSample), parts);
   assert.deepEqual(
@@ -212,26 +219,15 @@ test('a window that a newer run has keeps its number; the old one is there, off 
 
 test('one job that cannot be taken keeps no other from it, and a mistake of ours undoes all', async (t) => {
   const { lab } = open(t);
-  const picky: ImportParts = {
-    ...parts,
-    specOf() {
-      throw new JobmanError('Nothing says in which zone it is.', exitCode.usage, ['Say it.']);
-    },
-  };
-  const lines = await applyImport(lab, read(manualSample), picky);
+  const refusal = new JobmanError('Nothing says in which zone it is.', exitCode.usage, ['Say it.']);
+  const lines = await applyImport(lab, read(manualSample), throwing(refusal));
   assert.deepEqual(linesOf(lines, 'leave').slice(0, 1), [
     'window 1 of xibo: Nothing says in which zone it is. Say it.',
   ]);
   assert.equal((await lab.users()).length, 1);
 
   const other = open(t);
-  const broken: ImportParts = {
-    ...parts,
-    specOf() {
-      throw new TypeError('ours');
-    },
-  };
-  await assert.rejects(applyImport(other.lab, read(manualSample), broken), TypeError);
+  await assert.rejects(applyImport(other.lab, read(manualSample), throwing(new TypeError('ours'))), TypeError);
   assert.deepEqual(await other.lab.users(), []);
 });
 
