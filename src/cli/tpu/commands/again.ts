@@ -5,10 +5,8 @@ import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isSettledPhase } from '../../../core/phase.ts';
 import { stageOf } from '../../../lab/lineage.ts';
-import { siteSteps } from '../../../lab/mount-step.ts';
 import { shortName } from '../../../lab/names-of-tpus.ts';
 import { specElsewhere } from '../../../lab/run.ts';
-import { standingSpec } from '../../../lab/standing-spec.ts';
 import type { LabJob } from '../../../lab/windows.ts';
 import { wake } from '../../controller.ts';
 import { beginJob, bookFor } from '../begin-job.ts';
@@ -16,6 +14,7 @@ import { endJobs } from '../end-jobs.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { windowCalled } from '../list-of.ts';
 import { actingFor } from '../people.ts';
+import { surroundings } from '../surroundings.ts';
 import { labTpuOf, takeTpu, withParts, type TakeParts, type TakeRequest } from '../take.ts';
 import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
@@ -93,20 +92,16 @@ async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Pr
   const { how, user, by, number, labJob, view, tpu } = wanted;
   const { client, signal } = parts;
   const isOver = isSettledPhase(view.phase);
-  const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
+  const { namePrefix } = await desk.lab.site();
   const newest = view.attempts.at(-1)?.attempt ?? 1;
   const also = isOver
     ? []
-    : [`window ${number} is ${view.status} on ${shortName(labJob.tpu, site.namePrefix)}, and would be ended`];
+    : [`window ${number} is ${view.status} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
   const taking = await takeTpu(desk, parts, { ...wanted, also });
-  const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
+  const around = (await surroundings(desk))(tpu, taking.zone);
   if (!isOver) await endJobs(desk, client, [labJob.job], { by, signal });
   await taking.prepare();
-  const spec = specElsewhere(
-    view.spec,
-    { capacity, steps: siteSteps(site, capacity.zone), launcher: desk.io.launcher },
-    labJob,
-  );
+  const spec = specElsewhere(view.spec, around, labJob);
   const { job: father, ...same } = labJob;
   const { id, window } = await beginJob(desk, client, {
     user,
@@ -123,7 +118,7 @@ async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Pr
     taking,
     notes: null,
   });
-  sayBegun(desk, { window, id, does: `${does(how, number)} on ${shortName(tpu.name, site.namePrefix)}` });
+  sayBegun(desk, { window, id, does: `${does(how, number)} on ${shortName(tpu.name, namePrefix)}` });
 }
 
 function does(how: How, number: number): string {

@@ -6,13 +6,12 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { jsonLines, JsonTextError, parseJson } from '../../../schema/json.ts';
 import { readRegularFile } from '../../../app/regular-file.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../../lab/import-data.ts';
-import { siteSteps } from '../../../lab/mount-step.ts';
 import { oldDataIn, type OldData } from '../../../lab/old-data.ts';
-import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
-import { standingSpec } from '../../../lab/standing-spec.ts';
+import { runSpec, writtenLine } from '../../../lab/run.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
 import { type TpuBody, type TpuCli, wordsInUse } from '../tpu-cli.ts';
+import { surroundings } from '../surroundings.ts';
 import { textOf } from '../words.ts';
 
 export const importData: TpuBody = async (desk, words) => {
@@ -70,27 +69,12 @@ function placeIn(text: string, path: string): string {
 }
 
 async function partsOf(desk: TpuCli): Promise<ImportParts> {
-  const { io, lab, services } = desk;
-  const [words, site, settings] = await Promise.all([wordsInUse(desk), lab.site(), services.settings()]);
+  const [words, around] = await Promise.all([wordsInUse(desk), surroundings(desk)]);
   return {
     words,
-    now: io.now(),
-    specOf({ tpu, directory, tag, rule, monitor, configs }) {
-      const capacity = standingSpec(tpu, site, { project: settings.tpu.project });
-      return runSpec({
-        directory,
-        tag,
-        capacity,
-        steps: siteSteps(site, capacity.zone),
-        rule,
-        monitor,
-        stageLimit: site.stageLimit,
-        hangGrace: site.hangGrace,
-        written: writtenLine(tpu.name, configs),
-        launcher: io.launcher,
-        env: scriptEnvironment(io.env, services.home),
-      });
-    },
+    now: desk.io.now(),
+    specOf: ({ tpu, directory, tag, rule, monitor, configs }) =>
+      runSpec({ directory, tag, ...around(tpu), rule, monitor, written: writtenLine(tpu.name, configs) }),
   };
 }
 

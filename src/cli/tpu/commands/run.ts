@@ -7,26 +7,17 @@ import { capital } from '../../../app/reason-words.ts';
 import { configWords } from '../../../lab/configs.ts';
 import { directoryOf } from '../../../lab/directories.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
-import { siteSteps } from '../../../lab/mount-step.ts';
 import { newName } from '../../../lab/names.ts';
 import { shortName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../../lab/people.ts';
-import {
-  runSpec,
-  scriptEnvironment,
-  tpuInScript,
-  tpusOfTypes,
-  usualRule,
-  writtenLine,
-  type LabRule,
-} from '../../../lab/run.ts';
-import { standingSpec } from '../../../lab/standing-spec.ts';
+import { runSpec, tpuInScript, tpusOfTypes, usualRule, writtenLine, type LabRule } from '../../../lab/run.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { inertWord } from '../../render/inert.ts';
 import { beginJob } from '../begin-job.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { actingFor } from '../people.ts';
 import { canAsk, notesOf, question } from '../questions.ts';
+import { surroundings } from '../surroundings.ts';
 import { takeTpu, withParts, type TakeParts } from '../take.ts';
 import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
@@ -47,22 +38,16 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
     const notes = await notesOf(desk, words, noNotes);
     const request = { tpu, user, by, apply: words.flags.has('apply'), force: words.flags.has('f') };
     const taking = await takeTpu(desk, parts, request);
-    const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
-    const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
+    const around = (await surroundings(desk))(tpu, taking.zone);
     await taking.prepare();
     const monitor = words.keys['monitor'] !== 'false';
     const spec = runSpec({
       directory,
       tag,
-      capacity,
-      steps: siteSteps(site, capacity.zone),
+      ...around,
       rule: (words.keys['rule'] as LabRule | undefined) ?? usualRule(tpu),
       monitor,
-      stageLimit: site.stageLimit,
-      hangGrace: site.hangGrace,
       written: writtenLine(tpu.name, configs),
-      launcher: desk.io.launcher,
-      env: scriptEnvironment(desk.io.env, desk.services.home),
     });
     const { id, window } = await beginJob(desk, parts.client, {
       user,
@@ -85,7 +70,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
       taking,
       notes,
     });
-    const where = shortName(tpu.name, site.namePrefix);
+    const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
     sayBegun(desk, { window, id, does: `runs ${directory} on ${where}` });
     return goOnWatching(desk, words, user);
   });
