@@ -78,7 +78,7 @@ interface Plan extends Standing {
   readonly parts: ImportParts;
   readonly lines: ImportLine[];
   readonly acts: ((record: LabRecord) => Promise<unknown>)[];
-  say(kind: ImportLine['kind'], what: string, says?: string): void;
+  readonly say: (kind: ImportLine['kind'], what: string, says?: string) => void;
 }
 
 function planned(standing: Standing, data: OldData, parts: ImportParts): Plan {
