@@ -2,16 +2,22 @@
 import json, sys, time
 
 def mode():
-    with open('mode-file') as name, open(name.read().strip()) as file:
-        return file.read().strip()
+    with open('mode-file') as name:
+        path = name.read().strip()
+    while True:
+        with open(path) as file:
+            found = file.read().strip()
+        # It is empty for a moment while the test writes it.
+        if found:
+            return found
 
 print('ARGS ' + json.dumps(sys.argv[1:]), flush=True)
-while mode() == 'wait':
+while (told := mode()) == 'wait':
     time.sleep(0.2)
-if mode() == 'grpc':
+if told == 'grpc':
     print('E0000 GRPC error: Connection reset by peer', flush=True)
     sys.exit(1)
-if mode() == 'fail':
+if told == 'fail':
     print('ValueError: it broke', flush=True)
     sys.exit(1)
 print('wandb: Run history:', flush=True)
