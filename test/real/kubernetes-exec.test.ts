@@ -248,7 +248,9 @@ suite('submit -it --rm', () => {
 test('a job of another namespace is found by every command without naming the namespace again', async (t) => {
   const p = place(t);
   if (p === undefined) return;
-  const { ask, run, kube } = p;
+  const { ask, run, world, kube } = p;
+  // By the jobs whose logs it keeps jobman knows where jobs are.
+  writeFileSync(join(world.home, 'settings.json'), '{}');
   await run('far', waits);
   for (const line of ['why far', 'details -j far', 'logs -j far', 'history far']) {
     const { code, stderr } = await ask(line.split(' '));
