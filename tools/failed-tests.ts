@@ -9,6 +9,8 @@ export default async function* failedTests(events: AsyncIterable<TestEvent>): As
   for await (const { type, data } of events) {
     if (type !== 'test:fail') continue;
     const { failureType } = data.details.error as Error & { readonly failureType?: string };
-    if (failureType !== 'subtestsFailed') yield `${relative('', data.file ?? data.name)}: ${data.name}\n`;
+    // A test that a suite for several files defines counts as the file's that runs it.
+    const file = data.entryFile ?? data.file ?? data.name;
+    if (failureType !== 'subtestsFailed') yield `${relative('', file)}: ${data.name}\n`;
   }
 }

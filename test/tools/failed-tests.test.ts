@@ -14,7 +14,8 @@ test('names each failed test with its file, what a file leaves behind too, and n
   const head = "import { after, suite, test } from 'node:test';\n";
   file('one.test.mjs', `${head}suite('all', () => { test('good', () => {}); test('bad', () => ${fails}); });`);
   file('two.test.mjs', `${head}test('good', () => {}); after(() => ${fails});`);
-  file('three.test.mjs', `${head}test('good', () => {});`);
+  file('shared.mjs', `${head}export const contract = () => test('held', () => ${fails});`);
+  file('three.test.mjs', "import { contract } from './shared.mjs'; contract();");
   const reporter = ['--test-reporter', join(root, 'tools/failed-tests.ts')];
   const { status, stdout } = spawnSync(process.execPath, ['--test', ...reporter], {
     cwd: folder,
@@ -23,5 +24,9 @@ test('names each failed test with its file, what a file leaves behind too, and n
   });
   assert.equal(status, 1);
   const lines = stdout.trim().split('\n').toSorted();
-  assert.deepEqual(lines, ['one.test.mjs: bad', `two.test.mjs: ${join(folder, 'two.test.mjs')}`]);
+  assert.deepEqual(lines, [
+    'one.test.mjs: bad',
+    'three.test.mjs: held',
+    `two.test.mjs: ${join(folder, 'two.test.mjs')}`,
+  ]);
 });
