@@ -76,7 +76,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
       await cluster.close();
     }
   } catch (error) {
-    // Whatever a cluster does, the jobs of the record are shown.
+    // The jobs of the record are shown in any case.
     const known = error instanceof JobmanError ? error : undefined;
     const why = error instanceof Error ? error.message : String(error);
     const trouble = known ?? new JobmanError(`${called} is not shown: ${why}`, exitCode.unreachable);
