@@ -258,10 +258,16 @@ for (const [hosts, isolation] of [
         const program =
           'exec 2>/dev/null; trap "echo bye >>$HOME/../../ended; exit" TERM; echo ready; while :; do sleep 0.05; done';
         const begin = async (): Promise<void> => {
+          await slow.answers();
           const child = spawn('ssh', user.argv(slow.address, slow.emulator.sshPort, program), {
             stdio: ['ignore', 'pipe', 'ignore'],
           });
-          await new Promise((resolve) => child.stdout.once('data', resolve));
+          await new Promise((resolve, reject) => {
+            child.stdout.once('data', resolve);
+            child.once('close', (code) =>
+              reject(new Error(`the program did not begin; ssh ended with ${String(code)}`)),
+            );
+          });
         };
         const ended = join(slow.stateDir, 'hosts', slow.folder, '0', 'ended');
         await begin();
@@ -280,7 +286,14 @@ for (const [hosts, isolation] of [
     });
 
     /** A cloud of its own whose notice is long enough for a program to say goodbye. */
-    async function startSlow(): Promise<{ emulator: Emulator; stateDir: string; address: string; folder: string }> {
+    async function startSlow(): Promise<{
+      readonly emulator: Emulator;
+      readonly stateDir: string;
+      readonly address: string;
+      readonly folder: string;
+      /** Resolves when it lets its user in. */
+      answers(): Promise<void>;
+    }> {
       const folder = mkdtempSync(join(tmpdir(), 'emulator-soft-'));
       const slow = await startEmulator({
         stateDir: folder,
@@ -302,8 +315,9 @@ for (const [hosts, isolation] of [
       });
       const [endpoint] = node['networkEndpoints'] as { ipAddress: string }[];
       const address = endpoint?.ipAddress ?? '';
-      await eventually('it answers', async () => (await user.run(address, slow.sshPort, 'true')).code === 0);
-      return { emulator: slow, stateDir: folder, address, folder: `soft-${String(node['id']).slice(-6)}` };
+      const answers = (): Promise<void> =>
+        eventually('it answers', async () => (await user.run(address, slow.sshPort, 'true')).code === 0);
+      return { emulator: slow, stateDir: folder, address, folder: `soft-${String(node['id']).slice(-6)}`, answers };
     }
   });
 }

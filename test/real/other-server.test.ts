@@ -146,9 +146,12 @@ test('a server of any make that follows the API does, with no login, any project
     assert.ok(await eventually(isGone, within), await why());
   }
 
-  const listed = await say('tpus', '--project', 'a-lab-of-ours', '--zone', zone, '--json');
+  const tpus = ['tpus', '--project', 'a-lab-of-ours', '--zone', zone];
+  const listed = await say(...tpus, '--json');
   assert.equal(listed.trim().split('\n').length, others.length);
   await put('stray', { labels: { ...(labels as object), 'jobman-job': '000077' } });
+  const shows = async (): Promise<boolean> => (await say(...tpus)).includes('stray');
+  assert.ok(await eventually(shows, { withinMs: 30_000 }), 'a list hides what is new, and not for ever');
   assert.match(await say('gc', '--yes'), /nodes\/stray is gone/);
   assert.deepEqual(await ids('nodes'), others, 'what is not ours is left alone');
   assert.match(await say('list'), /queued .*succeeded[^]*direct .*succeeded/);
