@@ -396,7 +396,7 @@ const loopMutants = [
   {
     name: 'revision-not-checked',
     law: 9,
-    sentence: "A pass that met somebody's word commits over it.",
+    sentence: 'A pass overwrites a command that was given while it ran.',
     edits: [
       edit(
         'controller/pass.ts',
