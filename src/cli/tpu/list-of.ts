@@ -2,7 +2,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { choiceText } from '../../app/figures.ts';
+import { choiceText, joinedText } from '../../app/figures.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { LabAttempt } from '../../lab/record.ts';
 import type { UserJobs } from '../../lab/tidy.ts';
@@ -84,7 +84,5 @@ export async function closeWindows(
 
 /** `window 12`, `windows 12, 13 and 15`. */
 export function windowsText(numbers: readonly number[]): string {
-  const last = numbers.at(-1);
-  if (numbers.length < 2) return `window ${last ?? ''}`;
-  return `windows ${numbers.slice(0, -1).join(', ')} and ${last}`;
+  return `${numbers.length < 2 ? 'window' : 'windows'} ${joinedText(numbers.map(String))}`;
 }
