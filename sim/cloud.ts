@@ -239,11 +239,8 @@ function refusal(parts: PortParts, ref: AllocationRef): OutcomeResult | undefine
 
 /** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
 async function send(parts: PortParts, effect: () => void): Promise<OutcomeResult> {
-  const {
-    world: { timeline },
-    sky,
-    chance,
-  } = parts;
+  const { world, sky, chance } = parts;
+  const { timeline } = world;
   const { weather } = sky;
   await timeline.pause(chance.between(20, 800));
   const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };

@@ -117,12 +117,8 @@ function reach(parts: HostParts, ref: WorkerRef): Host | undefined {
 }
 
 async function lookAt(parts: HostParts, ref: WorkerRef): Promise<Fact<WorkerSeen>> {
-  const {
-    world: { timeline },
-    sky,
-    chance,
-    clock,
-  } = parts;
+  const { world, sky, chance, clock } = parts;
+  const { timeline } = world;
   const began = clock.now();
   await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 400));
   const host = reach(parts, ref);
@@ -145,10 +141,8 @@ async function lookAt(parts: HostParts, ref: WorkerRef): Promise<Fact<WorkerSeen
 
 /** Times are told as ages and moved to the clock of whoever asks, as the real look does. */
 function runSeen(parts: HostParts, attempt: number, run: Run | null): RunSeen {
-  const {
-    world: { timeline },
-    clock,
-  } = parts;
+  const { world, clock } = parts;
+  const { timeline } = world;
   const { now } = timeline;
   const moved = (time: number): number => clock.now() - (now - time);
   if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
@@ -172,11 +166,8 @@ async function send(
   ref: WorkerRef,
   effect: (host: Host) => OutcomeResult | undefined,
 ): Promise<OutcomeResult> {
-  const {
-    world: { timeline },
-    sky,
-    chance,
-  } = parts;
+  const { world, sky, chance } = parts;
+  const { timeline } = world;
   const { weather } = sky;
   const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
   await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
@@ -215,11 +206,8 @@ async function follow(
   receiver: TailReceiver,
   isOff: () => boolean,
 ): Promise<void> {
-  const {
-    world: { timeline },
-    sky,
-    chance,
-  } = parts;
+  const { world, sky, chance } = parts;
+  const { timeline } = world;
   let from = begin;
   await timeline.pause(isLocal(ref) ? 1 : chance.between(50, 500));
   for (;;) {

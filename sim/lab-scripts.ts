@@ -224,11 +224,8 @@ function gangEnds(
 
 /** The line from this machine is cut: some programs notice, at some time. */
 function cut(parts: ScriptParts, gang: readonly Program[], goesOn: boolean): void {
-  const {
-    world: { timeline },
-    chance,
-    programs,
-  } = parts;
+  const { world, chance, programs } = parts;
+  const { timeline } = world;
   for (const program of gang) {
     if (goesOn || program.endedAt !== null) continue;
     timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'nobody listens any more'));

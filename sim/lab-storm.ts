@@ -6,12 +6,6 @@ import type { Lab } from './lab-parts.ts';
 import { endRun, interruptMachine, isAlive, loseMachine, restartHost, shutDown, silenceHost } from './world.ts';
 import type { Machine } from './world.ts';
 
-function onMachine(lab: Lab, isMeant: (machine: Machine) => boolean, hit: (machine: Machine) => void): void {
-  const { world, storm } = lab;
-  const there = world.machines.filter((one) => one !== world.here && one.state === 'ready' && isMeant(one));
-  if (there.length > 0) hit(storm.pick(there));
-}
-
 function during(lab: Lab, what: string, length: number, turn: (on: boolean) => void): void {
   const { world } = lab;
   const { timeline } = lab.world;
@@ -90,58 +84,22 @@ function nextAccident(lab: Lab, weights: readonly (() => void)[]): void {
 /** Each with how often it comes. */
 function accidentsOf(lab: Lab): readonly (readonly [weight: number, hit: () => void])[] {
   const { world, sky, storm, controllers, tpus } = lab;
+  const onMachine = (hit: (machine: Machine) => void, isMeant: (machine: Machine) => boolean = () => true): void => {
+    const there = world.machines.filter((one) => one !== world.here && one.state === 'ready' && isMeant(one));
+    if (there.length > 0) hit(storm.pick(there));
+  };
   const isPreemptible = ({ name }: Machine): boolean => tpus.get(name)?.pricing !== 'ondemand';
   return [
-    [10, () => onMachine(lab, isPreemptible, (machine) => takeAway(lab, machine))],
-    [
-      1,
-      () =>
-        onMachine(
-          lab,
-          () => true,
-          (machine) => loseMachine(world, machine, 'failed'),
-        ),
-    ],
-    [
-      2,
-      () =>
-        onMachine(
-          lab,
-          () => true,
-          (machine) => void interruptMachine(world, machine, storm.between(30, 600) * second),
-        ),
-    ],
-    [
-      2,
-      () =>
-        onMachine(
-          lab,
-          () => true,
-          ({ hosts }) => void restartHost(world, storm.pick(hosts)),
-        ),
-    ],
-    [
-      3,
-      () =>
-        onMachine(
-          lab,
-          () => true,
-          ({ hosts }) => silenceHost(world, storm.pick(hosts), storm.between(5, 900) * second),
-        ),
-    ],
+    [10, () => onMachine((machine) => takeAway(lab, machine), isPreemptible)],
+    [1, () => onMachine((machine) => loseMachine(world, machine, 'failed'))],
+    [2, () => onMachine((machine) => void interruptMachine(world, machine, storm.between(30, 600) * second))],
+    [2, () => onMachine(({ hosts }) => void restartHost(world, storm.pick(hosts)))],
+    [3, () => onMachine(({ hosts }) => silenceHost(world, storm.pick(hosts), storm.between(5, 900) * second))],
     [1, () => during(lab, 'the cloud is out of reach', storm.between(1, 10) * minute, (on) => (sky.cloudIsDown = on))],
     [1, () => cutLine(lab, storm.between(10, 240) * second)],
     [1, () => during(lab, 'there is no capacity', storm.between(5, 60) * minute, (on) => (world.hasCapacity = !on))],
     [2, () => controllers.lives.at(-1)?.incarnation.die()],
     [1, () => killScript(lab)],
-    [
-      2,
-      () =>
-        onMachine(
-          lab,
-          () => true,
-          (machine) => makeAnew(lab, machine),
-        ),
-    ],
+    [2, () => onMachine((machine) => makeAnew(lab, machine))],
   ];
 }

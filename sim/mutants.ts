@@ -49,7 +49,7 @@ function pageOf(found: readonly Found[]): string {
   return [
     '# Mutants, and the laws that find them',
     '',
-    'Each mutant is a patch in `sim/mutants/list.ts` (`npm run sim -- --mutant NAME` plays with it). The law is the one that',
+    'Each mutant is a patch in `sim/mutants/*.patch` (`npm run sim -- --mutant NAME` plays with it). The law is the one that',
     'noticed first, the seed the first in which it did, counted from 1. Made by `node sim/mutants.ts --write`.',
     '',
     '| mutant | what goes wrong | found by law | in seed |',

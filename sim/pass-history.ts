@@ -3,7 +3,7 @@
 
 import type { Event } from '../src/core/decision.ts';
 import { rightBackoff, rightMoment } from '../src/core/clock-set-back.ts';
-import type { Attempt, ExitSeen, Job } from '../src/core/job.ts';
+import type { Allocation, AllocationFields, Attempt, ExitSeen, Job } from '../src/core/job.ts';
 import type { Instant } from '../src/core/time.ts';
 
 /** The parts of a job's record that must be tellable from its events. */
@@ -214,11 +214,40 @@ function withoutPattern({ pattern: _pattern, ...seen }: ExitSeen): Omit<ExitSeen
   return seen;
 }
 
-/** The ninth law: what history says and what the record says are the same. One sentence when they differ. */
+/** The ninth law: what history says and what the record says are the same. Also, each allocation fits its life. */
 export function historyTellsTheState(events: readonly Event[], job: Job): readonly string[] {
   const told = canonical(tell(events));
   const kept = canonical(taleOf(job));
-  return told === kept ? [] : [`9 history tells the state: history says ${told}, the record ${kept}`];
+  const differs = told === kept ? [] : [`9 history tells the state: history says ${told}, the record ${kept}`];
+  return [...differs, ...job.allocations.flatMap(misfits)];
+}
+
+/** The fields that are null, and those that are not, in each part of an allocation's life, as its type says. */
+const fieldsOf: Readonly<Record<Allocation['life'], readonly [unset: readonly Field[], set: readonly Field[]]>> = {
+  planned: [['requestedAt', 'acceptedAt', 'readyAt', 'workers', 'hosts', 'missedAt', 'releasedAt', 'goneAt'], []],
+  requested: [['acceptedAt', 'readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'], ['requestedAt']],
+  accepted: [
+    ['readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'],
+    ['requestedAt', 'acceptedAt'],
+  ],
+  ready: [
+    ['releasedAt', 'goneAt'],
+    ['requestedAt', 'acceptedAt', 'readyAt', 'workers'],
+  ],
+  lost: [
+    ['releasedAt', 'goneAt'],
+    ['requestedAt', 'seen'],
+  ],
+  releasing: [['silentSince', 'silentWho', 'goneAt'], ['releasedAt']],
+  gone: [['silentSince', 'silentWho', 'missedAt'], ['goneAt']],
+};
+
+type Field = Exclude<keyof AllocationFields, 'ordinal' | 'ownership' | 'name'>;
+
+function misfits(allocation: Allocation): readonly string[] {
+  const [unset, set] = fieldsOf[allocation.life];
+  const wrong = [...unset.filter((key) => allocation[key] !== null), ...set.filter((key) => allocation[key] === null)];
+  return wrong.map((key) => `9 allocation ${allocation.ordinal} is ${allocation.life}, and its ${key} is not as there`);
 }
 
 /** JSON with the keys of every object in order, so that equal values give equal texts. */

@@ -404,18 +404,14 @@ export function allocationViews(job: Job, now: Instant): readonly AllocationView
 }
 
 function stateOf(allocation: Allocation): string {
-  if (allocation.goneAt !== null) return 'gone';
-  if (allocation.releasedAt !== null) return 'releasing';
-  if (allocation.requestedAt === null) return 'planned';
-  if (isNowhere(allocation)) return 'refused';
-  return allocation.seen?.state ?? 'asked';
+  const { life, seen } = allocation;
+  if (life === 'planned' || life === 'releasing' || life === 'gone') return life;
+  return isNowhere(allocation) ? 'refused' : (seen?.state ?? 'asked');
 }
 
 /** The address of the first worker, while it is there to log in to. */
 function hostThere(allocation: Allocation | undefined): string | null {
-  return allocation === undefined || allocation.releasedAt !== null || allocation.goneAt !== null
-    ? null
-    : hostOf(allocation, 0);
+  return allocation?.life === 'releasing' || allocation?.life === 'gone' ? null : hostOf(allocation, 0);
 }
 
 /** The address that a worker is known by: the outer one where it has one. */

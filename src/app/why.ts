@@ -5,9 +5,8 @@ import { takesTurns } from '../core/admit.ts';
 import type { Turn } from '../core/admit.ts';
 import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import { keptUntil } from '../core/end.ts';
+import { keptUntil } from '../core/attempts.ts';
 import { workerName } from '../core/evidence.ts';
-import { isOnHeld, silencePatience } from '../core/given-up.ts';
 import {
   allocationOf,
   lastAllocation,
@@ -22,7 +21,7 @@ import {
 } from '../core/job.ts';
 import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { allowance, answerFor, whatFollows } from '../core/recover.ts';
+import { allowance, answerFor, isOnHeld, silencePatience, whatFollows } from '../core/recover.ts';
 import { situations } from '../core/situation.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';

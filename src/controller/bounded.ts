@@ -24,3 +24,29 @@ export function bounded(clock: Clock, work: Promise<unknown>, length: Duration):
 export function backoff(failures: number, first: Duration, most: Duration): Duration {
   return Math.min(first * 2 ** Math.min(failures, 20), most);
 }
+
+/** One piece of work, one at a time: calls that come while it goes on are one further turn, however many they are. */
+export function oneAtATime(work: () => Promise<void>): {
+  readonly again: () => void;
+  readonly isGoingOn: boolean;
+} {
+  let isGoingOn = false;
+  let isWanted = false;
+  async function turns(): Promise<void> {
+    isGoingOn = true;
+    while (isWanted) {
+      isWanted = false;
+      await work();
+    }
+    isGoingOn = false;
+  }
+  return {
+    again: () => {
+      isWanted = true;
+      if (!isGoingOn) void turns();
+    },
+    get isGoingOn() {
+      return isGoingOn;
+    },
+  };
+}

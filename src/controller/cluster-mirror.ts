@@ -10,6 +10,7 @@ import type { Cluster, ClusterJob } from '../app/cluster/cluster.ts';
 import type { ClusterRecord, KeptPlace } from '../app/cluster/kept.ts';
 import type { KeptWriter } from '../app/cluster/kept-logs.ts';
 import type { Clock } from '../app/ports.ts';
+import { oneAtATime } from './bounded.ts';
 import { watchNamespace } from './cluster-namespace.ts';
 import type { NamespaceWatch } from './cluster-namespace.ts';
 import { textOf } from './looks.ts';
@@ -42,10 +43,9 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
   const { record, say } = options;
   const watched = new Map<string, NamespaceWatch>();
   let isStopped = false;
-  let looking: Promise<void> | undefined;
-  let isWanted = false;
 
-  async function lookOnce(): Promise<void> {
+  const looking = oneAtATime(async () => {
+    if (isStopped) return;
     try {
       for (const place of await record.places()) {
         const key = `${place.server} ${place.namespace}`;
@@ -58,30 +58,19 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
           void one.left.then(() => {
             watched.delete(key);
             // Somebody may have submitted there in the moment of leaving.
-            look();
+            looking.again();
           });
         }
       }
     } catch (error) {
       say(`what is kept of clusters' jobs could not be read: ${textOf(error)}`);
     }
-  }
-
-  function look(): void {
-    isWanted = true;
-    looking ??= (async () => {
-      while (isWanted && !isStopped) {
-        isWanted = false;
-        await lookOnce();
-      }
-      looking = undefined;
-    })();
-  }
+  });
 
   return {
-    look,
+    look: looking.again,
     get isBusy() {
-      return looking !== undefined || [...watched.values()].some((one) => one.isBusy);
+      return looking.isGoingOn || [...watched.values()].some((one) => one.isBusy);
     },
     async stop() {
       isStopped = true;

@@ -21,7 +21,7 @@ import { createRounds } from './rounds.ts';
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
 export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
 
-export interface ControllerLog {
+interface ControllerLog {
   info(line: string): void;
   warn(line: string): void;
 }

@@ -1,10 +1,10 @@
 // Lease: the right to commit and to act, which one controller holds at a time.
 
-import type { Clock, Pause, Store } from '../app/ports.ts';
+import type { Pause } from '../app/ports.ts';
 import { second } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
-import type { ControllerLog } from './controller.ts';
+import type { ControllerOptions } from './controller.ts';
 import { textOf } from './looks.ts';
 
 /** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
@@ -26,14 +26,9 @@ export interface Lease {
   drop(): Promise<void>;
 }
 
-export function createLease(options: {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly log: ControllerLog;
-  readonly holder: string;
-  readonly version: string;
-  readonly certain: boolean;
-}): Lease {
+export function createLease(
+  options: Pick<ControllerOptions, 'store' | 'clock' | 'log' | 'holder' | 'version' | 'certain'>,
+): Lease {
   const { store, clock, log, holder } = options;
   let epoch: number | null = null;
   /** Until when it is ours if nobody renews it, by our own clock, counted from before it was asked for. */

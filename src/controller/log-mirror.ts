@@ -32,19 +32,13 @@ export interface DrainPatience {
 export interface LogMirror {
   /** Copies this output from now on until it has ended. Safe to repeat; what was copied to its end is not begun again. */
   follow(job: Job, machines: MachinePort, output: Output): void;
-  /**
-   * Makes sure that all of it is copied: waits as long as more of it comes in. False when nothing came for `quiet`, or when
-   * it took `most` altogether: the line is down, or the program writes on.
-   */
+  /** Waits while more of it comes in. False when nothing came for `quiet` or it took `most`: the line is down or it prints on. */
   drain(job: Job, machines: MachinePort, output: Output, patience: DrainPatience): Promise<boolean>;
   /** True once all of it was copied by this controller. */
   isCopied(job: Job, output: Output): boolean;
   /** The outputs of that allocation which are followed and not yet copied to their end. */
   unfinished(job: Job, allocation: number): readonly Output[];
-  /**
-   * Stops following those of the job's outputs that nobody wants any more; one that is being drained only where its machine
-   * is gone.
-   */
+  /** Stops following outputs that are not wanted any more; a drained one only where its machine is gone. */
   giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void;
   /** Forgets what was copied of that job: nobody will ask for it again, or asking costs one short tail. */
   forget(id: string): void;

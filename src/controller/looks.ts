@@ -13,10 +13,7 @@ interface Question {
 /** Looks at these allocations, together with whoever asks in the same moment. Never throws. */
 export type Look = (refs: readonly AllocationRef[]) => Promise<readonly Fact<AllocationSeen>[]>;
 
-/**
- * Batches by itself, without a waiting time to tune: what is asked while a look is under way shares the next one.
- * A look never answers a question that was asked after it began, since that answer could be older than the question.
- */
+/** Shares one request between all that ask while another is under way; never answers with one older than the question. */
 export function createLook(capacity: CapacityPort, clock: Clock): Look {
   let questions: Question[] = [];
   let armed = false;

@@ -3,7 +3,7 @@
 // a worker has been silent.
 
 import type { Backend, Clock, StoredOutcome, WorkerRef } from '../app/ports.ts';
-import { allocationOf, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
+import { allocationOf, lastAllocation, lastAttempt, mayExist, outlivesRemoval, withLife } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
 import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
@@ -28,10 +28,7 @@ export interface Outside {
   readonly unasked: readonly number[];
 }
 
-/**
- * Looks at all of one job's world. Never throws for what the outside does.
- * The outcomes were read before: a look is then never older than an outcome that is folded with it.
- */
+/** Observes all of one job's world. Never throws for the outside. Outcomes were read before, so no observation is older. */
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
@@ -91,10 +88,7 @@ async function heardOfPlaces(
   }
 }
 
-/**
- * The workers of the newest allocation when it is ready, and also when nobody could say whether it is but it was the last
- * time: the host may answer although the cloud does not. `here` whenever the command runs on this machine.
- */
+/** The workers of the newest allocation if it is, or last was, ready; `here` whenever the command runs on this machine. */
 export function workerRefs(job: Job, facts: readonly AllocationFact[]): readonly WorkerRef[] {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.requestedAt === null || job.settled !== null) return [];
@@ -104,7 +98,7 @@ export function workerRefs(job: Job, facts: readonly AllocationFact[]): readonly
     // The record learns the addresses with the commit of this very pass; the look has them already.
     const hosts = fact?.kind === 'known' ? (fact.value.hosts ?? allocation.hosts) : allocation.hosts;
     for (let worker = 0; worker < answeringWorkers(allocation, fact); worker += 1) {
-      found.push({ job, allocation: { ...allocation, hosts }, worker });
+      found.push({ job, allocation: withLife({ ...allocation, hosts }), worker });
     }
   }
   const attempt = lastAttempt(job);

@@ -15,10 +15,7 @@ import { lookAtWorkers, workerRefs } from './observe.ts';
 
 /** How much of the end of an output is searched for known patterns. */
 const searched = 256 * 1024;
-/**
- * How long a pass waits for the rest of an output whose program has ended: not for long, since the owner's command waits with
- * it. A release waits for what is still missing then.
- */
+/** How long a pass waits for the last output: not long, since commands wait with it. A release waits for the rest. */
 const lastWords: DrainPatience = { quiet: 5 * second, most: 5 * second };
 
 /** Everything that the search needs. */
@@ -60,10 +57,7 @@ function endedRun(job: Job, worker: WorkerFact): { readonly attempt: number; rea
   return undefined;
 }
 
-/**
- * A program that has ended has said all it will say, and its machine may be let go by the very next decision.
- * So the rest is copied before the end is told to the core.
- */
+/** The rest of an ended program's output is copied before the core hears of the end, which may release the machine. */
 async function copyLastWords(job: Job, worker: WorkerFact, { backend, mirror }: OutputParts): Promise<void> {
   const run = endedRun(job, worker);
   if (run === undefined) return;

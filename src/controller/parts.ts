@@ -46,10 +46,7 @@ interface Due {
    * soon that time says nothing. True when there was one.
    */
   queueDue(): Promise<boolean>;
-  /**
-   * Every job that has a time at all, whatever it is: stored times were right for a controller that went on, and for a
-   * clock that was not set back. After a gap each is observed at once.
-   */
+  /** Every job that has a due time at all: after a gap, or a clock that was set back, stored times are not right. */
   queueAll(): Promise<void>;
 }
 

@@ -2,17 +2,16 @@
 
 import { namesFileShortage } from '../app/file-trouble.ts';
 import { cloudAnswer, eventSentence } from '../app/history.ts';
-import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import type { Backend } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import { reconcile } from '../core/reconcile.ts';
-import type { JobSpec } from '../core/spec.ts';
 import { earliest, minute, second } from '../core/time.ts';
 import type { Instant } from '../core/time.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { Admission } from './admission.ts';
 import { backoff } from './bounded.ts';
-import type { ControllerLog } from './controller.ts';
+import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
 import type { LogFollowers } from './log-followers.ts';
 import type { LogMirror } from './log-mirror.ts';
@@ -29,15 +28,12 @@ import { createSilences } from './silences.ts';
 /** One pass over the job of that id. Never rejects: one that fails is made again. */
 export type Pass = (id: string) => Promise<void>;
 
-export interface PassParts {
-  readonly store: Store;
-  readonly backendOf: (spec: JobSpec) => Backend;
+export interface PassParts extends Pick<
+  ControllerOptions,
+  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'cannotOpenFiles'
+> {
   readonly lookFor: (backend: Backend) => Look;
-  readonly clock: Clock;
-  readonly log: ControllerLog;
-  readonly logFiles: LogFiles;
   readonly mirror: LogMirror;
-  readonly cannotOpenFiles?: (() => boolean) | undefined;
   readonly lease: Lease;
   readonly schedule: Schedule;
   readonly performer: Performer;
@@ -116,10 +112,7 @@ export function createPass(parts: PassParts): Pass {
     await tell(decision, parts);
   }
 
-  /**
-   * Some decisions ask to be observed again at once, a few times in a row. A rule that asked so for ever would be our own
-   * mistake; it should cost an observation a second then, and not the whole machine.
-   */
+  /** A rule that asked for a pass at once for ever would be our mistake: then one a second, to spare the machine. */
   function notAtOnceForEver(id: string, wakeAt: Instant): Instant {
     const now = clock.now();
     const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
@@ -128,10 +121,7 @@ export function createPass(parts: PassParts): Pass {
     return inARow > 20 ? now + second : wakeAt;
   }
 
-  /**
-   * A pass that changed nothing and asks for nothing is not written: at rest the disk is quiet. What asks for an action
-   * always is, because only a commit proves that the lease is still ours and that no command came in between.
-   */
+  /** Passes without change or action are not written. An action always is: only a commit proves lease and revision. */
   function isWorthCommitting(
     before: Job,
     decision: Decision,

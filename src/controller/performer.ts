@@ -3,17 +3,17 @@
 // outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
 
 import { namesFileShortage } from '../app/file-trouble.ts';
-import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import type { Backend } from '../app/ports.ts';
 import type { Action } from '../core/decision.ts';
 import { allocationOf, attemptOf, commandWorkers, stepsOf } from '../core/job.ts';
 import type { Allocation, Attempt, Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
-import type { JobSpec } from '../core/spec.ts';
 import { subjectKey } from '../core/subject.ts';
 import type { Subject } from '../core/subject.ts';
 import { minute, second } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
+import type { ControllerOptions } from './controller.ts';
 import { isSameOutput } from './log-mirror.ts';
 import type { DrainPatience, LogMirror, Output } from './log-mirror.ts';
 import { textOf } from './looks.ts';
@@ -47,22 +47,12 @@ interface Order {
   readonly target: string;
 }
 
-/**
- * How long a release waits for the last words of the programs that ran there: as long as they keep coming. The far limit is
- * for what comes in too slowly ever to be through, because a machine costs money while it is waited for.
- */
+/** How long a release waits for the last output: as long as it comes, with a limit, because the machine costs money. */
 const lastWords: DrainPatience = { quiet: 5 * second, most: 15 * minute };
 
-export interface PerformerOptions {
-  readonly store: Store;
-  readonly backendOf: (spec: JobSpec) => Backend;
-  readonly clock: Clock;
-  readonly logFiles: LogFiles;
+export interface PerformerOptions extends Pick<ControllerOptions, 'store' | 'backendOf' | 'clock' | 'logFiles'> {
   readonly mirror: LogMirror;
-  /**
-   * How many actions of a kind may be under way at once. Each kind has its own number: a setup step takes minutes, and a
-   * lost machine must not wait to be let go of until others have been set up.
-   */
+  /** How many actions of each kind may be under way at once: a release must not wait for setup steps, which take minutes. */
   readonly most: Readonly<Record<Action['kind'], number>>;
   /** True while the lease is ours beyond doubt; asked right before each action, because time passes between commit and act. */
   readonly mayAct: () => boolean;

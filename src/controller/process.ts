@@ -11,6 +11,7 @@ import { rmSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileModeIn, makeHome } from '../app/make-folder.ts';
+import { oneAtATime } from './bounded.ts';
 import { createController } from './controller.ts';
 import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
 import { takeLock } from './lock.ts';
@@ -36,10 +37,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
 /** `outdated`: the settings have changed, and the caller starts over with the new ones. */
 export type RunEnded = LeftBecause | 'busy' | 'outdated';
 
-/**
- * Runs the controller in this process until nothing is left to watch, until it is asked to leave, or until another one
- * has taken over. `busy`: another process holds the lock, nothing was done. Throws when the home folder cannot be used.
- */
+/** Runs until nothing is left to watch, or it must leave; `busy`: another process holds the lock. Throws for an unusable home. */
 export async function runController(options: RunControllerOptions): Promise<RunEnded> {
   const { home } = options;
   makeHome(home);
@@ -76,7 +74,8 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
   /** A request to leave wins over new settings: it must not be lost in a restart. */
   let isAskedToLeave = false;
   let isOutdated = false;
-  const heed = once(async (): Promise<void> => {
+  // Each file that is taken out of the wake folder is a notice as well: a thousand jobs that come together are read once.
+  const { again: heed } = oneAtATime(async (): Promise<void> => {
     if (!isStillOurs()) {
       options.log.warn('the record of jobs was taken away or replaced while it was in use: this controller leaves');
       void controller.stop();
@@ -125,27 +124,6 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
     unwatch();
     if (isStillOurs()) await rm(file, { force: true });
   }
-}
-
-/**
- * The same work, one at a time: calls that come while it goes on are one further turn. Each file that is taken out of the
- * wake folder is a notice as well, so without this a thousand jobs that come together would be read a thousand times.
- */
-function once(work: () => Promise<void>): () => void {
-  let isGoingOn = false;
-  let isWanted = false;
-  return () => {
-    isWanted = true;
-    if (isGoingOn) return;
-    isGoingOn = true;
-    void (async () => {
-      while (isWanted) {
-        isWanted = false;
-        await work();
-      }
-      isGoingOn = false;
-    })();
-  };
 }
 
 /** Readers see the old text or the new one, never a part. */

@@ -2,10 +2,7 @@
 
 import { statSync } from 'node:fs';
 
-/**
- * Remembers which files have those names now. The returned question answers false once one of the names is gone or
- * belongs to another file. A look that fails in any other way says nothing, nor does a name that nothing had at first.
- */
+/** The returned question answers false once one of these names is gone or is another file; a failed check says nothing. */
 export function rememberFiles(paths: readonly string[]): () => boolean {
   const files = paths.map((path) => ({ path, identity: identityOf(path) }));
   return () =>

@@ -14,10 +14,7 @@ const apartMost: Duration = minute;
 const lookLongest: Duration = 2 * minute;
 
 export interface Silences {
-  /**
-   * The same fact of a look that lasted from `began` to `now`; where the worker did not answer, `since` is when that began,
-   * as far as was looked.
-   */
+  /** The fact of an observation from `began` to `now`; of a silent worker with the time since which it has been silent. */
   heard(job: string, fact: WorkerFact, began: Instant, now: Instant): WorkerFact;
   /** The same fact of a worker that was not asked, because this process could not: its silence has lasted for no time. */
   notAsked(job: string, fact: WorkerFact, now: Instant): WorkerFact;

@@ -3,14 +3,15 @@
 // after its allocation had been seen gone. What no record of ours ever named is only written down: somebody else's
 // installation may have been copied from ours, so a person decides.
 
-import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
+import type { AllocationRef, CapacityPort, Stray } from '../app/ports.ts';
 import { placeOf } from '../app/places.ts';
 import type { Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
-import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import type { Instant } from '../core/time.ts';
+import type { ControllerOptions } from './controller.ts';
 import { textOf } from './looks.ts';
+import type { PerformerOptions } from './performer.ts';
 
 export interface Sweeper {
   /** When the next sweep is due. */
@@ -37,10 +38,7 @@ const unknownMost = 3 * minute;
 /** The decision about a thing that orphan collection found. */
 type Claim = 'claimed' | 'release' | 'unknown';
 
-/**
- * Whether the record claims what carries its label. An allocation whose end has been seen must not exist: what carries
- * its label took effect late. One that is being released is claimed, since the loop is at it.
- */
+/** Whether the record claims what carries its label. What exists after its end was seen took effect late, and is not claimed. */
 function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   if (job === undefined || allocation === undefined) return 'unknown';
@@ -60,13 +58,9 @@ interface Place {
   readonly ref: AllocationRef;
 }
 
-export function createSweeper(options: {
-  readonly store: Store;
-  readonly backendOf: (spec: JobSpec) => Backend;
-  readonly clock: Clock;
-  readonly mayAct: () => boolean;
-  readonly say: (line: string) => void;
-}): Sweeper {
+export function createSweeper(
+  options: Pick<ControllerOptions, 'store' | 'backendOf' | 'clock'> & Pick<PerformerOptions, 'mayAct' | 'say'>,
+): Sweeper {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
   /** Until when something may come back; told by the record, so that a controller which has just begun knows it too. */

@@ -26,10 +26,7 @@ export function dropClustersWake(home: string): Promise<void> {
   return dropWake(home, clustersFile);
 }
 
-/**
- * Asks the controller that runs to finish its passes and leave. A controller of that very version stays; null asks any.
- * One that is only just beginning does not hear it: whoever waits for the lock to be free asks again now and then.
- */
+/** Asks a running controller of another version (null: of any) to leave. One that just begins does not hear it: ask again. */
 export async function askToLeave(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
   makeFolder(folder);

@@ -15,10 +15,7 @@ export interface Workqueue {
   settled(): Promise<void>;
 }
 
-/**
- * Calls `work` for each job that was added, at most `most` of them at once and never two for one job.
- * `work` must not throw: what a failed pass means is decided there. `quiet` is called when nothing waits or runs any more.
- */
+/** Calls `work`, which must not throw, for each added job: at most `most` at once, never two for one job. */
 export function createWorkqueue(options: {
   readonly most: number;
   readonly work: (id: string) => Promise<void>;

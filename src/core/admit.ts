@@ -13,10 +13,7 @@ export function takesTurns(job: Job): boolean {
   return job.spec.capacity.kind === 'local';
 }
 
-/**
- * A job holds a slot from its first attempt until it settles, but for a long pause between two attempts: slots belong to
- * programs that run. After it the job is among those that wait the longest, since it counts from when it was wanted.
- */
+/** A job holds a slot from its first attempt until it finishes, except in a long pause: slots belong to programs that run. */
 export function holdsSlot(job: Job): boolean {
   return takesTurns(job) && job.settled === null && openAttempt(job) !== undefined && pauseEnd(job) === undefined;
 }

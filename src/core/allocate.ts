@@ -3,7 +3,7 @@
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
-import { allocationOf, isNowhere, isUnconfirmed, lastAllocation } from './job.ts';
+import { allocationOf, isNowhere, isUnconfirmed, isUnusable, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling } from './pace.ts';
@@ -72,10 +72,7 @@ export function isPermanent(kind: CloudErrorKind): boolean {
   return paces[kind] === undefined;
 }
 
-/**
- * True where the cloud will never let us see an allocation that was never confirmed, such as for lack of permission. It is then
- * requested, or requested again, so that its owner reads the cloud's own words instead of waiting without end.
- */
+/** True where the cloud never shows an unconfirmed allocation. Its request then brings the owner the cloud's own words. */
 export function isHiddenForGood(look: Fact<AllocationSeen>, allocation: Allocation): boolean {
   if (look.kind === 'known' || look.refused === undefined || !isPermanent(look.refused)) return false;
   return allocation.ownership === 'owned' && isUnconfirmed(allocation);
@@ -222,6 +219,7 @@ export function moveOn(
 /** An allocation of which nothing is known and for which nobody has asked yet. */
 export function unasked(spec: JobSpec, id: Job['id'], ordinal: number): Allocation {
   return {
+    life: 'planned',
     ordinal,
     ownership: spec.capacity.ownership,
     name: nodeName(spec, id, ordinal),
@@ -241,25 +239,16 @@ export function unasked(spec: JobSpec, id: Job['id'], ordinal: number): Allocati
   };
 }
 
-/**
- * The next allocation of the job, recorded and not yet asked for, in that place of the spec. A standing one is taken up at
- * once: it should be there.
- */
+/** The next allocation, recorded and not requested yet, in that place. A standing one is taken up at once: it should exist. */
 export function addAllocation(job: Job, now: Instant, place = 0): Change {
   const ordinal = job.allocations.length + 1;
   const { ownership } = job.spec.capacity;
-  const allocation: Allocation = {
-    ...unasked(job.spec, job.id, ordinal),
-    ...(place === 0 ? {} : { place }),
-  };
+  const allocation = { ...unasked(job.spec, job.id, ordinal), ...(place === 0 ? {} : { place }) };
   const added = unchanged({ ...job, allocations: [...job.allocations, allocation] });
   return ownership === 'standing' ? chain(added, (next) => markRequested(next, ordinal, now)) : added;
 }
 
-/**
- * Whether the job may have that allocation made. An owned one, always. A standing one exists before and after the job:
- * it is made only as the second half of a re-apply, after the job, by its rule, has let the one before it go.
- */
+/** Whether the job may have it created: an owned one always, a standing one only as the second half of a re-apply. */
 export function mayRequest(job: Job, allocation: Allocation): boolean {
   if (allocation.ownership === 'owned') return true;
   const before = job.allocations[allocation.ordinal - 2];
@@ -285,8 +274,7 @@ export function markRequested(job: Job, ordinal: number, now: Instant): Change {
 /** From this commit on nothing is started on it, and it is asked to go until two looks have missed it. */
 export function release(job: Job, ordinal: number, why: string, now: Instant): Change {
   const allocation = allocationOf(job, ordinal);
-  if (allocation.releasedAt !== null || allocation.goneAt !== null || allocation.requestedAt === null)
-    return unchanged(job);
+  if (['planned', 'releasing', 'gone'].includes(allocation.life)) return unchanged(job);
   if (isNowhere(allocation)) return markGone(job, ordinal, now);
   const next = withAllocation(job, ordinal, {
     releasedAt: now,
@@ -308,7 +296,7 @@ export function markGone(job: Job, ordinal: number, now: Instant): Change {
 
 /** Allocations that were let go and may still exist. */
 export function leaving(job: Job): readonly Allocation[] {
-  return job.allocations.filter((allocation) => allocation.releasedAt !== null && allocation.goneAt === null);
+  return job.allocations.filter(({ life }) => life === 'releasing');
 }
 
 /** A deletion that was accepted while the thing was being made can fail silently; it is asked again after this long. */
@@ -358,13 +346,10 @@ function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSee
 /** The allocation that a new attempt can go on with: the newest, unless it is on its way out or known to be unusable. */
 export function usableAllocation(job: Job): Allocation | undefined {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || allocation.releasedAt !== null || allocation.goneAt !== null) return undefined;
-  return isLost(allocation) ? undefined : allocation;
+  return allocation === undefined || ['lost', 'releasing', 'gone'].includes(allocation.life) ? undefined : allocation;
 }
 
 /** Will never be usable again, by what was last seen of it: lost, being deleted by somebody else, or missed twice. */
-export function isLost(allocation: Allocation): boolean {
-  if (allocation.goneAt !== null) return true;
-  const state = allocation.seen?.state;
-  return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
+export function isLost({ life, seen }: Allocation): boolean {
+  return life === 'gone' || (seen !== null && isUnusable(seen.state));
 }

@@ -5,7 +5,7 @@ import { usableAllocation } from './allocate.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { EventBody } from './decision.ts';
-import { remove } from './end.ts';
+import { remove } from './attempts.ts';
 import { heldAllocations, openAttempt } from './job.ts';
 import type { Desired, Job, Settled, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
@@ -124,10 +124,7 @@ function holdsNothing(job: Job): string {
   return isLetGo ? ', and what it held is being let go' : '; stop --release lets go of what it holds';
 }
 
-/**
- * The job after that word, and the line of history. Call `jobCan` first; this only writes down. A word that changes
- * nothing (stop, said twice) answers the same job and no event.
- */
+/** The job after that command, with its line of history; the same job when it changes nothing. Call `jobCan` first. */
 export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Change {
   switch (verb) {
     case 'start':

@@ -35,10 +35,7 @@ const continents: Readonly<Record<string, { readonly start: string; readonly wit
 const regionPattern = /^[a-z]+-[a-z]+\d+$/;
 const zonePattern = /^[a-z]+-[a-z]+\d+-[a-z]$/;
 
-/**
- * Whether what is in the bucket is in the region of that zone: then reading it is fast and costs no transfer between
- * regions. Null where nobody can say, because Google has made a sort of location that this table does not know.
- */
+/** Whether the bucket's data is in the region of that zone; null for a sort of location that this table does not know. */
 export function isInRegion(place: BucketPlace, zone: string): boolean | null {
   const region = regionOf(zone);
   const parts = place.parts.length > 0 ? place.parts : pairs[place.location];

@@ -7,8 +7,8 @@
 
 import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
-import { openAttempt } from './job.ts';
-import type { Allocation, Attempt, Job } from './job.ts';
+import { openAttempt, withLife } from './job.ts';
+import type { Allocation, AllocationFields, Attempt, Job } from './job.ts';
 import type { Fact, Observation } from './observation.ts';
 import { second } from './time.ts';
 import type { Instant } from './time.ts';
@@ -26,17 +26,14 @@ export function setRight(job: Job, now: Instant): Change {
   };
   const next: Job = {
     ...job,
-    allocations: job.allocations.map((one) => ({ ...one, ...allocationRight(one, right) })),
+    allocations: job.allocations.map((one) => withLife({ ...one, ...allocationRight(one, right) })),
     attempts: job.attempts.map((one) => ({ ...one, ...attemptRight(one, right, now) })),
     settled: job.settled === null ? null : { ...job.settled, at: right(job.settled.at) },
   };
   return isAhead ? told(next, now, { kind: 'clock_set_back' }) : unchanged(job);
 }
 
-/**
- * The same observation, in which nothing was seen later than now. A clock that is set back twice within two passes leaves
- * times of the clock before in the second, and a silence that has just begun would count as a day long.
- */
+/** The same observation with no time later than now: a clock set back twice leaves such times, and silences would seem long. */
 export function notAhead(observation: Observation, now: Instant): Observation {
   return {
     ...observation,
@@ -50,10 +47,7 @@ function factNotAhead<T>(fact: Fact<T>, now: Instant): Fact<T> {
   return fact.since > now ? { ...fact, since: now } : fact;
 }
 
-/**
- * A moment that does not lie ahead of now. What was asked for before the open attempt `begun` stays before it: which requests
- * are an attempt's own is told by their moments.
- */
+/** A time that is not ahead of now; what was before the open attempt `begun` stays before it, since times tell whose it is. */
 export function rightMoment(moment: Instant, now: Instant, begun: Instant | undefined): Instant {
   if (moment <= now) return moment;
   return begun !== undefined && moment < begun ? now - 1 : now;
@@ -75,9 +69,9 @@ function orNull(moment: Instant | null, right: Right): Instant | null {
 }
 
 /** Of what is gone only that it was asked for sets a pace any more; the rest is history. */
-function allocationRight(allocation: Allocation, right: Right): Partial<Allocation> {
+function allocationRight(allocation: Allocation, right: Right): Partial<AllocationFields> {
   const { lastFailure, seen } = allocation;
-  const asked: Partial<Allocation> = { requestedAt: orNull(allocation.requestedAt, right) };
+  const asked: Partial<AllocationFields> = { requestedAt: orNull(allocation.requestedAt, right) };
   if (allocation.goneAt !== null) return asked;
   return {
     ...asked,

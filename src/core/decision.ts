@@ -46,10 +46,7 @@ export type Action =
       readonly how: 'ask' | 'kill';
     };
 
-/**
- * One immutable line of history. The record of attempts, allocations and the end can be told from these alone
- * (the law "history tells the state").
- */
+/** One immutable line of history. Events alone reproduce the state (the invariant "history tells the state"). */
 export type Event = { readonly at: Instant } & EventBody;
 /** One thing that happened, without its time; every number in it is the ordinal of what it names. */
 export type EventBody =

@@ -13,7 +13,6 @@ import {
   nextTryAt,
 } from './allocate.ts';
 import { matchedIn } from './evidence.ts';
-import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
 import type { Allocation, Attempt, CloudError, PlaceAnswer } from './job.ts';
 import { outlivesRemoval } from './job.ts';
 import { hasSucceeded } from './observation.ts';
@@ -23,7 +22,7 @@ import type { Turn } from './next-place.ts';
 import { betweenWorkers } from './patterns.ts';
 import { capacityOf } from './place.ts';
 import { areTriesUsedUp, unprovenWorkers } from './prepare.ts';
-import { whatFollows } from './recover.ts';
+import { isOnHeld, silencePatience, standingGivenUpAt, whatFollows } from './recover.ts';
 import type { WorkerId } from './spec.ts';
 import { second } from './time.ts';
 import type { Duration } from './time.ts';
@@ -128,11 +127,7 @@ function isAnythingAlive(view: AttemptView): boolean {
   return view.places.some((place) => mayBeAlive(place, attempt) && !isPresumedDead(place));
 }
 
-/**
- * The rule wants the same allocation again, and a worker there is still silent. The next attempt would end of the same
- * silence at once, and the one after it, so the worker is waited for first, whether or not something of this attempt can
- * be alive there; `stop.ts` says when it is given up.
- */
+/** A silent worker that the next attempt would need: that attempt would end of the same silence. `stop.ts` gives it up. */
 function isWorkerAwaited(view: AttemptView): boolean {
   const { job, attempt, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;
@@ -141,10 +136,7 @@ function isWorkerAwaited(view: AttemptView): boolean {
   return following.next === 'attempt' && following.on === 'same';
 }
 
-/**
- * A standing allocation that the cloud took is not ours to release, so no observation will ever show it gone. When it has
- * been lost for the whole grace, a program on a worker that does not answer counts as ended with it.
- */
+/** A standing allocation that the cloud took is never seen gone by a release: after the grace its silent programs count as ended. */
 function isTakenForGood({ job, allocation, now }: AttemptView): boolean {
   if (allocation.ownership !== 'standing' || allocation.releasedAt !== null) return false;
   return (
@@ -158,10 +150,7 @@ function isAbandoned({ job, attempt, look, now }: AttemptView): boolean {
   return at !== undefined && now >= at && look.kind === 'known' && look.value.state === 'ready';
 }
 
-/**
- * True for a removed job of which a program may be alive that nothing else will end. False again when no place has answered
- * for the whole grace.
- */
+/** True for a removed job whose program may be alive and nothing else ends, until all its workers are silent for the grace. */
 export function mayRunAfterRemoval(view: View): boolean {
   return view.job.removed && outlivesRemoval(view.job) && !isUnreachableForGood(view);
 }
@@ -189,10 +178,7 @@ function vanishedPlace({ places, attempt }: AttemptView): Place | undefined {
   );
 }
 
-/**
- * The lowest worker that failed. A program that was just killed on capacity that the cloud may take away waits for the cloud's
- * report, which comes later.
- */
+/** The lowest worker that failed; a program just killed on revocable capacity waits for the cloud's later report. */
 function failedPlace(view: AttemptView): { readonly place: Place; readonly run: Exited } | undefined {
   const { places } = view;
   if (places.some(({ isSilent }) => isSilent)) return undefined;
@@ -266,10 +252,7 @@ function alternativeAfter(view: AttemptView): { readonly answer: PlaceAnswer; re
   return answer === undefined || turn === undefined ? undefined : { answer, turn };
 }
 
-/**
- * The answer of the allocation's alternative, where it has nothing to give. Errors that say nothing about the alternative (too
- * many calls, a cloud that failed inside or did not answer) leave the request where it is.
- */
+/** The answer of an alternative that has nothing to give. Errors that say nothing about it leave the request where it is. */
 function answerOfAlternative({ job, now, look, allocation }: AttemptView): PlaceAnswer | undefined {
   if (allocation.ownership === 'standing' || !hasPlaces(job)) return undefined;
   const { readyAt, requestedAt, releasedAt, acceptedAt, lastFailure, isDoubtful } = allocation;

@@ -15,7 +15,7 @@ import {
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { attemptOf, failureOf, lastAllocation, openAttempt } from './job.ts';
-import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
+import type { Allocation, AllocationFields, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { isRefusedSince } from './phase.ts';
 import type { WorkerId } from './spec.ts';
@@ -64,8 +64,8 @@ function foldCloudReply(
   result: OutcomeResult,
   now: Instant,
 ): Change {
-  if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
-  if ((kind === 'release') !== (allocation.releasedAt !== null)) return unchanged(job);
+  if (allocation === undefined || allocation.life === 'gone') return unchanged(job);
+  if ((kind === 'release') !== (allocation.life === 'releasing')) return unchanged(job);
   // An accepted allocation is not requested again, so a reply that says otherwise is about an earlier question, of another
   // controller perhaps. Were it wrong to pass it over, the looks that miss the thing would tell.
   if (kind === 'request' && result.kind !== 'done' && (allocation.readyAt !== null || allocation.acceptedAt !== null))
@@ -113,10 +113,7 @@ function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
   }
 }
 
-/**
- * A setup step takes minutes. When it comes back, the attempt that it was for may have ended of a failure on another worker,
- * and the next one may be open: the failure still counts where it belongs.
- */
+/** A step takes minutes: its failure counts in the attempt that it was for, also when a later one is open by then. */
 function foldStepReply(
   job: Job,
   of: number | undefined,
@@ -152,10 +149,7 @@ function foldStopReply(job: Job, ordinal: number, worker: WorkerId, at: Instant,
   return unchanged(withAttempt(job, ordinal, { ending: { ...ending, told: [...ending.told, worker] } }));
 }
 
-/**
- * One more try of something on one worker that came to nothing. A lost reply sets the pace and counts as no failure, for
- * it may have happened; only stops count every time, since nothing but their pace rests on it.
- */
+/** One more failed try on one worker. A lost reply only sets the pace, for it may have happened; a failed stop always counts. */
 function withTry(
   job: Job,
   attempt: Attempt,
@@ -184,12 +178,12 @@ function withTry(
 
 function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
-  if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
+  if (allocation === undefined || allocation.life === 'gone') return unchanged(job);
   // A re-applied one has the name of the one before. While that is on its way out, what bears the name is still that.
   if (leaving(job).some((one) => one.ordinal < ordinal && one.name === allocation.name)) return unchanged(job);
   if (fact.kind === 'unknown') return unchanged(job);
   const { value, seenAt } = fact;
-  if (allocation.releasedAt !== null) return foldLeaving(job, allocation, value, seenAt, now);
+  if (allocation.life === 'releasing') return foldLeaving(job, allocation, value, seenAt, now);
   switch (value.state) {
     case 'absent':
       return foldMissing(job, allocation, value, seenAt, now);
@@ -216,10 +210,7 @@ function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, see
   return markGone(job, ordinal, now);
 }
 
-/**
- * Not there. That alone means little: a look right after a request may not show it yet, and a list may be partial. It
- * begins to mean something with the second look; what, depends on how far it had come.
- */
+/** One observation that misses it means little (a list lags or is partial). The second one counts, by how far it had come. */
 function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
   const { ordinal, acceptedAt, readyAt } = allocation;
   // Nobody has confirmed the request yet, so its absence is no news: it is, or will be, asked for.
@@ -271,7 +262,7 @@ function foldForeign(job: Job, allocation: Allocation, seen: AllocationSeen, now
 function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
   const { ordinal } = allocation;
   const isReady = seen.state === 'ready';
-  const patch: Partial<Allocation> = {
+  const patch: Partial<AllocationFields> = {
     missedAt: null,
     acceptedAt: allocation.acceptedAt ?? now,
     ...(isReady
@@ -332,7 +323,7 @@ function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSee
  */
 function foldSilence(job: Job, observation: Observation, now: Instant): Change {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || allocation.goneAt !== null || allocation.releasedAt !== null) return unchanged(job);
+  if (allocation === undefined || allocation.life === 'releasing' || allocation.life === 'gone') return unchanged(job);
   const { ordinal, silentSince, silentWho } = allocation;
   const isWatched = openAttempt(job) !== undefined;
   const silence = isWatched ? silenceOf(observation, allocation) : undefined;

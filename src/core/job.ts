@@ -68,10 +68,7 @@ export interface Attempt {
   readonly stage: number;
   /** How it came to be; `resume` sets JOBMAN_RESUME_FROM. */
   readonly how: Wish['how'];
-  /**
-   * True when the owner's word made it (create, start, resume, rerun), false when a rule did. Budgets, backoffs and the
-   * wait for capacity count from the newest attempt that was asked for: a new word is a new chance.
-   */
+  /** True when the owner's command made it, false when a rule did. Budgets, backoffs and waits count from the newest such one. */
   readonly asked: boolean;
   /** As in the wish that it answers. */
   readonly commandOnly?: true;
@@ -92,18 +89,11 @@ export interface Attempt {
   readonly startedAt: Instant | null;
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
-  /**
-   * The first exit that was seen and not judged yet, because what it came of may still show: a program that is killed on
-   * capacity which the cloud may take, or one that failed beside a worker which does not answer. For people; nothing is
-   * decided from it.
-   */
+  /** The first exit that is not judged yet, since its cause may still show. For people; nothing is decided from it. */
   readonly exitSeen?: ExitSeen;
   /** When its owner asked to have that exit judged without the wait. */
   readonly judgeAt?: Instant;
-  /**
-   * Set once something has decided that this attempt must end: the reason stands from here (the first reason wins) while
-   * the processes on the other workers are being ended. `endedAt` follows when none can be alive any more.
-   */
+  /** Set once the attempt must end: the first reason stands. `endedAt` follows when no process of it can be alive. */
   readonly ending: Ending | null;
   readonly endedAt: Instant | null;
   /** How its program ended on each worker that has told so, by how; absent until it has ended, and where none has. */
@@ -177,17 +167,14 @@ export interface Evidence {
   readonly raw?: string;
 }
 
-/** Capacity asked for or held for the job. Attempts may share one. */
-export interface Allocation {
+/** What is recorded of an allocation, in whatever part of its life. */
+export interface AllocationFields {
   /** From 1. */
   readonly ordinal: number;
   readonly ownership: 'owned' | 'standing';
   /** The name the outside knows it by. */
   readonly name: string;
-  /**
-   * Which of the spec's places it is in: 0, or absent, for the spec's own, from 1 on its alternatives in their order. Another
-   * one when this one refused it in so many words: then it is nowhere yet.
-   */
+  /** Its alternative: 0 or absent for the spec's own, from 1 the others in order. It changes when a refusal leaves it nowhere. */
   readonly place?: number;
   /** A request was committed and has not come back: something may come of it. */
   readonly isAsking?: boolean;
@@ -195,10 +182,7 @@ export interface Allocation {
   readonly isDoubtful?: true;
   /** When another was asked for in its stead before it was ever ready, and what its place had answered. */
   readonly passedOver?: { readonly at: Instant; readonly answer: PlaceAnswer };
-  /**
-   * Set when the request was committed: from here it may exist outside, whatever the replies say. A standing one that
-   * is there already is taken up without a request; this is then the moment of that.
-   */
+  /** When its request was committed, or a standing one taken up: from here it may exist outside, whatever the replies say. */
   readonly requestedAt: Instant | null;
   /** When the newest request (after `releasedAt`: release) came back done. Looks lag behind it; it is not sent again at once. */
   readonly acceptedAt: Instant | null;
@@ -228,6 +212,75 @@ export interface Allocation {
   readonly releasedAt: Instant | null;
   /** Set when a look has seen it gone after the release (or gone by itself). Settled means empty rests on this. */
   readonly goneAt: Instant | null;
+}
+
+/** Capacity requested or held for the job, in each part of its life with its possible values only. Attempts may share one. */
+export type Allocation = AllocationFields & AllocationLife;
+
+type AllocationLife =
+  /** Not requested yet. */
+  | (NeverAccepted & { readonly life: 'planned'; readonly requestedAt: null; readonly missedAt: null })
+  /** A request is under way, was refused or got no answer: it may exist outside. */
+  | (NeverAccepted & { readonly life: 'requested'; readonly requestedAt: Instant })
+  /** A request was accepted, or the allocation was seen: it is waited for. */
+  | (Unready & { readonly life: 'accepted'; readonly requestedAt: Instant; readonly acceptedAt: Instant })
+  /** It was seen ready, and can be used whenever it is seen so. */
+  | (Kept & {
+      readonly life: 'ready';
+      readonly requestedAt: Instant;
+      readonly acceptedAt: Instant;
+      readonly readyAt: Instant;
+      readonly workers: number;
+    })
+  /** It will never be usable again, and was not released yet. */
+  | (Kept & {
+      readonly life: 'lost';
+      readonly requestedAt: Instant;
+      readonly seen: NonNullable<AllocationFields['seen']>;
+    })
+  /** Its release was committed, and it was not seen gone yet. */
+  | (Unwatched & { readonly life: 'releasing'; readonly releasedAt: Instant; readonly goneAt: null })
+  /** It was seen gone, or never came to be. */
+  | (Unwatched & { readonly life: 'gone'; readonly goneAt: Instant; readonly missedAt: null });
+
+interface Kept {
+  readonly releasedAt: null;
+  readonly goneAt: null;
+}
+
+interface Unready extends Kept {
+  readonly readyAt: null;
+  readonly workers: null;
+  readonly hosts: null;
+}
+
+interface NeverAccepted extends Unready {
+  readonly acceptedAt: null;
+}
+
+interface Unwatched {
+  readonly silentSince: null;
+  readonly silentWho: null;
+}
+
+/** The allocation with the part of its life that its fields tell. */
+export function withLife(fields: AllocationFields): Allocation {
+  // The fields decide; that they fit their part of the life, the simulator and the enumeration prove (sim/pass-history.ts).
+  return { ...fields, life: lifeOf(fields) } as Allocation;
+}
+
+function lifeOf({ goneAt, releasedAt, readyAt, acceptedAt, requestedAt, seen }: AllocationFields): Allocation['life'] {
+  if (goneAt !== null) return 'gone';
+  if (releasedAt !== null) return 'releasing';
+  if (requestedAt === null) return 'planned';
+  if (seen !== null && isUnusable(seen.state)) return 'lost';
+  if (readyAt !== null) return 'ready';
+  return acceptedAt === null ? 'requested' : 'accepted';
+}
+
+/** True for a state after which an allocation is never usable again. */
+export function isUnusable(state: AllocationState): boolean {
+  return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
 }
 
 /** Where one worker is reached. A worker without an external address is reached by its internal one. */
@@ -342,36 +395,24 @@ export function mayExist(allocation: Allocation): boolean {
   return allocation.requestedAt !== null && allocation.goneAt === null;
 }
 
-/**
- * True while a program of the job may be alive where nothing else will end it once the job is off the list: on this machine,
- * or on a standing allocation. What runs on owned capacity goes with that, which is recorded as a stray.
- */
+/** True while a program may be alive that a removal does not end: on this machine, or on a standing allocation. */
 export function outlivesRemoval(job: Job): boolean {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return false;
   return job.spec.command.place === 'here' || allocationOf(job, attempt.allocation).ownership === 'standing';
 }
 
-/**
- * True for a job off the list of which nothing is read any more: it was taken off by force, before it had settled or while it
- * held capacity. The outputs of any other job are still copied after its removal, for as long as after any end.
- */
+/** True for a job that was removed by force. The outputs of any other removed job are copied as after any end. */
 export function isUnread(job: Job): boolean {
   return job.removed && (job.settled === null || heldAllocations(job).length > 0);
 }
 
-/**
- * True while nobody has ever confirmed that the allocation is to be: no request was answered with yes, and no look has found
- * it. It is asked for again in any case, and that finds what may have come of a request whose reply was lost.
- */
+/** True while no request was accepted and nothing was seen of it. It is requested again, which finds what a lost reply hid. */
 export function isUnconfirmed({ acceptedAt, seen, readyAt, releasedAt }: Allocation): boolean {
   return acceptedAt === null && seen === null && readyAt === null && releasedAt === null;
 }
 
-/**
- * True when every request for it has come back refused in so many words, and nothing was ever seen of it: it is not there, and
- * no look is needed to say so. Where the cloud lets us ask for nothing it lets us look at nothing either.
- */
+/** True when every request was refused and nothing was ever seen of it: it does not exist, and needs no observation to say so. */
 export function isNowhere(allocation: Allocation): boolean {
   const { ownership, isAsking, isDoubtful, lastFailure, goneAt } = allocation;
   if (ownership !== 'owned' || goneAt !== null || lastFailure === null) return false;

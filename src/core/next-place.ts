@@ -89,10 +89,7 @@ function firstOf(
   return first === undefined ? undefined : { place: first.place, notBefore: first.notBefore };
 }
 
-/**
- * The place that the attempt would go on to, were its present one passed over with that answer. A queue is left for
- * another place that may give something, and for nothing else: whoever joins it anew stands at its end.
- */
+/** The place after the present one passed with that answer. A queue is left only for a place that may give something. */
 export function turnAfter(
   job: Job,
   attempt: Attempt,

@@ -39,24 +39,15 @@ export function unknown(reason: string, since: Instant): Unknown {
 export interface Observation {
   /** False while the job has to wait for its turn (slots of this machine, a lab's limit). Where it stands, `why` works out. */
   readonly admitted: boolean;
-  /**
-   * A look at each allocation that may still exist, by ordinal. The newest one is always among them; earlier ones are
-   * there until they have been seen gone. An allocation that was not looked at is missing here and counts as unknown.
-   */
+  /** An observation of each allocation that may exist, the newest always among them. A missing one counts as unknown. */
   readonly allocations: readonly AllocationFact[];
   /** A look at each worker of the newest ready allocation, and at `here` when the command runs here. */
   readonly workers: readonly WorkerFact[];
-  /**
-   * The newest answer of each of the spec's places, to any job; looked up where the spec names several and nothing has been
-   * asked for yet or another place may be wanted. Absent counts as unknown.
-   */
+  /** The newest answer of each place to any job, while the job may still choose among several. Absent counts as unknown. */
   readonly places?: Fact<readonly PlaceSaid[]>;
   /** The results of actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
-  /**
-   * Allocations whose request was committed, and which nobody here is asking for and nobody has answered: who asked was
-   * killed before the reply came, or could not write it down. Absent where there is none.
-   */
+  /** Allocations whose request was committed and whose asker was killed before the reply was recorded. Absent: none. */
   readonly unheard?: readonly number[];
 }
 

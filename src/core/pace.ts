@@ -1,6 +1,5 @@
 // Pace: how long to wait, and when to look again. Lengths that grow, spread and stay within bounds.
 
-import { fraction } from './hash.ts';
 import { second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 
@@ -24,4 +23,16 @@ export function between(least: Duration, value: Duration, most: Duration): Durat
 /** That moment, or just after now when it has passed: a time to wake that lies ahead. */
 export function later(at: Instant, now: Instant): Instant {
   return Math.max(at, now + second);
+}
+
+/** A number in [0, 1) that depends on nothing but these words (FNV-1a, then mixed): the core rolls no dice. */
+export function fraction(...words: readonly (string | number)[]): number {
+  let hash = 0x811c9dc5;
+  for (const character of words.join('/')) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
+  }
+  // FNV leaves the high bits of short, similar words alike; this spreads them.
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
 }

@@ -50,10 +50,7 @@ export const betweenWorkers: readonly string[] = ['grpc', 'deadline', 'line_cut'
 
 const lineLongest = 400;
 
-/**
- * The pattern that explains most among those in the text, and its first line, cut; undefined when none is there. Texts of
- * the job's own come before all others, in their order.
- */
+/** The pattern that explains most, with its first line, cut; undefined when none matches. The job's own texts come first. */
 export function matchPattern(
   text: string,
   own: readonly string[] = [],

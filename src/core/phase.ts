@@ -83,10 +83,7 @@ function comingPhase(attempt: Attempt, allocation: Allocation | undefined): 'que
   return isBeingMade && !isRefusedSince(allocation) ? 'provisioning' : 'queued';
 }
 
-/**
- * True where the cloud refused the request after it was last seen in the making. A cloud accepts a request, creates for a moment
- * and then has no capacity: until the next request is seen in the making, the job waits for capacity.
- */
+/** True where the request was refused after it was last seen in the making: until the next one is seen, capacity is awaited. */
 export function isRefusedSince({ seen, readyAt, releasedAt, lastFailure }: Allocation): boolean {
   if (readyAt !== null || releasedAt !== null || seen === null || lastFailure === null) return false;
   return lastFailure.at > seen.at;

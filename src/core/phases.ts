@@ -68,10 +68,7 @@ function isBeginning({ kind }: LogPhase): boolean {
   return kind === 'unknown' || kind === 'staging' || kind === 'initializing';
 }
 
-/**
- * Everything that is known after these new characters, which end at byte `offset` of the log. `tailMost` is how many characters are kept
- * for people.
- */
+/** All that is known after these new characters, which end at byte `offset`; `tailMost` characters are kept for people. */
 export function readOn(soFar: LogSoFar, text: string, offset: number, tailMost: number): LogSoFar {
   if (text === '') return { ...soFar, offset };
   const whole = soFar.unfinished + text;

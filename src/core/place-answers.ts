@@ -30,10 +30,7 @@ export interface PlaceAnswered extends PlaceName {
 /** Answers that say something about the place, and not about a moment of the API. */
 const telling: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
 
-/**
- * The answers of places in these lines of the job's history. Of a standing TPU only a refusal says something: that it is ready says nothing
- * about the capacity that is left.
- */
+/** The answers of places in these events. A standing TPU that is ready says nothing about the capacity that is left. */
 export function answersIn(job: Job, events: readonly Event[]): readonly PlaceAnswered[] {
   return events.flatMap((event): readonly PlaceAnswered[] => {
     const answer = answerOf(job, event);

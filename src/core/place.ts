@@ -23,10 +23,7 @@ export function placeCount(capacity: CapacitySpec): number {
   return capacity.kind === 'tpu' ? 1 + (capacity.alternatives?.length ?? 0) : 1;
 }
 
-/**
- * The capacity to request at that place: the spec with the place's own zone, accelerator, pricing, image and price. The spec itself
- * for its own place, and for a number that it does not have (a record of another version).
- */
+/** The capacity to request at that place: the spec with the place's own values; the spec itself for a number it does not have. */
 export function capacityAt(capacity: TpuSpec, place: number): TpuSpec;
 export function capacityAt(capacity: CapacitySpec, place: number): CapacitySpec;
 export function capacityAt(capacity: CapacitySpec, place: number): CapacitySpec {

@@ -76,10 +76,7 @@ export interface Launch {
   readonly checkpointOwner?: string;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own; the host finds the entry. */
   readonly resumeFrom?: ResumeFrom;
-  /**
-   * The boot of the worker in which its setup steps hold. On any other, nothing is started and the answer is `failed`: they
-   * have to be gone through again first. Absent: it needs none.
-   */
+  /** The boot in which the worker's setup holds: on any other nothing starts, and the answer is `failed`. Absent: it needs none. */
   readonly bootId?: string;
 }
 
@@ -117,10 +114,7 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
   };
 }
 
-/**
- * A step whose texts name the node by its real name, and the buckets of its region. Its key stays: it is what the proof on the
- * worker is called.
- */
+/** The step with the node's real name and its region's buckets in its texts. Its key stays, since the proof is named after it. */
 export function stepFor(step: SetupStep, allocation: Allocation, job: Pick<Job, 'spec'>): SetupStep {
   const capacity = capacityOf(job, allocation);
   const final = (text: string): string => {

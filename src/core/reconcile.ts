@@ -13,15 +13,14 @@ import {
   secondLookAfter,
   takePlace,
 } from './allocate.ts';
-import { answerWish } from './begin.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { notAhead, setRight } from './clock-set-back.ts';
 import type { Action, Decision } from './decision.ts';
-import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
+import { answerWish, beginEnding, closeAttempt, settleAsAsked, tidySettled } from './attempts.ts';
 import { matchedIn } from './evidence.ts';
 import { fold } from './fold.ts';
-import { silencePatience } from './given-up.ts';
+import { silencePatience } from './recover.ts';
 import type { Attempt, Job } from './job.ts';
 import { hasSucceeded } from './observation.ts';
 import type { Observation } from './observation.ts';

@@ -4,7 +4,6 @@ import { capacityTraits } from './allocate.ts';
 import { allocationOf } from './job.ts';
 import type { Attempt, Ending, Evidence, Job, Settled, Wish } from './job.ts';
 import { capacityAt, placeCount } from './place.ts';
-import { standingGivenUpAt } from './given-up.ts';
 import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
 import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
@@ -112,10 +111,7 @@ export function budgetOf(reason: Reason): Budget | null {
   }
 }
 
-/**
- * The attempts that budgets are counted over, up to this one: those since the owner's newest word, or since the newest
- * success of a job that goes on after it. Both are a new chance.
- */
+/** The attempts that budgets count, up to this one: those since the owner's newest command or the newest success. */
 function inThisChance(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
   const isFirst = ({ asked, ordinal }: Attempt): boolean => asked || until[ordinal - 2]?.ending?.reason === 'succeeded';
@@ -170,10 +166,7 @@ export function allowance(
   return { used: usedBudget(job, attempt, budget), limit: budgetLimit(job.spec.recovery, budget), isOwn: false };
 }
 
-/**
- * The places of the spec that are in a zone which a rule has turned from in this chance. None where that would be all of
- * them: then the first is as good as any.
- */
+/** The places in a zone that a rule has turned from in this chance; none where that would be all of them. */
 export function avoidedPlaces(job: Job, attempt: Attempt): ReadonlySet<number> {
   const { capacity } = job.spec;
   const zoneAt = (place: number): string | undefined => {
@@ -341,4 +334,38 @@ function pauseAfter(
     case 'hung':
       return doubling(delay, delayMax, quick, job.id, attempt.ordinal);
   }
+}
+
+// ------------------------------------------------------------------------------------------ silent workers
+
+/** How many graces what is to be kept, or is not ours to replace, waits for a silent worker: time for its owner to see to it. */
+export const keptGraces = 10;
+
+/**
+ * True while the attempt that its owner asked for has tried nothing yet, on capacity that an earlier one had used: what is
+ * silent there was held for it, and to find that out is no try at the command. One of just the command wants that capacity
+ * and no other.
+ */
+export function isOnHeld(job: Job, attempt: Attempt): boolean {
+  if (!attempt.asked || attempt.startedAt !== null || attempt.commandOnly === true) return false;
+  return job.attempts.some(({ ordinal, allocation }) => ordinal < attempt.ordinal && allocation === attempt.allocation);
+}
+
+/** How long a silent worker may hold up an attempt. A kept standing allocation cannot be replaced, so it gets longer. */
+export function silencePatience(job: Job, attempt: Attempt): Duration {
+  const { unreachableGrace } = job.spec.recovery;
+  const isStanding = allocationOf(job, attempt.allocation).ownership === 'standing';
+  return isStanding && isOnHeld(job, attempt) ? keptGraces * unreachableGrace : unreachableGrace;
+}
+
+/**
+ * When a silent worker of a standing allocation is waited for no longer. The allocation is nobody's to let go, so the job
+ * ends without it, and a program there that nobody hears of is left to itself: whatever is started there next ends it first.
+ * Undefined while all answer, while the cloud itself is silent, and for what is the job's own.
+ */
+export function standingGivenUpAt(job: Job, attempt: Attempt): Instant | undefined {
+  const { ownership, silentSince, silentWho, releasedAt } = allocationOf(job, attempt.allocation);
+  if (ownership !== 'standing' || releasedAt !== null) return undefined;
+  if (attempt.ending === null || silentSince === null || silentWho !== 'worker') return undefined;
+  return silentSince + keptGraces * job.spec.recovery.unreachableGrace;
 }

@@ -6,10 +6,7 @@ import type { Duration } from './time.ts';
 /** Where a supervised job's capacity comes from. Kubernetes jobs live in their cluster and are not supervised. */
 export type BackendName = 'local' | 'tpu';
 
-/**
- * A place where something of a job runs: a worker of its allocation, numbered from 0 as Google numbers them,
- * or `here`, the machine that jobman itself runs on (a script that drives the TPU from the login machine).
- */
+/** A worker, numbered from 0 as Google numbers them, or `here`: the machine that jobman itself runs on. */
 export type WorkerId = number | 'here';
 
 export interface JobSpec {
@@ -76,10 +73,7 @@ export interface TpuSpec {
   readonly privateKey: string | null;
   /** Dollars an hour while it is ready, estimated when the job was created; null when no price is known. */
   readonly pricePerHour: number | null;
-  /**
-   * Other places to ask when this one has nothing, in the order of their owner's liking. Which of them an allocation is in
-   * says its `place`; whoever speaks of an allocation's zone, accelerator, pricing or price reads `capacityOf` in place.ts.
-   */
+  /** Other places to ask, in the owner's order. `capacityOf` (place.ts) gives an allocation's own zone, type and price. */
   readonly alternatives?: readonly TpuPlace[];
   /** How long one place may let a request wait before the next is asked in its stead; absent means without limit. */
   readonly alternativesWait?: Duration;
@@ -165,10 +159,7 @@ export interface CommandSpec {
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder the command starts in, perhaps below `workdirMark`; null means the login folder of the worker. */
   readonly workdir: string | null;
-  /**
-   * Where the program keeps its checkpoints, with the job's own level below `job.checkpoint_dir` where it has one. The folder of an
-   * attempt is `checkpointFolder` of checkpoints.ts.
-   */
+  /** Where the program keeps its checkpoints. The folder of one attempt is `checkpointFolder` of checkpoints.ts. */
   readonly checkpointDir: string | null;
   /**
    * `own`: a folder of jobman's for each start from the beginning. `named`: a folder that the manifest names, where JOBMAN_RESUME_FROM
@@ -176,10 +167,7 @@ export interface CommandSpec {
    * entry of a folder that the manifest names. Absent, in records of an earlier version, is `shared`.
    */
   readonly checkpoints?: 'own' | 'named' | 'shared';
-  /**
-   * Identifies the checkpoint folder in storage that other jobs can reach too, for example `gs://bucket/runs`. Absent: no other
-   * job can have this folder.
-   */
+  /** Names the checkpoint folder in storage that other jobs reach too (`gs://bucket/runs`). Absent: no other job can have it. */
   readonly checkpointStorage?: string;
   /** Where the job begins instead of from nothing. */
   readonly resumeFrom?: ResumeFrom;
@@ -225,10 +213,7 @@ export function withJobIds(spec: JobSpec, id: string, installation: string): Job
 /** Stands at the beginning of a path for the job's working directory on a worker, which only the worker can tell. */
 export const workdirMark = '\uE000workdir\uE001';
 
-/**
- * Stands in texts for the bucket of the allocation's region, which is known only with its place: the bucket of each region.
- * Names of regions and buckets hold neither of the signs that part them.
- */
+/** Stands for the bucket of the allocation's region, by region. Names of regions and buckets hold neither separator. */
 export function bucketMark(byRegion: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(byRegion).map(([region, bucket]) => `${region}=${bucket}`);
   return `\uE000bucket ${pairs.join(' ')}\uE001`;

@@ -4,13 +4,12 @@ import { isLost, release } from './allocate.ts';
 import { chain, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
-import { isKept } from './end.ts';
-import { keptGraces, standingGivenUpAt } from './given-up.ts';
+import { isKept } from './attempts.ts';
 import { allocationOf } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import { between, later } from './pace.ts';
 import { tryAgainAt } from './prepare.ts';
-import { whatFollows } from './recover.ts';
+import { keptGraces, standingGivenUpAt, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
 import type { WorkerId } from './spec.ts';
 import { earliest, second } from './time.ts';
@@ -89,7 +88,7 @@ function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, ki
 /**
  * When a worker that does not answer is waited for no longer, although the cloud calls its machine ready: it will never
  * confirm that its program has ended, and nothing would ever go on. Owned capacity that was to stay is then let go after
- * all; a standing one is only left (given-up.ts). Undefined while all answer, and while the cloud itself is silent
+ * all; a standing one is only left (recover.ts). Undefined while all answer, and while the cloud itself is silent
  * (nothing follows from that).
  */
 export function givenUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {

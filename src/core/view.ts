@@ -157,10 +157,7 @@ export function silentWorker(view: View): WorkerId | undefined {
   return silent.find(({ silentSince }) => (silentSince ?? Infinity) === began)?.worker;
 }
 
-/**
- * When the attempt last printed anything anywhere: most programs print on worker 0 alone, so one quiet worker says
- * nothing. Undefined where nothing runs, and while a place cannot be asked: what it prints nobody knows.
- */
+/** When the attempt last printed anywhere; undefined where nothing runs or a place cannot be observed. */
 export function lastOutputAt(places: readonly Place[]): Instant | undefined {
   const signs: Instant[] = [];
   for (const { run } of places) {

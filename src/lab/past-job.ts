@@ -4,7 +4,8 @@
 import { importedWords } from '../app/reason-words.ts';
 import { unasked } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
+import { withLife } from '../core/job.ts';
+import type { Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { LabJob, WindowReport } from './windows.ts';
@@ -50,13 +51,13 @@ export function pastJob(
   // How many workers it had, nobody knows any more.
   const workers = spec.command.place === 'here' ? (['here'] as const) : [0];
   const exits: readonly Exit[] | undefined = reason === 'succeeded' ? [{ exitCode: 0, workers }] : undefined;
-  const allocation: Allocation = {
+  const allocation = withLife({
     ...unasked(spec, id, 1),
     // Standing capacity is there all the time. An own one was the other program's: we never asked for it, and it is not ours.
     requestedAt: isStanding ? createdAt : null,
     releasedAt: isStanding ? null : endedAt,
     goneAt: isStanding ? null : endedAt,
-  };
+  });
   const attempt: Attempt = {
     ordinal: 1,
     stage: 0,

@@ -13,6 +13,7 @@ import {
   tpuRows,
   type TpuSeen,
 } from '../../src/app/tpus.ts';
+import { withLife } from '../../src/core/job.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { aJob, attemptOf, living, noon, ready, tpuSpec } from '../support/builders.ts';
@@ -104,7 +105,7 @@ suite('what no job claims', () => {
     assert.deepEqual(only(mine, []).whose, stray);
     assert.deepEqual(only(mine, [{ ...job, removed: true }]).whose, stray);
     assert.deepEqual(only({ ...mine, label: label(2) }).whose, stray);
-    assert.deepEqual(only(mine, [{ ...job, allocations: [{ ...allocation, goneAt: noon }] }]).whose, stray);
+    assert.deepEqual(only(mine, [{ ...job, allocations: [withLife({ ...allocation, goneAt: noon })] }]).whose, stray);
     assert.equal(only(mine, []).idle, 10 * hour);
   });
 

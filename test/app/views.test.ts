@@ -7,6 +7,7 @@ import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/ap
 import { whyOf } from '../../src/app/why.ts';
 import { ask } from '../../src/core/ask.ts';
 import type { Event } from '../../src/core/decision.ts';
+import { withLife } from '../../src/core/job.ts';
 import type { Ending, Job, Settled } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
@@ -854,7 +855,7 @@ for (const [word, job] of [
   test(`a job that was ${word} when the login ended is not known for lack of a login, and why says how to log in`, () => {
     const now = noon + 32 * minute;
     const silentWho = 'login' as const;
-    const allocations = job.allocations.map((one) => ({ ...one, silentWho }));
+    const allocations = job.allocations.map((one) => withLife({ ...one, silentWho }));
     const without = { ...job, allocations };
     assert.equal(jobRow(without, now).reason, 'no login for 2m');
     const why = whyOf(without, now, { events: [lookFailed] });

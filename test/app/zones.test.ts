@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zonesOf } from '../../src/app/zones.ts';
 import type { Event } from '../../src/core/decision.ts';
+import { withLife } from '../../src/core/job.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { living, noon, tpuSpec } from '../support/builders.ts';
@@ -31,7 +32,9 @@ test('a record of places is written with the commits of jobs, and shown with who
   };
   const ready = {
     ...job,
-    allocations: job.allocations.map((one) => (one.ordinal === 2 ? { ...one, readyAt: noon + 41 * minute } : one)),
+    allocations: job.allocations.map((one) =>
+      one.ordinal === 2 ? withLife({ ...one, readyAt: noon + 41 * minute }) : one,
+    ),
   };
   const events: readonly Event[] = [
     { kind: 'place_passed_over', at: noon + minute, allocation: 1, place: 0, answer: 'stockout', next: 1 },

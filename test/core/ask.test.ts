@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
+import { withLife } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';
 import { broken } from '../../sim/pass-laws.ts';
 import { phaseOf } from '../../src/core/phase.ts';
@@ -61,7 +62,7 @@ test('a refusal says what happened, to which job, and what to do', () => {
 test('what is on its way out already needs no word to go', () => {
   const { job } = brought('kept');
   const stop = (held: Job) => jobCan(held, 'stop', 'alice');
-  const isReleased = { ...job, allocations: job.allocations.map((allocation) => ({ ...allocation, releasedAt: 5 })) };
+  const isReleased = { ...job, allocations: job.allocations.map((one) => withLife({ ...one, releasedAt: 5 })) };
   assert.match(JSON.stringify(stop(job)), /stop --release lets go of what it holds/);
   assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and what it held is being let go/);
 });
@@ -243,7 +244,7 @@ test('just the command, where no workers are held: the sentence names a word tha
   world.settleNow();
   const settledAs = (verdict: 'stopped' | 'succeeded'): Job => ({
     ...world.job,
-    allocations: world.job.allocations.map((one) => ({ ...one, goneAt: world.now })),
+    allocations: world.job.allocations.map((one) => withLife({ ...one, goneAt: world.now })),
     settled: { at: world.now, verdict, reason: verdict },
   });
   for (const [verdict, word] of [

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { Action } from '../../src/core/decision.ts';
+import { withLife } from '../../src/core/job.ts';
 import type { CloudErrorKind, Job } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { broken } from '../../sim/pass-laws.ts';
@@ -201,7 +202,7 @@ test('machines that are being made are not left, however long they take', () => 
   const world = new Places();
   world.settleNow();
   world.node.state = 'provisioning';
-  world.job = { ...world.job, allocations: world.job.allocations.map((one) => ({ ...one, readyAt: null })) };
+  world.job = { ...world.job, allocations: world.job.allocations.map((one) => withLife({ ...one, readyAt: null })) };
   world.live(() => false, hour);
   assert.deepEqual(world.order, [0]);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask } from '../../src/core/ask.ts';
-import { answerWish } from '../../src/core/begin.ts';
+import { answerWish } from '../../src/core/attempts.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { heldAllocations } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';

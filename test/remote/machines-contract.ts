@@ -21,6 +21,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
 import type { Launch } from '../../src/core/prepare.ts';
+import { withLife } from '../../src/core/job.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
 import type { SetupStep } from '../../src/core/spec.ts';
@@ -70,7 +71,7 @@ function startedOn({ ref }: Ground): WorkerRef {
   return {
     ...ref,
     job: { ...ref.job, spec, attempts: [attempt] } as unknown as Job,
-    allocation: { ...ref.allocation, workers: 1 },
+    allocation: withLife({ ...ref.allocation, workers: 1 }),
   };
 }
 

@@ -1,7 +1,9 @@
 // Sample jobs for tests: specs, allocations and attempts with every field, and what a test wants to be different.
 
+import { unasked } from '../../src/core/allocate.ts';
 import { newJob } from '../../src/core/create.ts';
-import type { Allocation, Attempt, Ending, Job } from '../../src/core/job.ts';
+import { withLife } from '../../src/core/job.ts';
+import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/job.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
@@ -130,7 +132,7 @@ export function aJob(spec: JobSpec = tpuSpec(), changes: Partial<Job> = {}): Job
 /** The job with these allocations and attempts, whose wish has been answered. */
 export function living(
   job: Job,
-  allocations: readonly Partial<Allocation>[],
+  allocations: readonly Partial<AllocationFields>[],
   attempts: readonly Partial<Attempt>[],
 ): Job {
   return {
@@ -142,31 +144,18 @@ export function living(
 }
 
 /** An allocation that was asked for at noon, and of which nothing has been heard. */
-export function allocationOf(job: Job, ordinal: number, changes: Partial<Allocation> = {}): Allocation {
+export function allocationOf(job: Job, ordinal: number, changes: Partial<AllocationFields> = {}): Allocation {
   const { capacity } = job.spec;
-  return {
-    ordinal,
-    ownership: capacity.ownership,
+  return withLife({
+    ...unasked(job.spec, job.id, ordinal),
     name: capacity.kind === 'tpu' ? `${capacity.name}-${job.id}-${ordinal}` : 'this machine',
     requestedAt: noon,
-    acceptedAt: null,
-    requestFailures: 0,
-    lastFailure: null,
-    seen: null,
-    readyAt: null,
-    workers: null,
-    hosts: null,
-    missedAt: null,
-    silentSince: null,
-    silentWho: null,
-    releasedAt: null,
-    goneAt: null,
     ...changes,
-  };
+  });
 }
 
 /** The fields of an allocation that has been ready since a minute after noon, with four workers. */
-export const ready: Partial<Allocation> = {
+export const ready: Partial<AllocationFields> = {
   acceptedAt: noon,
   readyAt: noon + minute,
   workers: 4,

@@ -8,7 +8,7 @@ import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
 import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { minute } from '../../../src/core/time.ts';
-import type { Allocation, Attempt, Job } from '../../../src/core/job.ts';
+import type { AllocationFields, Attempt, Job } from '../../../src/core/job.ts';
 import type { LabUser } from '../../../src/lab/people.ts';
 import type { LabRecord } from '../../../src/lab/record.ts';
 import { siteOf } from '../../../src/lab/site-settings.ts';
@@ -36,7 +36,7 @@ export interface CheckWorld {
 
 export interface Given {
   readonly attempts: readonly Partial<Attempt>[];
-  readonly allocations?: readonly Partial<Allocation>[];
+  readonly allocations?: readonly Partial<AllocationFields>[];
   readonly job?: Partial<Job>;
   readonly labJob?: Partial<LabJob>;
   /** `lab.hangGraceMs` of the settings; without it no such limit applies. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Client } from '../../../src/app/client.ts';
 import type { Services } from '../../../src/app/services.ts';
+import { withLife } from '../../../src/core/job.ts';
 import { presets } from '../../../src/core/recover.ts';
 import { minute } from '../../../src/core/time.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
@@ -88,7 +89,7 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
     ...job,
     allocations: job.allocations.flatMap((one) => [
       one,
-      { ...one, ordinal: 2, readyAt: null, lastFailure: { at: noon, error } },
+      withLife({ ...one, ordinal: 2, readyAt: null, lastFailure: { at: noon, error } }),
     ]),
     attempts: job.attempts.map((one, index) => (index === 1 ? { ...one, allocation: 2 } : one)),
   }));

@@ -2,7 +2,7 @@
 
 import type { AllocationRef, Clock } from '../../../../src/app/ports.ts';
 import type { QueuedResource, TpuNode } from '../../../../src/backends/tpu/api.ts';
-import type { Allocation, Job } from '../../../../src/core/job.ts';
+import type { AllocationFields, Job } from '../../../../src/core/job.ts';
 import type { Rule, TpuSpec } from '../../../../src/core/spec.ts';
 import { minute, second } from '../../../../src/core/time.ts';
 import { aJob, allocationOf, localSpec, tpuCapacity } from '../../../support/builders.ts';
@@ -18,7 +18,7 @@ export const name = 'llama-000007-1';
 export interface RefOptions {
   readonly job?: Partial<Job>;
   readonly spec?: Partial<TpuSpec>;
-  readonly allocation?: Partial<Allocation>;
+  readonly allocation?: Partial<AllocationFields>;
   readonly rules?: readonly Rule[];
 }
 

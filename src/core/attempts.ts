@@ -1,11 +1,10 @@
-// End: when an attempt has ended, what follows; when the job has, what it may keep.
+// Attempts: how the next one begins and how one ends; when the job has ended, what it may keep.
 
-import { isLost, release } from './allocate.ts';
-import { addAttempt } from './begin.ts';
+import { addAllocation, capacityTraits, isLost, release, usableAllocation } from './allocate.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { allocationOf, heldAllocations } from './job.ts';
-import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from './job.ts';
+import { allocationOf, copyOf, heldAllocations, lastAllocation } from './job.ts';
+import type { Allocation, Attempt, Evidence, Exit, Job, Settled, Wish } from './job.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
 import type { FinishSpec, Reason, WorkerId } from './spec.ts';
@@ -13,7 +12,78 @@ import { earliest, minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 import type { View } from './view.ts';
 
-// ------------------------------------------------------------------------------------------ an attempt
+// ------------------------------------------------------------------------------------------ the next attempt
+
+/** The next attempt, on the allocation that can go on or on a new one. What cannot be used again is let go first. */
+function addAttempt(
+  job: Job,
+  next: Pick<Attempt, 'how' | 'stage' | 'notBefore' | 'asked' | 'commandOnly'> & {
+    readonly on: 'same' | 'new';
+    /** Where a new allocation is asked for first; the first place of the spec when absent. */
+    readonly place?: number;
+  },
+  now: Instant,
+): Change {
+  const { on, how, stage, notBefore, asked } = next;
+  const same = on === 'same' ? usableAllocation(job) : undefined;
+  // Steps are passed over only where they may hold: not on what has to be made first.
+  const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
+  const workdir = copyOf(job);
+  const copy = workdir !== undefined && { workdir };
+  const place =
+    same === undefined
+      ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now, next.place))
+      : unchanged(job);
+  return chain(place, (after) => {
+    const attempt: Attempt = {
+      ordinal: after.attempts.length + 1,
+      stage,
+      how,
+      asked,
+      ...(commandOnly && { commandOnly: true }),
+      ...copy,
+      allocation: after.allocations.length,
+      createdAt: now,
+      notBefore,
+      failures: [],
+      startedAt: null,
+      runningAt: null,
+      ending: null,
+      endedAt: null,
+    };
+    const { ordinal, allocation } = attempt;
+    return told({ ...after, attempts: [...after.attempts, attempt], wish: null }, now, {
+      kind: 'attempt_created',
+      attempt: ordinal,
+      stage,
+      how,
+      asked,
+      ...(commandOnly && { commandOnly: true }),
+      ...copy,
+      allocation,
+      notBefore,
+    });
+  });
+}
+
+/** A standing allocation is let go only where a rule says `new`, which for it means: apply for the same name again. */
+function leaveBehind(job: Job, on: 'same' | 'new', now: Instant): Change {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined) return unchanged(job);
+  const isOurs = allocation.ownership === 'owned' || (on === 'new' && capacityTraits(job.spec.capacity).replaceable);
+  return isOurs ? release(job, allocation.ordinal, 'a new one takes its place', now) : unchanged(job);
+}
+
+/** The attempt that answers the owner's wish. */
+export function answerWish(job: Job, now: Instant): Change {
+  const how: Wish['how'] = job.wish?.how ?? (job.attempts.length === 0 ? 'fresh' : 'resume');
+  const lastStarted = job.attempts.findLast((attempt) => attempt.startedAt !== null);
+  const stage = how === 'resume' && lastStarted !== undefined ? lastStarted.stage + 1 : 0;
+  const commandOnly = job.wish?.commandOnly === true && { commandOnly: true as const };
+  return addAttempt(job, { how, stage, notBefore: now, asked: true, on: 'same', ...commandOnly }, now);
+}
+
+// ------------------------------------------------------------------------------------------ the end of one
 
 /** The reason stands from here; a later one does not replace it. `exitAt` is when the program ended, by its worker's word. */
 export function beginEnding(
@@ -112,11 +182,7 @@ export function settleAsAsked(job: Job, now: Instant): Change {
   return settle(job, stoppedWord(job), 'stopped', now);
 }
 
-/**
- * Whether a settled job (or one about to settle) keeps that capacity. `stop` keeps what is usable; a finished job what its
- * spec says, for as long as it says. What was never ready is nothing that anybody could be keeping, and what is lost is
- * of no use.
- */
+/** Whether a finished job keeps that capacity: after `stop` what is usable, after its end what its spec says. */
 export function isKept(
   job: Job,
   allocation: Allocation,
@@ -144,10 +210,7 @@ function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): D
   return kept === null ? null : Math.max(kept, held);
 }
 
-/**
- * Lets go of everything that a settled job may not keep, and takes a deleted one off the list once it holds nothing. One
- * that was taken off before holds only what was recorded as a stray then.
- */
+/** Releases what a finished job may not keep; takes a deleted job off the list once it holds nothing. */
 export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
   if (job.removed) return { ...unchanged(job), wakeAt: undefined };
   const surplus = heldAllocations(job).filter(
