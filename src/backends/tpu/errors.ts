@@ -110,7 +110,7 @@ export function withoutLogin(sentence: string): CloudError {
 }
 
 /** True when the cloud says that it has no TPUs in that zone at all: then nothing of anybody's is there. */
-export function isNoSuchZone({ kind, raw }: CloudError): boolean {
+function isNoSuchZone({ kind, raw }: CloudError): boolean {
   return kind === 'invalid' && /requested zone .* is not supported/i.test(raw);
 }
 

@@ -14,7 +14,6 @@ import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts
 import type { Answer, Listing } from './call.ts';
 import { creationOf } from './creation.ts';
 import type { Target } from './creation.ts';
-import { isNoSuchZone } from './errors.ts';
 import { allocationSeen } from './meaning.ts';
 import type { Creation } from './meaning.ts';
 import { asOne } from './multislice.ts';
@@ -31,7 +30,7 @@ const notLooked = 'it was not looked at';
 /** A list as it was answered: all of it by id, or why it is not known. */
 type Listed<T> =
   | { readonly ok: true; readonly items: ReadonlyMap<string, T> }
-  | { readonly ok: false; readonly reason: string; readonly error?: CloudError };
+  | { readonly ok: false; readonly unknown: Unknown };
 
 /** Looks at all of them, zone by zone, side by side. The answer is in the order of the question. */
 export async function lookAtAll(
@@ -60,16 +59,16 @@ async function lookAtPlace(
   const isQueueAsked = refs.some((ref) => tpuOf(ref).mode === 'queued-resources');
   // The queue first: a node that appears between the two lists is then seen, and one that goes is seen going.
   const queue: Listed<QueuedResource> = isQueueAsked
-    ? listed(await api.listQueuedResources(place))
+    ? listed(await api.listQueuedResources(place), since)
     : { ok: true, items: new Map() };
-  const nodes = listed(await api.listNodes(place));
+  const nodes = listed(await api.listNodes(place), since);
   // Asked for at most once a look, and only by an allocation that was accepted and cannot be seen.
   let operations: Promise<Answer<Listing<Operation>>> | undefined;
   const asker: Asker = { api, place, since, operations: () => (operations ??= api.listOperations(place)) };
   return fanOut(refs, questionsAtOnce, async (ref) => {
-    if (!nodes.ok) return unlisted(nodes, ref, since);
+    if (!nodes.ok) return nodes.unknown;
     const isQueued = tpuOf(ref).mode === 'queued-resources';
-    if (isQueued && !queue.ok) return unlisted(queue, ref, since);
+    if (isQueued && !queue.ok) return queue.unknown;
     const { name } = ref.allocation;
     const found = nodeIds(ref).map((id) => nodes.items.get(id));
     const node = asOne(found);
@@ -123,26 +122,17 @@ async function lookAtOne(
   return known(allocationSeen(ref, { node, queued, creation }), since);
 }
 
-function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>): Listed<T> {
-  if (!answer.ok) return { ok: false, reason: answer.error.raw, error: answer.error };
+function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>, since: Instant): Listed<T> {
+  if (!answer.ok) return { ok: false, unknown: unanswered(answer.error, since) };
   const { items, unreachable } = answer.value;
   if (unreachable.length > 0) {
-    return { ok: false, reason: `the list is not whole: ${unreachable.join(', ')} could not be asked` };
+    const reason = `the list is not whole: ${unreachable.join(', ')} could not be asked`;
+    return { ok: false, unknown: unknown(reason, since) };
   }
   return { ok: true, items: new Map(items.map((item) => [idOf(item.name), item])) };
 }
 
-/** There is no list, so nothing is known; except that in a zone which the cloud does not have nothing is. */
-function unlisted(
-  { reason, error }: Extract<Listed<unknown>, { readonly ok: false }>,
-  { allocation }: AllocationRef,
-  since: Instant,
-): Fact<AllocationSeen> {
-  if (allocation.ownership === 'owned' && error !== undefined && isNoSuchZone(error))
-    return known({ state: 'absent', detail: reason }, since);
-  return error === undefined ? unknown(reason, since) : unanswered(error, since);
-}
-
+/** A refusal travels in the unknown fact: what the cloud does not show is not absent. */
 function unanswered({ kind, raw, noLogin }: CloudError, since: Instant): Unknown {
   const refused = isPermanent(kind) && { refused: kind };
   return { ...unknown(raw, since), ...refused, ...(noLogin === true && { noLogin }) };
