@@ -1,7 +1,7 @@
 // Cluster namespace: keeps what happens in one namespace, for as long as anything of ours is left there.
 
 import { clusterLabels } from '../app/cluster/job-object.ts';
-import type { Cluster } from '../app/cluster/cluster.ts';
+import type { Cluster, ClusterJob } from '../app/cluster/cluster.ts';
 import type { KeptPlace } from '../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { minute, second, type Duration, type Instant } from '../core/time.ts';
@@ -169,7 +169,7 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   async function watchJobs(): Promise<void> {
     for await (const change of cluster.watchJobs({ labels, signal, onLost, onHeard })) {
       namespace.reached();
-      if (change.kind === 'synced') await compare(cluster, namespace, writer);
+      if (change.kind === 'synced') await compare(namespace, writer, () => cluster.jobs({ labels, signal }));
       else if (change.kind === 'gone') {
         noteGone(view, change.object);
         writer.touch(change.object.uid);
@@ -245,17 +245,37 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   }
 }
 
-/** All has been told that was there: what is on record and was not told is gone, unless it is younger than the list. */
-async function compare(cluster: Cluster, { options, view, place }: Namespace, writer: ClusterWriter): Promise<void> {
+/**
+ * All has been told that was there: what is on record and was not told is gone, unless it is younger than the list that was told. `now` is
+ * a list that begins later, and is read only if something is missing.
+ */
+async function compare(
+  { options, view, place }: Namespace,
+  writer: ClusterWriter,
+  now: () => AsyncIterable<readonly ClusterJob[]>,
+): Promise<void> {
   const { server, namespace } = place();
-  for (const { job, goneAt } of await options.record.jobs({ server, namespace })) {
-    if (goneAt !== null || view.jobs.has(job.uid) || view.gone.has(job.uid)) continue;
+  const missing = (await options.record.jobs({ server, namespace })).filter(
+    ({ job: { uid }, goneAt }) => goneAt === null && !view.jobs.has(uid) && !view.gone.has(uid),
+  );
+  const there = missing.length === 0 ? new Set<string>() : await uidsIn(now());
+  for (const { job } of missing) {
     // Submitted while the list was read, the watch is going to tell of it.
-    if ((await cluster.job(job.name))?.uid === job.uid) continue;
+    if (there.has(job.uid)) continue;
     view.gone.set(job.uid, job);
     writer.touch(job.uid);
   }
   view.isSynced = true;
+}
+
+async function uidsIn(pages: AsyncIterable<readonly ClusterJob[]>): Promise<ReadonlySet<string>> {
+  try {
+    return new Set((await Array.fromAsync(pages)).flat().map(({ uid }) => uid));
+  } catch (error) {
+    // The namespace was deleted with all its jobs.
+    if (error instanceof JobmanError && error.code === exitCode.notFound) return new Set();
+    throw error;
+  }
 }
 
 /** The watch of pods, which is there while it is wanted and a little longer. */
