@@ -1,10 +1,12 @@
 /** Ctrl-C while a cluster deletes: what it was told stays told, nothing more is asked, and it is said. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
-import { fakeCluster, nothingKept, pretend } from './support/pretend.ts';
+import { fakeCluster, jobman, nothingKept, pretend } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 
 const jobs = Array.from({ length: 12 }, (_, index) =>
@@ -83,4 +85,22 @@ suite('whoever leaves', () => {
     assert.equal(err.match(/^Left before /gm)?.length, 8);
     assert.match(err, /^Nothing was asked about the other 4 jobs\.$/m);
   });
+});
+
+test("of deletions side by side the worst exit code is the command's, also where others end after it", async () => {
+  const cluster = fakeCluster({
+    async *jobs() {
+      yield jobs.slice(1, 4);
+    },
+    async *pods() {},
+    async remove(name: string) {
+      if (name === 'train-2') throw new JobmanError('The cluster does not answer.', exitCode.unreachable);
+      await sleep(5);
+      return 'gone';
+    },
+  });
+  const { code, out, err } = await jobman(['delete', '--all', '--yes'], { services: { cluster: async () => cluster } });
+  assert.equal(code, exitCode.unreachable);
+  assert.match(out, /^train-1 is deleted[^]*^train-3 is deleted/m);
+  assert.match(err, /The cluster does not answer\./);
 });
