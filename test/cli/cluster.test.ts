@@ -492,9 +492,10 @@ suite('the one list', () => {
     assert.match(err, /The cluster is not shown: items\.map is not a function/);
   });
 
-  test('has the line of settings that are wrong', async () => {
-    const broken = new JobmanError('settings.json is not valid JSON.', exitCode.usage, [
-      'settings.json:1:32: no comma',
+  test('has every line of settings that are wrong', async () => {
+    const broken = new JobmanError('settings.json holds something that is no setting.', exitCode.usage, [
+      'settings.json:1:32: "slots" is not a setting',
+      'settings.json:4:2: "user" should be a word',
     ]);
     const services = {
       usesCluster: async () => true,
@@ -504,7 +505,11 @@ suite('the one list', () => {
     };
     const { code, err } = await jobman(['list'], { jobs: [row], services });
     assert.equal(code, 0);
-    assert.match(err, /is not shown: settings\.json is not valid JSON\. settings\.json:1:32: no comma/);
+    assert.match(
+      err,
+      /is not shown: settings\.json holds something that is no setting\. settings\.json:1:32: "slots" is/,
+    );
+    assert.match(err, /^note: settings\.json:4:2: "user" should be a word$/m);
   });
 });
 

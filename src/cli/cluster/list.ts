@@ -80,10 +80,10 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
     const known = error instanceof JobmanError ? error : undefined;
     const why = error instanceof Error ? error.message : String(error);
     const trouble = known ?? new JobmanError(`${called} is not shown: ${why}`, exitCode.unreachable);
-    // An error in a file has its line.
-    const [place] = known?.code === exitCode.usage ? known.lines : [];
-    const notes = [`${called} is not shown: ${why}${place === undefined ? '' : ` ${place}`}`];
-    return { rows: [], more: 0, notes, told: new Set(), trouble };
+    // Each error in a file has its line.
+    const [first, ...others] = known?.code === exitCode.usage ? known.lines : [];
+    const note = `${called} is not shown: ${why}${first === undefined ? '' : ` ${first}`}`;
+    return { rows: [], more: 0, notes: [note, ...others], told: new Set(), trouble };
   } finally {
     clearTimeout(timer);
   }
