@@ -4,7 +4,7 @@ import type { Job } from '../src/core/job.ts';
 import { minute, second } from '../src/core/time.ts';
 import { nameOf, stageOf } from '../src/lab/lineage.ts';
 import { usualRule } from '../src/lab/run.ts';
-import type { LabJob } from '../src/lab/windows.ts';
+import type { LabJob } from '../src/lab/record.ts';
 import { specOf } from './lab-begin.ts';
 import { holding, jobsOf, known } from './lab-parts.ts';
 import type { Lab } from './lab-parts.ts';

@@ -2,9 +2,9 @@
 
 import { hour, minute, second } from '../src/core/time.ts';
 import type { Duration } from '../src/core/time.ts';
-import { defaultAliases } from '../src/lab/people.ts';
+import { type LabUser } from '../src/lab/people.ts';
+import { defaultAliases } from '../src/lab/names.ts';
 import { defaultUserSettings } from '../src/lab/user-settings.ts';
-import type { LabUser } from '../src/lab/people.ts';
 import type { LabRule } from '../src/lab/run.ts';
 import type { LabTpu } from '../src/lab/tpus.ts';
 import type { Chance } from './chance.ts';

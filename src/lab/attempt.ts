@@ -1,8 +1,7 @@
 // Attempt: what the script of one attempt is to do, and how it came out. Pure: `tpu __begin` and `tpu __end` look and act.
 
-import { lineOf, newestReport, stageOf, workOf, type AttemptName, type Families, type Tries } from './lineage.ts';
-import type { LabAttempt } from './record.ts';
-import type { LabJob, WindowReport } from './windows.ts';
+import { type AttemptName, type Families, lineOf, newestReport, stageOf, type Tries, workOf } from './lineage.ts';
+import type { LabAttempt, LabJob, WindowReport } from './record.ts';
 
 /** What is known when an attempt begins. */
 export interface Beginning {

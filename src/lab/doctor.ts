@@ -4,14 +4,13 @@
 import type { JobRow } from '../app/client.ts';
 import { countText } from '../app/figures.ts';
 import { isSettledPhase } from '../core/phase.ts';
-import type { WrongMode } from './lab-home.ts';
+import type { WrongMode } from './lab.ts';
 import { nameOf } from './lineage.ts';
 import { nameProblem, type Named, type WordsInUse } from './names.ts';
-import { acceleratorCalled } from './names-of-tpus.ts';
+import { acceleratorCalled, type LabTpu } from './tpus.ts';
+import { type BookingRow } from './bookings.ts';
 import type { LabUser } from './people.ts';
-import type { LabAttempt } from './record.ts';
-import type { BookingRow, LabTpu } from './tpus.ts';
-import type { LabJob } from './windows.ts';
+import type { LabAttempt, LabJob } from './record.ts';
 
 /** What a doctor looks at: all that was there at one moment. */
 export interface LabState {

@@ -1,8 +1,8 @@
 // Find: which TPUs of the booking sheet a person means by words like v2, v34, v* and v2-32, and in which groups they are shown.
 
 import { generationOf } from '../catalogue/accelerators.ts';
-import { acceleratorCalled, acceleratorIn, aliasesOf, generationName, pricingIn } from './names-of-tpus.ts';
-import type { Booking, BookingStatus, LabTpu } from './tpus.ts';
+import { acceleratorCalled, acceleratorIn, aliasesOf, generationName, type LabTpu, pricingIn } from './tpus.ts';
+import { type Booking, type BookingStatus } from './bookings.ts';
 
 /** A row of the sheet with what is known of its TPU. */
 export interface FoundTpu {

@@ -6,10 +6,10 @@ import type { Client, JobRow } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
 import { isSettledPhase } from '../core/phase.ts';
 import type { LabUser } from './people.ts';
-import type { LabRecord } from './record.ts';
+import type { LabJob, LabRecord } from './record.ts';
 import type { Holder, TpuDesk } from './tpu-desk.ts';
-import { notesIn, type Booking, type BookingSheet, type LabTpu } from './tpus.ts';
-import type { LabJob } from './windows.ts';
+import { type LabTpu } from './tpus.ts';
+import { type Booking, type BookingSheet, notesIn } from './bookings.ts';
 
 /** A job under way on a TPU. */
 export interface JobThere {

@@ -10,14 +10,13 @@ import { JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import { importedWords } from '../app/reason-words.ts';
 import { nameProblem, type WordsInUse } from './names.ts';
-import { isTpuName, tpuNamed } from './names-of-tpus.ts';
+import { isTpuName, type LabTpu, tpuNamed } from './tpus.ts';
 import { newsKinds } from './news.ts';
 import type { OldData, OldJob, OldUser } from './old-data.ts';
 import type { PastJob } from './past-job.ts';
 import type { LabUser } from './people.ts';
 import type { LabAttempt, LabRecord } from './record.ts';
-import { usualRule, type LabRule } from './run.ts';
-import type { LabTpu } from './tpus.ts';
+import { type LabRule, usualRule } from './run.ts';
 
 /** What came of one thing of the file. */
 export interface ImportLine {

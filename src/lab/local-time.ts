@@ -3,7 +3,7 @@
 // `us` and `cn` are offsets that never change, and nearly everybody's. They are reckoned here: the first moment that Intl
 // formats costs more than all else that a short command does.
 
-import { hour, type Duration, type Instant } from '../core/time.ts';
+import { type Duration, hour, type Instant } from '../core/time.ts';
 
 export interface LocalTime {
   readonly year: number;
@@ -67,4 +67,25 @@ function named(zone: string): (at: Instant) => LocalTime {
       time: `${part('hour')}:${part('minute')}:${part('second')}`,
     };
   };
+}
+
+// ------------------------------------------------------------------------------------------ clock
+
+/** Formats times for a user in that zone (a setting): `08:11:40`, `20 Nov 08:11`. */
+export function clockFor(zone: string, now: Instant): (at: Instant) => string {
+  const timeOf = localTimes(zone);
+  const today = timeOf(now);
+  return (at) => {
+    const { day, month, year, time } = timeOf(at);
+    const isToday = day === today.day && month === today.month && year === today.year;
+    const date = year === today.year ? `${day} ${month}` : `${day} ${month} ${year}`;
+    return isToday ? time : `${date} ${time.slice(0, 5)}`;
+  };
+}
+
+/** `us (UTC-4)`, `cn (UTC+8)`; any other zone by its name. */
+export function zoneText(zone: string): string {
+  if (zone === 'local') return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zone === 'us') return 'us (UTC-4)';
+  return zone === 'cn' ? 'cn (UTC+8)' : zone;
 }

@@ -2,8 +2,18 @@
 // name must be nothing else; letters of any language are fine.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { acceleratorCalled } from './names-of-tpus.ts';
-import { defaultAliases } from './people.ts';
+import { acceleratorCalled } from './tpus.ts';
+
+/** The config aliases that a new user begins with. */
+export const defaultAliases: Readonly<Record<string, string>> = {
+  lr: 'config.training.learning_rate',
+  bs: 'config.training.batch_size',
+  ep: 'config.training.num_epochs',
+  wd: 'config.training.weight_decay',
+  b1: 'config.training.adam_b1',
+  b2: 'config.training.adam_b2',
+  ckpt: 'config.training.checkpoint_per_epoch',
+};
 
 /** What is to get a name, as it is called to people. */
 export type Named = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';

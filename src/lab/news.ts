@@ -5,9 +5,8 @@ import { reasonWords, sentencePart } from '../app/reason-words.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
 import { errorOf } from './check.ts';
-import type { LabAttempt, LabEvent } from './record.ts';
+import type { LabAttempt, LabEvent, LabJob } from './record.ts';
 import { localTimes } from './local-time.ts';
-import type { LabJob } from './windows.ts';
 
 /** What happened to one job. */
 export interface JobNews {

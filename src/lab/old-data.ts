@@ -5,10 +5,9 @@
 // `monitor_config` and `MONITOR_config`, `start_time` as a text or as one text for each time zone).
 
 import type { Instant } from '../core/time.ts';
-import { acceleratorIn, isTpuName, pricingIn } from './names-of-tpus.ts';
-import { defaultAliases } from './people.ts';
+import { acceleratorIn, isTpuName, type LabTpu, pricingIn } from './tpus.ts';
+import { defaultAliases } from './names.ts';
 import type { LabRule } from './run.ts';
-import type { LabTpu } from './tpus.ts';
 import { takenSettings, type UserSettings } from './user-settings.ts';
 
 /** All that can be taken over of such a file. */

@@ -8,7 +8,7 @@ import { withLife } from '../core/job.ts';
 import type { Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import type { LabJob, WindowReport } from './windows.ts';
+import type { LabJob, WindowReport } from './record.ts';
 
 /** A job that has ended before this record knew of it. */
 export interface PastJob {

@@ -1,15 +1,16 @@
 // Run: what `tpu run` asks for, as a job of the record. Pure: the command finds out what is said and what is there.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { accelerator, generationOf } from '../catalogue/accelerators.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { zonesOffering } from '../catalogue/zones.ts';
 import { presets } from '../core/recover.ts';
 import type { CommandSpec, JobSpec, RecoverySpec, SetupStep, TpuSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
-import { acceleratorCalled } from './names-of-tpus.ts';
-import { labScript } from './script.ts';
-import { shellWord } from './shell-words.ts';
+import type { LabJob } from './record.ts';
+import { labScript, shellWord } from './script.ts';
 import type { Site } from './site.ts';
-import type { LabTpu } from './tpus.ts';
-import type { LabJob } from './windows.ts';
+import { acceleratorCalled, type LabTpu } from './tpus.ts';
 
 /** The rules that a line may name; each is a preset of the core. */
 export type LabRule = 'pre' | 'pass' | 'reapply' | 'rerun' | 'resume';
@@ -169,4 +170,93 @@ export function tpusOfTypes(tpus: readonly LabTpu[], types: readonly string[]): 
   if (types.length === 0) return tpus;
   const wanted = new Set(types.map((type) => acceleratorCalled(type) ?? type));
   return tpus.filter(({ accelerator }) => wanted.has(accelerator));
+}
+
+// ------------------------------------------------------------------------------------------ configs
+
+/**
+ * `lr=0.01` as `--config.training.learning_rate=0.01`, by the aliases of the user; `config.a.b=v` as `--config.a.b=v`. The later
+ * of two for one key counts, and stands in the place of the first. Throws JobmanError (2) with every key that is neither.
+ */
+export function configWords(
+  configs: readonly (readonly [key: string, value: string])[],
+  aliases: Readonly<Record<string, string>>,
+  otherKeys: readonly string[],
+): readonly string[] {
+  const found = new Map<string, string>();
+  const problems: string[] = [];
+  for (const [key, value] of configs) {
+    const full = Object.hasOwn(aliases, key) ? aliases[key] : key.startsWith('config.') ? key : undefined;
+    if (full === undefined || full === 'config.') problems.push(noSuchKey(key, aliases, otherKeys));
+    else found.set(full, value);
+  }
+  const [first, ...rest] = problems;
+  if (first !== undefined)
+    throw new JobmanError(first, exitCode.usage, [...rest, 'tpu -sa    lists your aliases; tpu -a ALIAS KEY adds one']);
+  return [...found].map(([key, value]) => `--${key}=${value}`);
+}
+
+function noSuchKey(key: string, aliases: Readonly<Record<string, string>>, otherKeys: readonly string[]): string {
+  const near = didYouMean(key, [...Object.keys(aliases), ...otherKeys]);
+  const guess = near === undefined ? '' : ` Did you mean ${near}=?`;
+  return `\`${key}\` is none of your aliases, and no key of a config, which would begin with \`config.\`.${guess}`;
+}
+
+// ------------------------------------------------------------------------------------------ standing spec
+
+/**
+ * The capacity of a job on that TPU: standing, by its full name. `project` is the one of the settings, for a TPU that names none;
+ * `seenIn` the zone that a look has found it in. Throws JobmanError (2) where the project or the zone cannot be told.
+ */
+export function standingSpec(
+  tpu: LabTpu,
+  site: Pick<Site, 'zones' | 'remoteUser' | 'privateKey'>,
+  known: { readonly project: string | null; readonly seenIn?: string | null },
+): TpuSpec {
+  return {
+    kind: 'tpu',
+    ownership: 'standing',
+    mode: 'tpu-vm',
+    project: projectOf(tpu, known.project),
+    zone: tpu.zone ?? known.seenIn ?? onlyZone(tpu, site.zones),
+    accelerator: tpu.accelerator,
+    name: tpu.name,
+    runtimeVersion: tpu.runtimeVersion ?? runtimeVersionOf(tpu),
+    pricing: tpu.pricing,
+    startupScript: null,
+    networkTags: [],
+    metadata: {},
+    remoteUser: site.remoteUser,
+    privateKey: site.privateKey,
+    pricePerHour: null,
+  };
+}
+
+/** The project of that TPU. Throws JobmanError (2) where neither the registry nor the settings name one. */
+export function projectOf({ name, project }: LabTpu, usual: string | null): string {
+  const found = project ?? usual;
+  if (found !== null) return found;
+  throw new JobmanError(`Nothing says in which Google Cloud project ${name} is.`, exitCode.usage, [
+    'jobman settings set tpu.project MY-PROJECT    the one of this lab; `emulator` is the built-in cloud',
+  ]);
+}
+
+function onlyZone({ name, accelerator: type }: LabTpu, zones: readonly string[]): string {
+  const [only, ...others] = zones;
+  if (only !== undefined && others.length === 0) return only;
+  const known = accelerator(type);
+  const offering = known === undefined ? [] : zonesOffering(known);
+  const [likely, ...more] = zones.filter((zone) => offering.includes(zone));
+  if (likely !== undefined && more.length === 0) return likely;
+  throw new JobmanError(`Nothing says in which zone ${name} is to be.`, exitCode.usage, [
+    `tpu register ${name} zone=${likely ?? offering[0] ?? zones[0] ?? 'us-central2-b'}    says it`,
+  ]);
+}
+
+function runtimeVersionOf({ name, accelerator: type }: LabTpu): string {
+  const version = generationOf(type)?.runtimeVersion;
+  if (version !== undefined) return version;
+  throw new JobmanError(`${name} is a ${type}, which is no type of TPU that jobman knows.`, exitCode.usage, [
+    'Types are like v4-8, v5litepod-16 or v6e-8; `jobman zones` lists them.',
+  ]);
 }

@@ -2,8 +2,6 @@
 // all that may be another with each attempt is asked of `tpu __begin` when it begins; and how the attempt came out, of
 // `tpu __end`. Between them it does what people do by hand: it goes to the directory and sources staging.sh.
 
-import { shellWord } from './shell-words.ts';
-
 /** The frozen text. `launcher` starts this program: its words before `tpu`. */
 export function labScript(launcher: readonly string[]): string {
   return `# Made by tpu run. The directory and the arguments come from \`tpu __begin\`, which knows which attempt this is.
@@ -125,4 +123,12 @@ ${realOne('tmux', of.folder)}if [ -z "$real" ]; then
 fi
 exec "$real" "$@"
 `;
+}
+
+// ------------------------------------------------------------------------------------------ shell words
+
+/** The word as one word of a POSIX shell, taken literally. Throws on a NUL, which no shell word can hold. */
+export function shellWord(word: string): string {
+  if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

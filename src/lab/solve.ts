@@ -2,13 +2,21 @@
 // The order is that of causes: a preempted TPU has no disks to look at, a full disk hides a Python that cannot start. To add a
 // case, add an entry to `cases` and a row to test/lab/solve.test.ts.
 
-import { minute, second, type Duration } from '../core/time.ts';
-import type { Environment } from './environment.ts';
-import { administrator, mountRemedy } from './mount-step.ts';
+import { type Duration, type Instant, minute, second } from '../core/time.ts';
+import { administrator, mountRemedy, sharesOf } from './site-setup.ts';
 import type { Site } from './site.ts';
-import type { Holder, TpuState } from './tpu-desk.ts';
+import type { Holder, TpuDesk, TpuState } from './tpu-desk.ts';
 import type { LabTpu } from './tpus.ts';
-import { lockFile, type WorkerFacts } from './worker-facts.ts';
+import {
+  type Environment,
+  environmentOf,
+  environmentScript,
+  environmentWithin,
+  factsScript,
+  lockFile,
+  readFacts,
+  type WorkerFacts,
+} from './worker-facts.ts';
 
 /** All that is known when the cases are looked at. */
 export interface SolveFacts {
@@ -239,3 +247,49 @@ exit 0
 const removeLock = `${administrator}
 as_administrator rm -f ${lockFile} || { echo '${lockFile} cannot be removed.'; exit 1; }
 `;
+
+// ------------------------------------------------------------------------------------------ gather
+
+/** A worker that hangs costs no more than this. */
+const factsWithin = 40 * second;
+
+/** Everything but Python. Throws JobmanError as the desk does. */
+export async function gatherFacts(
+  desk: Pick<TpuDesk, 'describe' | 'onWorkers'>,
+  tpu: LabTpu,
+  options: {
+    readonly site: Site;
+    /** Whether workers are to be logged in to W&B. */
+    readonly hasKey: boolean;
+    readonly now: () => Instant;
+    readonly signal: AbortSignal;
+  },
+): Promise<SolveFacts> {
+  const { site, hasKey, now, signal } = options;
+  const state = await desk.describe(tpu);
+  const nobody = { tpu, site, state, workers: [], silent: [], environment: null };
+  if (state.kind === 'unknown' || !hasWorkers(state)) return nobody;
+  const shares = sharesOf(site, state.zone);
+  const from = now();
+  const answers = await desk.onWorkers(tpu, factsScript(shares, site), { timeoutMs: factsWithin, signal });
+  const asked = { shares, hasKey, from, to: now() };
+  const workers = answers.flatMap((answer) => readFacts(answer, asked) ?? []);
+  const silent = answers
+    .filter(({ worker }) => !workers.some((one) => one.worker === worker))
+    .map((answer) => ({
+      worker: answer.worker,
+      says: answer.kind === 'no_answer' ? answer.says : `what it told cannot be read: ${answer.output.slice(0, 200)}`,
+    }));
+  return { ...nobody, workers, silent };
+}
+
+/** Has Python look at the devices. Throws JobmanError as the desk does. */
+export async function askPython(
+  desk: Pick<TpuDesk, 'onWorkers'>,
+  tpu: LabTpu,
+  site: Pick<Site, 'python'>,
+  signal: AbortSignal,
+): Promise<Environment> {
+  const answers = await desk.onWorkers(tpu, environmentScript(site), { timeoutMs: environmentWithin, signal });
+  return environmentOf(answers);
+}

@@ -1,6 +1,6 @@
 // The lab's TPUs: what is known of each beside its cloud, and the short names that people use.
 
-import type { Instant } from '../core/time.ts';
+import { accelerator, generationOf, spelledAs } from '../catalogue/accelerators.ts';
 
 /** A TPU that the lab shares. It exists by name before and after every job; who may use it is the lab's own affair. */
 export interface LabTpu {
@@ -17,66 +17,65 @@ export interface LabTpu {
   readonly runtimeVersion: string | null;
 }
 
-/** What stands in the booking sheet about one TPU. */
-export interface Booking {
-  /** The full name where the sheet's word for it is known here, else that word. */
-  readonly tpu: string;
-  /** As the sheet calls it. */
-  readonly alias: string;
-  readonly status: BookingStatus;
-  /** The sheet name of who holds it; empty when free. */
-  readonly user: string;
-  /** What people write. */
-  readonly note: string;
-  /** What a program writes: `tpu run` its note, a look the cloud's state. */
-  readonly scriptNote: string;
-  /** What the sheet says otherwise: whom it belongs to, in which zone it is; empty where it does not. */
-  readonly belongs: string;
-  readonly zone: string;
+// ------------------------------------------------------------------------------------------ names of tpus
+
+/** A type as people write it inside a name or by itself: `v2-32`, `v5e-8`, `v5litepod-16`, `tpu7x-8`. */
+const typeWord = /(?:^|-)((?:v\d+(?:litepod|lite|[ep])?|tpu7x)-\d+)(?=-|$)/i;
+
+/** The type of accelerator that a name tells, as the cloud calls it (`v5e-8` is `v5litepod-8`); null where it tells none. */
+export function acceleratorIn(name: string): string | null {
+  const word = typeWord.exec(name)?.[1];
+  return word === undefined ? null : acceleratorCalled(word);
 }
 
-/** People's note and the program's, joined; empty where there is none. */
-export function notesIn({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
-  return [note, scriptNote].filter((text) => text !== '').join('; ');
+/** The type of that name or spelling, as the cloud calls it; null where it is no type that exists. */
+export function acceleratorCalled(word: string): string | null {
+  const spelled = spelledAs(word);
+  if (spelled === undefined) return null;
+  const type = `${spelled.generation.prefix}${spelled.size}`;
+  return accelerator(type) === undefined ? null : type;
 }
 
-/** `unknown`: a word that nobody here knows; `words` keeps it. */
-export type BookingStatus =
-  | { readonly kind: 'free' | 'running' | 'reserved' | 'gone' }
-  | { readonly kind: 'unknown'; readonly words: string };
-
-/** A change of one booking: what is named is written, the rest is left as it is. */
-export interface BookingChange {
-  readonly status?: 'free' | 'running' | 'reserved' | 'gone';
-  readonly user?: string;
-  readonly note?: string;
-  readonly scriptNote?: string;
+/** Whether a TPU can have that full name: https://cloud.google.com/tpu/docs/reference/rest/v2/projects.locations.nodes */
+export function isTpuName(name: string): boolean {
+  return /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name);
 }
 
-/** The booking sheet: a table of the record, or a spreadsheet. */
-export interface BookingSheet {
-  /** What it is called to people: `the booking table`, `the spreadsheet "TPUs"`. */
-  readonly called: string;
-  /** Every row that can be read, and what could not, a sentence each. Throws JobmanError (5) where the sheet does not answer. */
-  read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
-  /**
-   * Changes one TPU's booking after looking at it again. `unless` is asked about what stands there now; what it answers is why
-   * nothing is written. Resolves with what stood before, null where the TPU has no row. Throws JobmanError (5) where the sheet
-   * does not answer.
-   */
-  change(
-    tpu: string,
-    change: BookingChange,
-    unless?: (now: Booking) => string | null,
-  ): Promise<{ readonly before: Booking | null; readonly refused: string | null }>;
+/** How it is paid for, by its name: `preemptible` and `spot` say so, everything else is on demand. */
+export function pricingIn(name: string): LabTpu['pricing'] {
+  if (/preempt|-pre(?=-|$)/i.test(name)) return 'preemptible';
+  return /(?:^|-)spot(?=-|\d|$)/i.test(name) ? 'spot' : 'ondemand';
 }
 
-/** A booking in the record's own table. */
-export interface BookingRow {
-  readonly tpu: string;
-  readonly status: 'free' | 'running' | 'reserved' | 'gone';
-  readonly user: string;
-  readonly note: string;
-  readonly scriptNote: string;
-  readonly at: Instant;
+/** A TPU of that full name as far as the name tells of it; null where it does not tell the type, or can be no name of a TPU. */
+export function tpuNamed(name: string): LabTpu | null {
+  const type = isTpuName(name) ? acceleratorIn(name) : null;
+  if (type === null) return null;
+  return { name, project: null, zone: null, accelerator: type, pricing: pricingIn(name), runtimeVersion: null };
+}
+
+/**
+ * The TPU that a shortened name means: the one whose full name ends in `-` and that word, such as `v2-32-preemptible-1`, which is how
+ * names are shown. Undefined where none does, or several, or where the word is a type or a number, or cuts the type off.
+ */
+export function tpuCalled(tpus: readonly LabTpu[], word: string): LabTpu | undefined {
+  if (/^[\d-]*$/.test(word) || acceleratorCalled(word) !== null) return undefined;
+  const [found, ...others] = tpus.filter(({ name }) => name.endsWith(`-${word}`));
+  if (found === undefined || others.length > 0) return undefined;
+  return acceleratorIn(found.name) !== null && acceleratorIn(word) === null ? undefined : found;
+}
+
+/** The aliases of the TPU with that full name, in their order; `aliases` are full names by alias. */
+export function aliasesOf(name: string, aliases: ReadonlyMap<string, string>): readonly string[] {
+  return [...aliases].flatMap(([alias, full]) => (full === name ? [alias] : []));
+}
+
+/** The name without what all names of the site begin with. */
+export function shortName(name: string, prefix: string): string {
+  return prefix !== '' && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
+}
+
+/** `v4` of `v4-16`, `v5e` of `v5litepod-8`; the type itself where no generation is known by it. */
+export function generationName(type: string): string {
+  return generationOf(type)?.name ?? type;
 }

@@ -1,8 +1,7 @@
 // What can be told of a worker's state in one go: its clock, disks, shares, Python, lock file of libtpu, and who holds its chips.
 
-import type { Duration, Instant } from '../core/time.ts';
-import { findHolders, holderIn, processFunctions } from './holders.ts';
-import { shellWord } from './shell-words.ts';
+import { type Duration, type Instant, second } from '../core/time.ts';
+import { shellWord } from './script.ts';
 import type { Share, Site } from './site.ts';
 import type { Holder, WorkerAnswer } from './tpu-desk.ts';
 
@@ -105,4 +104,107 @@ export function readFacts(
 function aheadOf(clock: Instant, from: Instant, to: Instant): Duration {
   if (clock > to) return clock - to;
   return clock < from ? clock - from : 0;
+}
+
+// ------------------------------------------------------------------------------------------ holders
+
+/**
+ * Functions of POSIX shell. Other users' processes show what they hold, and take signals, from the administrator only, whom the
+ * login of a TPU VM may become. `tell` prints a line about a process: its number, its user, its command line, parted by tabs;
+ * nothing about one that has gone.
+ */
+export const processFunctions = `
+as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
+}
+tell() {
+  line=$(tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-400)
+  [ -n "$line" ] || return 1
+  printf '%s\\t%s\\t%s\\n' "$1" "$(stat -c %U "/proc/$1" 2>/dev/null)" "\${line% }"
+}
+`;
+
+/**
+ * Prints the numbers of the processes that hold a chip: `accel0` and so on up to v4, `vfio/0` and so on since v5. JOBMAN_DEVICES
+ * in the worker's environment names another folder than /dev.
+ */
+export const findHolders = `
+find_holders() {
+  devices=\${JOBMAN_DEVICES:-/dev}
+  as_administrator find /proc/[0-9]*/fd -type l \\
+    \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
+    sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un
+}
+`;
+
+/** A line that \`tell\` printed on that worker, or none. */
+export function holderIn(worker: number, line: string): readonly Holder[] {
+  const [pid = '', user = '', ...command] = line.split('\t');
+  return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
+}
+
+// ------------------------------------------------------------------------------------------ environment
+
+/** `file error`: there is no such Python, or a file that it needs is not there, as when a share is not mounted. */
+export type EnvironmentClass = 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
+
+export interface Environment {
+  readonly class: EnvironmentClass;
+  /** The line that says it; of `success` the devices of worker 0. */
+  readonly says: string;
+  readonly worker: number;
+}
+
+/** How long Python may take: libtpu waits for the other workers of a slice. */
+const pythonWithin: Duration = 120 * second;
+/** For the shell around it too. */
+export const environmentWithin: Duration = pythonWithin + 30 * second;
+
+/** Prints the devices as JAX names them: `[TpuDevice(id=0, ...)]`. */
+export function environmentScript({ python }: Pick<Site, 'python'>): string {
+  const program = shellWord(python ?? 'python3');
+  return `command -v ${program} >/dev/null 2>&1 || { echo ${shellWord(`${python ?? 'python3'}: No such file or directory`)}; exit 127; }
+timeout -k 5 ${pythonWithin / second} ${program} -c 'import jax; print(jax.local_devices())' 2>&1
+`;
+}
+
+/** In order: the first that any worker shows says how the environment is. */
+const signs: readonly (readonly [EnvironmentClass, RegExp])[] = [
+  ['occupied', /The TPU is already in use|libtpu_lockfile|Device or resource busy/],
+  ['file error', /No such file or directory/],
+];
+
+/** What the workers' answers mean together. */
+export function environmentOf(answers: readonly WorkerAnswer[]): Environment {
+  const each = answers.map(classOf);
+  const worst = (['occupied', 'file error', 'timeout', 'unknown'] as const)
+    .map((one) => each.find((environment) => environment.class === one))
+    .find((found) => found !== undefined);
+  return worst ?? each[0] ?? { class: 'unknown', says: 'there are no workers', worker: 0 };
+}
+
+function classOf(answer: WorkerAnswer): Environment {
+  const { worker } = answer;
+  if (answer.kind === 'no_answer') {
+    return {
+      class: /did not (end|answer) within/.test(answer.says) ? 'timeout' : 'unknown',
+      says: answer.says,
+      worker,
+    };
+  }
+  const lines = answer.output
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  for (const [name, pattern] of signs) {
+    const line = lines.find((one) => pattern.test(one));
+    if (line !== undefined) return { class: name, says: line, worker };
+  }
+  if (answer.code === 124 || answer.code === 137) {
+    return { class: 'timeout', says: `Python did not end within ${pythonWithin / second} s`, worker };
+  }
+  // A Python that finds no TPU is content with the processor.
+  const devices = lines.find((line) => /TpuDevice|TPU_\d|TPU v/.test(line));
+  if (answer.code === 0 && devices !== undefined) return { class: 'success', says: devices, worker };
+  return { class: 'unknown', says: lines.at(-1) ?? `Python ended with ${answer.code} and said nothing`, worker };
 }

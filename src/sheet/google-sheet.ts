@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabRecord } from '../lab/record.ts';
-import type { BookingSheet } from '../lab/tpus.ts';
+import type { BookingSheet } from '../lab/bookings.ts';
 import { cellsOf, readGrid } from './layout.ts';
 import type { FullName, SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';

@@ -3,7 +3,7 @@
 // A row is a TPU's when its column B begins with `v`. B is the alias, C whom it belongs to, D the status, E the user, F people's
 // note, G the programs' note, H the zone. Anything else in the sheet is its owners' own business.
 
-import type { Booking, BookingChange, BookingStatus } from '../lab/tpus.ts';
+import type { Booking, BookingChange, BookingStatus } from '../lab/bookings.ts';
 
 /** Cells of the columns A to H as they are shown, from row 1 on. Rows and cells at the end may be missing. */
 export type Grid = readonly (readonly unknown[])[];

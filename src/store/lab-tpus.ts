@@ -1,7 +1,8 @@
 // Lab TPUs: the statements about the registry of TPUs, their short names, and the table of bookings. Those that write want a
 // transaction.
 
-import type { BookingRow, LabTpu } from '../lab/tpus.ts';
+import type { LabTpu } from '../lab/tpus.ts';
+import type { BookingRow } from '../lab/bookings.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 
 interface TpuRow {

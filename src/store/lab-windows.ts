@@ -3,8 +3,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
-import type { LabAttempt, LabEvent, WindowQuery } from '../lab/record.ts';
-import type { LabJob, LabWindow, WindowReport } from '../lab/windows.ts';
+import type { LabAttempt, LabEvent, LabJob, LabWindow, WindowQuery, WindowReport } from '../lab/record.ts';
 import { idOf, numberOf } from './job-numbers.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 

@@ -65,7 +65,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
   async function asOwner(ask: (by: string) => Promise<AskAnswer>, by: string): Promise<AskAnswer> {
     const answer = await ask(by);
     if (answer.owner === undefined || by !== io.user) return answer;
-    const { mayActAs, userVariable } = await import('../lab/who.ts');
+    const { mayActAs, userVariable } = await import('../lab/people.ts');
     const may = mayActAs({ env: io.env, login: io.user }, await store.lab.users(), answer.owner);
     if (may === 'yes') return ask(answer.owner);
     if (may === 'no') return answer;

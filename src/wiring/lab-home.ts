@@ -25,7 +25,7 @@ import { fileModeIn, isShared, makeFolder, sharedFolderMode } from '../app/make-
 import { withRegularFile } from '../app/regular-file.ts';
 import { isControllerRunning } from '../controller/running.ts';
 import { logHere } from '../lab/import-jobs.ts';
-import { sharedMode, type LabHome, type WrongMode } from '../lab/lab-home.ts';
+import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';
 import { runProcess } from '../remote/process.ts';
 
 export function createLabHome(home: string): LabHome {

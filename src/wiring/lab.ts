@@ -2,8 +2,7 @@
 // finish-job ask for nothing else, and stand in the way of a training.
 
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { siteOf } from '../lab/site-settings.ts';
-import type { Site } from '../lab/site.ts';
+import { type Site, siteOf } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
 import { hasTraces, recordFile } from './paths.ts';
 
@@ -30,7 +29,7 @@ export function openLab(services: LabServices): Lab {
         ]);
         return createGoogleSheet(createSheetsApi(spreadsheet), record, { tab: spreadsheet.tab, prefix: namePrefix });
       }
-      const { createRecordSheet } = await import('../lab/record-sheet.ts');
+      const { createRecordSheet } = await import('../lab/bookings.ts');
       return createRecordSheet(record, () => services.io.now());
     },
     tpus: async (note, owner) => (await import('./tpu-desk.ts')).openTpuDesk(services, await site(), note, owner),

@@ -17,7 +17,7 @@ import { table as tpuTable } from '../../src/cli/tpu/table.ts';
 import { defaultLabSettings } from '../../src/app/lab-settings.ts';
 import { defaultSettings } from '../../src/app/settings.ts';
 import type { Lab } from '../../src/lab/lab.ts';
-import { siteOf } from '../../src/lab/site-settings.ts';
+import { siteOf } from '../../src/lab/site.ts';
 import type { TpuDesk } from '../../src/lab/tpu-desk.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aLabJob, aUser } from '../lab/sample.ts';

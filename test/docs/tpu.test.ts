@@ -1,10 +1,9 @@
 /** docs/tpu.md says what the table of `tpu` commands says, and every line of `tpu` in a document can be typed. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { splitGlobals } from '../../src/cli/tpu/globals.ts';
+import { splitGlobals, table, tpuProgram } from '../../src/cli/tpu/table.ts';
 import { findCommand, readWords } from '../../src/cli/tpu/read-words.ts';
-import { table, tpuProgram } from '../../src/cli/tpu/table.ts';
-import type { Known } from '../../src/cli/tpu/words.ts';
+import type { Known } from '../../src/cli/tpu/command.ts';
 import { userSettings } from '../../src/lab/user-settings.ts';
 import { aTpu } from '../cli/tpu/lab-world.ts';
 import { document, documents, shownCommands, wordsOf } from './documents.ts';

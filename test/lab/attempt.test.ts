@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { courseOf, foldersOf, lastErrorIn, unconfirmedReason } from '../../src/lab/attempt.ts';
-import { nameOf, type Families, type Tries } from '../../src/lab/lineage.ts';
-import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
+import { type Families, nameOf, type Tries } from '../../src/lab/lineage.ts';
+import type { LabJob, LabWindow, WindowReport } from '../../src/lab/record.ts';
 import { aLabJob, aReport, aWindow, noon } from './sample.ts';
 
 type Try = Partial<Tries['attempts'][number]> & { readonly reported?: boolean };

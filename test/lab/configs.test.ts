@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { JobmanError } from '../../src/app/errors.ts';
-import { configWords } from '../../src/lab/configs.ts';
-import { defaultAliases } from '../../src/lab/people.ts';
+import { configWords } from '../../src/lab/run.ts';
+import { defaultAliases } from '../../src/lab/names.ts';
 
 test('aliases and full keys become the words that scripts hand on', () => {
   const words = configWords(

@@ -6,8 +6,7 @@ import type { JobRow } from '../../src/app/client.ts';
 import { jobRow } from '../../src/app/views.ts';
 import { newJob } from '../../src/core/create.ts';
 import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
-import type { LabAttempt } from '../../src/lab/record.ts';
-import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
+import type { LabAttempt, LabJob, LabWindow } from '../../src/lab/record.ts';
 import { localSpec } from '../support/builders.ts';
 import { aLabJob, aReport, aTpu, aUser, aWindow, noon } from './sample.ts';
 

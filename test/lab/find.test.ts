@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findTpus, groupsOf } from '../../src/lab/find.ts';
-import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
-import type { Booking, LabTpu } from '../../src/lab/tpus.ts';
+import { type LabTpu, tpuNamed } from '../../src/lab/tpus.ts';
+import { type Booking } from '../../src/lab/bookings.ts';
 
 const booking = (tpu: string, alias: string, kind: 'free' | 'running' | 'reserved' = 'free'): Booking => ({
   tpu,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sharedMode } from '../../src/lab/lab-home.ts';
+import { sharedMode } from '../../src/lab/lab.ts';
 
 const modeOf = (path: string, mode: number, isFolder = false): number | null =>
   sharedMode({ path: path.split('/'), isFolder, mode });

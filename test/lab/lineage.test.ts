@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt } from '../../src/core/job.ts';
-import { familiesOf, lineOf, nameOf, newestReport, stageOf, workOf, type Families } from '../../src/lab/lineage.ts';
-import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
+import { type Families, familiesOf, lineOf, nameOf, newestReport, stageOf, workOf } from '../../src/lab/lineage.ts';
+import type { LabJob, LabWindow } from '../../src/lab/record.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, t0, tpu } from '../core/world.ts';
 import { aLabJob, aReport, aWindow } from './sample.ts';

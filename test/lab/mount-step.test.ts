@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { mountRemedy, sharesOf, siteSteps, wandbRemedy, wandbVariable } from '../../src/lab/mount-step.ts';
+import { mountRemedy, sharesOf, siteSteps, wandbRemedy, wandbVariable } from '../../src/lab/site-setup.ts';
 import { findProgram } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 

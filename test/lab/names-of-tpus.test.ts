@@ -9,8 +9,8 @@ import {
   shortName,
   tpuCalled,
   tpuNamed,
-} from '../../src/lab/names-of-tpus.ts';
-import { standingSpec } from '../../src/lab/standing-spec.ts';
+} from '../../src/lab/tpus.ts';
+import { standingSpec } from '../../src/lab/run.ts';
 
 const cases: readonly (readonly [name: string, type: string | null, pricing: string])[] = [
   ['kmh-tpuvm-v2-32-1', 'v2-32', 'ondemand'],

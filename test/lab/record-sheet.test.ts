@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { createRecordSheet } from '../../src/lab/record-sheet.ts';
-import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
+import { createRecordSheet } from '../../src/lab/bookings.ts';
+import { tpuNamed } from '../../src/lab/tpus.ts';
 import { openLabRecord } from '../../src/store/lab.ts';
 import { openWorld } from '../support/world.ts';
 

@@ -8,13 +8,13 @@ import {
   runSpec,
   scriptEnvironment,
   specElsewhere,
+  standingSpec,
   tpuInScript,
   tpusOfTypes,
   usualRule,
   writtenLine,
 } from '../../src/lab/run.ts';
-import { standingSpec } from '../../src/lab/standing-spec.ts';
-import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
+import { tpuNamed } from '../../src/lab/tpus.ts';
 
 const site = { zones: ['us-central2-b'], remoteUser: null, privateKey: null };
 

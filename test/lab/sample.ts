@@ -1,9 +1,10 @@
 // People and jobs of a lab, for tests: every field, and what may be changed in it.
 
-import { defaultAliases, type LabUser } from '../../src/lab/people.ts';
+import { type LabUser } from '../../src/lab/people.ts';
+import { defaultAliases } from '../../src/lab/names.ts';
 import { defaultUserSettings } from '../../src/lab/user-settings.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
-import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
+import type { LabJob, LabWindow, WindowReport } from '../../src/lab/record.ts';
 import { noon } from '../support/builders.ts';
 
 export { noon };

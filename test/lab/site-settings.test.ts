@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { defaultSettings, settingsIn } from '../../src/app/settings.ts';
 import { root } from '../support/root.ts';
-import { siteOf } from '../../src/lab/site-settings.ts';
+import { siteOf } from '../../src/lab/site.ts';
 
 const places = { home: '/srv/lab', userHome: '/home/alice' };
 const { lab } = defaultSettings(4);

@@ -2,12 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { second } from '../../src/core/time.ts';
-import type { Environment } from '../../src/lab/environment.ts';
-import { environmentOf } from '../../src/lab/environment.ts';
-import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
+import { type Environment, environmentOf, readFacts, type WorkerFacts } from '../../src/lab/worker-facts.ts';
+import { tpuNamed } from '../../src/lab/tpus.ts';
 import { cases, findings, type Repair, type SolveFacts } from '../../src/lab/solve.ts';
 import type { TpuState, WorkerAnswer } from '../../src/lab/tpu-desk.ts';
-import { readFacts, type WorkerFacts } from '../../src/lab/worker-facts.ts';
 
 const share = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
 const ready: TpuState = { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 2 };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { actor, actsForAnother, me } from '../../src/lab/who.ts';
+import { actor, actsForAnother, me } from '../../src/lab/people.ts';
 import { aUser } from './sample.ts';
 
 const users = [aUser('xibo', { logins: ['lyy', 'xb'] }), aUser('lyy'), aUser('root')].map((user, id) => ({

@@ -8,7 +8,7 @@ import { chmodSync, chownSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, r
 import { tmpdir, userInfo } from 'node:os';
 import { join, relative } from 'node:path';
 import { test } from 'node:test';
-import { sharedMode } from '../../src/lab/lab-home.ts';
+import { sharedMode } from '../../src/lab/lab.ts';
 import { root } from '../support/root.ts';
 
 /** Numbers that no account of the machine has: nothing else runs as them, and nothing has to be made or removed. */

@@ -6,7 +6,7 @@ import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { WindowHost } from '../../src/lab/window-host.ts';
+import type { WindowHost } from '../../src/lab/lab.ts';
 import { showerArgv } from '../../src/remote/tmux/shower.ts';
 import { createTmux } from '../../src/remote/tmux/tmux.ts';
 import { eventually } from '../support/eventually.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import type { WindowReport } from '../../src/lab/windows.ts';
+import type { WindowReport } from '../../src/lab/record.ts';
 import { openStore, type RecordStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../lab/sample.ts';
 import { localSpec } from '../support/builders.ts';

@@ -14,8 +14,7 @@ import {
   type JobsPlan,
   type OldJobFolder,
 } from '../../lab/import-jobs.ts';
-import type { FilesTarget } from '../../lab/lab-home.ts';
-import type { LabServices } from '../../lab/lab.ts';
+import type { FilesTarget, LabServices } from '../../lab/lab.ts';
 import type { FileDoor } from '../../manifest/door.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import { formatProblems } from '../../schema/problems.ts';

@@ -4,22 +4,19 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { capital } from '../../app/reason-words.ts';
-import { mountRemedy, sharesOf, wandbRemedy, wandbVariable } from '../../lab/mount-step.ts';
-import type { Remedy } from '../../lab/mount-step.ts';
+import { mountRemedy, type Remedy, sharesOf, wandbKey, wandbRemedy, wandbVariable } from '../../lab/site-setup.ts';
 import { bookingsNow, holdersNow, holdSentences, jobsOn, othersBooking } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
 import type { KnownState, Say, TpuDesk, TpuState, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { wandbKey } from '../../lab/wandb-key.ts';
 import { minute } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
 import { typing } from './people.ts';
-import { confirmDespite } from './questions.ts';
+import { confirmDespite } from './terminal.ts';
 import { foldersThere, jobId } from './take.ts';
-import type { TpuCli } from './tpu-cli.ts';
-import { tpuOf, type Words } from './words.ts';
+import { type TpuCli, tpuOf, type Words } from './command.ts';
 
 export interface AtDesk {
   readonly cli: TpuCli;

@@ -5,11 +5,14 @@ import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { JobSpec } from '../../core/spec.ts';
 import type { LabUser } from '../../lab/people.ts';
-import type { Booking, BookingChange, LabTpu } from '../../lab/tpus.ts';
-import type { LabJob } from '../../lab/windows.ts';
+import type { LabJob } from '../../lab/record.ts';
+import { type RunSpec, scriptEnvironment, standingSpec } from '../../lab/run.ts';
+import { siteSteps } from '../../lab/site-setup.ts';
+import type { LabTpu } from '../../lab/tpus.ts';
+import type { Booking, BookingChange, BookingSheet } from '../../lab/bookings.ts';
 import { wake } from '../controller.ts';
+import type { TpuCli } from './command.ts';
 import type { Taking } from './take.ts';
-import type { TpuCli } from './tpu-cli.ts';
 
 export interface NewLabJob {
   readonly user: LabUser;
@@ -118,4 +121,71 @@ function changedSince(seen: Booking | null, now: Booking, user: LabUser): string
 function asBefore({ status, user, note, scriptNote }: Booking): BookingChange {
   const kind = status.kind === 'running' || status.kind === 'reserved' || status.kind === 'free' ? status.kind : null;
   return { ...(kind !== null && { status: kind }), user, note, scriptNote };
+}
+
+// ------------------------------------------------------------------------------------------ book attempt
+
+/**
+ * An attempt of that job begins (`running`) or has ended (`reserved`). That a sheet does not answer is said and keeps nobody from
+ * anything, and what somebody else has written there is left.
+ */
+export async function bookAttempt(
+  desk: Pick<TpuCli, 'lab'>,
+  job: LabJob,
+  status: 'running' | 'reserved',
+  say: (sentence: string) => void,
+): Promise<void> {
+  const from = status === 'running' ? 'reserved' : 'running';
+  await change(desk, say, async (sheet) => {
+    const users = await desk.lab.record.users();
+    const mine = users.find(({ name }) => name === job.user)?.sheetName;
+    await sheet.change(job.tpu, { status }, (now) =>
+      now.status.kind === from && now.user === mine ? null : 'somebody else has it, or it says so already',
+    );
+  });
+}
+
+/** Notes that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). As bookAttempt. */
+export async function bookExistence(
+  desk: Pick<TpuCli, 'lab'>,
+  tpu: string,
+  status: 'gone' | 'free',
+  say: (sentence: string) => void,
+): Promise<void> {
+  await change(desk, say, async (sheet) => {
+    if (status === 'gone') await sheet.change(tpu, { status, user: '', note: '', scriptNote: '' });
+    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone there'));
+  });
+}
+
+async function change(
+  desk: Pick<TpuCli, 'lab'>,
+  say: (sentence: string) => void,
+  act: (sheet: BookingSheet) => Promise<void>,
+): Promise<void> {
+  try {
+    await act(await desk.lab.sheet());
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    say(`The booking sheet was not changed: ${error.message}`);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ surroundings
+
+type Surroundings = Pick<RunSpec, 'capacity' | 'steps' | 'stageLimit' | 'hangGrace' | 'launcher' | 'env'>;
+
+/** What tells it of a TPU; `seenIn` is the zone that a look has found it in. Throws as standingSpec does. */
+export async function surroundings({
+  io,
+  lab,
+  services,
+}: TpuCli): Promise<(tpu: LabTpu, seenIn?: string | null) => Surroundings> {
+  const [site, { tpu: cloud }] = await Promise.all([lab.site(), services.settings()]);
+  const { stageLimit, hangGrace } = site;
+  const env = scriptEnvironment(io.env, services.home);
+  return (tpu, seenIn = null) => {
+    const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn });
+    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGrace, launcher: io.launcher, env };
+  };
 }

@@ -3,14 +3,13 @@
 import { exitCode } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabUser } from '../../lab/people.ts';
-import { tpuCalled } from '../../lab/names-of-tpus.ts';
+import { type LabTpu, tpuCalled } from '../../lab/tpus.ts';
 import type { LabRecord } from '../../lab/record.ts';
-import type { LabTpu } from '../../lab/tpus.ts';
 import type { Proposal } from '../command.ts';
 import { proposalLines, proposed } from '../completion/lines.ts';
 import { typing } from './people.ts';
-import { keysOf } from './pieces.ts';
-import type { TpuCommand } from './row.ts';
+import { keysOf } from './line.ts';
+import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 
 /** Prints what could stand in the place of the last word. */

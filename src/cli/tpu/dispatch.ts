@@ -5,17 +5,13 @@ import type { LabServices } from '../../lab/lab.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import { complainAbout, createCli } from '../context.ts';
 import { commandHelp, wholeHelp } from '../help.ts';
+import { fitted, inColumns } from '../render/in-columns.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
-import { firstPage } from './first-page.ts';
-import { formerWord, formerWords } from './former-words.ts';
-import { splitGlobals, type TpuGlobals } from './globals.ts';
-import { keysOf } from './pieces.ts';
+import type { Known, TpuCli, TpuCommand } from './command.ts';
+import { keysOf } from './line.ts';
 import { findCommand, neededFor, readWords } from './read-words.ts';
-import { table, tpuProgram } from './table.ts';
-import type { TpuCommand } from './row.ts';
-import type { TpuCli } from './tpu-cli.ts';
-import type { Known } from './words.ts';
+import { formerWord, formerWords, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
 /** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
 export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
@@ -97,4 +93,26 @@ async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>):
     needed.tpus ? record.tpuAliases() : new Map<string, string>(),
   ]);
   return { users, tpus, tpuAliases };
+}
+
+// ------------------------------------------------------------------------------------------ first page
+
+/** The first steps of a new user. */
+function firstPage(version: string, columns: number | null): readonly string[] {
+  return [
+    `tpu, of jobman ${version}`,
+    '',
+    'The first time',
+    ...inColumns(
+      [
+        ['tpu add-user', 'who you are, and where your code is'],
+        ['tpu set-cur 1 NAME', 'this folder is your working directory 1'],
+        ['tpu run v2-32-6 NAME', 'run it on that TPU'],
+        ['tpu monitor NAME', 'watch your jobs'],
+      ],
+      columns,
+    ),
+    '',
+    ...fitted('`tpu tldr` shows the commands of a usual day, `tpu help` all of them, `tpu help run` one.', columns),
+  ];
 }

@@ -2,12 +2,10 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { choiceText } from '../../app/figures.ts';
-import type { LabUser } from '../../lab/people.ts';
-import { actor, actsForAnother, me, userVariable } from '../../lab/who.ts';
+import { actor, actsForAnother, type LabUser, me, userVariable } from '../../lab/people.ts';
 import { confirm } from '../prompt.ts';
-import { canAsk, question } from './questions.ts';
-import type { TpuCli } from './tpu-cli.ts';
-import type { Words } from './words.ts';
+import { canAsk, question } from './terminal.ts';
+import type { TpuCli, Words } from './command.ts';
 
 /**
  * The user that the line is about, for a command that only reads. Asks on a terminal where the line names none and nobody knows

@@ -3,14 +3,36 @@
 
 import { capital } from '../../app/reason-words.ts';
 import type { Example, Program } from '../command.ts';
-import { tpuGlobals } from './globals.ts';
-import type { TpuCommand } from './row.ts';
-import { jobs } from './table/jobs.ts';
-import { lab } from './table/lab.ts';
-import { scripts } from './table/scripts.ts';
-import { tidy } from './table/tidy.ts';
+import type { GlobalFlags } from '../context.ts';
+import { globalFlags, mark, word } from '../flags.ts';
+import { globalsApart, scan } from '../scan.ts';
+import type { TpuCommand } from './command.ts';
+import { jobs, tidy } from './table/jobs.ts';
+import { lab, scripts, you } from './table/people.ts';
 import { tpus } from './table/tpus.ts';
-import { you } from './table/you.ts';
+
+/** One letter is rare among them: most letters are words of the commands' own. */
+const tpuGlobals = {
+  user: word('Who you are, where several people share a login; TPU_USER says it for good', 'name'),
+  ...globalFlags,
+  quiet: mark('Print results only'),
+  settings: word('A file of settings that stands over the others', 'file'),
+};
+
+export interface TpuGlobals extends GlobalFlags {
+  readonly user?: string;
+  readonly help?: boolean;
+}
+
+/** Parts a line into these flags and all other words. Behind `--` nothing is a flag. Throws JobmanError (2). */
+export function splitGlobals(argv: readonly string[]): {
+  readonly flags: TpuGlobals;
+  readonly rest: readonly string[];
+} {
+  const { own, rest } = globalsApart(tpuGlobals, argv);
+  // These are the values of the very flags that were parsed.
+  return { flags: scan(tpuGlobals, [], own).flags as unknown as TpuGlobals, rest };
+}
 
 export const table: readonly TpuCommand[] = [...jobs, ...tidy, ...tpus, ...you, ...lab, ...scripts];
 
@@ -53,3 +75,44 @@ function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   if (takes.letters !== undefined) rows.push([`-${takes.letters}`, 'What is shown: any of these letters']);
   return rows;
 }
+
+// ------------------------------------------------------------------------------------------ commands that are gone
+
+const noLock = 'There is no lock to take or to give back: every command is one transaction.';
+const noWatcher =
+  'There is no MONITOR: the controller looks after jobs, and starts by itself; `jobman controller status` tells of it.';
+
+const instead: Readonly<Record<string, string>> = {
+  init: 'Nothing has to be set up; `tpu init-lab` makes a folder that a group shares, and touches no job.',
+  lock: noLock,
+  unlock: noLock,
+  rl: noLock,
+  'lock-data': noLock,
+  'unlock-data': noLock,
+  'rm-lock': noLock,
+  'set-monitor-config': noWatcher,
+  '-smc': noWatcher,
+  'get-monitor-config': noWatcher,
+  '-gmc': noWatcher,
+  '-Ml': noWatcher,
+  '-Mc': noWatcher,
+  '-agc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
+  '-mgc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
+  maj: '`tpu monitor` shows the jobs of one user, `jobman list --watch` those of all.',
+  caj: '`tpu check` shows the jobs of one user, `jobman list` those of all.',
+  rs: '`tpu ack` has the jobs looked at now.',
+  'restart-run': '`tpu restart` restarts the machines of a TPU, `tpu run` runs on it.',
+  'change-ip': 'A login machine that has moved or restarted changes nothing of a job.',
+  'debug-stats': '`tpu doctor` looks for what does not fit together.',
+  'debug-kill': '`tpu kill` ends a job, `tpu doctor` looks for what does not fit together.',
+  gtis: '`tpu find` shows what the booking sheet says.',
+  twsi: '`tpu book` and `tpu release` write to the booking sheet.',
+};
+
+/** The replacement of that word; undefined for any other word. */
+export function formerWord(word: string): string | undefined {
+  return Object.hasOwn(instead, word) ? instead[word] : undefined;
+}
+
+/** All of them, for the test that holds the answers to the commands that there are. */
+export const formerWords: readonly string[] = Object.keys(instead);

@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
-import type { WindowHost, WindowRef } from '../../lab/window-host.ts';
+import type { WindowHost, WindowRef } from '../../lab/lab.ts';
 import { showerArgv } from './shower.ts';
 import { runProcess, type ProcessResult } from '../process.ts';
 

@@ -1,7 +1,7 @@
 /** find, book and release, over the record's own table and over a spreadsheet. */
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { createRecordSheet } from '../../../src/lab/record-sheet.ts';
+import { createRecordSheet } from '../../../src/lab/bookings.ts';
 import type { LabRecord } from '../../../src/lab/record.ts';
 import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';

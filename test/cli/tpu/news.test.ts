@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { siteOf } from '../../../src/lab/site-settings.ts';
+import { siteOf } from '../../../src/lab/site.ts';
 import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
 import { openUsualLab } from './lab-world.ts';
 

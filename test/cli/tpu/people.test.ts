@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { defaultAliases } from '../../../src/lab/people.ts';
+import { defaultAliases } from '../../../src/lab/names.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
 import { openLabWorld, openUsualLab } from './lab-world.ts';
 

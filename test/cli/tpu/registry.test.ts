@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { presets } from '../../../src/core/recover.ts';
-import { presets as ruleNames } from '../../../src/cli/tpu/rule-names.ts';
+import { presets as ruleNames } from '../../../src/cli/tpu/table/shared.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { view } from '../support/pretend.ts';
 import { aUser } from '../../lab/sample.ts';

@@ -1,12 +1,11 @@
 /** The table of commands: nothing in it contradicts itself, and every line that is shown can be typed. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { formerWord, formerWords } from '../../../src/cli/tpu/former-words.ts';
-import { table } from '../../../src/cli/tpu/table.ts';
-import { days } from '../../../src/cli/tpu/commands/tldr.ts';
-import { keysOf } from '../../../src/cli/tpu/pieces.ts';
+import { formerWord, formerWords, table } from '../../../src/cli/tpu/table.ts';
+import { days } from '../../../src/cli/tpu/commands/help.ts';
+import { keysOf } from '../../../src/cli/tpu/line.ts';
 import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
-import type { Known } from '../../../src/cli/tpu/words.ts';
+import type { Known } from '../../../src/cli/tpu/command.ts';
 import { aTpu } from './lab-world.ts';
 
 /** Whoever and whatever the examples speak of. */

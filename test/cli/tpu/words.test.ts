@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
-import type { Known, Words } from '../../../src/cli/tpu/words.ts';
+import type { Known, Words } from '../../../src/cli/tpu/command.ts';
 import { aTpu } from './lab-world.ts';
 
 const known: Known = {

@@ -2,7 +2,7 @@
 // stands and how to go on.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { standingSpec } from '../../../lab/standing-spec.ts';
+import { standingSpec } from '../../../lab/run.ts';
 import type { ReapplyOptions, Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, TpuNode } from '../api.ts';

@@ -5,7 +5,7 @@ import { accelerator } from '../../../catalogue/accelerators.ts';
 import { second } from '../../../core/time.ts';
 import type { Duration, Instant } from '../../../core/time.ts';
 import type { Site } from '../../../lab/site.ts';
-import { projectOf } from '../../../lab/standing-spec.ts';
+import { projectOf } from '../../../lab/run.ts';
 import type { RunOptions, TpuDesk, WorkerAnswer } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { fanOut } from '../../../app/fan-out.ts';

@@ -1,7 +1,7 @@
 // Making a TPU: asked for once, then looked at until it is ready. An order that got lost is not taken for done; a look decides.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { standingSpec } from '../../../lab/standing-spec.ts';
+import { standingSpec } from '../../../lab/run.ts';
 import type { Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { idOf } from '../api.ts';

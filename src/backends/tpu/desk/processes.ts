@@ -2,7 +2,7 @@
 // shell and the reading of what they print. What is asked and what is printed parts its fields by tabs; a command line has none
 // that are left.
 
-import { findHolders, holderIn, processFunctions } from '../../../lab/holders.ts';
+import { findHolders, holderIn, processFunctions } from '../../../lab/worker-facts.ts';
 import type { EndRequest, Holder } from '../../../lab/tpu-desk.ts';
 import { second } from '../../../core/time.ts';
 import { quote } from '../../../remote/quote.ts';

@@ -4,18 +4,15 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isSettledPhase, type Phase } from '../../../core/phase.ts';
 import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
-import type { LabAttempt } from '../../../lab/record.ts';
+import type { LabAttempt, LabJob } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import type { LabJob } from '../../../lab/windows.ts';
 import { inertWord } from '../../render/inert.ts';
-import { bookAttempt } from '../book-attempt.ts';
-import { endJobs } from '../end-jobs.ts';
-import { listOf, windowCalled, type ListOf } from '../list-of.ts';
+import { bookAttempt } from '../begin-job.ts';
+import { endJobs, endOnWorkers, foldersThere, jobId, labTpuOf, type TakeParts, withParts } from '../take.ts';
+import { listOf, type ListOf, windowCalled } from '../windows.ts';
 import { actingFor } from '../people.ts';
-import { canAsk, saysYes } from '../questions.ts';
-import { endOnWorkers, foldersThere, jobId, labTpuOf, withParts, type TakeParts } from '../take.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import type { Words } from '../words.ts';
+import { canAsk, saysYes } from '../terminal.ts';
+import type { TpuCli, Words } from '../command.ts';
 
 export async function kill(desk: TpuCli, words: Words): Promise<number> {
   const { user, by } = await actingFor(desk, words, 'kill a job');

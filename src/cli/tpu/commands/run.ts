@@ -2,25 +2,34 @@
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capital } from '../../../app/reason-words.ts';
-import { configWords } from '../../../lab/configs.ts';
-import { directoryOf } from '../../../lab/directories.ts';
+import { isSettledPhase } from '../../../core/phase.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
+import { stageOf, triesOf } from '../../../lab/lineage.ts';
 import { newName } from '../../../lab/names.ts';
-import { shortName, tpuNamed } from '../../../lab/names-of-tpus.ts';
-import type { LabUser } from '../../../lab/people.ts';
-import { runSpec, tpuInScript, tpusOfTypes, usualRule, writtenLine, type LabRule } from '../../../lab/run.ts';
-import type { LabTpu } from '../../../lab/tpus.ts';
+import { directoryOf, type LabUser } from '../../../lab/people.ts';
+import type { LabJob } from '../../../lab/record.ts';
+import {
+  configWords,
+  type LabRule,
+  runSpec,
+  specElsewhere,
+  tpuInScript,
+  tpusOfTypes,
+  usualRule,
+  writtenLine,
+} from '../../../lab/run.ts';
+import { type LabTpu, shortName, tpuNamed } from '../../../lab/tpus.ts';
+import { wake } from '../../controller.ts';
 import { inertWord } from '../../render/inert.ts';
-import { beginJob } from '../begin-job.ts';
-import { goOnWatching } from '../go-on-watching.ts';
+import { beginJob, bookFor, surroundings } from '../begin-job.ts';
+import { type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor } from '../people.ts';
-import { canAsk, notesOf, question } from '../questions.ts';
-import { surroundings } from '../surroundings.ts';
-import { takeTpu, withParts, type TakeParts } from '../take.ts';
-import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
-import type { Words } from '../words.ts';
+import { endJobs, labTpuOf, type TakeParts, type TakeRequest, takeTpu, withParts } from '../take.ts';
+import { canAsk, notesOf, question } from '../terminal.ts';
+import { windowCalled } from '../windows.ts';
 
 const noNotes = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
 
@@ -212,4 +221,121 @@ async function freeTpu(
     if (holder !== undefined) return `${holder.user} holds its device with ${holder.command.slice(0, 60)}`;
     return silent[0] ?? null;
   }
+}
+
+// ------------------------------------------------------------------------------------------ again
+
+export const resume: TpuBody = (desk, words) => again(desk, words, 'resume');
+export const rerun: TpuBody = (desk, words) => again(desk, words, 'rerun');
+
+type How = 'resume' | 'rerun';
+
+/** One job that is wanted again, and the TPU that it is to run on. */
+interface Again extends Omit<TakeRequest, 'job' | 'also'> {
+  readonly how: How;
+  /** The window by which it was called. */
+  readonly number: number;
+  readonly labJob: LabJob;
+  readonly view: JobView;
+}
+
+async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
+  const { user, by } = await actingFor(desk, words, `${how} a job`);
+  if (words.tpu !== null && words.windows.length > 1)
+    throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
+  const agreed = { apply: words.flags.has('apply'), force: words.flags.has('f') };
+  return withParts(desk, async (parts) => {
+    for (const number of words.windows) {
+      const { job: labJob } = await windowCalled(desk, user, number);
+      const view = await parts.client.show(labJob.job);
+      const tpu = words.tpu ?? (await labTpuOf(desk, labJob.tpu));
+      const begin = tpu.name === labJob.tpu ? beginHere : beginElsewhere;
+      await begin(desk, parts, { ...agreed, how, user, by, number, labJob, view, tpu });
+      if (how === 'resume' && !(await hasReport(desk, labJob)))
+        desk.note(
+          `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
+        );
+    }
+    return goOnWatching(desk, words, user);
+  });
+}
+
+/** True if an attempt has reported its folders. A job that continues another may have them from there. */
+async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean> {
+  if (father !== null) return true;
+  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
+  return windows.some(({ window }) => window.report !== null);
+}
+
+/** The next attempt of the same job. Throws JobmanError (4) where it is under way. */
+async function beginHere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
+  const { how, user, by, number, labJob, view, tpu } = wanted;
+  const { client } = parts;
+  if (!isSettledPhase(view.phase))
+    throw new JobmanError(
+      `Window ${number} of ${user.name} (job ${labJob.job}) is ${view.status} already.`,
+      exitCode.conflict,
+      [`tpu kill ${number} ${user.name}    ends it first; then tpu ${how} ${number} ${user.name}`],
+    );
+  const taking = await takeTpu(desk, parts, { ...wanted, job: labJob.job });
+  await taking.prepare();
+  const unbook = await bookFor(desk, { user, tpu, taking, notes: null });
+  const answer = await client.ask(labJob.job, how, { by, onBehalf: true });
+  if (!answer.ok) {
+    await unbook();
+    throw new JobmanError(answer.message, answer.code);
+  }
+  const { window } = await desk.lab.record.openWindow(labJob.job, view.attempts.length + 1, desk.io.now());
+  await wake(desk, client);
+  const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
+  sayBegun(desk, { window: window.window, id: labJob.job, does: `${does(how, number)} on ${where}` });
+}
+
+/** A job that comes of this one. Where this one is under way it is ended first, which is asked about. */
+async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
+  const { how, user, by, number, labJob, view, tpu } = wanted;
+  const { client, signal } = parts;
+  const isOver = isSettledPhase(view.phase);
+  const { namePrefix } = await desk.lab.site();
+  const newest = view.attempts.at(-1)?.attempt ?? 1;
+  const also = isOver
+    ? []
+    : [`window ${number} is ${view.status} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
+  const taking = await takeTpu(desk, parts, { ...wanted, also });
+  const around = (await surroundings(desk))(tpu, taking.zone);
+  if (!isOver) await endJobs(desk, client, [labJob.job], { by, signal });
+  await taking.prepare();
+  const spec = specElsewhere(view.spec, around, labJob);
+  const { job: father, ...same } = labJob;
+  const { id, window } = await beginJob(desk, client, {
+    user,
+    by,
+    tpu,
+    spec,
+    manifest: `# Made by: tpu ${how} windows=${number} tpu=${tpu.name} ${user.name}\n`,
+    labJob: {
+      ...same,
+      tpu: tpu.name,
+      father: { job: father, attempt: newest, how },
+      baseStage: how === 'resume' ? stageOf(labJob, triesOf(view) ?? { attempts: [] }, newest) + 1 : 0,
+    },
+    taking,
+    notes: null,
+  });
+  sayBegun(desk, { window, id, does: `${does(how, number)} on ${shortName(tpu.name, namePrefix)}` });
+}
+
+function does(how: How, number: number): string {
+  return how === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
+}
+
+// ------------------------------------------------------------------------------------------ go on watching
+
+/** Goes on as `tpu monitor` on a terminal, as the user's settings say; -q and --json want nothing more. */
+export async function goOnWatching(desk: TpuCli, words: Words, user: LabUser): Promise<number> {
+  const { io, quiet, json } = desk;
+  if (!io.stdout.isTerminal || quiet || json || words.flags.has('q') || !user.settings.monitor_after_run)
+    return exitCode.ok;
+  const { monitorOf } = await import('./check.ts');
+  return monitorOf(desk, user);
 }

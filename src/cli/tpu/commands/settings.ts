@@ -1,21 +1,25 @@
 // A user's own settings, and where the numbers of their windows go on.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { choiceText } from '../../../app/figures.ts';
+import { didYouMean } from '../../../catalogue/did-you-mean.ts';
+import { kept, newName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import {
   settingWord,
   userSetting,
   userSettings,
+  type UserSettings,
   withoutSetting,
   withSetting,
-  type UserSettings,
 } from '../../../lab/user-settings.ts';
-import { labelled } from '../../render/labelled.ts';
 import { hanging, padEnd, width } from '../../render/cell.ts';
+import { inertWord } from '../../render/inert.ts';
+import { labelled } from '../../render/labelled.ts';
 import { columnsOf } from '../../screen.ts';
+import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf } from '../people.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { numberOf, textOf, type Words } from '../words.ts';
+import { printList } from '../terminal.ts';
 
 export async function setSettings(desk: TpuCli, words: Words): Promise<number> {
   const key = textOf(words, 'key');
@@ -109,4 +113,57 @@ export async function resetWindowNum(desk: TpuCli, words: Words): Promise<number
   const passed = next === number ? '' : ` ${number === next - 1 ? number : `${number} to ${next - 1}`} is taken.`;
   desk.tell(`The next window of ${user.name} is ${next}.${passed}`);
   return exitCode.ok;
+}
+
+// ------------------------------------------------------------------------------------------ config aliases
+
+export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number> {
+  const alias = newName('config alias', textOf(words, 'alias'), await wordsInUse(desk));
+  const key = textOf(words, 'key');
+  checkKey(key);
+  const { user } = await actingFor(desk, words, `set the config alias ${alias}`);
+  await desk.lab.record.changeUser(user.name, (now) => ({ ...now, aliases: { ...now.aliases, [alias]: key } }));
+  const before = user.aliases[alias];
+  const was = before === undefined || before === key ? '' : ` It was ${before}.`;
+  desk.tell(`${alias} is ${key} for ${user.name}.${was}`);
+  return exitCode.ok;
+}
+
+/** run_remote.sh hands on what begins with `--config` and nothing else, so any other key would never arrive. */
+function checkKey(key: string): void {
+  if (/^config\.[^\s=]+$/.test(key)) return;
+  throw new JobmanError(
+    `\`${inertWord(key)}\` is no key of a config: it should begin with "config.", such as config.training.learning_rate.`,
+    exitCode.usage,
+  );
+}
+
+export async function listConfigAliases(desk: TpuCli, words: Words): Promise<number> {
+  const { name: user, aliases } = await userOf(desk, words);
+  return printList(desk, Object.entries(aliases), {
+    json: ([alias, key]) => ({ user, alias, key }),
+    none: `${user} has no config aliases. \`tpu -a lr config.training.learning_rate ${user}\` adds one.`,
+    headings: ['ALIAS', 'KEY'],
+    cells: (row) => row,
+  });
+}
+
+export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number> {
+  const alias = kept(textOf(words, 'alias'));
+  const { user } = await actingFor(desk, words, `take the config alias ${alias} away`);
+  let key = '';
+  await desk.lab.record.changeUser(user.name, (now) => {
+    const { [alias]: found, ...aliases } = now.aliases;
+    if (found === undefined) throw noAlias(user.name, alias, Object.keys(now.aliases));
+    key = found;
+    return { ...now, aliases };
+  });
+  desk.tell(`${alias} is no config alias of ${user.name} any more; it was ${key}.`);
+  return exitCode.ok;
+}
+
+function noAlias(user: string, alias: string, all: readonly string[]): JobmanError {
+  const near = didYouMean(alias, all);
+  const guess = near === undefined ? choiceText(all) : `Did you mean ${near}?`;
+  return new JobmanError(`${user} has no config alias ${inertWord(alias)}. ${guess}`, exitCode.notFound);
 }

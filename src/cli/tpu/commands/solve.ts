@@ -4,15 +4,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { minute, second } from '../../../core/time.ts';
-import { askPython, gatherFacts } from '../../../lab/gather.ts';
-import { findings, hasWorkers, type Finding, type SolveFacts } from '../../../lab/solve.ts';
+import { askPython, type Finding, findings, gatherFacts, hasWorkers, type SolveFacts } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { wandbKey } from '../../../lab/wandb-key.ts';
+import { wandbKey } from '../../../lab/site-setup.ts';
 import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
 import { applyRemedies, atDesk, confirmUse, hasFailed, known, wandbOf, type AtDesk } from '../at-desk.ts';
-import { bookExistence } from '../book-attempt.ts';
-import type { TpuBody, TpuCli } from '../tpu-cli.ts';
+import { bookExistence } from '../begin-job.ts';
+import type { TpuBody, TpuCli } from '../command.ts';
 
 /** Limit of a wait for something that comes by itself. */
 const waitMost = 10 * minute;

@@ -4,10 +4,10 @@ import { exitCode } from '../../../app/errors.ts';
 import { isSettledPhase } from '../../../core/phase.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
-import { fatesOf, toClear, wentOn, type Which } from '../../../lab/tidy.ts';
-import { clearWindows, closeWindows, listOf, windowCalled, windowsText } from '../list-of.ts';
+import { fatesOf, toClear, wentOn, type Which } from '../../../lab/lineage.ts';
+import { clearWindows, closeWindows, listOf, windowCalled, windowsText } from '../windows.ts';
 import { actingFor } from '../people.ts';
-import type { TpuBody, TpuCli } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../command.ts';
 import { endWithPrograms } from './kill.ts';
 
 /** clean: everything that is over, and then windows that show nothing that is on the list. */

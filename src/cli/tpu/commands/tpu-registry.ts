@@ -3,15 +3,12 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { kept, newName } from '../../../lab/names.ts';
-import { acceleratorCalled, aliasesOf, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
+import { acceleratorCalled, aliasesOf, isTpuName, type LabTpu, tpuNamed } from '../../../lab/tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';
-import type { LabTpu } from '../../../lab/tpus.ts';
 import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
-import { printList } from '../print-table.ts';
-import { confirmDespite } from '../questions.ts';
-import { type TpuCli, wordsInUse } from '../tpu-cli.ts';
-import { textOf, tpuOf, type Words } from '../words.ts';
+import { confirmDespite, printList } from '../terminal.ts';
+import { textOf, type TpuCli, tpuOf, type Words, wordsInUse } from '../command.ts';
 
 export async function listTpuAliases(desk: TpuCli): Promise<number> {
   const { record } = desk.lab;

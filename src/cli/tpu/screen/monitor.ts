@@ -3,18 +3,16 @@
 
 import { JobmanError } from '../../../app/errors.ts';
 import { second, type Instant } from '../../../core/time.ts';
-import { isUnderWay, type CheckRow } from '../../../lab/check.ts';
+import { type CheckRow, isUnderWay, type Looker } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
-import type { Looker } from '../../../lab/looking.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import { controllerEvery, controllerNote, wakerOf } from '../../controller.ts';
 import { cutEnd, width } from '../../render/cell.ts';
 import { inertWord } from '../../render/inert.ts';
 import { createSeenRows, watchUntilLeft, type LiveScreen } from '../../watch/live.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import { clockFor, zoneText } from './clock.ts';
-import { columnsFor, isColumn, toggled, type ColumnLetter } from './columns.ts';
-import { rowJson, rowLines } from './rows.ts';
+import type { TpuCli } from '../command.ts';
+import { clockFor, zoneText } from '../../../lab/local-time.ts';
+import { type ColumnLetter, columnsFor, isColumn, rowJson, rowLines, toggled } from './rows.ts';
 
 export interface Watched {
   readonly user: LabUser;

@@ -3,9 +3,8 @@
 import { grouped } from '../../command.ts';
 import { choice, mark, value, word } from '../../flags.ts';
 import { parseCount } from '../../parse.ts';
-import { tpuCommand } from '../row.ts';
-import { presets } from '../rule-names.ts';
-import { anyDirectory, askNotes, columnLetters, notes, parseYesOrNo, takingFlags } from './shared.ts';
+import { tpuCommand } from '../command.ts';
+import { anyDirectory, askNotes, columnLetters, notes, parseYesOrNo, presets, takingFlags } from './shared.ts';
 
 const tail = value('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
 const rule = choice('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
@@ -68,7 +67,7 @@ export const jobs = grouped('Jobs', [
       ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another one'],
     ],
     ...again,
-    load: async () => (await import('../commands/again.ts')).resume,
+    load: async () => (await import('../commands/run.ts')).resume,
   }),
   tpuCommand({
     names: ['rerun'],
@@ -79,7 +78,7 @@ export const jobs = grouped('Jobs', [
       ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another one'],
     ],
     ...again,
-    load: async () => (await import('../commands/again.ts')).rerun,
+    load: async () => (await import('../commands/run.ts')).rerun,
   }),
   tpuCommand({
     names: ['kill', 'kill-job', '-k', '-kj'],
@@ -120,7 +119,7 @@ export const jobs = grouped('Jobs', [
     ],
     takes: { user: true, letters: columnLetters },
     changes: false,
-    load: async () => (await import('../commands/monitor.ts')).monitor,
+    load: async () => (await import('../commands/check.ts')).monitor,
   }),
   tpuCommand({
     names: ['log'],
@@ -134,7 +133,7 @@ export const jobs = grouped('Jobs', [
     },
     flags: { f: mark('Go on as lines come', 'follow') },
     changes: false,
-    load: async () => (await import('../commands/log.ts')).log,
+    load: async () => (await import('../commands/windows.ts')).log,
   }),
   tpuCommand({
     names: ['news'],
@@ -143,7 +142,7 @@ export const jobs = grouped('Jobs', [
     examples: [['tpu news ada --peek', 'and have it told again next time']],
     takes: { user: true },
     flags: { peek: mark('Look, and leave it as news') },
-    load: async () => (await import('../commands/news.ts')).news,
+    load: async () => (await import('../commands/check.ts')).news,
   }),
   tpuCommand({
     names: ['attach'],
@@ -151,7 +150,7 @@ export const jobs = grouped('Jobs', [
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'maybe one' },
     changes: false,
-    load: async () => (await import('../commands/attach.ts')).attach,
+    load: async () => (await import('../commands/windows.ts')).attach,
   }),
   tpuCommand({
     names: ['add-tag'],
@@ -159,14 +158,14 @@ export const jobs = grouped('Jobs', [
     examples: [['tpu add-tag 101 baseline ada', 'shown beside window 101 from now on']],
     takes: { user: true, windows: 'one' },
     args: [{ name: 'tag', needed: true, summary: 'tag' }],
-    load: async () => (await import('../commands/add-tag.ts')).addTag,
+    load: async () => (await import('../commands/windows.ts')).addTag,
   }),
   tpuCommand({
     names: ['check-rules'],
     summary: 'What each rule does after which end',
     examples: [['tpu check-rules', 'the table in force']],
     changes: false,
-    load: async () => (await import('../commands/check-rules.ts')).checkRules,
+    load: async () => (await import('../commands/help.ts')).checkRules,
   }),
   tpuCommand({
     names: ['ack'],
@@ -174,6 +173,66 @@ export const jobs = grouped('Jobs', [
     about: 'They are looked at by themselves as well; this only saves the wait.',
     examples: [['tpu ack', 'now, whosever they are']],
     takes: { user: true },
-    load: async () => (await import('../commands/ack.ts')).ack,
+    load: async () => (await import('../commands/windows.ts')).ack,
+  }),
+]);
+
+// ------------------------------------------------------------------------------------------ tidy
+
+export const tidy = grouped('Tidy up', [
+  tpuCommand({
+    names: ['clean'],
+    usage: '[user] [-re]',
+    summary: 'Take what is over off the list, and close its windows',
+    about: 'What a running job was resumed from stays, unless -re is said.',
+    examples: [
+      ['tpu clean ada', 'what has finished, failed or been killed'],
+      ['tpu clean ada -re', 'also what was resumed or begun again since'],
+    ],
+    takes: { user: true },
+    flags: { re: mark('Also jobs that were resumed or begun again') },
+    load: async () => (await import('../commands/tidy.ts')).clean,
+  }),
+  tpuCommand({
+    names: ['clear', 'clear-all'],
+    summary: 'Take what has finished or failed off the list',
+    examples: [['tpu clear ada', 'nothing is lost: `jobman list --all` has it still']],
+    takes: { user: true },
+    load: async () => (await import('../commands/tidy.ts')).clearing('all'),
+  }),
+  tpuCommand({
+    names: ['clear-finished'],
+    summary: 'Take what has finished off the list',
+    examples: [['tpu clear-finished ada', 'and leave what failed']],
+    takes: { user: true },
+    load: async () => (await import('../commands/tidy.ts')).clearing('finished'),
+  }),
+  tpuCommand({
+    names: ['clear-error'],
+    summary: 'Take what has failed off the list',
+    examples: [['tpu clear-error ada', 'and leave what finished']],
+    takes: { user: true },
+    load: async () => (await import('../commands/tidy.ts')).clearing('failed'),
+  }),
+  tpuCommand({
+    names: ['kill-window', '-kw'],
+    summary: 'Close a window and take it off the list; its job is ended',
+    examples: [['tpu -kw 101 ada', 'window 101']],
+    takes: { user: true, windows: 'some' },
+    load: async () => (await import('../commands/tidy.ts')).killWindow,
+  }),
+  tpuCommand({
+    names: ['-czw', 'clear-zombie-windows'],
+    summary: 'Close windows that have no job',
+    examples: [['tpu -czw ada', 'only windows that jobman opened; never window 0']],
+    takes: { user: true },
+    load: async () => (await import('../commands/tidy.ts')).zombieWindows,
+  }),
+  tpuCommand({
+    names: ['-czj', 'clear-zombie-jobs'],
+    summary: 'Take jobs off the list that are over and have no window',
+    examples: [['tpu -czj ada', 'jobs that are over only']],
+    takes: { user: true },
+    load: async () => (await import('../commands/tidy.ts')).zombieJobs,
   }),
 ]);

@@ -1,5 +1,6 @@
 // Words of several commands of `tpu`.
 
+import type { PresetName } from '../../../core/recover.ts';
 import { yesOrNo } from '../../../lab/user-settings.ts';
 import { mark, value } from '../../flags.ts';
 
@@ -30,3 +31,8 @@ export function parseYesOrNo(word: string): boolean {
   if (answer === undefined) throw new Error('expected True or False');
   return answer;
 }
+
+// ------------------------------------------------------------------------------------------ rule names
+
+/** In the order in which `check-rules` shows them. */
+export const presets = ['pre', 'pass', 'reapply', 'rerun', 'resume'] as const satisfies readonly PresetName[];

@@ -2,7 +2,7 @@
 
 import { grouped } from '../../command.ts';
 import { choice, mark, word } from '../../flags.ts';
-import { tpuCommand } from '../row.ts';
+import { tpuCommand } from '../command.ts';
 import { alias, askNotes, notes } from './shared.ts';
 
 const fullName = { name: 'full', needed: true, summary: "TPU's full name" } as const;
@@ -33,7 +33,7 @@ export const tpus = grouped('TPUs', [
       a: mark('All types', 'all'),
     },
     changes: false,
-    load: async () => (await import('../commands/find.ts')).find,
+    load: async () => (await import('../commands/bookings.ts')).find,
   }),
   tpuCommand({
     names: ['book'],
@@ -42,7 +42,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu book v2-32-6 ada ssn=until_monday', 'with a note']],
     takes: { user: true, tpu: 'one', keys: { ssn: notes } },
     flags: { ssn: askNotes },
-    load: async () => (await import('../commands/book.ts')).book,
+    load: async () => (await import('../commands/bookings.ts')).book,
   }),
   tpuCommand({
     names: ['release', 'rel'],
@@ -50,7 +50,7 @@ export const tpus = grouped('TPUs', [
     about: 'With a user it is released only if it is booked by that user.',
     examples: [['tpu rel v2-32-6 ada', "if it is ada's"]],
     takes: { user: true, tpu: 'one' },
-    load: async () => (await import('../commands/book.ts')).release,
+    load: async () => (await import('../commands/bookings.ts')).release,
   }),
   tpuCommand({
     names: ['describe', '-dtpu', 'describe-tpu'],
@@ -58,7 +58,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu describe v2-32-6', 'and what to do about what is wrong']],
     takes: { tpu: 'one' },
     changes: false,
-    load: async () => (await import('../commands/describe.ts')).describe,
+    load: async () => (await import('../commands/tpus.ts')).describe,
   }),
   tpuCommand({
     names: ['check-status', '-cktpu'],
@@ -67,7 +67,7 @@ export const tpus = grouped('TPUs', [
     exits: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
     takes: { tpu: 'one' },
     changes: false,
-    load: async () => (await import('../commands/describe.ts')).checkStatus,
+    load: async () => (await import('../commands/tpus.ts')).checkStatus,
   }),
   tpuCommand({
     names: ['check-env'],
@@ -75,7 +75,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
     changes: false,
-    load: async () => (await import('../commands/describe.ts')).checkEnv,
+    load: async () => (await import('../commands/tpus.ts')).checkEnv,
   }),
   tpuCommand({
     names: ['solve', 'solve-env'],
@@ -91,14 +91,14 @@ export const tpus = grouped('TPUs', [
     summary: "Mount the site's shares on a TPU, and log it in to W&B",
     examples: [['tpu mount-disk v2-32-6', 'may be repeated']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/mount-disk.ts')).mountDisk,
+    load: async () => (await import('../commands/tpus.ts')).mountDisk,
   }),
   tpuCommand({
     names: ['set-wandb'],
     summary: 'Log a TPU in to W&B',
     examples: [['tpu set-wandb v2-32-6', 'with the key that the settings name']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/mount-disk.ts')).setWandb,
+    load: async () => (await import('../commands/tpus.ts')).setWandb,
   }),
   tpuCommand({
     names: ['apply', 'apply-norm'],
@@ -107,7 +107,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu apply v2-32-p1', 'as the registry knows it']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
-    load: async () => (await import('../commands/lifecycle.ts')).apply,
+    load: async () => (await import('../commands/tpus.ts')).apply,
   }),
   tpuCommand({
     names: ['reapply', 'reapply-norm'],
@@ -117,7 +117,7 @@ export const tpus = grouped('TPUs', [
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one' },
     flags: { norm: normal },
-    load: async () => (await import('../commands/lifecycle.ts')).reapply,
+    load: async () => (await import('../commands/tpus.ts')).reapply,
   }),
   tpuCommand({
     names: ['delete'],
@@ -127,14 +127,14 @@ export const tpus = grouped('TPUs', [
       'The booking sheet calls the TPU gone until `tpu apply` makes it again.',
     examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/lifecycle.ts')).deleteTpu,
+    load: async () => (await import('../commands/tpus.ts')).deleteTpu,
   }),
   tpuCommand({
     names: ['restart'],
     summary: 'Stop and start the machines of a TPU',
     examples: [['tpu restart v2-32-6', 'and wait until they answer']],
     takes: { tpu: 'one' },
-    load: async () => (await import('../commands/lifecycle.ts')).restart,
+    load: async () => (await import('../commands/tpus.ts')).restart,
   }),
   tpuCommand({
     names: ['-lta', '-sta', 'list-tpu-aliases'],

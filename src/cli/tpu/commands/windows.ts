@@ -1,18 +1,18 @@
 // ack: has the controller check jobs now: those of the user that the line names, else everyone's. An end that waits for the cloud's
 // report is judged at once. For a program that hangs it says when it is ended.
 
-import { exitCode } from '../../../app/errors.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
 import { moment } from '../../../app/moment.ts';
-import { troubleOf, type Trouble } from '../../../lab/check.ts';
-import { createLooker } from '../../../lab/looking.ts';
+import { createLooker, type Trouble, troubleOf } from '../../../lab/check.ts';
+import { clockFor } from '../../../lab/local-time.ts';
+import { newName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import { inertWord } from '../../render/inert.ts';
 import { isSettled } from '../../settled.ts';
-import { usersOf } from '../people.ts';
-import { clockFor } from '../screen/clock.ts';
-import type { TpuCli } from '../tpu-cli.ts';
-import type { Words } from '../words.ts';
+import { textOf, type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
+import { actingFor, userOf, usersOf } from '../people.ts';
+import { windowCalled } from '../windows.ts';
 
 export async function ack(desk: TpuCli, words: Words): Promise<number> {
   const users = await usersOf(desk, words);
@@ -99,3 +99,67 @@ function tellHangs(
     desk.tell(inertWord(`${nameOfJob(window, job)}: its log says ${trouble}; ${next}.`));
   }
 }
+
+// ------------------------------------------------------------------------------------------ add tag
+
+export async function addTag(desk: TpuCli, words: Words): Promise<number> {
+  const { user } = await actingFor(desk, words, 'tag a job');
+  const [number = 0] = words.windows;
+  const tag = newName('tag', textOf(words, 'tag'), await wordsInUse(desk));
+  const { job } = await windowCalled(desk, user, number);
+  await desk.lab.record.changeJob(job.job, (stands) => ({ ...stands, tag }));
+  desk.tell(`Window ${number} of ${user.name} (job ${job.job}) is tagged ${tag}.`);
+  return exitCode.ok;
+}
+
+// ------------------------------------------------------------------------------------------ attach
+
+export async function attach(desk: TpuCli, words: Words): Promise<number> {
+  const user = await userOf(desk, words);
+  const [number] = words.windows;
+  const host = await desk.lab.windows();
+  const look = number === undefined ? `tpu check ${user.name}` : `tpu log ${number} ${user.name} -f`;
+  if (host.tmux === null)
+    throw new JobmanError('There is no tmux on this machine, so there is no window to go to.', exitCode.failed, [
+      `${look}    shows the same`,
+    ]);
+  const there = await host.list(user.session);
+  if (there === null)
+    throw new JobmanError(`The tmux session ${user.session} of ${user.name} is not there.`, exitCode.notFound, [
+      `It comes with the next job; until then: ${look}`,
+    ]);
+  if (number !== undefined && !there.includes(number))
+    throw new JobmanError(`The tmux session ${user.session} has no window ${number} of a job.`, exitCode.notFound, [
+      `${look}    shows what it printed`,
+    ]);
+  if (!desk.io.stdin.isTerminal || !desk.io.stdout.isTerminal)
+    throw new JobmanError('A window can be gone to on a terminal only.', exitCode.usage, [`${look}    is for scripts`]);
+  const target = `=${user.session}:${number ?? ''}`;
+  const inside = desk.io.env['TMUX'] !== undefined && desk.io.env['TMUX'] !== '';
+  return desk.services.onTerminal([host.tmux.path, inside ? 'switch-client' : 'attach-session', '-t', target]);
+}
+
+// ------------------------------------------------------------------------------------------ log
+
+export const log: TpuBody = async (desk, words) => {
+  const user = await userOf(desk, words);
+  const [number = 0] = words.windows;
+  const { job, attempt } = (await windowCalled(desk, user, number)).window;
+  const lines = words.keys['n'];
+  const { logs } = await import('../../commands/logs.ts');
+  return logs(
+    desk,
+    {
+      follow: words.flags.has('f') ? true : undefined,
+      attempt,
+      tail: lines === undefined ? undefined : Number(lines),
+      json: desk.json,
+      yes: desk.yes,
+      quiet: desk.quiet,
+      settings: undefined,
+      color: undefined,
+      progress: undefined,
+    },
+    job,
+  );
+};

@@ -3,10 +3,10 @@
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { choiceText, joinedText } from '../../app/figures.ts';
+import type { UserJobs } from '../../lab/lineage.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { LabAttempt } from '../../lab/record.ts';
-import type { UserJobs } from '../../lab/tidy.ts';
-import type { TpuCli } from './tpu-cli.ts';
+import type { TpuCli } from './command.ts';
 
 export interface ListOf extends UserJobs {
   /** Those that are on the list, in the order of their numbers. */

@@ -3,9 +3,11 @@
 // after its TPU was made anew.
 
 import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { exitCode, JobmanError } from '../app/errors.ts';
 import type { SetupStep, StepFile } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
-import { shellWord } from './shell-words.ts';
+import { shellWord } from './script.ts';
 import type { Share, Site } from './site.ts';
 
 /** POSIX shell; both exit with 0 when it holds. What went wrong is the last line that `apply` prints. */
@@ -159,4 +161,35 @@ function step(name: string, remedy: Remedy, files: readonly StepFile[], timeout:
     .digest('hex')
     .slice(0, 16);
   return { name, key, ...remedy, files, timeout };
+}
+
+// ------------------------------------------------------------------------------------------ wandb key
+
+/** The key; null where there is none. Throws JobmanError (2) when there is something else in its place. */
+export async function wandbKey(
+  { wandbKeyFile }: Pick<Site, 'wandbKeyFile'>,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string | null> {
+  const said = env[wandbVariable] ?? '';
+  if (said !== '') return checked(said.trim(), `The variable ${wandbVariable}`);
+  if (wandbKeyFile === null) return null;
+  let text: string;
+  try {
+    text = await readFile(wandbKeyFile, 'utf8');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new JobmanError(`The file of the key for W&B cannot be read: ${wandbKeyFile}`, exitCode.usage, [
+      why,
+      'jobman settings unset lab.wandbKeyFile    does without',
+    ]);
+  }
+  return checked(text.trim(), `The file ${wandbKeyFile}`);
+}
+
+function checked(key: string, called: string): string {
+  if (/^[A-Za-z0-9_.-]{8,}$/.test(key)) return key;
+  throw new JobmanError(
+    `${called} should hold a key for W&B, one word of letters and digits, and does not.`,
+    exitCode.usage,
+  );
 }

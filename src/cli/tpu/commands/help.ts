@@ -1,0 +1,134 @@
+// tldr: the commands of a usual day on one page.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import type { Evidence } from '../../../core/job.ts';
+import { answerFor, presets } from '../../../core/recover.ts';
+import type { Answer, RecoverySpec, RuledReason } from '../../../core/spec.ts';
+import type { Example } from '../../command.ts';
+import { completionScript } from '../../completion/scripts.ts';
+import { shells } from '../../completion/shells.ts';
+import { inColumns } from '../../render/in-columns.ts';
+import { columnsOf } from '../../screen.ts';
+import { textOf, type TpuCli, type Words } from '../command.ts';
+import { presets as ruleNames } from '../table/shared.ts';
+import { printTable } from '../terminal.ts';
+
+/** By what somebody wants. A test reads each of them as a line would be read. */
+export const days: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
+  [
+    'Begin',
+    [
+      ['tpu add-user', 'who you are'],
+      ['tpu set-cur 1 NAME', 'this folder is your working directory 1'],
+      ['tpu find v2 v3 -p', 'which TPUs are free'],
+      ['tpu run v2-32-6 NAME', 'run it'],
+      ['tpu run v2-32-6 NAME dir=2 lr=0.01 tag=sweep', 'another directory, a config, a tag'],
+    ],
+  ],
+  [
+    'Watch',
+    [
+      ['tpu monitor NAME', 'your jobs as they change'],
+      ['tpu check NAME', 'the same once'],
+      ['tpu log 101 NAME', 'what the job of window 101 printed'],
+      ['tpu news NAME', 'what happened since you last looked'],
+    ],
+  ],
+  [
+    'End and go on',
+    [
+      ['tpu kill w=101 NAME', 'end a job everywhere'],
+      ['tpu resume windows=101 NAME', 'go on from its last checkpoint'],
+      ['tpu resume windows=101 tpu=v2-32-2 NAME', 'the same on another TPU'],
+      ['tpu rerun windows=101 NAME', 'begin it again'],
+      ['tpu clean NAME', 'take what is over off the list'],
+    ],
+  ],
+  [
+    'When a TPU is in trouble',
+    [
+      ['tpu describe v2-32-6', 'what it is, and who uses it'],
+      ['tpu solve v2-32-6', 'find out what is wrong, and put it right'],
+      ['tpu reapply v2-32-6', 'delete it and create it anew'],
+    ],
+  ],
+  [
+    'Once',
+    [
+      ['tpu -a lr config.training.learning_rate NAME', 'a short word for a config: lr=0.01'],
+      ['tpu -lta', 'all TPUs with their aliases'],
+      ['tpu get-settings NAME', 'your settings'],
+      ['tpu check-rules', 'what happens after a preemption or an error'],
+    ],
+  ],
+];
+
+export async function tldr(desk: TpuCli): Promise<number> {
+  const columns = columnsOf(desk.io.stdout);
+  const lines = days.flatMap(([heading, rows], index) => [
+    ...(index === 0 ? [] : ['']),
+    heading,
+    ...inColumns(rows, columns),
+  ]);
+  for (const line of lines) desk.print(line);
+  return exitCode.ok;
+}
+
+// ------------------------------------------------------------------------------------------ check rules
+
+/** The columns, each by one end that stands for all of its kind. */
+const ends: readonly (readonly [key: string, heading: string, reason: RuledReason, evidence: Evidence])[] = [
+  ['preempted', 'TPU PREEMPTED', 'preempted', { detail: '' }],
+  ['grpc', 'GRPC ERROR', 'command_failed', { detail: '', pattern: 'grpc' }],
+  ['failed', 'OTHER FAILURES', 'command_failed', { detail: '' }],
+  ['succeeded', 'SUCCESS', 'succeeded', { detail: '' }],
+];
+
+export async function checkRules(desk: TpuCli): Promise<number> {
+  const rows = ruleNames.map((rule) => ({
+    rule,
+    answers: ends.map(([key, , reason, evidence]) => {
+      const { then, on } = answerFor(recoveryOf(rule), reason, evidence);
+      return [key, answerWords(then, on)] as const;
+    }),
+  }));
+  if (desk.json) {
+    for (const { rule, answers } of rows) desk.print(JSON.stringify({ rule, ...Object.fromEntries(answers) }));
+    return exitCode.ok;
+  }
+  printTable(desk, [
+    ['RULE', ...ends.map(([, heading]) => heading)],
+    ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, words]) => words)]),
+  ]);
+  desk.note(
+    '`pre` is what a job on a preemptible or spot TPU gets unless rule= is said, `pass` what it gets on others.',
+  );
+  desk.note(
+    'A worker that has fallen silent, and a call between workers that took too long, are answered as a GRPC error is.',
+  );
+  return exitCode.ok;
+}
+
+/** A table of rules as `answerFor` asks for it; what else a spec says of recovery has no part in the answer. */
+function recoveryOf(preset: (typeof ruleNames)[number]): RecoverySpec {
+  const budget = { preemptions: 0, failures: 0 };
+  return { preset, rules: presets[preset], budget, delay: 0, delayMax: 0, unreachableGrace: 0 };
+}
+
+function answerWords(then: Answer['then'], on: Answer['on']): string {
+  if (then === 'done') return 'done';
+  if (then === 'fail') return 'nothing';
+  return on === 'new' ? `reapply, ${then}` : then;
+}
+
+// ------------------------------------------------------------------------------------------ completion
+
+export async function completion(desk: TpuCli, words: Words): Promise<number> {
+  const word = textOf(words, 'shell');
+  const shell = shells.find((one) => one === word);
+  if (shell === undefined) {
+    throw new JobmanError(`\`${word}\` is no shell that is known here: ${shells.join(', ')}.`, exitCode.usage);
+  }
+  desk.io.stdout.write(completionScript(shell, 'tpu'));
+  return exitCode.ok;
+}
