@@ -3,7 +3,7 @@
 import { bucketsWithin } from '../app/buckets.ts';
 import type { BucketPort } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
-import { lookAtBucket } from '../backends/tpu/bucket-place.ts';
+import { lookAtBucket } from '../backends/tpu/api.ts';
 import { createCaller } from '../backends/tpu/call.ts';
 import { createCredentials } from '../backends/tpu/credentials.ts';
 import { isLoopback } from '../http/proxy.ts';

@@ -2,7 +2,7 @@
 
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import type { SshWay } from '../backends/tpu/doors.ts';
+import type { SshWay } from '../backends/tpu/workers.ts';
 import { second } from '../core/time.ts';
 import { createSshPool, type SshPool } from '../remote/ssh.ts';
 import { askOnce } from './ask-once.ts';

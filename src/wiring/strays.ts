@@ -2,7 +2,7 @@
 
 import type { Services } from '../app/services.ts';
 import { createStrayKeeper, type StrayKeeper } from '../app/strays.ts';
-import { releaseFound } from '../backends/tpu/release.ts';
+import { releaseFound } from '../backends/tpu/capacity.ts';
 import { openStore } from '../store/store.ts';
 import { expectOriginal } from './original-home.ts';
 import { recordFile } from './paths.ts';

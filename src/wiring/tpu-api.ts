@@ -5,8 +5,8 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createTpuApi, type TpuApi } from '../backends/tpu/api.ts';
-import { createCaller } from '../backends/tpu/call.ts';
-import { createCredentials, createLogin, type Login } from '../backends/tpu/credentials.ts';
+import { createCaller, type Credentials } from '../backends/tpu/call.ts';
+import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
 import { runProcess } from '../remote/process.ts';
 import { ensureEmulator, findEmulator, isServedByBuiltIn, type Endpoint } from './emulator-service.ts';
@@ -90,7 +90,7 @@ export function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;
   readonly now: () => Instant;
-}): Login {
+}): Credentials {
   const { io, settings, now } = parts;
   return createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
 

@@ -1,9 +1,8 @@
 // The desk of the TPUs, built from settings: the clouds' API and SSH, as for jobs, with nothing of any job.
 
 import type { Services } from '../app/services.ts';
-import { createDoors } from '../backends/tpu/doors.ts';
+import { createDoors, sshKeyLines } from '../backends/tpu/workers.ts';
 import { createTpuDesk } from '../backends/tpu/desk/desk.ts';
-import { sshKeyLines } from '../backends/tpu/login.ts';
 import { second } from '../core/time.ts';
 import type { Site } from '../lab/site.ts';
 import type { TpuDesk } from '../lab/tpu-desk.ts';

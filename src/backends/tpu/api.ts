@@ -1,12 +1,12 @@
-// The part of the Cloud TPU REST API (v2, and v2alpha1 for the older preemptible tier in the queue) that jobman calls.
+// The part of the Cloud TPU REST API (v2, and v2alpha1 for the older preemptible tier in the queue) that jobman calls, and
+// the one question that jobman has for Cloud Storage: in which location a bucket is.
 // Field names and paths: Google's discovery documents `tpu v2` and `tpu v2alpha1`, revision 20260127.
 
 import { fits } from '../../app/form.ts';
 import type { Form } from '../../app/form.ts';
-import type { Answer, Caller, Listing } from './call.ts';
-import { unanswered } from './errors.ts';
-import type { StatusBody } from './errors.ts';
-import { forms } from './forms.ts';
+import type { BucketLook } from '../../app/ports.ts';
+import { failureForm, unanswered } from './call.ts';
+import type { Answer, Caller, Listing, StatusBody } from './call.ts';
 
 export interface TpuNode {
   /** `projects/P/locations/Z/nodes/N`. */
@@ -15,7 +15,6 @@ export interface TpuNode {
   readonly health?: string;
   readonly createTime?: string;
   readonly acceleratorType?: string;
-  /** Instead of a type: `V4` and `2x2x2`. */
   readonly acceleratorConfig?: { readonly type?: string; readonly topology?: string };
   readonly schedulingConfig?: { readonly spot?: boolean; readonly preemptible?: boolean; readonly reserved?: boolean };
   readonly metadata?: Readonly<Record<string, string>>;
@@ -61,7 +60,6 @@ export interface GuestAttributes {
   };
 }
 
-/** A zone of a project. */
 export interface Place {
   readonly project: string;
   readonly zone: string;
@@ -78,7 +76,6 @@ export interface TpuApi {
   deleteNode(place: Place, id: string): Promise<Answer<Operation>>;
   /** Machines of a single host that cannot be preempted; the others are refused. */
   stopNode(place: Place, id: string): Promise<Answer<Operation>>;
-  /** Starts a stopped node; the cloud must find capacity again. */
   startNode(place: Place, id: string): Promise<Answer<Operation>>;
   getQueuedResource(place: Place, id: string): Promise<Answer<QueuedResource>>;
   listQueuedResources(place: Place): Promise<Answer<Listing<QueuedResource>>>;
@@ -89,7 +86,6 @@ export interface TpuApi {
     body: object,
     options: { readonly version: ApiVersion; readonly requestId: string },
   ): Promise<Answer<Operation>>;
-  /** With force: its nodes are deleted first. */
   deleteQueuedResource(place: Place, id: string): Promise<Answer<Operation>>;
   getOperation(place: Place, id: string): Promise<Answer<Operation>>;
   listOperations(place: Place): Promise<Answer<Listing<Operation>>>;
@@ -161,4 +157,74 @@ export function createTpuApi(caller: Caller): TpuApi {
 /** The last part of a full resource name: its id within the place. */
 export function idOf(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1);
+}
+
+const texts: Form = { '*': 'string' };
+const node = {
+  state: 'string',
+  health: 'string',
+  createTime: 'string',
+  acceleratorType: 'string',
+  acceleratorConfig: { type: 'string', topology: 'string' },
+  schedulingConfig: { spot: 'boolean', preemptible: 'boolean', reserved: 'boolean' },
+  metadata: texts,
+  labels: texts,
+  queuedResource: 'string',
+  networkEndpoints: [{ ipAddress: 'string', accessConfig: { externalIp: 'string' } }],
+  networkConfigs: [{}],
+} as const satisfies Form;
+
+const forms = {
+  node: { ...node, name: 'string' },
+  queuedResource: {
+    name: 'string',
+    createTime: 'string',
+    spot: {},
+    bestEffort: {},
+    guaranteed: { reserved: 'boolean' },
+    tpu: { nodeSpec: [{ nodeId: 'string', node }] },
+    state: { state: 'string', stateInitiator: 'string', failedData: { error: failureForm } },
+  },
+  operation: {
+    name: 'string',
+    done: 'boolean',
+    error: failureForm,
+    metadata: { createTime: 'string', target: 'string', verb: 'string' },
+  },
+  guestAttributes: {
+    guestAttributes: [{ queryValue: { items: [{ namespace: 'string', key: 'string', value: 'string' }] } }],
+  },
+} as const satisfies Readonly<Record<string, Form>>;
+
+interface Layout {
+  readonly location?: unknown;
+  readonly locationType?: unknown;
+  readonly customPlacementConfig?: { readonly dataLocations?: unknown };
+}
+
+/**
+ * The location of a bucket. With `makesByUse` that cloud makes a bucket when it is first used, so a missing one is no error.
+ * `storageLayout` needs only the right to list the bucket, which gcsfuse needs anyway.
+ * https://cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
+ */
+export async function lookAtBucket(caller: Caller, bucket: string, makesByUse: boolean): Promise<BucketLook> {
+  const answer = await caller.call<Layout>('GET', `storage/v1/b/${encodeURIComponent(bucket)}/storageLayout`);
+  if (!answer.ok) {
+    if (answer.status === 'NOT_FOUND') return makesByUse ? { kind: 'unplaced' } : { kind: 'absent' };
+    return { kind: 'unknown', why: answer.error.raw };
+  }
+  const { location, locationType, customPlacementConfig } = answer.value;
+  // The built-in cloud has buckets that nobody has placed yet.
+  if (typeof location !== 'string' || location === '') return { kind: 'unplaced' };
+  const parts: unknown = customPlacementConfig?.dataLocations ?? [];
+  return {
+    kind: 'there',
+    place: {
+      location: location.toLowerCase(),
+      kind: typeof locationType === 'string' ? locationType : null,
+      parts: Array.isArray(parts)
+        ? parts.filter((part) => typeof part === 'string').map((part) => part.toLowerCase())
+        : [],
+    },
+  };
 }

@@ -1,17 +1,15 @@
-// One call to a Google API: sent, answered, and told apart. Nothing here throws for what the cloud or the line does.
-// Four ends lead to four different acts: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
+// Calls to a Google API, and the meaning of its errors. Nothing here throws for what the cloud or the line does.
+// A call has four ends: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
+// Facts about errors: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
 import { JobmanError } from '../../app/errors.ts';
-import { fits } from '../../app/form.ts';
-import type { CloudError } from '../../core/job.ts';
+import { fits, type Form } from '../../app/form.ts';
+import type { CloudError, CloudErrorKind } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { createHttpClient } from '../../http/client.ts';
 import type { Environment } from '../../http/proxy.ts';
 import { NoReply } from '../../http/reply.ts';
-import { classify, statusName, unanswered, withoutLogin } from './errors.ts';
-import type { StatusBody } from './errors.ts';
-import { forms } from './forms.ts';
 
 /**
  * The outcome of a call. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
@@ -21,15 +19,12 @@ export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly status: string; readonly error: CloudError };
 
-/** One try, and the login that was refused with it. */
 interface Try<T> {
   readonly answer: Answer<T>;
   readonly refused?: Headers;
-  /** The length of the reply, where one came. */
   readonly size?: number;
 }
 
-/** One request; `timeoutMs` is the longest wait for its answer where it is not the usual one. */
 interface Request {
   readonly method: string;
   readonly path: string;
@@ -37,19 +32,16 @@ interface Request {
   readonly timeoutMs?: Duration;
 }
 
-/** A whole list, with the zones that could not be asked. */
 export interface Listing<T> {
   readonly items: readonly T[];
   readonly unreachable: readonly string[];
 }
 
-/** Header names in small letters, and their values. */
 export type Headers = Readonly<Record<string, string>>;
 
 /** There is no login that the cloud accepts; the message says how to log in. */
 export class NoLogin extends JobmanError {}
 
-/** The login for each call. */
 export interface Credentials {
   /**
    * The headers that prove it; none where nothing has to be proved. Rejects with NoLogin where there is no login, and with
@@ -70,7 +62,6 @@ export interface Caller {
 const answerWithin: Duration = 15 * second;
 /** A page of a zone's list has some hundred kilobytes. */
 const answerMost = 32 * 1024 * 1024;
-/** Longest time for all pages of a list, as a multiple of the time for one answer. */
 const listFactor = 4;
 /** A list with more pages, or with more characters in all of them, comes from a server that never ends its lists. */
 const pagesMost = 1_000;
@@ -83,9 +74,7 @@ const listMost = 128 * 1024 * 1024;
 export function createCaller(options: {
   readonly endpoint: () => Promise<string>;
   readonly credentials: Credentials;
-  /** May name a proxy. */
   readonly env: Environment;
-  /** Longest wait for one answer. */
   readonly within?: Duration;
 }): Caller {
   const { endpoint, credentials, env, within = answerWithin } = options;
@@ -191,7 +180,7 @@ export function createCaller(options: {
 /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
 function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
   const body = (value as { readonly error?: StatusBody } | undefined)?.error;
-  if (!fits(body, forms.failure)) {
+  if (!fits(body, failureForm)) {
     // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
     const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
     if (httpStatus >= 500) return lost('NO_ANSWER', page);
@@ -229,4 +218,115 @@ function hostOf(url: string): string {
   } catch {
     return url;
   }
+}
+
+/** The error body of the API (`code` is an HTTP status), or of an operation (`code` is a gRPC number). */
+export interface StatusBody {
+  readonly code?: number;
+  readonly message?: string;
+  readonly status?: string;
+}
+
+export const failureForm: Form = { code: 'number', message: 'string', status: 'string' };
+
+/** Both sorts of numbers, by the name that they stand for; the two ranges do not overlap. */
+const names: Readonly<Record<number, string>> = {
+  1: 'CANCELLED',
+  2: 'UNKNOWN',
+  3: 'INVALID_ARGUMENT',
+  4: 'DEADLINE_EXCEEDED',
+  5: 'NOT_FOUND',
+  6: 'ALREADY_EXISTS',
+  7: 'PERMISSION_DENIED',
+  8: 'RESOURCE_EXHAUSTED',
+  9: 'FAILED_PRECONDITION',
+  10: 'ABORTED',
+  11: 'OUT_OF_RANGE',
+  12: 'UNIMPLEMENTED',
+  13: 'INTERNAL',
+  14: 'UNAVAILABLE',
+  16: 'UNAUTHENTICATED',
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  409: 'ALREADY_EXISTS',
+  429: 'RESOURCE_EXHAUSTED',
+  500: 'INTERNAL',
+  501: 'UNIMPLEMENTED',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+};
+
+/** The canonical name of an error: its own `status`, else by its code. */
+export function statusName(body: StatusBody): string {
+  if (body.status !== undefined && body.status !== '') return body.status;
+  const code = body.code ?? 0;
+  return names[code] ?? `code ${code}`;
+}
+
+interface Row {
+  readonly kind: CloudErrorKind;
+  readonly names?: readonly string[];
+  readonly words?: RegExp;
+}
+
+const exhausted = ['RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION'];
+
+/** In order, first match wins: the words first, because one code (8, 429) stands for three different troubles. */
+const table: readonly Row[] = [
+  // "There is no more capacity in the zone", "Insufficient reserved capacity": theirs, here, now.
+  { kind: 'stockout', words: /no more capacity|insufficient .*capacity|stockout|enough (resources|capacity)/i },
+  // Too many calls in a minute, which also says "quota" in its name.
+  { kind: 'rate_limited', names: exhausted, words: /requests? per (minute|second)|rate limit/i },
+  // Our own limit; waiting helps only when something of ours goes.
+  { kind: 'quota', names: exhausted, words: /quota|IN_USE_ADDRESSES|\blimit\b/i },
+  { kind: 'stockout', names: ['RESOURCE_EXHAUSTED'] },
+  // A 403 about the "quota project" of a login is no quota.
+  { kind: 'permission', names: ['PERMISSION_DENIED'] },
+  // A stale or missing login tells nothing about the cloud: it is as if nobody had answered.
+  { kind: 'unreachable', names: ['UNAUTHENTICATED', 'UNAVAILABLE', 'DEADLINE_EXCEEDED'] },
+  { kind: 'not_found', names: ['NOT_FOUND'] },
+  // A node preempted while it was being made ends its create with code 3; the request was right and may be repeated.
+  { kind: 'internal', names: ['INVALID_ARGUMENT'], words: /while in state/i },
+  { kind: 'invalid', names: ['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'UNIMPLEMENTED', 'ALREADY_EXISTS'] },
+  // FAILED_PRECONDITION among them: what state something is in may change, so asking again is right.
+  { kind: 'internal' },
+];
+
+const sentences: Readonly<Record<CloudErrorKind, string>> = {
+  stockout: 'no capacity there now',
+  quota: 'your quota is used up; preempted nodes and suspended queued resources count too',
+  rate_limited: 'too many requests to the API in a minute',
+  permission: 'the right is missing, or the zone is not open to your project',
+  invalid: 'the cloud refuses the request as it stands',
+  not_found: 'the cloud knows no such thing',
+  internal: 'the cloud failed inside',
+  unreachable: 'the cloud did not answer',
+};
+
+export function classify(body: StatusBody): CloudError {
+  const name = statusName(body);
+  const message = body.message ?? '';
+  const row = table.find(
+    (one) =>
+      (one.names === undefined || one.names.includes(name)) && (one.words === undefined || one.words.test(message)),
+  );
+  const kind = row?.kind ?? 'internal';
+  return { kind, message: sentences[kind], raw: message === '' ? name : `${name}: ${message}` };
+}
+
+export function unanswered(sentence: string): CloudError {
+  return { kind: 'unreachable', message: sentence, raw: sentence };
+}
+
+export function withoutLogin(sentence: string): CloudError {
+  return { ...unanswered(sentence), noLogin: true };
+}
+
+/** True where the cloud itself says that there is no such thing, or no such zone: then nothing is left to delete there. */
+
+export function isNotThere({ status, error }: { readonly status: string; readonly error: CloudError }): boolean {
+  return status === 'NOT_FOUND' || (error.kind === 'invalid' && /requested zone .* is not supported/i.test(error.raw));
 }

@@ -7,21 +7,13 @@ import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { googleLimits } from '../../http/google-limits.ts';
 import { isLoopback } from '../../http/proxy.ts';
-import { NoLogin, type Credentials, type Headers } from './call.ts';
-import { tokenIn } from './token.ts';
+import { NoLogin } from './call.ts';
+import type { Credentials, Headers } from './call.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 
 /** Runs a program and returns its output, errors included, in bounded time; `remote/process.ts` in production. */
 export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boolean; readonly output: string }>;
-
-/** One login for all that this process asks of Google: many calls at once wait for it together. */
-export interface Login {
-  /** The headers that prove who we are. Rejects with NoLogin where there is none, and with another JobmanError where it takes too long. */
-  headers(): Promise<Headers>;
-  /** The cloud did not accept those: the next ones are fetched anew. Answers what to do, for people. */
-  refused(shown: Headers): string;
-}
 
 /**
  * gcloud does not tell when its token ends (an hour after it was made), and a token command need not. Asked again it gives
@@ -40,12 +32,12 @@ const noLogin =
 const noToken =
   'the command of the setting tpu.tokenCommand gave no token that Google Cloud accepts; run it by hand, and mend what it says';
 
-/** Fetches nothing yet. `tokenCommand` is a line for /bin/sh that prints a token; null where the machine's own login is meant. */
+/** One login for all that this process asks of Google: many calls at once wait for it together. */
 export function createLogin(options: {
   readonly run: RunProgram;
   readonly now: () => Instant;
   readonly tokenCommand?: string | null;
-}): Login {
+}): Credentials {
   const { run, now, tokenCommand = null } = options;
   const sentence = tokenCommand === null ? noLogin : noToken;
   let adc: { headers(): Promise<Headers> } | undefined;
@@ -131,7 +123,7 @@ export function createLogin(options: {
  */
 export function createCredentials(options: {
   readonly endpoint: () => Promise<string>;
-  readonly login: Login;
+  readonly login: Credentials;
 }): Credentials {
   const { endpoint, login } = options;
   return {
@@ -151,7 +143,6 @@ function isSame(one: Headers, other: Headers): boolean {
   return one['authorization'] === other['authorization'];
 }
 
-/** Application default credentials, as Google's own clients send them; undefined when this machine has none. */
 async function applicationDefault(): Promise<{ headers(): Promise<Headers> } | undefined> {
   // Loaded here because the library costs about 100 ms, which a read or a local job never has to pay.
   const { GoogleAuth, gaxios } = await import('google-auth-library');
@@ -179,4 +170,46 @@ async function within<T>(length: Duration, work: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+interface Token {
+  readonly word: string;
+  readonly until: Instant | null;
+}
+
+/**
+ * Reads a token as programs print it: the bare word; or a JSON object as OAuth's token endpoint answers it (`access_token`
+ * with `expires_in` in seconds), or as `gcloud config config-helper --format=json` does (`credential.access_token` with
+ * `token_expiry`). Undefined when it is neither: half a sentence must never be sent as a login. `at` is when it was printed.
+ */
+export function tokenIn(printed: string, at: Instant): Token | undefined {
+  const text = printed.trim();
+  if (!text.startsWith('{')) return isToken(text) ? { word: text, until: null } : undefined;
+  const answer = objectIn(text);
+  const { credential } = answer;
+  const fields = typeof credential === 'object' && credential !== null ? (credential as typeof answer) : answer;
+  const word = fields['access_token'] ?? fields['token'];
+  if (!isToken(word)) return undefined;
+  return { word, until: endOf(fields, at) };
+}
+
+/** The characters of a bearer token (RFC 6750, 2.1): anything else in a header would be an error or worse. */
+function isToken(word: unknown): word is string {
+  return typeof word === 'string' && /^[\w.~+/-]+=*$/.test(word);
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return JSON.parse(text) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
+}
+
+function endOf(fields: Readonly<Record<string, unknown>>, at: Instant): Instant | null {
+  const seconds = fields['expires_in'];
+  if (typeof seconds === 'number' && Number.isFinite(seconds)) return at + seconds * second;
+  const moment = fields['token_expiry'] ?? fields['expiry'];
+  const end = typeof moment === 'string' ? Date.parse(moment) : Number.NaN;
+  return Number.isNaN(end) ? null : end;
 }

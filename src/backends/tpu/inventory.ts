@@ -1,15 +1,17 @@
 // Inventory: every node and queued resource of a project, whoever made them, for people. One list of each for all zones at
 // once (the location `-`); zone by zone only where a server refuses that.
 
-import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
 import { fanOut } from '../../app/fan-out.ts';
+import type { AllocationRef, Clock, Stray } from '../../app/ports.ts';
+import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
+import { known, unknown } from '../../core/observation.ts';
+import type { Fact } from '../../core/observation.ts';
 import { idOf } from './api.ts';
-import type { QueuedResource, TpuApi, TpuNode } from './api.ts';
-import { nodeOwner, queuedOwner, sharedMaker } from './ownership.ts';
+import type { Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
+import { byPlace, nodeOwner, queuedOwner, sharedMaker } from './resources.ts';
+import type { Owner } from './resources.ts';
 
-/** Google's word for "every location" in the name of a collection. */
 const everywhere = '-';
-/** Zones that are asked at once. */
 const zonesAtOnce = 8;
 
 type Found = { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] };
@@ -107,4 +109,55 @@ function pricingOf(node: TpuNode | undefined, queued: QueuedResource | undefined
 function momentOf(text: string | undefined): number | null {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? null : at;
+}
+
+/** The place of these allocations; of several, each is asked once, and any that could not be asked makes all unknown. */
+export async function sweepPlaces(
+  refs: readonly AllocationRef[],
+  options: { readonly apiFor: (project: string) => TpuApi; readonly clock: Clock },
+): Promise<Fact<readonly Stray[]>> {
+  const since = options.clock.now();
+  const answers = await Promise.all(
+    byPlace(refs).map(({ place, refs: group }) => {
+      const installations = new Set(group.map(({ job }) => job.installation));
+      return sweepPlace(options.apiFor(place.project), place, installations);
+    }),
+  );
+  const strays: Stray[] = [];
+  for (const answer of answers) {
+    if (typeof answer === 'string') return unknown(answer, since);
+    strays.push(...answer);
+  }
+  return known(strays, since);
+}
+
+async function sweepPlace(
+  api: TpuApi,
+  place: Place,
+  installations: ReadonlySet<string>,
+): Promise<readonly Stray[] | string> {
+  // Nodes first: the queued resource of any of them is then in the second list, unless it has gone.
+  const nodes = await api.listNodes(place);
+  if (!nodes.ok) return nodes.error.raw;
+  const queue = await api.listQueuedResources(place);
+  if (!queue.ok) return queue.error.raw;
+  const unreachable = [...nodes.value.unreachable, ...queue.value.unreachable];
+  if (unreachable.length > 0) return `the list is not whole: ${unreachable.join(', ')} could not be asked`;
+
+  const isOurs = (owner: Owner | undefined): owner is Owner =>
+    owner !== undefined && installations.has(owner.installation);
+  const queued = queue.value.items.filter((item) => isOurs(queuedOwner(item)));
+  // A node goes with its queued resource, which is listed instead of it; one whose queued resource has gone stands alone.
+  const queuedNames = new Set(queued.map(({ name }) => name));
+  const alone = nodes.value.items.filter(
+    (node) => isOurs(nodeOwner(node)) && !queuedNames.has(node.queuedResource ?? ''),
+  );
+  return [
+    ...queued.flatMap((item) => strayOf(item.name, queuedOwner(item), item.state?.state)),
+    ...alone.flatMap((node) => strayOf(node.name, nodeOwner(node), node.state)),
+  ];
+}
+
+function strayOf(resource: string, owner: Owner | undefined, state = 'STATE_UNSPECIFIED'): readonly Stray[] {
+  return owner === undefined ? [] : [{ backend: 'tpu', resource, ...owner, state }];
 }

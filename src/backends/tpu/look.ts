@@ -12,22 +12,17 @@ import { fanOut } from '../../app/fan-out.ts';
 import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer, Listing } from './call.ts';
-import { creationOf } from './creation.ts';
-import type { Target } from './creation.ts';
-import { allocationSeen } from './meaning.ts';
-import type { Creation } from './meaning.ts';
-import { asOne } from './multislice.ts';
-import { byPlace, nodeIds, tpuOf } from './places.ts';
+import { allocationSeen, asOne, creationOf } from './meaning.ts';
+import type { Creation, Target } from './meaning.ts';
+import { byPlace, nodeIds, tpuOf } from './resources.ts';
 
 /** Single questions under way at once in one zone. */
 const questionsAtOnce = 16;
 /** A node is made in five minutes at most; one that takes longer is asked about at its create. */
 const creatingLongest: Duration = 15 * minute;
 
-/** Every allocation is in exactly one place, so nobody should ever read this. */
 const notLooked = 'it was not looked at';
 
-/** A list as it was answered: all of it by id, or why it is not known. */
 type Listed<T> =
   | { readonly ok: true; readonly items: ReadonlyMap<string, T> }
   | { readonly ok: false; readonly unknown: Unknown };
@@ -54,7 +49,6 @@ async function lookAtPlace(
   refs: readonly AllocationRef[],
   clock: Clock,
 ): Promise<readonly Fact<AllocationSeen>[]> {
-  // Everything observed below is at least as new as this.
   const since = clock.now();
   const isQueueAsked = refs.some((ref) => tpuOf(ref).mode === 'queued-resources');
   // The queue first: a node that appears between the two lists is then seen, and one that goes is seen going.
@@ -86,7 +80,6 @@ interface Asker {
   readonly operations: () => Promise<Answer<Listing<Operation>>>;
 }
 
-/** Observes one allocation from the lists, and by name if they are incomplete. */
 async function lookAtOne(
   asker: Asker,
   ref: AllocationRef,
@@ -147,12 +140,10 @@ function isAwaited({ allocation }: AllocationRef): boolean {
   return allocation.acceptedAt !== null || allocation.ownership === 'standing';
 }
 
-/** True while an accepted request is all that we have of it. */
 function isBeingMade({ allocation }: AllocationRef): boolean {
   return allocation.acceptedAt !== null && allocation.readyAt === null && allocation.releasedAt === null;
 }
 
-/** A node that should long have been made. */
 function isLate({ allocation }: AllocationRef, node: TpuNode | undefined, now: Instant): boolean {
   return node?.state === 'CREATING' && now - (allocation.acceptedAt ?? now) > creatingLongest;
 }

@@ -1,14 +1,17 @@
 // The meaning of a node and its queued resource for an allocation: tables from Google's states to ours.
+// The nodes of a multislice are one allocation: they come and go together, and the whole is in the state of the worst of them.
+// A stockout is reported in the operation of the create and nowhere else, often minutes after the create was answered with a
+// 200. The cloud keeps operations for days, so a controller that was away in between still finds it.
 // Facts: states of the node (proto `Node.State`) and of the queued resource (`QueuedResourceState.State`).
 
 import type { AllocationRef } from '../../app/ports.ts';
-import type { Host } from '../../core/job.ts';
+import type { Allocation, Host } from '../../core/job.ts';
 import type { AllocationSeen } from '../../core/observation.ts';
-import type { QueuedResource, TpuNode } from './api.ts';
-import { classify } from './errors.ts';
-import type { StatusBody } from './errors.ts';
-import { sliceCount } from './places.ts';
-import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
+import { idOf } from './api.ts';
+import type { Operation, QueuedResource, TpuNode } from './api.ts';
+import { classify } from './call.ts';
+import type { StatusBody } from './call.ts';
+import { isSameOwner, nodeOwner, ownerOf, queuedOwner, sliceCount } from './resources.ts';
 
 /**
  * How the newest create of that name stands, where the thing itself does not show: `pending`, or failed with these words.
@@ -23,7 +26,6 @@ export interface Shown {
   readonly creation: Creation | undefined;
 }
 
-/** Turns what was shown into one word. */
 export function allocationSeen(ref: AllocationRef, shown: Shown): AllocationSeen {
   const { node, queued } = ours(ref, shown);
   if (isAnother(ref.allocation, node)) return { state: 'absent', detail: 'another of its name was made in its place' };
@@ -69,7 +71,6 @@ function missingSeen(creation: Creation | undefined): AllocationSeen {
   return { state: 'absent', detail: 'not there' };
 }
 
-/** The state that the queued resource decides without its node; undefined if the node decides. */
 function queuedSeen(
   queued: QueuedResource,
   node: TpuNode | undefined,
@@ -113,7 +114,6 @@ function queuedSeen(
   }
 }
 
-/** The queued resource says that there should be a node, and there is none: not yet, or not any more. */
 function nodelessSeen(queued: QueuedResource | undefined, { allocation }: AllocationRef): AllocationSeen {
   const detail = `${queued?.state?.state ?? 'STATE_UNSPECIFIED'}, no node`;
   // After it was ready the queued resource will say in a moment what became of it; until then nothing is concluded.
@@ -180,4 +180,68 @@ export function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode)
       internalIp: endpoint.ipAddress ?? null,
       externalIp: endpoint.accessConfig?.externalIp ?? null,
     }));
+}
+
+/** From what can never be used again to what can be used now; words that are not here are between the last two. */
+const order = ['PREEMPTED', 'TERMINATED', 'HIDDEN', 'STOPPED', 'STOPPING', 'DELETING'];
+
+/**
+ * The nodes as one, in the order of their workers, which are numbered through: in the state of the worst of them, with the
+ * endpoints of all. A single one is itself. Undefined while one is missing of which nobody can say more, unless another is
+ * past use already.
+ */
+export function asOne(nodes: readonly (TpuNode | undefined)[]): TpuNode | undefined {
+  const there = nodes.filter((node) => node !== undefined);
+  const [first] = there;
+  if (first === undefined || nodes.length === 1) return first;
+  const worst = there.reduce((bad, node) => (rank(node) < rank(bad) ? node : bad));
+  if (there.length < nodes.length && rank(worst) >= order.length) return undefined;
+  const unwell = there.find(({ health }) => health !== undefined && health !== 'HEALTHY');
+  return {
+    ...worst,
+    name: first.name,
+    ...(unwell?.health === undefined ? {} : { health: unwell.health }),
+    // A slice without addresses leaves all of them without: worker numbers must not shift.
+    networkEndpoints: there.some(({ networkEndpoints = [] }) => networkEndpoints.length === 0)
+      ? []
+      : there.flatMap(({ networkEndpoints = [] }) => networkEndpoints),
+  };
+}
+
+function rank({ state = '' }: TpuNode): number {
+  const at = order.indexOf(state);
+  if (at >= 0) return at;
+  return state === 'READY' ? order.length + 1 : order.length;
+}
+
+/** Full name of what the create was to make, from `nodes/` or `queuedResources/` on. */
+export type Target = `nodes/${string}` | `queuedResources/${string}`;
+
+/**
+ * The outcome of the newest create of that target. A failure that the record has answered already is not reported again: its
+ * words, which name the operation, are those of the allocation's last failure.
+ */
+export function creationOf(
+  operations: readonly Operation[],
+  target: Target,
+  allocation: Allocation,
+): Creation | undefined {
+  const newest = operations
+    .filter(({ metadata }) => metadata?.verb === 'create' && metadata.target?.endsWith(`/${target}`) === true)
+    .reduce<Operation | undefined>(
+      (best, one) => (best !== undefined && bornAt(best) > bornAt(one) ? best : one),
+      undefined,
+    );
+  if (newest === undefined) return undefined;
+  if (newest.done !== true) return { kind: 'pending' };
+  if (newest.error === undefined) return undefined;
+  const operation = idOf(newest.name);
+  if (allocation.lastFailure?.error.raw.includes(operation) === true) return undefined;
+  return { kind: 'failed', error: { ...newest.error, message: `${newest.error.message ?? ''} (${operation})` } };
+}
+
+/** By the cloud's clock alone: ours may differ, and two operations are compared with each other only. */
+function bornAt({ metadata }: Operation): number {
+  const at = Date.parse(metadata?.createTime ?? '');
+  return Number.isNaN(at) ? 0 : at;
 }

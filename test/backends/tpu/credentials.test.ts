@@ -5,15 +5,14 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createCaller } from '../../../src/backends/tpu/call.ts';
 import type { Credentials } from '../../../src/backends/tpu/call.ts';
-import { createCredentials, createLogin } from '../../../src/backends/tpu/credentials.ts';
-import type { Login, RunProgram } from '../../../src/backends/tpu/credentials.ts';
+import { createCredentials, createLogin, tokenIn } from '../../../src/backends/tpu/credentials.ts';
+import type { RunProgram } from '../../../src/backends/tpu/credentials.ts';
 import { isLoopback } from '../../../src/http/proxy.ts';
-import { tokenIn } from '../../../src/backends/tpu/token.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
 
 const nobody = createLogin({ run: () => Promise.reject(new Error('nobody should be asked')), now: () => 0 });
-const to = (address: string, login: Login = nobody): Credentials =>
+const to = (address: string, login: Credentials = nobody): Credentials =>
   createCredentials({ endpoint: () => Promise.resolve(address), login });
 
 suite('no login is shown', () => {
@@ -107,7 +106,7 @@ test('a token is a bare word, or JSON as OAuth and gcloud write it', () => {
 
 suite('a login that the cloud refuses in the middle', () => {
   /** A cloud that takes one token only, and calls to it which show what the login has. */
-  async function cloud(t: Parameters<typeof openTpuServer>[0], good: string, login: Login) {
+  async function cloud(t: Parameters<typeof openTpuServer>[0], good: string, login: Credentials) {
     const server = await openTpuServer(t);
     server.fault = ({ headers }) =>
       headers['authorization'] === `Bearer ${good}`

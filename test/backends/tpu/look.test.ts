@@ -159,7 +159,6 @@ suite('a place that refuses to be listed', () => {
       for (const mode of ['tpu-vm', 'queued-resources'] as const) {
         const server = await openTpuServer(t);
         server.fault = () => fault;
-        const [fact] = await look(server.api, tpuRef({ spec: { mode }, allocation }));
         const standing = { ownership: 'standing' } as const;
         const facts = await look(
           server.api,

@@ -4,47 +4,20 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { accelerator } from '../../../catalogue/accelerators.ts';
 import { second } from '../../../core/time.ts';
 import type { Duration, Instant } from '../../../core/time.ts';
-import type { Site } from '../../../lab/site.ts';
 import { projectOf } from '../../../lab/run.ts';
 import type { RunOptions, TpuDesk, WorkerAnswer } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { fanOut } from '../../../app/fan-out.ts';
-import type { TpuApi } from '../api.ts';
-import type { Doors, Machines } from '../doors.ts';
+import type { Machines } from '../workers.ts';
 import { hostsOf } from '../meaning.ts';
-import type { SharedMaker } from '../request.ts';
 import { applyTpu, deleteTpu, reapplyTpu } from './change.ts';
-import { cannotTell, lookForNode, stateWord } from './look.ts';
-import type { NodeLook } from './look.ts';
-import type { ChangeParts } from './parts.ts';
-import { endScript, holdersScript, readEnd, readHolders } from './processes.ts';
+import { cannotTell, lookForNode, stateWord } from './progress.ts';
+import type { ChangeParts, FoundNode, NodeLook, TpuDeskParts } from './progress.ts';
+import { endScript, holdersScript, readEnd, readHolders, runScript } from './scripts.ts';
 import { restartTpu } from './restart.ts';
-import { runScript } from './run-script.ts';
 
-export interface TpuDeskParts {
-  /** Shared with nobody: `close` ends its connections. */
-  readonly doors: Doors;
-  readonly closeDoors: () => void;
-  readonly apiFor: (project: string) => TpuApi;
-  /** The project of a TPU that names none. */
-  readonly project: string | null;
-  readonly site: Pick<Site, 'zones' | 'remoteUser' | 'privateKey'>;
-  /** The login on the workers where the site names none. */
-  readonly user: string;
-  /** Lines of metadata that let the desk log in on the workers of what it makes. */
-  readonly sshKeys: () => Promise<string>;
-  /** The installation and the person that the labels and the metadata of a new TPU name. */
-  readonly maker: () => Promise<SharedMaker>;
-  readonly now: () => Instant;
-  /** How often a change under way is looked at. */
-  readonly lookEvery: Duration;
-}
-
-/** Workers that are asked at once. */
 const workersAtOnce = 64;
-/** How long a worker may take to say who holds its TPU. */
 const holdersWithin: Duration = 30 * second;
-/** On top of the grace: finding, killing, and the way. */
 const endWithin: Duration = 40 * second;
 /** A look that is no older than this tells where the workers are. */
 const addressesFor: Duration = 10 * second;
@@ -52,7 +25,6 @@ const addressesFor: Duration = 10 * second;
 /** States of a node in which nobody is to be met on its machines, though addresses of theirs may be known. */
 const without = ['creating', 'starting', 'stopping', 'stopped', 'deleting', 'preempted', 'terminated', 'hidden'];
 
-/** Asks nobody yet. */
 export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
   const { doors, apiFor, now, site } = parts;
   const seen = new Map<string, { readonly at: Instant; readonly look: NodeLook }>();
@@ -72,33 +44,49 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     return found;
   }
 
-  /** The machines that it has now. Throws JobmanError where there are none, or where that cannot be told. */
+  async function find(tpu: LabTpu): Promise<FoundNode> {
+    const found = await look(tpu);
+    if (found.kind === 'unknown') throw cannotTell(tpu, found.says);
+    return found;
+  }
+
   async function machinesOf(tpu: LabTpu): Promise<Machines> {
     const before = seen.get(tpu.name);
     const isFresh = before?.look.kind === 'there' && now() - before.at < addressesFor;
-    const found = isFresh ? before.look : await look(tpu);
-    if (found.kind === 'unknown') throw cannotTell(tpu, found.says);
-    return machinesIn(tpu, found, parts);
+    return machinesIn(tpu, isFresh ? before.look : await find(tpu), parts);
   }
 
-  async function onWorkers(tpu: LabTpu, script: string, options: RunOptions): Promise<readonly WorkerAnswer[]> {
+  /** Runs a script on each worker; one of `undefined` is left out. */
+  async function runOnEach(
+    tpu: LabTpu,
+    scriptOf: (worker: number) => string | undefined,
+    options: Pick<RunOptions, 'secrets' | 'timeoutMs' | 'signal'> & { readonly doing: string },
+  ): Promise<readonly WorkerAnswer[]> {
     const machines = await machinesOf(tpu);
-    const workers = machines.hosts.map((_, worker) => worker).filter((one) => options.workers?.includes(one) ?? true);
-    const answers = await fanOut(workers, workersAtOnce, (worker) =>
+    const runs = machines.hosts.flatMap((_, worker) => {
+      const script = scriptOf(worker);
+      return script === undefined ? [] : [{ worker, script }];
+    });
+    const answers = await fanOut(runs, workersAtOnce, ({ worker, script }) =>
       runScript(worker, () => doors.transport(machines, worker), { ...options, script }),
     );
-    if (options.signal.aborted) throw interrupted(`working on ${tpu.name}`);
+    if (options.signal.aborted)
+      throw new JobmanError(`Interrupted while ${options.doing} ${tpu.name}.`, exitCode.interrupted);
     return answers;
   }
 
+  function onWorkers(
+    tpu: LabTpu,
+    script: string,
+    { workers, ...options }: RunOptions,
+  ): Promise<readonly WorkerAnswer[]> {
+    const scriptOf = (worker: number) => ((workers?.includes(worker) ?? true) ? script : undefined);
+    return runOnEach(tpu, scriptOf, { ...options, doing: 'working on' });
+  }
+
   const change: ChangeParts = {
-    apiFor,
-    look,
-    project: parts.project,
-    site,
-    sshKeys: parts.sshKeys,
-    maker: parts.maker,
-    lookEvery: parts.lookEvery,
+    ...parts,
+    find,
     onWorkers: (tpu, script, signal) => {
       seen.delete(tpu.name);
       return onWorkers(tpu, script, { timeoutMs: 20 * second, signal });
@@ -131,18 +119,14 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     },
 
     async end(tpu, what, signal) {
-      const machines = await machinesOf(tpu);
-      const options = { timeoutMs: endWithin + what.graceMs, signal };
-      const answers = await fanOut(
-        machines.hosts.map((_, worker) => worker),
-        workersAtOnce,
+      const answers = await runOnEach(
+        tpu,
         (worker) => {
           const pids = what.pids.filter((one) => one.worker === worker).map(({ pid }) => pid);
-          const script = endScript(what, pids);
-          return runScript(worker, () => doors.transport(machines, worker), { ...options, script });
+          return endScript(what, pids);
         },
+        { timeoutMs: endWithin + what.graceMs, signal, doing: 'ending what runs on' },
       );
-      if (signal.aborted) throw interrupted(`ending what runs on ${tpu.name}`);
       const ends = answers.map((one) => readIf(one, readEnd));
       return {
         ended: ends.flatMap((end) => end?.ended ?? []),
@@ -156,11 +140,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
 }
 
 /** The machines of a TPU that was looked at. Throws JobmanError if there are none. */
-function machinesIn(
-  tpu: LabTpu,
-  found: Exclude<NodeLook, { readonly kind: 'unknown' }>,
-  { site, user }: Pick<TpuDeskParts, 'site' | 'user'>,
-): Machines {
+function machinesIn(tpu: LabTpu, found: FoundNode, { site, user }: Pick<TpuDeskParts, 'site' | 'user'>): Machines {
   const state = stateWord(found);
   if (found.kind === 'absent') {
     throw new JobmanError(`${tpu.name} is not there (${state}), so there are no workers to ask.`, exitCode.conflict, [
@@ -205,8 +185,4 @@ function missedOf(answers: readonly WorkerAnswer[]): { readonly worker: number; 
 
 function lastLine({ output, code }: Extract<WorkerAnswer, { readonly kind: 'ended' }>): string {
   return output.trim().split('\n').at(-1) || `its shell ended with ${code}`;
-}
-
-function interrupted(what: string): JobmanError {
-  return new JobmanError(`Interrupted while ${what}.`, exitCode.interrupted);
 }

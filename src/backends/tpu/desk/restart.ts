@@ -4,18 +4,13 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { idOf } from '../api.ts';
-import { outcomeOf } from '../outcomes.ts';
-import { bootScript, untilAnswering } from './answering.ts';
-import { cannotTell, refuseOfOneJob, stateWord } from './look.ts';
-import type { ChangeParts } from './parts.ts';
-import { failureOf, refusedBy } from './refusal.ts';
-import { untilNode } from './wait.ts';
+import { outcomeOf } from '../capacity.ts';
+import { bootScript, failureOf, refusedBy, refuseOfOneJob, stateWord, untilAnswering, untilNode } from './progress.ts';
+import type { ChangeParts } from './progress.ts';
 
-/** See TpuDesk.restart. */
 export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
   const { name } = tpu;
-  const look = await parts.look(tpu);
-  if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
+  const look = await parts.find(tpu);
   const state = stateWord(look);
   if (look.kind === 'absent') {
     throw new JobmanError(`${name} is not there (${state}), so there is nothing to restart.`, exitCode.conflict, [
