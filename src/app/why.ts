@@ -1,5 +1,5 @@
-// Why: one answer for each phase. A sentence, what it rests on and when that was, the rule in force, what comes next and
-// when. Everything is from our own record; nobody outside is asked to make it.
+// Why: one answer for each row of the situation table. A sentence, its evidence with the time, the rule in force, what comes
+// next and when. The row is the stored one: everything is from our own record, and nothing outside is asked.
 
 import { takesTurns } from '../core/admit.ts';
 import type { Turn } from '../core/admit.ts';
@@ -22,7 +22,7 @@ import {
 import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { allowance, answerFor, isOnHeld, silencePatience, whatFollows } from '../core/recover.ts';
-import { situations } from '../core/situation.ts';
+import { situations, type SituationName } from '../core/situation.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
@@ -66,7 +66,7 @@ export interface Around {
 
 /** Why that job is in its phase at that moment. */
 export function whyOf(job: Job, now: Instant, around: Around): Why {
-  const told = silentAnswer(job, around, now) ?? answer(job, around, now);
+  const told = answer({ job, now, ...around });
   const { usual = null, nextLook = null, log = [] } = around;
   // A thing with a time of its own needs no observation before it. A time that is past tells nothing: the controller
   // writes down its next look with a change, and keeps the later ones to itself while nothing changes.
@@ -121,27 +121,101 @@ function awaitsLook(job: Job): boolean {
   return openAttempt(job) === undefined && leavingAllocations(job).length > 0;
 }
 
-function answer(job: Job, { events, turn, hang = null }: Around, now: Instant): Answer {
+/** A job, what is known besides its record, and the time of the question. */
+interface About extends Around {
+  readonly job: Job;
+  readonly now: Instant;
+}
+
+/** The answer for each row. The row tells which it is; the record gives its times, names and how far its action has come. */
+const answers: Readonly<Record<SituationName, (about: About) => Answer>> = {
+  removed: whySettled,
+  finished: whySettled,
+  'ended-by-owner': whySettled,
+  'waiting-for-slot': whyNotBegun,
+  'start-requested': whyAhead,
+
+  // The end of an attempt: its pass may also have seen it end, and begun the next one.
+  'attempt-over': whyEnded,
+  'attempt-ending': whyEnded,
+  'command-succeeded': whyEnded,
+  'stop-requested': whyEnded,
+  'recovery-disabled': whyEnded,
+  'max-runtime-reached': whyEnded,
+  'capacity-wait-reached': whyEnded,
+  'request-refused': whyEnded,
+  preempted: whyEnded,
+  'allocation-failed-for-good': whyEnded,
+  'program-vanished': whyEnded,
+  'command-failed': whyEnded,
+  'hung-after-failed-call': whyEnded,
+  hung: whyEnded,
+  'worker-unreachable': whyEnded,
+  'setup-failed': whyEnded,
+  'no-worker-for-command': whyEnded,
+  'worker-does-not-exist': whyEnded,
+  'setup-done': whyEnded,
+
+  // An attempt under way.
+  running: whileAnswered(whyRunning),
+  'setup-lost': whileAnswered(whySetup),
+  'partly-started': whileAnswered(whySetup),
+  'start-due': whileAnswered(whySetup),
+  'workers-in-setup': whileAnswered(whySetup),
+  'other-attempt-alive': whyAhead,
+  'attempt-waiting-for-slot': whileAnswered(whyWaitingForSlot),
+  backoff: whileAnswered(whyPaused),
+  'allocation-failed': whileAnswered(whyLeaving),
+  'kept-capacity-unreachable': whileAnswered(whyLeaving),
+  'previous-allocation-releasing': whileAnswered(whyLeaving),
+  'alternative-exhausted': whileAnswered(whyLeaving),
+  'allocation-unknown': whileAnswered(whyWithoutCapacity),
+  'better-alternative': whileAnswered(whyWithoutCapacity),
+  'refused-and-unconfirmed': whileAnswered(whyWithoutCapacity),
+  'request-due': whileAnswered(whyWithoutCapacity),
+  'request-accepted': whileAnswered(whyWithoutCapacity),
+  'allocation-pending': whileAnswered(whyWithoutCapacity),
+};
+
+function answer(about: About): Answer {
+  const { job } = about;
+  // A forced delete leaves programs to be ended; for people the job is gone all the same.
+  if (job.removed) return whySettled(about);
+  const name = job.situation;
+  return name !== undefined && Object.hasOwn(answers, name) ? answers[name as SituationName](about) : whyAhead(about);
+}
+
+/** The attempt of a row that has one. */
+function attemptOf({ job }: About): Attempt {
+  const attempt = openAttempt(job);
+  if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and no attempt of it is under way`);
+  return attempt;
+}
+
+/** The answer for the row that the next pass will find, judged by the record alone. */
+function whyAhead(about: About): Answer {
+  return answers[rowAhead(about)](about);
+}
+
+/**
+ * Used where no row is stored: a new job, a record of another version, and the passes that make the next attempt or end those
+ * of others, after which another row holds.
+ */
+function rowAhead({ job, now, turn }: About): SituationName {
+  const attempt = openAttempt(job);
+  if (job.settled !== null) return 'finished';
+  if (job.desired !== 'run' || (attempt !== undefined && attempt.ending !== null)) return 'attempt-ending';
+  if (attempt === undefined) return 'waiting-for-slot';
+  if (attempt.runningAt !== null) return 'running';
+  if (attempt.notBefore > now) return 'backoff';
+  if (turn !== undefined) return 'attempt-waiting-for-slot';
+  return hasCapacity(job, attempt) ? 'workers-in-setup' : 'previous-allocation-releasing';
+}
+
+/** True once the capacity of an attempt has been there: its setup is what is left, whatever else is still to happen. */
+function hasCapacity(job: Job, attempt: Attempt): boolean {
   const phase = phaseOf(job);
-  switch (phase) {
-    case 'queued':
-      return whyQueued(job, now, turn);
-    case 'provisioning':
-      return whyProvisioning(job, now);
-    case 'setup':
-      return whySetup(job, events, now);
-    case 'running':
-      return whyRunning(job, events, hang, now);
-    case 'recovering':
-      return whyRecovering(job, events, now, turn);
-    case 'stopping':
-      return whyStopping(job, events, now);
-    case 'succeeded':
-    case 'failed':
-    case 'stopped':
-    case 'cancelled':
-      return whySettled(job, events, now);
-  }
+  return phase === 'setup' || (phase === 'recovering' && allocationOf(job, attempt.allocation).readyAt !== null);
 }
 
 // ------------------------------------------------------------------------------------------ not knowing
@@ -179,24 +253,19 @@ function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | 
   };
 }
 
-const then: Readonly<Partial<Record<Phase, string>>> = {
-  queued: 'queued',
-  provisioning: 'provisioning',
-  setup: 'in setup',
-  running: 'running',
-  recovering: 'recovering',
-};
+/** While the cloud does not answer, no other sentence would be sure: the answer is that nothing is known. */
+function whileAnswered(tell: (about: About) => Answer): (about: About) => Answer {
+  return (about) => {
+    const silence = silenceOf(about.job, about.events, about.now);
+    return silence?.isCloud === true ? whyUnknown(about, silence) : tell(about);
+  };
+}
 
-/**
- * Not knowing is an answer of its own: while the cloud tells nothing, no other sentence would be sure. An attempt that is
- * being ended has its own words for it, since there silence holds something up.
- */
-function silentAnswer(job: Job, { events }: Around, now: Instant): Answer | null {
-  const silence = silenceOf(job, events, now);
-  const word = then[phaseOf(job)];
-  if (silence === null || !silence.isCloud || word === undefined || openAttempt(job)?.ending !== null) return null;
+function whyUnknown({ job, now }: About, silence: Silence): Answer {
   const { since, isLogin } = silence;
-  const ending = word === 'recovering' ? lastEnding(job) : null;
+  const phase = phaseOf(job);
+  const word = phase === 'setup' ? 'in setup' : phase;
+  const ending = phase === 'recovering' ? lastEnding(job) : null;
   const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since, now)})`;
   return {
     sentence: `${job.id}: not known since ${momentText(since, now)} (${lengthText(now - since)})${isLogin ? ', for lack of a login' : ''}. It was ${word}${after} then; nothing is changed.`,
@@ -211,34 +280,54 @@ function silentAnswer(job: Job, { events }: Around, now: Instant): Answer | null
 
 // ------------------------------------------------------------------------------------------ waiting
 
-function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
-  const attempt = openAttempt(job);
-  if (attempt === undefined) {
-    return {
-      sentence: `${job.id} is queued: ${turnText(job, turn)}.`,
-      because: `no attempt has begun since ${momentText(phaseSince(job), now)}, ${ageText(now - phaseSince(job))} ago`,
-      rule: null,
-      next: nextForTurn(job, turn),
-      nextAt: null,
-    };
-  }
-  const allocation = allocationOf(job, attempt.allocation);
-  const before = allocation.requestedAt === null ? leavingAllocations(job) : [];
-  if (before.length > 0) {
-    return {
-      sentence: `${job.id} is queued: what it held before is to be seen gone first.`,
-      because: before.map((leaving) => evidenceOf(job, leaving, now)).join('; '),
-      rule: null,
-      next: `${capacityText(job, lastAllocation(job)?.place)} is asked for then`,
-      nextAt: null,
-    };
-  }
+function whyNotBegun({ job, now, turn }: About): Answer {
   return {
-    sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation, now)}.`,
-    because: evidenceOf(job, allocation, now),
+    sentence: `${job.id} is queued: ${turnText(job, turn)}.`,
+    because: `no attempt has begun since ${momentText(phaseSince(job), now)}, ${ageText(now - phaseSince(job))} ago`,
     rule: null,
-    ...nextForCapacity(job, attempt, allocation, now),
+    next: nextForTurn(job, turn),
+    nextAt: null,
   };
+}
+
+function whyWaitingForSlot(about: About): Answer {
+  const { job, turn } = about;
+  const attempt = attemptOf(about);
+  if (phaseOf(job) !== 'recovering' || turn === undefined)
+    return hasCapacity(job, attempt) ? whySetup(about) : whyLeaving(about);
+  return whyRecovering(about, {
+    clause: `${stageText(attempt)} waits for a place: ${turnText(job, turn)}`,
+    next: nextForTurn(job, turn),
+    nextAt: null,
+  });
+}
+
+function whyLeaving(about: About): Answer {
+  const { job, now } = about;
+  const { requestedAt } = allocationOf(job, attemptOf(about).allocation);
+  const before = requestedAt === null ? leavingAllocations(job) : [];
+  if (before.length === 0 || phaseOf(job) === 'recovering') return whyWithoutCapacity(about);
+  return {
+    sentence: `${job.id} is queued: what it held before is to be seen gone first.`,
+    because: before.map((leaving) => evidenceOf(job, leaving, now)).join('; '),
+    rule: null,
+    next: `${capacityText(job, lastAllocation(job)?.place)} is asked for then`,
+    nextAt: null,
+  };
+}
+
+function whyWithoutCapacity(about: About): Answer {
+  const { job, now } = about;
+  const attempt = attemptOf(about);
+  if (hasCapacity(job, attempt)) return whyAhead(about);
+  const allocation = allocationOf(job, attempt.allocation);
+  const phase = phaseOf(job);
+  if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
+  const clause = queuedFor(job, attempt, allocation, now);
+  const because = evidenceOf(job, allocation, now);
+  const next = nextForCapacity(job, attempt, allocation, now);
+  if (phase === 'recovering') return whyRecovering(about, { clause, because, ...next });
+  return { sentence: `${job.id} is queued: ${clause}.`, because, rule: null, ...next };
 }
 
 function turnText(job: Job, turn: Turn | undefined): string {
@@ -303,10 +392,7 @@ function placeAfter(job: Job, attempt: Attempt, allocation: Allocation, now: Ins
 
 // ------------------------------------------------------------------------------------------ coming up
 
-function whyProvisioning(job: Job, now: Instant): Answer {
-  const attempt = openAttempt(job);
-  const allocation = lastAllocation(job);
-  if (attempt === undefined || allocation === undefined) return whyQueued(job, now);
+function whyProvisioning(job: Job, allocation: Allocation, now: Instant): Answer {
   const interruption = interruptionOf(job, now);
   const it = `its ${acceleratorOf(job)}`;
   return {
@@ -319,40 +405,47 @@ function whyProvisioning(job: Job, now: Instant): Answer {
 }
 
 /** The result of a worker that stays silent before the command: held capacity is exchanged, anything else is a lost try. */
-function nextForSilence(
-  job: Job,
-  attempt: Attempt | undefined,
-  since: Instant,
-): Pick<Answer, 'rule' | 'next' | 'nextAt'> {
-  const patience = attempt === undefined ? job.spec.recovery.unreachableGrace : silencePatience(job, attempt);
-  const isExchanged =
-    attempt !== undefined && isOnHeld(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'owned';
+function nextForSilence(job: Job, attempt: Attempt, since: Instant): Pick<Answer, 'rule' | 'next' | 'nextAt'> {
+  const isExchanged = isOnHeld(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'owned';
   return {
     rule: isExchanged ? null : wouldFollow(job, 'unreachable'),
     next: isExchanged
       ? 'another TPU takes its place if the worker stays silent while the cloud says that it is ready'
       : 'its worker is given up if it stays silent while the cloud says that it is ready',
-    nextAt: since + patience,
+    nextAt: since + silencePatience(job, attempt),
   };
 }
 
-function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
-  const attempt = openAttempt(job);
-  const allocation = lastAllocation(job);
-  const steps = job.spec.steps.map((step) => step.name).join(', ');
-  const workers = countText(allocation?.workers ?? 1, 'worker');
-  const newest = newestFailure(attempt);
-  const begun = `ready since ${momentText(phaseSince(job), now)}, ${lengthText(now - phaseSince(job))} ago`;
-  const silence = silenceOf(job, events, now);
+/** The pause before an attempt whose capacity is there; without capacity the answer is about that. */
+function whyPaused(about: About): Answer {
+  const { job, events, now } = about;
+  const attempt = attemptOf(about);
+  const { ordinal, notBefore } = attempt;
+  if (notBefore <= now) return whyAhead(about);
+  if (!hasCapacity(job, attempt)) return whyLeaving(about);
+  if (phaseOf(job) === 'recovering') {
+    const clause = `${stageText(attempt)} follows after a pause`;
+    const silence = silenceOf(job, events, now);
+    return whyRecovering(about, { clause, ...nextForStart(job, attempt, silence), nextAt: notBefore });
+  }
   const before = lastEnding(job);
-  if (silence === null && attempt !== undefined && attempt.notBefore > now && before !== null) {
-    return {
-      sentence: `${job.id} is in setup: its attempt ended ${ageText(now - before.since)} ago (${endWords(before)}); attempt ${attempt.ordinal} follows after a pause.`,
-      because: endedOf(job, before),
-      rule: lastRule(job, events),
-      next: `its setup begins again on ${workers}`,
-      nextAt: attempt.notBefore,
-    };
+  if (before === null || silenceOf(job, events, now) !== null) return whySetup(about);
+  return {
+    sentence: `${job.id} is in setup: its attempt ended ${ageText(now - before.since)} ago (${endWords(before)}); attempt ${ordinal} follows after a pause.`,
+    because: endedOf(job, before),
+    rule: lastRule(job, events),
+    next: `its setup begins again on ${countText(lastAllocation(job)?.workers ?? 1, 'worker')}`,
+    nextAt: notBefore,
+  };
+}
+
+function whySetup(about: About): Answer {
+  const { job, events, now } = about;
+  const attempt = attemptOf(about);
+  const silence = silenceOf(job, events, now);
+  if (phaseOf(job) === 'recovering') {
+    const clause = `${stageText(attempt)} is being set up`;
+    return whyRecovering(about, { clause, ...nextForStart(job, attempt, silence), nextAt: null });
   }
   if (silence !== null) {
     return {
@@ -361,18 +454,29 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
       ...nextForSilence(job, attempt, silence.since),
     };
   }
-  return {
-    sentence:
-      newest === undefined
-        ? `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`
-        : `${job.id} is in setup: ${taskText(newest.task)} ${newest.tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
-    because:
-      newest === undefined
-        ? begun
-        : `${sentencePart(newest.detail)}, ${ageText(now - newest.lastAt)} ago; ${newest.tries === 0 ? 'it does not count as a try' : `${newest.tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`}`,
-    rule: newest === undefined ? null : wouldFollow(job, 'setup_failed'),
-    next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
+  const next = {
+    next: `the command starts on ${placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
     nextAt: null,
+  };
+  const newest = newestFailure(attempt);
+  if (newest === undefined) {
+    const steps = job.spec.steps.map((step) => step.name).join(', ');
+    const workers = countText(lastAllocation(job)?.workers ?? 1, 'worker');
+    return {
+      sentence: `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`,
+      because: `ready since ${momentText(phaseSince(job), now)}, ${lengthText(now - phaseSince(job))} ago`,
+      rule: null,
+      ...next,
+    };
+  }
+  const { task, tries, detail, lastAt } = newest;
+  const count =
+    tries === 0 ? 'it does not count as a try' : `${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
+  return {
+    sentence: `${job.id} is in setup: ${taskText(task)} ${tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
+    because: `${sentencePart(detail)}, ${ageText(now - lastAt)} ago; ${count}`,
+    rule: wouldFollow(job, 'setup_failed'),
+    ...next,
   };
 }
 
@@ -415,10 +519,12 @@ function interruptionOf(job: Job, now: Instant): { readonly text: string; readon
 
 // ------------------------------------------------------------------------------------------ running
 
-function whyRunning(job: Job, events: readonly Event[], hang: Hang | null, now: Instant): Answer {
-  const attempt = openAttempt(job);
-  if (attempt === undefined) throw new Error(`job ${job.id} is running and has no attempt under way`);
-  const runningAt = attempt.runningAt ?? attempt.startedAt ?? attempt.createdAt;
+function whyRunning(about: About): Answer {
+  const { job, events, hang = null, now } = about;
+  const attempt = attemptOf(about);
+  const { runningAt } = attempt;
+  // The command was started, and was not seen running yet on every worker.
+  if (runningAt === null) return whySetup(about);
   const allocation = allocationOf(job, attempt.allocation);
   const { maxRuntime } = job.spec.limits;
   const end =
@@ -502,64 +608,54 @@ function wouldFollow(job: Job, reason: RuledReason, how: Omit<Evidence, 'detail'
 
 // ------------------------------------------------------------------------------------------ recovering
 
-function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Answer {
-  const ending = lastEnding(job);
-  const attempt = openAttempt(job);
-  if (ending === null) return whyQueued(job, now);
-  const ago = ageText(now - ending.since);
-  const rule = attempt === undefined || attempt.ending === null ? lastRule(job, events) : ruleAhead(job, attempt);
-  const because = `${endedOf(job, ending)}; seen ${momentText(ending.since, now)}`;
-  const happened = `its attempt ended ${ago} ago (${endWords(ending)})`;
-  const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
-  if (attempt === undefined || attempt.ending !== null) {
-    const hindrance = hindranceOf(job, events, now);
-    return {
-      sentence: `${job.id} is recovering: ${sentence}; what is left of it is being ended${inSentence(hindrance)}.`,
-      because: hindrance?.because === undefined ? because : `${because}; ${hindrance.because}`,
-      rule,
-      next: hindrance?.next ?? 'the next attempt begins when nothing of it is alive',
-      nextAt: hindrance?.nextAt ?? null,
-    };
-  }
-  const allocation = allocationOf(job, attempt.allocation);
-  const goesOn = `attempt ${attempt.ordinal}, stage ${attempt.stage}`;
+/** An attempt has ended, and the next one does not run yet: `part` tells why, unless its capacity is interrupted. */
+function whyRecovering(
+  about: About,
+  part: Pick<Answer, 'next' | 'nextAt'> & { readonly clause: string; readonly because?: string | null },
+): Answer {
+  const { job, events, now } = about;
+  const rule = lastRule(job, events);
   const interruption = interruptionOf(job, now);
-  if (interruption !== null) {
-    return {
-      sentence: `${job.id} is recovering: ${sentence}; the next one ${interruption.text}.`,
-      because: `${because}; ${evidenceOf(job, allocation, now)}`,
-      rule,
-      next: `it is set up ${interruption.wait}`,
-      nextAt: null,
-    };
-  }
-  if (turn !== undefined && attempt.notBefore <= now) {
-    // Its pause is over, and others have taken the places of this machine meanwhile.
-    return {
-      sentence: `${job.id} is recovering: ${sentence}; ${goesOn} waits for a place: ${turnText(job, turn)}.`,
-      because,
-      rule,
-      next: nextForTurn(job, turn),
-      nextAt: null,
-    };
-  }
-  if (allocation.readyAt !== null) {
-    const silence = silenceOf(job, events, now);
-    return {
-      sentence: `${job.id} is recovering: ${sentence}; ${goesOn} ${attempt.notBefore > now ? 'follows after a pause' : 'is being set up'}.`,
-      because: silence === null ? because : `${because}; ${silence.who}: ${silence.because}`,
-      rule,
-      next: `its command starts on ${placesText(job, attempt)}`,
-      nextAt: attempt.notBefore > now ? attempt.notBefore : null,
-    };
-  }
-  const said = evidenceOf(job, allocation, now);
+  if (interruption === null) return afterEnd(job, rule, part, now);
+  const because = evidenceOf(job, allocationOf(job, attemptOf(about).allocation), now);
+  const next = `it is set up ${interruption.wait}`;
+  return afterEnd(job, rule, { clause: `the next one ${interruption.text}`, because, next, nextAt: null }, now);
+}
+
+function afterEnd(
+  job: Job,
+  rule: string | null,
+  part: Pick<Answer, 'next' | 'nextAt'> & { readonly clause: string; readonly because?: string | null },
+  now: Instant,
+): Answer {
+  const ending = lastEnding(job);
+  if (ending === null) throw new Error(`job ${job.id} is recovering, and no attempt of it has ended`);
+  const ago = ageText(now - ending.since);
+  const happened =
+    ending.reason === 'preempted'
+      ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
+      : `its attempt ended ${ago} ago (${endWords(ending)})`;
+  const ended = `${endedOf(job, ending)}; seen ${momentText(ending.since, now)}`;
+  const { clause, because = null, next, nextAt } = part;
   return {
-    sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, attempt, allocation, now)}.`,
-    because: said === null ? because : `${because}; ${said}`,
+    sentence: `${job.id} is recovering: ${happened}; ${clause}.`,
+    because: because === null ? ended : `${ended}; ${because}`,
     rule,
-    ...nextForCapacity(job, attempt, allocation, now),
+    next,
+    nextAt,
   };
+}
+
+/** Before the command starts on capacity that is ready. */
+function nextForStart(job: Job, attempt: Attempt, silence: Silence | null): { next: string; because: string | null } {
+  return {
+    next: `its command starts on ${placesText(job, attempt)}`,
+    because: silence === null ? null : `${silence.who}: ${silence.because}`,
+  };
+}
+
+function stageText({ ordinal, stage }: Attempt): string {
+  return `attempt ${ordinal}, stage ${stage}`;
 }
 
 /** The evidence of an ending, and what such an end mostly means. */
@@ -588,7 +684,30 @@ function lastRule(job: Job, events: readonly Event[]): string | null {
 
 // ------------------------------------------------------------------------------------------ ending
 
-function whyStopping(job: Job, events: readonly Event[], now: Instant): Answer {
+/** The attempt must end, or has. Its pass may also have found it ended: then the job has finished, or goes on. */
+function whyEnded(about: About): Answer {
+  const { job } = about;
+  const attempt = openAttempt(job);
+  if (job.settled !== null) return whySettled(about);
+  if (job.desired === 'run' && (attempt === undefined || attempt.ending === null)) return whyAhead(about);
+  return phaseOf(job) === 'recovering' ? whyClosing(about) : whyStopping(about);
+}
+
+/** A rule or the owner goes on once nothing of the attempt is alive. */
+function whyClosing({ job, events, now }: About): Answer {
+  const attempt = openAttempt(job);
+  const rule = attempt === undefined ? null : ruleAhead(job, attempt);
+  const hindrance = hindranceOf(job, events, now);
+  const part = {
+    clause: `what is left of it is being ended${inSentence(hindrance)}`,
+    because: hindrance?.because ?? null,
+    next: hindrance?.next ?? 'the next attempt begins when nothing of it is alive',
+    nextAt: hindrance?.nextAt ?? null,
+  };
+  return afterEnd(job, rule, part, now);
+}
+
+function whyStopping({ job, events, now }: About): Answer {
   const ending = openAttempt(job)?.ending ?? null;
   const { signal, grace } = job.spec.stop;
   const askedAt = ending?.stopAskedAt ?? null;
@@ -680,7 +799,7 @@ function whyEnding(job: Job, events: readonly Event[], now: Instant): string {
 
 // ------------------------------------------------------------------------------------------ ended
 
-function whySettled(job: Job, events: readonly Event[], now: Instant): Answer {
+function whySettled({ job, events, now }: About): Answer {
   const phase = phaseOf(job);
   const at = phaseSince(job);
   const ending = lastAttempt(job)?.ending ?? null;

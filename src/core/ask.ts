@@ -9,6 +9,7 @@ import { remove } from './attempts.ts';
 import { heldAllocations, openAttempt } from './job.ts';
 import type { Desired, Job, Settled, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
+import type { SituationName } from './situation.ts';
 import type { Instant } from './time.ts';
 
 /**
@@ -171,7 +172,15 @@ function wish(job: Job, verb: Verb, asked: Wish, by: string, copy?: number): Cha
   const anew = copy !== undefined && { copy };
   const { answersNothing: _taken, endedBy: _ended, ...open } = job;
   const next: Job = { ...open, ...anew, desired: 'run', cancelled: false, settled: null, wish: asked };
-  return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how, ...anew });
+  // An attempt that is under way is ended first, and its situation stays.
+  return told(openAttempt(next) === undefined ? inSituation(next, 'start-requested') : next, asked.at, {
+    kind: 'asked',
+    verb,
+    by,
+    desired: 'run',
+    how: asked.how,
+    ...anew,
+  });
 }
 
 /** The program is to end. What has settled by itself keeps its verdict; what was only stopped becomes cancelled. */
@@ -185,19 +194,29 @@ function endBy(job: Job, verb: Verb, desired: Desired, by: string, now: Instant)
   const keepsNothing = desired === 'hold' && (usableAllocation(job)?.readyAt ?? null) === null;
   const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired, ...(keepsNothing && { keepsNothing }) }];
   if (becomesCancelled) bodies.push({ kind: 'settled', verdict: 'cancelled', reason: job.settled.reason });
-  const { endedBy: _before, ...rest } = job;
+  const { endedBy: _before, ...rest } = settled === null ? inSituation(job, 'stop-requested') : job;
   const other = by === job.owner ? {} : { endedBy: by };
   return told({ ...rest, ...other, desired, cancelled, desiredAt: now, wish: null, settled }, now, ...bodies);
+}
+
+/** A command names the situation that it makes, so that the stored name is true until the next pass, too. */
+function inSituation(job: Job, situation: SituationName): Job {
+  return { ...job, situation };
 }
 
 /** A job that has ended and holds nothing leaves the list at once: there is nothing to wait for. */
 function deleteBy(job: Job, by: string, now: Instant): Change {
   const ended = endBy(job, 'delete', 'delete', by, now);
   const isEmpty = ended.job.settled !== null && !ended.job.removed && heldAllocations(ended.job).length === 0;
-  return isEmpty ? chain(ended, (next) => remove(next, now)) : ended;
+  return isEmpty ? chain(ended, (next) => remove(inSituation(next, 'removed'), now)) : ended;
 }
 
 function removeNow(job: Job, by: string, now: Instant): Change {
   const next: Job = { ...job, desired: 'delete', cancelled: true, desiredAt: now, wish: null, removed: true };
-  return told(next, now, { kind: 'asked', verb: 'delete', by, desired: 'delete' }, { kind: 'removed' });
+  return told(
+    inSituation(next, 'removed'),
+    now,
+    { kind: 'asked', verb: 'delete', by, desired: 'delete' },
+    { kind: 'removed' },
+  );
 }

@@ -41,7 +41,10 @@ export interface Job {
   readonly settled: Settled | null;
   /** True once a deleted job has been taken off the list; its rows stay for history. */
   readonly removed: boolean;
-  /** Name of the row of the situation table (situation.ts) that decided the newest pass; absent before the first one. */
+  /**
+   * Name of a row of the situation table (situation.ts): of the one that decided the newest pass, or that a newer command of the
+   * owner brings about. Absent before the first pass, and unknown where another version of jobman wrote it.
+   */
   readonly situation?: string;
 }
 

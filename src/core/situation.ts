@@ -95,7 +95,7 @@ function mustEnd(reason: Reason, evidence: Evidence, exitAt?: Instant): Situatio
 }
 
 /** Rows about the job. The last ones match every job without an attempt under way. */
-const jobRows: readonly Row<View>[] = [
+const jobRows = [
   {
     name: 'removed',
     means: 'the job is deleted, and nothing of it is left to end',
@@ -126,10 +126,10 @@ const jobRows: readonly Row<View>[] = [
     when: ({ attempt }) => attempt === undefined,
     then: () => ({ kind: 'wanted' }),
   },
-];
+] as const satisfies readonly Row<View>[];
 
 /** Rows about the attempt under way. The last one matches whatever is left. */
-const attemptRows: readonly Row<Facts>[] = [
+const attemptRows = [
   // ---- it must end: its reason stands
   {
     name: 'attempt-over',
@@ -381,14 +381,20 @@ const attemptRows: readonly Row<Facts>[] = [
     when: () => true,
     then: ({ places }) => ({ kind: 'to_start', workers: places.map(({ worker }) => worker) }),
   },
-];
+] as const satisfies readonly Row<Facts>[];
+
+/** Name of a row; a job keeps that of its newest pass or command (`Job.situation`). */
+export type SituationName = (typeof jobRows)[number]['name'] | (typeof attemptRows)[number]['name'];
 
 /** The rows in order: each situation that a job can be in, by name, and what it means. */
-export const situations: readonly { readonly name: string; readonly means: string }[] = [...jobRows, ...attemptRows];
+export const situations: readonly { readonly name: SituationName; readonly means: string }[] = [
+  ...jobRows,
+  ...attemptRows,
+];
 
 /** The situation that the first matching row names, and that row's name. */
 export interface Classified {
-  readonly row: string;
+  readonly row: SituationName;
   readonly situation: Situation;
 }
 
@@ -405,7 +411,10 @@ export function classify(view: View): Classified {
   return during;
 }
 
-function firstMatch<Subject>(rows: readonly Row<Subject>[], subject: Subject): Classified | undefined {
+function firstMatch<Subject>(
+  rows: readonly (Row<Subject> & { readonly name: SituationName })[],
+  subject: Subject,
+): Classified | undefined {
   const row = rows.find(({ when }) => when(subject));
   return row === undefined ? undefined : { row: row.name, situation: row.then(subject) };
 }

@@ -301,3 +301,19 @@ test('an attempt that a rule has made and that has not begun is called off by th
   assert.equal(world.job.attempts[1]?.startedAt, null);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });
+
+test('a command stores the situation that it makes, unless an attempt that is under way or an end still says more', () => {
+  const world = new World();
+  world.settleNow();
+  const situations = (...verbs: readonly Verb[]): readonly (string | undefined)[] =>
+    verbs.map((verb) => {
+      world.ask(verb);
+      return world.job.situation;
+    });
+  assert.deepEqual(situations('stop', 'resume'), ['stop-requested', 'stop-requested']);
+  world.ask('stop');
+  world.settleNow();
+  assert.deepEqual(situations('start', 'cancel', 'delete'), ['start-requested', 'stop-requested', 'stop-requested']);
+  world.ask('delete', { force: true });
+  assert.equal(world.job.situation, 'removed');
+});
