@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { Argument, PartialLine, Proposal } from './command.ts';
-import { proposalLines, proposed } from './completion/lines.ts';
+import { proposalLines, proposed } from './completion/proposals.ts';
 import { findCommand } from './find-command.ts';
 import { formsOf, globalFlags, type Flags } from './flags.ts';
 import { leadingGlobals, split } from './scan.ts';

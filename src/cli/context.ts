@@ -131,7 +131,7 @@ export function whichJob(): JobmanError {
 }
 
 /** The text of one job, and its objects for --json. */
-export interface Shown {
+interface Shown {
   readonly objects: () => readonly object[];
   readonly lines: () => readonly string[];
 }

@@ -8,7 +8,7 @@ import type { Duration } from '../core/time.ts';
 import type { Cli } from './context.ts';
 
 /** All that is needed of a client here. */
-export type Waker = Pick<Client, 'wake'>;
+type Waker = Pick<Client, 'wake'>;
 
 /** For a caller without a client: one is made when it is needed. */
 export function wakerOf({ services }: Pick<Cli, 'services'>): Waker {

@@ -4,7 +4,7 @@
 import type { Command, Example, Program } from './command.ts';
 import { flagName, type Flags } from './flags.ts';
 import { filled, width } from './render/cell.ts';
-import { fitted, inColumns } from './render/in-columns.ts';
+import { fitted, inColumns } from './render/aligned.ts';
 
 /** Every command under its heading. `columns` of the terminal; null where there is none, and no line is broken. */
 export function wholeHelp(program: Program, columns: number | null): readonly string[] {

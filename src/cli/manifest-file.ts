@@ -20,12 +20,12 @@ interface Manifest {
 }
 
 /** A manifest of a job of ours, or of one that lives in a Kubernetes cluster. */
-export type ManifestRead =
+type ManifestRead =
   | { readonly manifest: Manifest }
   | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] };
 
 /** A manifest or its problems, with warnings and checks that could not be made. */
-export type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
+type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
   | ManifestRead
   | { readonly problems: readonly Problem[] }
 );
@@ -54,7 +54,7 @@ export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]
   for (const line of formatProblems(path, warnings)) cli.note(`${word} ${line}`);
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   /** The job is created if nothing is wrong: a bucket that the emulator lacks is then made for it. */
   readonly isCreating?: boolean;
   /** Do not request the region of any bucket. */

@@ -8,7 +8,7 @@ import { flagName, formsOf, globalFlags, type Flag, type Flags } from './flags.t
 import { otherFlags } from './other-words.ts';
 
 /** A line by its form: values are not read yet. */
-export interface Pieces {
+interface Pieces {
   /** The words that were given for each flag, by the flag's key. A flag that is true by being there has `true`. */
   readonly given: ReadonlyMap<string, readonly string[]>;
   /** All other words, those behind `--` included. */
@@ -56,7 +56,7 @@ export function split(flags: Flags, words: readonly string[]): Pieces {
 }
 
 /** Values of flags and arguments. */
-export interface Scanned {
+interface Scanned {
   readonly flags: Readonly<Record<string, unknown>>;
   readonly args: readonly unknown[];
   readonly behind: readonly string[];

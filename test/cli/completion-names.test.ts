@@ -5,8 +5,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { proposalLines } from '../../src/cli/completion/lines.ts';
-import { completionScript } from '../../src/cli/completion/scripts.ts';
+import { proposalLines } from '../../src/cli/completion/proposals.ts';
+import { completionScript } from '../../src/cli/commands/help.ts';
 
 test('a name with a control character is not proposed, and a meaning with one is one line', () => {
   const lines = proposalLines([

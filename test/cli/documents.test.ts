@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { emulatorVerbs } from '../../src/cli/emulator-verbs.ts';
+import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import { flagName, globalFlags } from '../../src/cli/flags.ts';
 import { jobmanProgram, table } from '../../src/cli/table.ts';
 import { phases } from '../../src/core/phase.ts';

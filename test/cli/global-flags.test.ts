@@ -5,7 +5,7 @@ import { mock, suite, test } from 'node:test';
 import type { JobmanCommand } from '../../src/cli/command.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { dispatch } from '../../src/cli/dispatch.ts';
-import { emulatorVerbs } from '../../src/cli/emulator-verbs.ts';
+import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import { table } from '../../src/cli/table.ts';
 import { pretend } from './support/pretend.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Stream } from '../../src/app/services.ts';
-import { createPainter, type Painter } from '../../src/cli/painter.ts';
+import { createPainter, type Painter } from '../../src/cli/block.ts';
 import { createGlass, type Glass } from './support/glass.ts';
 
 function painted(columns = 40): {

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AttemptView, JobView } from '../../src/app/client.ts';
-import { attemptText, beforeTexts, beginsText } from '../../src/cli/follow/attempts.ts';
-import { createSilences } from '../../src/cli/follow/silence.ts';
-import { waitingLines } from '../../src/cli/follow/waiting.ts';
+import { attemptText, beforeTexts, beginsText, createSilences } from '../../src/cli/follow/rows.ts';
+import { waitingLines } from '../../src/cli/commands/wait.ts';
 import { run } from '../../src/cli/run.ts';
 import { eventually } from '../support/eventually.ts';
 import { createGlass } from './support/glass.ts';

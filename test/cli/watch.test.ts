@@ -7,7 +7,7 @@ import type { ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
 import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
-import { keysOf } from '../../src/cli/watch/keys.ts';
+import { keysOf } from '../../src/cli/watch/live.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';

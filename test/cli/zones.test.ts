@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { zoneLines } from '../../src/cli/render/zones.ts';
+import { zoneLines } from '../../src/cli/commands/zones.ts';
 import type { ZoneRow } from '../../src/app/zones.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { jobman, now } from './support/pretend.ts';

@@ -12,9 +12,8 @@ import { recordJson } from '../../app/json.ts';
 import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
-import { aligned } from '../render/aligned.ts';
+import { aligned, labelled } from '../render/aligned.ts';
 import { inertWord } from '../render/inert.ts';
-import { labelled } from '../render/labelled.ts';
 import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
 import { sightOf } from './sight.ts';
 

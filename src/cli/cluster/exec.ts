@@ -9,8 +9,7 @@ import type {
 } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { sayTrouble, type Cli } from '../context.ts';
-import { codeOf } from '../hosts/outcome.ts';
-import { programOf, runOn, type RunFlags } from '../hosts/run-on.ts';
+import { codeOf, programOf, type RunFlags, runOn } from '../hosts/run-on.ts';
 import type { WorkerChoice } from '../parse.ts';
 import { inertWord } from '../render/inert.ts';
 import type { PlaceFlags } from './either.ts';

@@ -4,7 +4,7 @@ import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { clusterVerdict, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
-import { labelled } from '../render/labelled.ts';
+import { labelled } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import { sightOf } from './sight.ts';
 

@@ -2,8 +2,9 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
-import type { Cli } from '../context.ts';
 import { moment } from '../../app/moment.ts';
+import type { Cli } from '../context.ts';
+import type { Duration } from '../../core/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
@@ -57,4 +58,12 @@ export async function uninstall(cli: Cli): Promise<number> {
 function say(cli: Cli, message: string): number {
   cli.answer({ message }, message);
   return exitCode.ok;
+}
+
+/** Without the flag the settings say how long it stays when there is nothing to do; `never` is for a service manager. */
+export async function run(cli: Cli, flags: { readonly idleExit?: Duration | 'never' | undefined }): Promise<number> {
+  const controller = await cli.services.controller();
+  const { idleExit } = flags;
+  if (idleExit === 'never') return controller.run({ idleExitMs: null });
+  return controller.run(idleExit === undefined ? {} : { idleExitMs: idleExit });
 }

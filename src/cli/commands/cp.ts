@@ -11,12 +11,12 @@ import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { chosenWorkers } from '../hosts/choose.ts';
-import { workersLabel } from '../logs/fold.ts';
+import { workersLabel } from '../logs/mix.ts';
 import type { WorkerChoice } from '../parse.ts';
 import { inertWord } from '../render/inert.ts';
 import { sizeText } from '../render/size.ts';
 
-export interface CpFlags extends PlaceFlags {
+interface CpFlags extends PlaceFlags {
   readonly workers?: WorkerChoice | undefined;
   readonly replace?: boolean | undefined;
   readonly pod?: string | undefined;

@@ -1,18 +1,21 @@
 // create: from a manifest to a job, and on request to its end.
 
+import type { Plan } from '../../app/client.ts';
+import { costText } from '../../app/cost.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { given } from '../../core/given.ts';
-import type { JobSpec } from '../../core/spec.ts';
+import { rowJson } from '../../app/json.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
-import { isGranted } from '../granted.ts';
-import { rowJson } from '../../app/json.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { readManifest } from '../manifest-file.ts';
+import { isGranted } from '../prompt.ts';
+import { labelled } from '../render/aligned.ts';
+import { wrap } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
-import { planLines } from '../render/plan.ts';
 import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
+import { given } from '../../core/given.ts';
+import type { JobSpec } from '../../core/spec.ts';
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
   const { io } = cli;
@@ -53,7 +56,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     return exitCode.ok;
   }
 
-  const { followToEnd } = await import('../follow/to-end.ts');
+  const { followToEnd } = await import('../follow/follow.ts');
   // From here on Ctrl-C leaves in order: a job that was stored a moment before is named to whoever leaves.
   const leave = leaveOnSignal(cli);
   try {
@@ -87,4 +90,27 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
     throw new JobmanError('Which manifest? `jobman create configs/quick-start.yaml` runs the example.', exitCode.usage);
   }
   return only;
+}
+
+/** `verbose` adds the script that runs the command in its environment. */
+function planLines(plan: Plan, columns: number | null, verbose = false): readonly string[] {
+  const rows: (readonly [string, string])[] = [];
+  // The label stands before the first of its lines only.
+  const list = (label: string, texts: readonly string[]) => {
+    for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
+  };
+  list('asks', plan.asks);
+  rows.push(['price', priceText(plan)]);
+  list('setup', plan.steps);
+  list('command', plan.command.trimEnd().split('\n'));
+  if (verbose && plan.script !== null) list('script', plan.script.split('\n'));
+  list('rules', plan.rules);
+  list('limits', plan.limits);
+  const head = `${plan.name}: nothing was stored; this is what create would do`;
+  return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];
+}
+
+function priceText(plan: Plan): string {
+  if (plan.backend === 'local') return 'nothing: it runs here';
+  return plan.pricePerHour === null ? 'not known' : `${costText(plan, plan.pricePerHour)}, while it is ready`;
 }

@@ -1,6 +1,8 @@
 // help: the words of a command line that asks for help without a flag.
 
+import { exitCode } from '../../app/errors.ts';
 import type { Program } from '../command.ts';
+import type { Shell } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
 import { printHelp } from '../find-command.ts';
 
@@ -9,3 +11,78 @@ export function helpOf(program: Program) {
   return async ({ io }: Cli, _flags: object, ...words: readonly string[]): Promise<number> =>
     printHelp(io, program, words);
 }
+
+export async function version(cli: Cli): Promise<number> {
+  const { version: own } = cli.io;
+  cli.print(cli.json ? JSON.stringify({ version: own }) : `jobman ${own}`);
+  return exitCode.ok;
+}
+
+export async function completion(cli: Cli, _flags: object, shell: Shell): Promise<number> {
+  cli.io.stdout.write(completionScript(shell));
+  return exitCode.ok;
+}
+
+/** For the program of that name: `jobman`, `tpu`. */
+export function completionScript(shell: Shell, name = 'jobman'): string {
+  return { bash, zsh, fish }[shell].replaceAll('PROGRAM', name);
+}
+
+/**
+ * `COMP_WORDS` splits at `=` and `:`; the words are therefore put together again from the line itself. What stands in front of
+ * the last `=` of a word is no part of what bash replaces, and behind a candidate that ends with one a value is to follow. Bash puts a
+ * candidate on the line as it is, so it is quoted here: the name of another person's job may be `$(a command)`. The other shells quote.
+ */
+const bash = `# PROGRAM completion for bash: source <(PROGRAM completion bash)
+_PROGRAM() {
+  local line="\${COMP_LINE:0:COMP_POINT}" candidate quoted last front=""
+  local -a typed
+  read -ra typed <<< "$line"
+  [[ $line == *[[:space:]] ]] && typed+=("")
+  last="\${typed[\${#typed[@]}-1]}"
+  [[ $last == *=* && $COMP_WORDBREAKS == *=* ]] && front="\${last%"\${last##*=}"}"
+  COMPREPLY=()
+  while IFS=$'\\t' read -r candidate _; do
+    [[ $candidate == *= ]] && compopt -o nospace
+    printf -v quoted %q "\${candidate#"$front"}"
+    COMPREPLY+=("$quoted")
+  done < <("\${typed[0]}" __complete "\${typed[@]:1}" 2>/dev/null)
+}
+complete -o default -F _PROGRAM PROGRAM
+`;
+
+const zsh = `#compdef PROGRAM
+# PROGRAM completion for zsh: source <(PROGRAM completion zsh)
+_PROGRAM() {
+  local line
+  local -a candidates begun
+  for line in "\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -n $line ]] || continue
+    if [[ \${line%%$'\\t'*} == *= ]]; then
+      begun+=("\${line%%$'\\t'*}")
+    else
+      candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    fi
+  done
+  if (( \${#candidates} + \${#begun} )); then
+    (( \${#candidates} )) && _describe PROGRAM candidates
+    (( \${#begun} )) && compadd -S '' -- "\${(@)begun}"
+  else
+    _files
+  fi
+}
+compdef _PROGRAM PROGRAM
+`;
+
+const fish = `# PROGRAM completion for fish: PROGRAM completion fish | source
+function __PROGRAM_complete
+  set -l typed (commandline -opc) (commandline -ct)
+  set -l found ($typed[1] __complete $typed[2..] 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c PROGRAM -f -a '(__PROGRAM_complete)'
+`;

@@ -7,9 +7,8 @@ import type { HistoryFlags } from '../cluster/kept.ts';
 import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
-import { historyLines } from '../render/history.ts';
+import { historyLines, timelineLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
-import { timelineLines } from '../render/timeline.ts';
 
 /** Width of the timeline where there is no terminal to ask. */
 const plainColumns = 80;

@@ -32,7 +32,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   const isPlaceSaid = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
   if (flags.watch === true) {
-    const { watchList } = await import('../watch/watch.ts');
+    const { watchList } = await import('../watch/list.ts');
     return watchList(cli, client, query, usesCluster ? flags : null);
   }
   const [own, others] = await Promise.all([

@@ -10,7 +10,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { showLines } from '../hosts/show-lines.ts';
 import { inertWord } from '../render/inert.ts';
 
-export interface SetupFlags {
+interface SetupFlags {
   readonly force?: boolean | undefined;
   readonly noFold?: boolean | undefined;
   readonly jobName?: string | undefined;

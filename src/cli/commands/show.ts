@@ -1,15 +1,15 @@
 // show, also called details.
 
 import type { Client } from '../../app/client.ts';
+import { viewJson, whyJson } from '../../app/json.ts';
 import { onEither } from '../cluster/either.ts';
-import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
+import { type Cli, type GlobalFlags, printEachRef } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { viewJson } from '../../app/json.ts';
-import { showLines } from '../render/show.ts';
-import { isSettled } from '../settled.ts';
+import { showLines, whyLines } from '../render/show.ts';
 import { columnsOf } from '../screen.ts';
+import { isSettled } from '../settled.ts';
 
-export interface ShowFlags {
+interface ShowFlags {
   readonly jobName?: string | undefined;
   readonly namespace?: string | undefined;
   readonly context?: string | undefined;
@@ -39,5 +39,36 @@ async function showRecord(cli: Cli, client: Client, refs: readonly string[]): Pr
     return { objects: () => [viewJson(view)], lines: () => showLines(view, { ...look, now: io.now() }) };
   });
   if (isAlive) await replaceKilled(cli, client, true);
+  return code;
+}
+
+interface WhyFlags extends ShowFlags {
+  readonly explain?: boolean | undefined;
+}
+
+export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  return onEither(cli, flags, args, {
+    record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain === true),
+    async cluster(cluster, job) {
+      const { printWhy } = await import('../cluster/why.ts');
+      return printWhy(cli, cluster, job);
+    },
+    async kept(_, job) {
+      const { whyKept } = await import('../cluster/kept.ts');
+      return whyKept(cli, job);
+    },
+  });
+}
+
+async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[], isExplained: boolean): Promise<number> {
+  const { io } = cli;
+  const code = await printEachRef(cli, refs, async (ref) => {
+    const answer = await client.why(ref);
+    return {
+      objects: () => [whyJson(answer, isExplained)],
+      lines: () => whyLines(answer, columnsOf(io.stdout), io.now(), isExplained),
+    };
+  });
+  await replaceKilled(cli, client);
   return code;
 }

@@ -2,12 +2,13 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { formatProblems } from '../../schema/problems.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts';
+import { manifestSchema } from '../../manifest/schema.ts';
+import { formatProblems } from '../../schema/problems.ts';
 
 /** The flags of `jobman validate`. */
-export interface ValidateFlags {
+interface ValidateFlags {
   readonly set?: readonly string[] | undefined;
   readonly offline?: boolean | undefined;
 }
@@ -43,4 +44,9 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
     cli.tell(`${path} is fine${though}: ${name === undefined ? 'a job without a name' : `job ${name}`}.`);
   }
   return code;
+}
+
+export async function schema(cli: Cli): Promise<number> {
+  cli.print(JSON.stringify(manifestSchema(), null, 2));
+  return exitCode.ok;
 }

@@ -5,18 +5,15 @@ import type { JobRow, JobView } from '../../app/client.ts';
 import { clockText, countText, lengthText, stampText } from '../../app/figures.ts';
 import { reasonWords } from '../../app/reason-words.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
-import { createBlock } from '../block.ts';
+import { createBlock, type Window } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isSettled } from '../settled.ts';
-import type { Window } from '../window.ts';
-import { attemptText, beforeTexts, beginsText } from './attempts.ts';
-import type { Follower } from './loop.ts';
-import { createMarks } from './marks.ts';
-import { createSilences, type Silences } from './silence.ts';
+import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type Silences } from './rows.ts';
+import type { Follower } from './follow.ts';
 
 export interface Progress extends Follower {
   /** Takes the block away and says how it ended. */
@@ -25,7 +22,7 @@ export interface Progress extends Follower {
   close(): void;
 }
 
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly logs: Pick<LogStream, 'partial'> | null;
   /** Plain lines tell every phase and beat; off for a log alone, where only what interrupts it is told. */
   readonly tellsPhases: boolean;

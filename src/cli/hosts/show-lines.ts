@@ -4,8 +4,7 @@
 import type { Stream } from '../../app/services.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
-import { bodyText, frontText, type LineRules } from '../logs/line.ts';
-import { createSplitter, type Piece, type Splitter } from '../logs/split.ts';
+import { bodyText, createSplitter, frontText, type LineRules, type Piece, type Splitter } from '../logs/lines.ts';
 import { exactly } from '../output.ts';
 
 type StreamName = 'stdout' | 'stderr';

@@ -1,18 +1,25 @@
 // Log files become text on standard output, as much as there is and as it comes. Nothing is held beyond a few blocks for
 // each file, and a reader that is slow slows the reading down.
 
-import { open, type FileHandle } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import type { LogFile } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Stream } from '../../app/services.ts';
+import {
+  bodyText,
+  createSplitter,
+  frontText,
+  jsonText,
+  type LineRules,
+  type Piece,
+  type SplitRules,
+  type Splitter,
+} from './lines.ts';
+import { createQueue, type Lane, lookahead, mix } from './mix.ts';
+import { exactly } from '../output.ts';
+import { inert, inertWord } from '../render/inert.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
-import { inert, inertWord } from '../render/inert.ts';
-import { createQueue, lookahead, mix, type Lane } from './mix.ts';
-import type { LineRules } from './line.ts';
-import { createPrinter } from './printer.ts';
-import { createSplitter, type Piece, type SplitRules, type Splitter } from './split.ts';
-import { offsetOfLast } from './tail.ts';
 
 export interface LogRules extends LineRules {
   readonly grep?: RegExp | undefined;
@@ -191,4 +198,128 @@ function splitRules(rules: LogRules): SplitRules {
 
 function waitingIn(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
+}
+
+/** A file that lines come from. */
+interface Origin extends Lane {
+  readonly attempt: number | null;
+}
+
+interface Printer<From extends Origin> {
+  /** `before` is called once, ahead of the first text from now on. */
+  begin(before: (() => void) | undefined): void;
+  hasPrinted(): boolean;
+  /** Gathers one piece; of several files where all have printed it. */
+  put(from: From | readonly From[], piece: Piece): void;
+  /** Writes what was gathered where it is at least so much, and waits until the reader has taken it. */
+  write(least?: number): Promise<void>;
+  /** Writes bytes as they are. */
+  bytes(bytes: Uint8Array): Promise<void>;
+  /** Ends a line that has come in part, and writes all. */
+  end(): Promise<void>;
+  /** These workers will have lines, so that the column of their numbers is wide enough. */
+  expect(workers: readonly WorkerId[]): void;
+  /** There are other files than before, so the column of numbers may have become wider. */
+  widen(): void;
+}
+
+function createPrinter<From extends Origin>(
+  stdout: Stream,
+  rules: LineRules,
+  files: () => readonly From[],
+): Printer<From> {
+  let text = '';
+  let printed = false;
+  let announce: (() => void) | undefined;
+  /** The file whose long line has come in part only, so that its next part continues the line. */
+  let inside: From | undefined;
+  let expected: readonly WorkerId[] = [];
+  /** The number in front of a worker's lines is made once. */
+  let fronts = new Map<From, string>();
+
+  function say(): void {
+    printed = true;
+    announce?.();
+    announce = undefined;
+  }
+
+  function frontOf(from: From | readonly From[]): string {
+    if (!rules.numbered) return '';
+    const known = [...new Set([...workersOf(files()), ...expected])];
+    if (!('queue' in from)) return frontText(workersOf(from), known, rules);
+    const front = fronts.get(from) ?? frontText(workersOf([from]), known, rules);
+    fronts.set(from, front);
+    return front;
+  }
+
+  async function write(least = 1): Promise<void> {
+    if (text.length < least) return;
+    // The lines keep the colours of their programs, and were made harmless one by one.
+    stdout.write(rules.form === 'json' ? text : exactly(text));
+    text = '';
+    await stdout.flush();
+  }
+
+  return {
+    begin(before) {
+      printed = false;
+      announce = before;
+    },
+    hasPrinted: () => printed,
+    put(from, piece) {
+      if (announce !== undefined || !printed) say();
+      const source = 'queue' in from ? from : from[0];
+      // Long lines of two files that come in parts at the same time: each part gets a line of its own.
+      if (inside !== undefined && inside !== source) text += '\n';
+      const continues = inside !== undefined && inside === source;
+      text +=
+        rules.form === 'json'
+          ? jsonText({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece)
+          : (continues ? '' : frontOf(from)) + bodyText(piece, rules);
+      inside = piece.ends || rules.form === 'json' ? undefined : source;
+    },
+    write,
+    async bytes(bytes) {
+      say();
+      stdout.write(bytes);
+      await stdout.flush();
+    },
+    async end() {
+      if (inside !== undefined) text += '\n';
+      inside = undefined;
+      await write();
+    },
+    expect(workers) {
+      if (workers.length === expected.length) return;
+      expected = workers;
+      fronts = new Map();
+    },
+    widen() {
+      fronts = new Map();
+    },
+  };
+}
+
+function workersOf(lanes: readonly Lane[]): readonly WorkerId[] {
+  return lanes.flatMap(({ worker }) => (worker === null ? [] : [worker]));
+}
+
+/** The offset at which the last `lines` lines begin; the file's end for none. Reads from the end and no more than needed. */
+async function offsetOfLast(file: FileHandle, lines: number): Promise<number> {
+  const { size } = await file.stat();
+  if (lines === 0) return size;
+  let found = 0;
+  const block = Buffer.alloc(blockSize);
+  for (let end = size; end > 0;) {
+    const from = Math.max(0, end - blockSize);
+    const { bytesRead } = await file.read(block, 0, end - from, from);
+    for (let at = bytesRead - 1; at >= 0; at -= 1) {
+      // The newline at the very end closes the last line and begins none.
+      if (block[at] !== 10 || from + at === size - 1) continue;
+      found += 1;
+      if (found === lines) return from + at + 1;
+    }
+    end = from;
+  }
+  return 0;
 }

@@ -1,6 +1,6 @@
 // Aligned: the rows of a table under their headings.
 
-import { cutEnd, padEnd, padStart, width, wrap } from './cell.ts';
+import { cutEnd, hanging, padEnd, padStart, width, wrap } from './cell.ts';
 import { inertWord } from './inert.ts';
 
 /**
@@ -58,4 +58,33 @@ export function fittedTable<Row>(
     lines = linesOf(shown);
   }
   return terminal === null ? lines : lines.map((line) => cutEnd(line, terminal));
+}
+
+/** `label     text` lines; a text that is too long goes on below its beginning. */
+export function labelled(rows: readonly (readonly [string, string])[], columns: number | null): readonly string[] {
+  const indent = ' '.repeat(labelWidth);
+  return rows.flatMap(([label, text]) => {
+    const clean = inertWord(text.replaceAll('\n', ' '));
+    const shown = columns === null ? [clean] : wrap(clean, columns - labelWidth);
+    return shown.map((line, index) => (index === 0 ? padEnd(label, labelWidth) : indent) + line);
+  });
+}
+
+const labelWidth = 10;
+
+/** Sentences as the table breaks them, or on a terminal as its width does. */
+export function fitted(text: string, columns: number | null): readonly string[] {
+  return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
+}
+
+/** Rows of a word and its meaning. Without `columns` no line is broken. */
+export function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
+  const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
+  return rows.flatMap(([first, second]) => {
+    // A first part that is longer than the column has its meaning on the next line.
+    const isLong = width(first) > left;
+    const front = isLong ? `  ${' '.repeat(left)}  ` : `  ${padEnd(first, left)}  `;
+    const lines = columns === null ? [`${front}${second}`.trimEnd()] : hanging(front, second, columns);
+    return isLong ? [`  ${first}`, ...lines] : lines;
+  });
 }

@@ -1,21 +1,27 @@
 // One job on one screen: its sentence, where it is, its attempts, its workers.
 
-import type { AllocationView, AttemptView, JobView, SavedView, WorkdirView, WorkerView } from '../../app/client.ts';
+import { causeText } from '../../app/cause.ts';
+import type {
+  AllocationView,
+  AttemptView,
+  JobView,
+  SavedView,
+  Why,
+  WorkdirView,
+  WorkerView,
+} from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
 import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
-import { causeText } from '../../app/cause.ts';
 import { startText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
+import { aligned, labelled } from './aligned.ts';
+import { filled, wrap } from './cell.ts';
+import { inertWord } from './inert.ts';
+import { glyph, type Ink, inPhaseStyle } from '../screen.ts';
 import type { ResumeFrom } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
-import { aligned } from './aligned.ts';
-import { filled } from './cell.ts';
-import { inertWord } from './inert.ts';
-import { labelled } from './labelled.ts';
-import { whyRows } from './why.ts';
 
-export interface ShowLayout {
+interface ShowLayout {
   /** Columns of the terminal; null where there is none: then nothing is cut or wrapped. */
   readonly columns: number | null;
   readonly ink: Ink;
@@ -262,4 +268,34 @@ function commands(view: JobView, columns: number | null): readonly string[] {
     ' | ',
     columns,
   );
+}
+
+export function whyLines(why: Why, columns: number | null, now: Instant, isExplained = false): readonly string[] {
+  const sentence = inertWord(why.sentence);
+  const head = columns === null ? [sentence] : wrap(sentence, columns);
+  return [...head, ...labelled([...whyRows(why, now), ...(isExplained ? [situationRow(why)] : [])], columns)];
+}
+
+function situationRow({ situation }: Why): readonly [string, string] {
+  if (situation === null) return ['situation', 'none is recorded yet'];
+  const { name, means } = situation;
+  return ['situation', means === null ? name : `${name}: ${means}`];
+}
+
+/** The rows below the sentence, with labels. */
+function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[] {
+  const rows: (readonly [string, string])[] = [];
+  if (why.because !== null) rows.push(['because', why.because]);
+  for (const [index, line] of why.log.entries()) rows.push([index === 0 ? 'log' : '', line]);
+  if (why.rule !== null) rows.push(['rule', why.rule]);
+  if (why.usually !== null) rows.push(['usually', why.usually]);
+  return [...rows, ['next', nextText(why, now)]];
+}
+
+/** The next step, in how long, and the next check. The time belongs to the part before the first `;`. */
+function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
+  const [first = '', ...others] = next.split('; ');
+  const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';
+  const look = lookAt !== null && lookAt > now ? [`looked at again in ${lengthText(lookAt - now)}`] : [];
+  return [`${first}${when}`, ...others, ...look].join('; ');
 }

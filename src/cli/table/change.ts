@@ -2,7 +2,7 @@
 
 import { command, grouped } from '../command.ts';
 import { mark } from '../flags.ts';
-import { jobName, jobs, place } from './shared.ts';
+import { jobName, jobs, place } from './flags.ts';
 
 export const change = grouped('Change', [
   command({
@@ -13,7 +13,7 @@ export const change = grouped('Change', [
     examples: [['jobman start 42', 'from the beginning, on the capacity it holds or on new']],
     flags: { jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/ask.ts')).start,
+    load: async () => (await import('../commands/change.ts')).start,
   }),
   command({
     names: ['stop'],
@@ -28,7 +28,7 @@ export const change = grouped('Change', [
     ],
     flags: { release: mark('Let the capacity go as well'), jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/ask.ts')).stop,
+    load: async () => (await import('../commands/change.ts')).stop,
   }),
   command({
     names: ['resume'],
@@ -41,7 +41,7 @@ export const change = grouped('Change', [
     ],
     flags: { workdir: mark('Copy job.workdir again; otherwise the job runs the copy that it has'), jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/ask.ts')).resume,
+    load: async () => (await import('../commands/change.ts')).resume,
   }),
   command({
     names: ['rerun'],
@@ -56,7 +56,7 @@ export const change = grouped('Change', [
     ],
     flags: { jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/ask.ts')).rerun,
+    load: async () => (await import('../commands/change.ts')).rerun,
   }),
   command({
     names: ['cancel', 'kill'],
@@ -66,7 +66,7 @@ export const change = grouped('Change', [
     examples: [['jobman cancel 42 43', 'several at once; each gets its own answer']],
     flags: { jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/ask.ts')).cancel,
+    load: async () => (await import('../commands/change.ts')).cancel,
   }),
   command({
     names: ['delete', 'rm'],
@@ -93,7 +93,7 @@ export const change = grouped('Change', [
       ...place,
     },
     args: [jobs],
-    load: async () => (await import('../commands/delete.ts')).deleteJobs,
+    load: async () => (await import('../commands/change.ts')).deleteJobs,
   }),
   command({
     names: ['clean'],
@@ -108,7 +108,7 @@ export const change = grouped('Change', [
     ],
     flags: { all: mark('All of your settled jobs'), jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/clean.ts')).clean,
+    load: async () => (await import('../commands/change.ts')).clean,
   }),
   command({
     names: ['gc'],
@@ -125,6 +125,6 @@ export const change = grouped('Change', [
     ],
     exits: { 1: 'one could not be released', 5: 'no project answered; if at least one did, the code is 0' },
     args: [{ name: 'name', summary: 'The job that left it, or its name', many: true }],
-    load: async () => (await import('../commands/gc.ts')).gc,
+    load: async () => (await import('../commands/tpus.ts')).gc,
   }),
 ]);

@@ -1,6 +1,5 @@
 // Flags of commands that take many. A command gets their values, whose types follow from them.
 
-import { phases } from '../../core/phase.ts';
 import {
   parseAmount,
   parseGpus,
@@ -15,8 +14,8 @@ import {
   parseVariable,
   parseVolume,
 } from '../cluster-flags.ts';
-import { logSteps } from '../completion/steps.ts';
-import { choice, mark, value, values, word, words, type FlagValues } from '../flags.ts';
+import { jobIds, logSteps } from '../completion/proposals.ts';
+import { choice, type FlagValues, mark, value, values, word, words } from '../flags.ts';
 import {
   parseCount,
   parseDuration,
@@ -26,7 +25,25 @@ import {
   parsePattern,
   parseWorker,
 } from '../parse.ts';
-import { jobName, place } from './shared.ts';
+import { phases } from '../../core/phase.ts';
+
+/** Jobs by id or name. */
+export const jobs = { name: 'job', summary: 'Id (1 is 000001) or name', many: true, propose: jobIds } as const;
+
+export const jobName = word('The job of exactly this name, even if it looks like an id', 'name', 'j');
+
+/** The namespace and context of a job of a cluster, if they are not the kubeconfig's. */
+export const place = {
+  namespace: value('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName, 'n'),
+  context: word('A job of the cluster of this context of the kubeconfig', 'context'),
+};
+
+/** Exit codes of a command that waits for jobs. */
+export const verdict = {
+  0: 'every job succeeded',
+  1: 'one failed, was stopped or was cancelled',
+  130: 'you left; the job goes on',
+};
 
 export const submitFlags = {
   image: word('The image, behind the prefix of the settings', 'image', 'i'),

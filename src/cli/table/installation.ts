@@ -1,10 +1,7 @@
 // Commands about this installation of jobman.
 
-import { emulatorVerbs } from '../emulator-verbs.ts';
+import { emulatorVerbs, happenings, settingWords, shells } from '../completion/proposals.ts';
 import { command, grouped, type Propose } from '../command.ts';
-import { happenings } from '../completion/happenings.ts';
-import { settingWords } from '../completion/settings.ts';
-import { shells } from '../completion/shells.ts';
 import { mark, parseChoice, value } from '../flags.ts';
 import { parseDurationOrNever } from '../parse.ts';
 import { emulatorServeFlags } from './flags.ts';
@@ -60,7 +57,7 @@ export const installation = grouped('This installation', [
     flags: {
       idleExit: value('Leave when nothing was left to watch for this long', 'time|never', parseDurationOrNever),
     },
-    load: async () => (await import('../commands/controller-run.ts')).run,
+    load: async () => (await import('../commands/controller.ts')).run,
   }),
   command({
     names: ['controller install'],
@@ -109,7 +106,7 @@ export const installation = grouped('This installation', [
       ['jobman emulator serve --seed 7 --schedule storm.yaml', 'what is in that file happens to it'],
     ],
     flags: emulatorServeFlags,
-    load: async () => (await import('../commands/emulator-serve.ts')).serve,
+    load: async () => (await import('../commands/emulator.ts')).serve,
   }),
   command({
     names: ['emulator act'],
@@ -126,7 +123,7 @@ export const installation = grouped('This installation', [
       ['jobman emulator stockout us-central2-b --for 10m', 'nothing to be had in that zone for ten minutes'],
     ],
     args: [{ name: 'word', summary: 'The verb, its target and its options', many: true, propose: happenings }],
-    load: async () => (await import('../commands/emulator-act.ts')).act,
+    load: async () => (await import('../commands/emulator.ts')).act,
   }),
   command({
     names: ['settings'],
@@ -170,7 +167,7 @@ export const installation = grouped('This installation', [
       ['jobman completion fish | source', 'in ~/.config/fish/config.fish'],
     ],
     args: [shell],
-    load: async () => (await import('../commands/completion.ts')).completion,
+    load: async () => (await import('../commands/help.ts')).completion,
   }),
   command({
     names: ['help'],
@@ -188,6 +185,6 @@ export const installation = grouped('This installation', [
     summary: 'Print the version',
     usage: '',
     examples: [['jobman version', 'the same as jobman --version']],
-    load: async () => (await import('../commands/version.ts')).version,
+    load: async () => (await import('../commands/help.ts')).version,
   }),
 ]);

@@ -4,8 +4,7 @@ import { phases } from '../../core/phase.ts';
 import { command, grouped } from '../command.ts';
 import { mark, value, word } from '../flags.ts';
 import { parseDuration } from '../parse.ts';
-import { listFlags, logsFlags, tpusFlags, queueFlags } from './flags.ts';
-import { jobName, jobs, place, verdict } from './shared.ts';
+import { jobName, jobs, listFlags, logsFlags, place, queueFlags, tpusFlags, verdict } from './flags.ts';
 
 export const look = grouped('Look', [
   command({
@@ -84,7 +83,7 @@ export const look = grouped('Look', [
     ],
     flags: { explain: mark('Also name the situation that the controller saw last'), jobName, ...place },
     args: [jobs],
-    load: async () => (await import('../commands/why.ts')).why,
+    load: async () => (await import('../commands/show.ts')).why,
   }),
   command({
     names: ['wait'],
@@ -176,7 +175,7 @@ export const look = grouped('Look', [
       refresh: mark('Ask the registry, whatever was said before'),
     },
     args: [{ name: 'image', summary: 'The image' }],
-    load: async () => (await import('../commands/image-details.ts')).imageDetails,
+    load: async () => (await import('../commands/images.ts')).imageDetails,
   }),
   command({
     names: ['resources-flavors'],

@@ -82,6 +82,6 @@ export const start = grouped('Start', [
     summary: 'Print the JSON Schema of a manifest, for editors',
     usage: '',
     examples: [['jobman schema > jobman.schema.json', "then name it in the editor's YAML settings"]],
-    load: async () => (await import('../commands/schema.ts')).schema,
+    load: async () => (await import('../commands/validate.ts')).schema,
   }),
 ]);

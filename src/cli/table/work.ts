@@ -1,10 +1,10 @@
 // Commands that work on the machines of a job.
 
 import { command, grouped } from '../command.ts';
-import { setupSteps } from '../completion/steps.ts';
+import { setupSteps } from '../completion/proposals.ts';
 import { mark, value, word } from '../flags.ts';
 import { parseAddress, parseCount, parseDuration, parseWorkers } from '../parse.ts';
-import { jobName, jobs, place } from './shared.ts';
+import { jobName, jobs, place } from './flags.ts';
 
 export const work = grouped('Work on it', [
   command({
@@ -18,7 +18,7 @@ export const work = grouped('Work on it', [
     exits: { 0: 'the job succeeded', 1: 'it failed, was stopped or was cancelled' },
     flags: { cmdOnly: mark('Skip capacity and setup'), jobName },
     args: [jobs],
-    load: async () => (await import('../commands/run.ts')).runJob,
+    load: async () => (await import('../commands/change.ts')).runJob,
   }),
   command({
     names: ['ssh'],
@@ -171,6 +171,6 @@ export const work = grouped('Work on it', [
     ],
     flags: { jobName },
     args: [jobs],
-    load: async () => (await import('../commands/ssh-config.ts')).sshConfig,
+    load: async () => (await import('../commands/ssh.ts')).sshConfig,
   }),
 ]);

@@ -6,7 +6,7 @@ import type { LabUser } from '../../lab/people.ts';
 import { type LabTpu, tpuCalled } from '../../lab/tpus.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import type { Proposal } from '../command.ts';
-import { proposalLines, proposed } from '../completion/lines.ts';
+import { proposalLines, proposed } from '../completion/proposals.ts';
 import { typing } from './people.ts';
 import { keysOf } from './line.ts';
 import type { TpuCommand } from './command.ts';

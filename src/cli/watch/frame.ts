@@ -18,7 +18,7 @@ export interface Glass {
   readonly now: Instant;
 }
 
-export interface ListPicture extends Glass {
+interface ListPicture extends Glass {
   readonly jobs: JobList;
   /** Marked with `>`; null where there are no keys to move it. */
   readonly selected: string | null;
@@ -85,7 +85,7 @@ function moreText(above: number, below: number): string {
 }
 
 /** The parts of the last line, in addition to the counts. */
-export interface StateWords {
+interface StateWords {
   readonly now: Instant;
   /** Clusters and controllers that do not answer. */
   readonly notes: readonly string[];

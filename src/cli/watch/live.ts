@@ -1,19 +1,18 @@
 // Watching until the user leaves: on a terminal a screen that is drawn in place and answers keys, elsewhere lines.
 
 import { exitCode } from '../../app/errors.ts';
-import { second, type Duration, type Instant } from '../../core/time.ts';
-import { createBlock } from '../block.ts';
+import type { Input } from '../../app/services.ts';
+import { createBlock, openWindow } from '../block.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { openWindow } from '../window.ts';
-import { listen, nextKeys, type Keyboard } from './keyboard.ts';
+import { type Duration, type Instant, second } from '../../core/time.ts';
 
 /** The screen looks, and so draws, no more than four times a second, save for an answer to a key. */
 const lookEvery: Duration = 250;
 /** A row that changed is bold for so long. */
 const boldFor: Duration = 5 * second;
 
-export interface Watching {
+interface Watching {
   /** Called once, where the output can be redrawn in place. */
   screen(hands: Hands): LiveScreen;
   /** Elsewhere: the lines that are new. Called again and again. */
@@ -99,7 +98,7 @@ async function watchScreen(cli: Cli, watching: Watching, signal: AbortSignal): P
 }
 
 /** Rows as they were last seen, and which of them have changed since. */
-export interface SeenRows<Row> {
+interface SeenRows<Row> {
   /** False before any were seen. */
   readonly isBegun: boolean;
   /** Takes rows as they are now; answers those that are new or not as they were. */
@@ -131,4 +130,99 @@ export function createSeenRows<Row>(nameOf: (row: Row) => string, factsOf: (row:
       return new Set(changedAt.keys());
     },
   };
+}
+
+export interface Keyboard {
+  /** Keys that were pressed since the last call. */
+  take(): readonly string[];
+  /** Resolves when a key was pressed. */
+  pressed(): Promise<void>;
+  /** Keys go elsewhere until the returned function is called. */
+  divert(to: (key: string) => void): () => void;
+  close(): void;
+}
+
+/** Every key is heard, unseen, until it is closed. */
+function listen(input: Pick<Input, 'keys'>): Keyboard {
+  let waiting: string[] = [];
+  let tell: (() => void) | undefined;
+  let elsewhere: ((key: string) => void) | undefined;
+  const close = input.keys((typed) => {
+    for (const key of keysOf(typed)) {
+      if (elsewhere === undefined) waiting.push(key);
+      else elsewhere(key);
+    }
+    tell?.();
+  });
+  return {
+    take() {
+      const taken = waiting;
+      waiting = [];
+      return taken;
+    },
+    pressed: () =>
+      new Promise((resolve) => {
+        if (waiting.length > 0) resolve();
+        else tell = resolve;
+      }),
+    divert(to) {
+      elsewhere = to;
+      return () => {
+        elsewhere = undefined;
+      };
+    },
+    close,
+  };
+}
+
+/** Waits so long, or until a key is pressed or the user has left. */
+async function nextKeys(
+  keyboard: Keyboard | undefined,
+  length: Duration,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const enough = new AbortController();
+  const rest = pause(length, AbortSignal.any([signal, enough.signal]));
+  await (keyboard === undefined ? rest : Promise.race([rest, keyboard.pressed()]));
+  enough.abort();
+  return keyboard?.take() ?? [];
+}
+
+/** A character that a key types, or the name of a key that types none. */
+export type Key = string;
+
+/** Keys that send a sequence (xterm's ctlseqs, with and without application mode), and control characters that act. */
+const named: readonly (readonly [sequence: string, key: Key])[] = [
+  ['\u001b[A', 'up'],
+  ['\u001bOA', 'up'],
+  ['\u001b[B', 'down'],
+  ['\u001bOB', 'down'],
+  ['\u001b[5~', 'page up'],
+  ['\u001b[6~', 'page down'],
+  ['\u001b[H', 'first'],
+  ['\u001bOH', 'first'],
+  ['\u001b[F', 'last'],
+  ['\u001bOF', 'last'],
+  ['\r', 'enter'],
+  ['\n', 'enter'],
+  ['\u0003', 'interrupt'],
+  ['\u0004', 'leave'],
+];
+
+const escape = '\u001b';
+
+/** In the order in which they were pressed. A sequence that is not known is passed over as a whole. */
+export function keysOf(typed: string): readonly Key[] {
+  // So the terminal tells that the program rested and was brought back (Input.keys).
+  if (typed === '') return ['resumed'];
+  const keys: Key[] = [];
+  for (let at = 0; at < typed.length;) {
+    const rest = typed.slice(at);
+    const found = named.find(([sequence]) => rest.startsWith(sequence));
+    const unknown = rest.startsWith(escape) ? /^.(?:\[[0-9;?]*[ -/]*[@-~]|O.)/.exec(rest)?.[0] : undefined;
+    if (found !== undefined) keys.push(found[1]);
+    else if (unknown === undefined) keys.push(rest[0] === escape ? 'escape' : (rest[0] ?? ''));
+    at += (found?.[0] ?? unknown ?? ' ').length;
+  }
+  return keys;
 }

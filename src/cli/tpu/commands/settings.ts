@@ -15,7 +15,7 @@ import {
 } from '../../../lab/user-settings.ts';
 import { hanging, padEnd, width } from '../../render/cell.ts';
 import { inertWord } from '../../render/inert.ts';
-import { labelled } from '../../render/labelled.ts';
+import { labelled } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf } from '../people.ts';

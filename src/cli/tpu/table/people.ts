@@ -3,7 +3,7 @@
 import { capital } from '../../../app/reason-words.ts';
 import { userSettings } from '../../../lab/user-settings.ts';
 import { grouped } from '../../command.ts';
-import { shells } from '../../completion/shells.ts';
+import { shells } from '../../completion/proposals.ts';
 import { mark, value, word } from '../../flags.ts';
 import { parseCount } from '../../parse.ts';
 import { type TpuBody, tpuCommand } from '../command.ts';

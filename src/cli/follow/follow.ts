@@ -1,17 +1,22 @@
 // Following one job: its events and its logs, until it has settled or the user leaves. It only reads. Nothing here waits
 // in a busy loop: it looks four times a second, and at once when a log file says that it grew.
 
-import { watch, type FSWatcher } from 'node:fs';
+import { type FSWatcher, watch } from 'node:fs';
 import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { lengthText } from '../../app/figures.ts';
+import { endText } from '../../app/phrases.ts';
+import type { Cli } from '../context.ts';
+import { controllerEvery, keepController } from '../controller.ts';
+import { createProgress, type Ways } from './progress.ts';
+import { pause } from '../leave.ts';
+import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
+import { inertWord } from '../render/inert.ts';
+import { isSettled, verdictCode } from '../settled.ts';
+import { openWindow } from '../block.ts';
 import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import type { Cli } from '../context.ts';
-import { controllerEvery, keepController } from '../controller.ts';
-import { pause } from '../leave.ts';
-import type { LogStream } from '../logs/stream.ts';
-import { isSettled } from '../settled.ts';
 
 /** Shows changes around the logs. */
 export interface Follower {
@@ -25,14 +30,14 @@ export interface Follower {
   readonly clear: () => void;
 }
 
-export type FollowEnd =
+type FollowEnd =
   | { readonly kind: 'settled'; readonly view: JobView }
   /** The user left; the job goes on. */
   | { readonly kind: 'left' }
   /** Nobody reads our output any more. */
   | { readonly kind: 'unread' };
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly cli: Cli;
   readonly client: Client;
   readonly id: string;
@@ -56,7 +61,7 @@ const longSettled: Duration = 5_000;
 const growthPause: Duration = 40;
 
 /** Throws JobmanError when the job is not there (any more). */
-export async function followJob(options: FollowOptions): Promise<FollowEnd> {
+async function followJob(options: FollowOptions): Promise<FollowEnd> {
   const { cli, client, id, follower, logs, leave } = options;
   const { io } = cli;
   const files = watchFiles();
@@ -211,4 +216,121 @@ function watchFiles(): FileWatch {
 /** True when the error says that the job is no longer there, as after a delete from elsewhere. */
 export function isGone(error: unknown): boolean {
   return error instanceof JobmanError && error.code === exitCode.notFound;
+}
+
+/**
+ * Prints what the workers say until the job has settled, or until `leave` is aborted, and between the lines what happens
+ * to the job meanwhile. Throws JobmanError when the job is not there (any more).
+ */
+export async function followLog(
+  cli: Cli,
+  client: Client,
+  id: string,
+  what: { readonly query: LogQuery; readonly rules: LogRules; readonly leave: AbortSignal; readonly ways?: Ways },
+): Promise<FollowEnd> {
+  const { io, screen } = cli;
+  const { query, rules, leave, ways } = what;
+  const logs = createLogStream(io.stdout, rules);
+  const window = await openWindow(cli, io.stderr, screen.progress === 'redraw');
+  const progress = createProgress(cli, {
+    logs,
+    tellsPhases: false,
+    folds: rules.fold,
+    window,
+    ...(ways === undefined ? {} : { ways }),
+  });
+  try {
+    const end = await followJob({ cli, client, id, follower: progress, logs, query, leave });
+    if (end.kind === 'settled') progress.end(verdictLine(end.view), io.now());
+    return end;
+  } finally {
+    progress.close();
+  }
+}
+
+/**
+ * Shows a job until it settles, its workers' output on standard output and everything else beside it; answers the
+ * verdict's exit code. Leaving ends nothing but the looking. `after`: see FollowOptions.
+ */
+export async function followToEnd(
+  cli: Cli,
+  client: Client,
+  id: string,
+  leave: AbortSignal,
+  noFold: boolean,
+  after?: number,
+): Promise<number> {
+  const { io } = cli;
+  const form = cli.json ? 'json' : io.stdout.isTerminal ? 'terminal' : 'pipe';
+  const logs = createLogStream(io.stdout, {
+    form,
+    numbered: true,
+    fold: form === 'terminal' && !noFold,
+    colour: cli.screen.colour,
+    follow: true,
+  });
+  const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
+  const progress = createProgress(cli, { logs, tellsPhases: true, folds: form === 'terminal' && !noFold, window });
+  try {
+    const from = after === undefined ? {} : { after };
+    const end = await followJob({ cli, client, id, follower: progress, logs, query: {}, leave, ...from });
+    switch (end.kind) {
+      case 'settled':
+        progress.clear();
+        await showFailedStep(cli, client, end.view);
+        progress.end(verdictLine(end.view), io.now());
+        return verdictCode(end.view);
+      case 'left':
+        progress.close();
+        cli.complain(`Left; ${id} goes on. Back: jobman logs ${Number(id)} -f`);
+        return exitCode.interrupted;
+      case 'unread':
+        return exitCode.ok;
+    }
+  } catch (error) {
+    progress.close();
+    if (!isGone(error)) throw error;
+    cli.complain(`${id} was deleted meanwhile.`);
+    return exitCode.failed;
+  } finally {
+    progress.close();
+  }
+}
+
+/** A job that failed in its setup has no log of its command: the last lines of the step say what went wrong. */
+async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<void> {
+  if (view.attempts.at(-1)?.reason !== 'setup_failed') return;
+  const events = await client.events(view.id, 0);
+  const failed = events.findLast(({ event }) => event.kind === 'step_failed')?.event;
+  if (failed?.kind !== 'step_failed') return;
+  const stream = createLogStream(cli.io.stderr, {
+    form: cli.io.stderr.isTerminal ? 'terminal' : 'pipe',
+    numbered: true,
+    fold: false,
+    colour: cli.screen.colour,
+    tail: 20,
+    follow: false,
+  });
+  for (const file of await client.logs(view.id, { step: failed.step, worker: failed.worker }))
+    await stream.add(file, true);
+  cli.complain(`-- the last lines of setup step ${failed.step} on worker ${failed.worker}`);
+  await stream.finish(cli.io.now());
+}
+
+/** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */
+export function verdictLine(view: JobView): string {
+  // It ended after that time; what it holds on purpose (`, holds v4-16`), it holds now.
+  const holds = view.status.slice(view.phase.length);
+  const end = `${view.id} ${view.name} ${view.phase} after ${lengthText(view.since - wantedSince(view))}${holds}`;
+  if (view.phase === 'succeeded') return inertWord(end);
+  const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};
+  const because = evidence === null || reason === null ? view.reason : endText(view, { reason, evidence });
+  const more = view.phase === 'failed' ? `. \`jobman why ${Number(view.id)}\` says more.` : '';
+  return inertWord(`${end}${because === '' ? '' : `: ${because}`}${more}`);
+}
+
+/** Since when it was to run: a job that was stopped last week and resumed today did not take a week. */
+function wantedSince({ attempts, createdAt }: JobView): Instant {
+  const newest = attempts.findLast(({ asked }) => asked);
+  return newest === undefined || newest.attempt === 1 ? createdAt : newest.created;
 }
