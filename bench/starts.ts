@@ -7,8 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, ftruncateSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { takeLock } from '../src/controller/lock.ts';
-import type { ControllerFile } from '../src/controller/running.ts';
+import { takeLock, type ControllerFile } from '../src/controller/lock.ts';
 import { version } from '../src/version.ts';
 import { jobman, node, root, withHome } from './home.ts';
 import { childrenCpuMs } from './machine.ts';

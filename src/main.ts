@@ -155,7 +155,7 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
     watchReader() {
       let isOver = false;
       let end: (() => void) | undefined;
-      void import('./wiring/pipe-reader.ts').then(({ watchPipeReader }) => {
+      void import('./wiring/processes.ts').then(({ watchPipeReader }) => {
         if (!isOver) end = watchPipeReader(process.pid, descriptor, () => (closed = true));
       });
       return () => {

@@ -58,10 +58,10 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
   ],
   ['settings', ['src/app/settings.ts']],
   // What training scripts wait for is this one and nothing of the jobs' part.
-  ['lab-record', ['src/wiring/lab.ts', 'src/cli/tpu/commands/upd-log.ts', 'src/store/job-of-texts.ts']],
+  ['lab-record', ['src/wiring/lab.ts', 'src/cli/tpu/commands/upd-log.ts', 'src/store/stored-job.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/people.ts']],
   // What a user of the lab looks at all day, without what decides.
-  ['lab-looks', ['src/cli/tpu/commands/check.ts', 'src/store/lab-lives.ts']],
+  ['lab-looks', ['src/cli/tpu/commands/check.ts']],
   ['commands', ['src/cli/dispatch.ts']],
   ['record', ['src/wiring/client.ts', 'src/wiring/cluster-keeper.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],

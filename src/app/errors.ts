@@ -34,6 +34,11 @@ export class JobmanError extends Error {
   }
 }
 
+/** A thrown value as text. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** The trouble with the record of jobs, or with our files beside it. */
 export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken' | 'copied';
 

@@ -2,8 +2,7 @@
 // is to be done; it asks nobody and writes nothing.
 
 import type { ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
-import { isKeptOpen } from '../app/cluster/kept.ts';
-import type { KeptJob } from '../app/cluster/kept.ts';
+import { isKeptOpen, type KeptJob } from '../app/cluster/kept.ts';
 
 /** One container's log. */
 export interface ContainerLog {

@@ -8,15 +8,29 @@
 // came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
 // action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
 
+import { textOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { JobSpec } from '../core/spec.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
-import { backoff, bounded, pause } from './bounded.ts';
-import { leasePace } from './lease.ts';
-import { textOf } from './looks.ts';
-import { createParts } from './parts.ts';
-import { createRounds } from './rounds.ts';
+import { second, type Duration, type Instant } from '../core/time.ts';
+import { leasePace, createLease, type Lease } from './lease.ts';
+import { createLogFollowers, createLogMirror, type LogMirror } from './log-mirror.ts';
+import { createLook, type Look } from './observe.ts';
+import { createPass } from './pass.ts';
+import { createPerformer, type Performer } from './performer.ts';
+import {
+  createAdmission,
+  createIdle,
+  createClockWatch,
+  createSchedule,
+  createWorkqueue,
+  type Admission,
+  type Idle,
+  type ClockWatch,
+  type Schedule,
+  type Workqueue,
+} from './schedule.ts';
+import { createSweeper, type Sweeper } from './sweeper.ts';
+import { backoff, bounded, pause } from './timers.ts';
 
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
 export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
@@ -178,5 +192,219 @@ export function createController(options: ControllerOptions): Controller {
     get isIdle() {
       return parts.isAtRest();
     },
+  };
+}
+
+// Parts: what a controller is made of, put together. Nothing here decides anything.
+
+interface Parts {
+  readonly lease: Lease;
+  readonly schedule: Schedule;
+  readonly watch: ClockWatch;
+  readonly mirror: LogMirror;
+  readonly sweeper: Sweeper;
+  readonly performer: Performer;
+  readonly admission: Admission;
+  readonly queue: Workqueue;
+  readonly due: Due;
+  readonly idle: Idle;
+  /** True while nothing is left to watch. */
+  readonly isAtRest: () => boolean;
+}
+
+/** Jobs that are due by the store, to the queue. Both throw StoreError. */
+interface Due {
+  /**
+   * Except those that this controller observes soon anyway: a client may have changed a job whose next pass is hours away,
+   * and its wake-up may be lost. Passes that change nothing leave an earlier time in the store, so of a job that is observed
+   * soon that time says nothing. True when there was one.
+   */
+  queueDue(): Promise<boolean>;
+  /** Every job that has a due time at all: after a gap, or a clock that was set back, stored times are not right. */
+  queueAll(): Promise<void>;
+}
+
+/** The controller itself, as its parts see it. */
+interface Hooks {
+  readonly isRunning: () => boolean;
+  /** False once nothing may be done outside any more, whatever the lease says. */
+  readonly isThere: () => boolean;
+  readonly isBusyBeside: () => boolean;
+  readonly arm: () => void;
+  readonly leaseLost: () => void;
+  /** Nothing waits or runs. */
+  readonly quiet: () => void;
+}
+
+function createParts(options: ControllerOptions, hooks: Hooks): Parts {
+  const { store, clock, log, logFiles } = options;
+  const { isRunning, arm } = hooks;
+  const mayAct = (): boolean => hooks.isThere() && lease.isOurs;
+  const say = (line: string): void => log.info(line);
+  const wake = (id: string): void => {
+    if (isRunning() && lease.epoch !== null) queue.add(id);
+  };
+  const lease = createLease(options);
+  const schedule = createSchedule();
+  const watch = createClockWatch(clock.now());
+  const mirror = createLogMirror({ logFiles, clock, mayAct, wake, say });
+  const followers = createLogFollowers({ mirror, clock, watch, lease });
+  const sweeper = createSweeper({ ...options, mayAct, say });
+  const performer = createPerformer({
+    ...options,
+    mirror,
+    most: { request: 64, release: 128, step: 128, start: 64, stop: 128 },
+    mayAct,
+    wake,
+    released() {
+      sweeper.soon();
+      arm();
+    },
+    say,
+  });
+  const admission = createAdmission({ slots: options.slots, wake, now: () => clock.now() });
+  const pass = createPass({
+    ...options,
+    lookFor: createLooks(clock),
+    mirror,
+    lease,
+    schedule,
+    performer,
+    admission,
+    followers,
+    isRunning,
+    mayAct,
+    setDue(id, at) {
+      schedule.set(id, at, clock.now());
+      arm();
+    },
+    again: (id) => queue.add(id),
+    leaseLost: hooks.leaseLost,
+    gone: () => sweeper.soon(),
+  });
+  // So many that all jobs which are due on one beat can share one look; what costs a connection is bounded where it is made.
+  const queue = createWorkqueue({ most: 1_024, work: pass, quiet: hooks.quiet });
+  const due = createDue(store, clock, schedule, queue);
+  const isAtRest = (): boolean => {
+    const isEmpty = schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0;
+    return isEmpty && !sweeper.isOwed && !hooks.isBusyBeside();
+  };
+  const isAnythingLeft = async (): Promise<boolean> => (await due.queueDue()) || (await store.nextWake()) !== null;
+  const idle = createIdle({ clock, exitMs: options.idleExitMs, isAtRest, isAnythingLeft });
+  return { lease, schedule, watch, mirror, sweeper, performer, admission, queue, due, idle, isAtRest };
+}
+
+/** One look for each port, so that the passes of all its jobs share their questions. */
+function createLooks(clock: Clock): (backend: Backend) => Look {
+  const looks = new Map<Backend['capacity'], Look>();
+  return ({ capacity }) => {
+    const look = looks.get(capacity) ?? createLook(capacity, clock);
+    looks.set(capacity, look);
+    return look;
+  };
+}
+
+function createDue(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue): Due {
+  return {
+    async queueDue() {
+      const now = clock.now();
+      const ids = (await store.due(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
+      for (const id of ids) {
+        // A client has written another time. It must not stay there, or the job would be due at every renewal.
+        schedule.forgetWritten(id);
+        queue.add(id);
+      }
+      return ids.length > 0;
+    },
+    async queueAll() {
+      for (const id of await store.due(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
+    },
+  };
+}
+
+// Rounds: one timer for everything that comes with time: due jobs, the lease, the sweep, the idle exit.
+
+interface Rounds {
+  /** The next round comes when the first thing is due. Safe to repeat. */
+  arm(): void;
+  /** The first round is now. */
+  begin(): Promise<void>;
+  stop(): void;
+}
+
+function createRounds(
+  { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
+  { lease, schedule, watch, sweeper, queue, due, idle }: Parts,
+  hooks: {
+    readonly isRunning: () => boolean;
+    readonly beside: () => Beside | undefined;
+    readonly leaseLost: () => void;
+    readonly leaveIfIdle: () => Promise<void>;
+  },
+): Rounds {
+  const { isRunning, leaveIfIdle } = hooks;
+  let callOff: () => void = () => undefined;
+  let inRound = false;
+  let renewAt: Instant = 0;
+  let renewFailures = 0;
+  /** The clock went back and the jobs in the store have not all been observed since. */
+  let isSetBack = false;
+
+  function arm(): void {
+    if (!isRunning() || inRound) return;
+    callOff();
+    // Never further than the lease is renewed anyway: a clock that was set back since these times were worked out would
+    // make them lie as far ahead as it went back, and only a round notices that.
+    const at = Math.min(renewAt, sweeper.dueAt, schedule.first, idle.exitAt, clock.now() + leasePace);
+    callOff = clock.at(at, () => void round());
+  }
+
+  async function round(): Promise<void> {
+    if (!isRunning()) return;
+    inRound = true;
+    const now = clock.now();
+    if (watch.tick(now)) {
+      renewAt = now;
+      idle.reset();
+      sweeper.now();
+      schedule.makeAllDue(now);
+      isSetBack = true;
+    }
+    if (now >= renewAt) await keepLease();
+    if (!isRunning()) return;
+    for (const id of schedule.takeDue(now)) queue.add(id);
+    if (clock.now() >= sweeper.dueAt) void sweeper.sweep().then(leaveIfIdle).finally(arm);
+    inRound = false;
+    await leaveIfIdle();
+    arm();
+  }
+
+  async function keepLease(): Promise<void> {
+    try {
+      renewAt = clock.now() + leasePace;
+      if (!(await lease.renew())) {
+        hooks.leaseLost();
+        return;
+      }
+      renewFailures = 0;
+      onRenewal?.();
+      hooks.beside()?.look();
+      // Also the net under lost wakes: jobs that the commit of a client made due.
+      await (isSetBack ? due.queueAll() : due.queueDue());
+      isSetBack = false;
+    } catch (error) {
+      if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${textOf(error)}`);
+      renewAt = clock.now() + backoff(renewFailures, second, leasePace);
+      renewFailures += 1;
+    }
+  }
+
+  return {
+    arm,
+    begin() {
+      renewAt = clock.now();
+      return round();
+    },
+    stop: () => callOff(),
   };
 }

@@ -1,11 +1,10 @@
 // Lease: the right to commit and to act, which one controller holds at a time.
 
+import { textOf } from '../app/errors.ts';
 import type { Pause } from '../app/ports.ts';
-import { second } from '../core/time.ts';
-import type { Duration, Instant } from '../core/time.ts';
-import { backoff, pause } from './bounded.ts';
+import { second, type Duration, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
-import { textOf } from './looks.ts';
+import { backoff, pause } from './timers.ts';
 
 /** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
 const leaseTtl: Duration = 30 * second;

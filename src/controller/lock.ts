@@ -2,11 +2,13 @@
 // there is no stale lock to judge by its age. It says that one controller at most runs on this machine for this home.
 
 import { closeSync, openSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StoreError } from '../app/errors.ts';
 import { fileError } from '../app/file-trouble.ts';
 import { fileModeIn } from '../app/make-folder.ts';
+import { readRegularFile } from '../app/regular-file.ts';
+import type { Instant } from '../core/time.ts';
 
 /** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
 export function takeLock(path: string): (() => void) | undefined {
@@ -26,7 +28,7 @@ export function takeLock(path: string): (() => void) | undefined {
 }
 
 /** Whether some process holds the lock now. Takes nothing itself but a read lock for an instant. */
-export function isLocked(path: string): boolean {
+function isLocked(path: string): boolean {
   let database: DatabaseSync;
   try {
     database = new DatabaseSync(path, { readOnly: true });
@@ -58,4 +60,42 @@ function troubleWithLock(path: string, error: unknown): unknown {
 /** SQLITE_BUSY, primary code 5 (https://www.sqlite.org/rescode.html#busy). */
 function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 5;
+}
+
+// Running: who runs the controller of a home. Apart from the controller itself, because every look at jobs asks this.
+
+/** Who runs, as `controller.json` says. True only while the lock is held. */
+export interface ControllerFile {
+  readonly pid: number;
+  readonly version: string;
+  readonly startedAt: Instant;
+}
+
+/** Who runs the controller of this home, or null. Reads only. */
+export function readController(home: string): ControllerFile | null {
+  if (!isControllerRunning(home)) return null;
+  try {
+    return controllerIn(JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')));
+  } catch {
+    // It holds the lock and has not yet written the file, or is about to remove it. Or another person who may write to the home has put
+    // a FIFO in its place.
+    return null;
+  }
+}
+
+/** Null for values of other kinds. The pid is one that signals are sent to, and `kill` takes one below 1 for many processes. */
+function controllerIn(value: unknown): ControllerFile | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const { pid, version, startedAt } = value as Partial<Record<keyof ControllerFile, unknown>>;
+  if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 1) return null;
+  if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= furthest)) return null;
+  return typeof version === 'string' ? { pid, version, startedAt } : null;
+}
+
+/** The furthest moment from 1970 that a Date can be. */
+const furthest = 8.64e15;
+
+/** Whether a controller of this home is running now. */
+export function isControllerRunning(home: string): boolean {
+  return isLocked(join(home, 'controller.lock'));
 }

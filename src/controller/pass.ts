@@ -1,29 +1,21 @@
 // Pass: load -> observe -> reconcile -> commit -> perform, for one job.
 
+import { isDeepStrictEqual } from 'node:util';
+import { textOf } from '../app/errors.ts';
 import { namesFileShortage } from '../app/file-trouble.ts';
 import { cloudAnswer, eventSentence } from '../app/history.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import { reconcile } from '../core/reconcile.ts';
-import { earliest, minute, second } from '../core/time.ts';
-import type { Instant } from '../core/time.ts';
-import { isDeepStrictEqual } from 'node:util';
-import type { Admission } from './admission.ts';
-import { backoff } from './bounded.ts';
+import { earliest, minute, second, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
-import type { LogFollowers } from './log-followers.ts';
-import type { LogMirror } from './log-mirror.ts';
-import { textOf } from './looks.ts';
-import type { Look } from './looks.ts';
-import { observe } from './observe.ts';
-import type { Outside } from './observe.ts';
-import { withOutputs } from './outputs.ts';
+import type { LogFollowers, LogMirror } from './log-mirror.ts';
+import { observe, withOutputs, createSilences, type Look, type Outside } from './observe.ts';
 import type { Performer } from './performer.ts';
-import { hasJumped } from './schedule.ts';
-import type { Schedule } from './schedule.ts';
-import { createSilences } from './silences.ts';
+import { hasJumped, type Admission, type Schedule } from './schedule.ts';
+import { backoff } from './timers.ts';
 
 /** One pass over the job of that id. Never rejects: one that fails is made again. */
 export type Pass = (id: string) => Promise<void>;

@@ -2,21 +2,26 @@
 // It decides nothing. Every action names the ordinal of what it acts on and may be done twice; what came back is an
 // outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
 
+import { textOf } from '../app/errors.ts';
 import { namesFileShortage } from '../app/file-trouble.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Action } from '../core/decision.ts';
-import { allocationOf, attemptOf, commandWorkers, stepsOf } from '../core/job.ts';
-import type { Allocation, Attempt, Job } from '../core/job.ts';
+import {
+  allocationOf,
+  attemptOf,
+  commandWorkers,
+  stepsOf,
+  type Allocation,
+  type Attempt,
+  type Job,
+} from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
-import { subjectKey } from '../core/subject.ts';
-import type { Subject } from '../core/subject.ts';
+import { subjectKey, type Subject } from '../core/subject.ts';
 import { minute, second } from '../core/time.ts';
-import { backoff, pause } from './bounded.ts';
 import type { ControllerOptions } from './controller.ts';
-import { isSameOutput } from './log-mirror.ts';
-import type { DrainPatience, LogMirror, Output } from './log-mirror.ts';
-import { textOf } from './looks.ts';
+import { isSameOutput, type DrainPatience, type LogMirror, type Output } from './log-mirror.ts';
+import { backoff, pause } from './timers.ts';
 
 export interface Performer {
   /**

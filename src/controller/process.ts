@@ -7,16 +7,13 @@
 // look, or the lock was free at the client's.
 
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileModeIn, makeHome } from '../app/make-folder.ts';
-import { oneAtATime } from './bounded.ts';
-import { createController } from './controller.ts';
-import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
-import { takeLock } from './lock.ts';
-import type { ControllerFile } from './running.ts';
-import { rememberFiles } from './same-files.ts';
+import { createController, type Controller, type ControllerOptions, type LeftBecause } from './controller.ts';
+import { takeLock, type ControllerFile } from './lock.ts';
+import { oneAtATime } from './timers.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder'> {
@@ -35,7 +32,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
 }
 
 /** `outdated`: the settings have changed, and the caller starts over with the new ones. */
-export type RunEnded = LeftBecause | 'busy' | 'outdated';
+type RunEnded = LeftBecause | 'busy' | 'outdated';
 
 /** Runs until nothing is left to watch, or it must leave; `busy`: another process holds the lock. Throws for an unusable home. */
 export async function runController(options: RunControllerOptions): Promise<RunEnded> {
@@ -130,4 +127,26 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
 async function writeWhole(path: string, text: string): Promise<void> {
   await writeFile(`${path}.new`, text, { mode: fileModeIn(dirname(path)) });
   await rename(`${path}.new`, path);
+}
+
+// Files that are held open while somebody removes or replaces them by name.
+
+/** The returned question answers false once one of these names is gone or is another file; a failed check says nothing. */
+function rememberFiles(paths: readonly string[]): () => boolean {
+  const files = paths.map((path) => ({ path, identity: identityOf(path) }));
+  return () =>
+    files.every(({ path, identity }) => {
+      const now = identityOf(path);
+      return identity === 'unknown' || identity === 'absent' || now === 'unknown' || now === identity;
+    });
+}
+
+/** The device and the number of the file there. A number is not given to another file while this one is held open. */
+function identityOf(path: string): string {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'absent' : 'unknown';
+  }
 }

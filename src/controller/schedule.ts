@@ -1,8 +1,10 @@
 // Schedule: when each job is to be observed next, and how the clock behaves. Pure but for what it remembers: it is told the
 // time, and asks nobody.
 
-import { minute, second } from '../core/time.ts';
-import type { Duration, Instant } from '../core/time.ts';
+import type { Clock } from '../app/ports.ts';
+import { admit, holdsSlot, isAdmitted, takesTurns, waitsForSlot } from '../core/admit.ts';
+import type { Job } from '../core/job.ts';
+import { minute, second, type Duration, type Instant } from '../core/time.ts';
 
 /** Waits longer than twice this end on its multiples: a zone is listed at most so often, however many jobs run there. */
 const beat: Duration = 5 * second;
@@ -106,6 +108,183 @@ export function createClockWatch(began: Instant): ClockWatch {
       if (now > last + jumpLeast) jumpedAt = now;
       last = now;
       return isSetBack;
+    },
+  };
+}
+
+// Workqueue: which jobs are to be looked at, one pass per job at a time, a bounded number at once.
+// It is level-triggered: an entry says "look at this job", never why. A job that is added while its pass runs is looked
+// at once more afterwards, because that pass may have looked before the thing happened.
+
+export interface Workqueue {
+  /** Asks for a pass of that job. Several calls before the pass begins are one. */
+  add(id: string): void;
+  /** True while that job waits or is worked on. */
+  has(id: string): boolean;
+  /** How many jobs wait or are being worked on. */
+  readonly size: number;
+  /** Begins nothing more; what runs goes on. */
+  stop(): void;
+  /** Resolves when nothing runs. */
+  settled(): Promise<void>;
+}
+
+/** Calls `work`, which must not throw, for each added job: at most `most` at once, never two for one job. */
+export function createWorkqueue(options: {
+  readonly most: number;
+  readonly work: (id: string) => Promise<void>;
+  readonly quiet: () => void;
+}): Workqueue {
+  const waiting = new Set<string>();
+  const running = new Set<string>();
+  const again = new Set<string>();
+  const listeners: (() => void)[] = [];
+  let stopped = false;
+
+  async function run(id: string): Promise<void> {
+    try {
+      await options.work(id);
+    } finally {
+      running.delete(id);
+      if (again.delete(id) && !stopped) waiting.add(id);
+      next();
+      if (running.size === 0) for (const listener of listeners.splice(0)) listener();
+      if (running.size === 0 && waiting.size === 0 && !stopped) options.quiet();
+    }
+  }
+
+  function next(): void {
+    for (const id of waiting) {
+      if (stopped || running.size >= options.most) return;
+      waiting.delete(id);
+      running.add(id);
+      void run(id);
+    }
+  }
+
+  return {
+    add(id) {
+      if (stopped) return;
+      if (running.has(id)) again.add(id);
+      else waiting.add(id);
+      next();
+    },
+    has(id) {
+      return waiting.has(id) || running.has(id);
+    },
+    get size() {
+      return waiting.size + running.size;
+    },
+    stop() {
+      stopped = true;
+      waiting.clear();
+      again.clear();
+    },
+    settled() {
+      if (running.size === 0) return Promise.resolve();
+      return new Promise((resolve) => listeners.push(resolve));
+    },
+  };
+}
+
+// Admission: keeps at hand the records of the jobs that take turns, so that each pass can be told whose turn it is.
+// Who that is, core/admit.ts decides from the records alone.
+
+export interface Admission {
+  /** Whether this job may go on. */
+  ask(job: Job): boolean;
+  /** The record after a commit: whoever has his turn by it is woken. */
+  note(job: Job): void;
+  /** Who holds a slot and who waits, before the first pass. Called once. */
+  learn(unsettled: readonly Job[]): void;
+}
+
+export function createAdmission(options: {
+  readonly slots: number;
+  readonly wake: (id: string) => void;
+  readonly now: () => Instant;
+}): Admission {
+  const jobs = new Map<string, Job>();
+  let admitted: ReadonlySet<string> = new Set();
+
+  /** True when it changed who holds or waits, on which, beside the end of a pause, the turns depend. */
+  function keep(job: Job): boolean {
+    const before = jobs.get(job.id);
+    if (holdsSlot(job) || waitsForSlot(job)) jobs.set(job.id, job);
+    else jobs.delete(job.id);
+    const isSame =
+      before === undefined
+        ? !jobs.has(job.id)
+        : jobs.has(job.id) && holdsSlot(before) === holdsSlot(job) && before.wish?.at === job.wish?.at;
+    return !isSame;
+  }
+
+  function admitNow(): void {
+    admitted = admit(options.slots, [...jobs.values()], options.now(), admitted);
+  }
+
+  return {
+    ask(job) {
+      // One that is not admitted may ask because its pause is over.
+      if (takesTurns(job) && (keep(job) || !admitted.has(job.id))) admitNow();
+      return isAdmitted(admitted, job);
+    },
+    note(job) {
+      if (!takesTurns(job) || !keep(job)) return;
+      const before = admitted;
+      admitNow();
+      for (const id of admitted) if (!before.has(id) && id !== job.id) options.wake(id);
+    },
+    learn(unsettled) {
+      for (const job of unsettled) if (takesTurns(job)) keep(job);
+      admitNow();
+      // A job that waits for its turn has no time of its own.
+      for (const id of admitted) options.wake(id);
+    },
+  };
+}
+
+// Idle: when a controller has had nothing to do for so long that it leaves.
+
+export interface Idle {
+  /** When it may leave, if nothing happens until then; Infinity while something is left to do, and where it never leaves. */
+  readonly exitAt: Instant;
+  /** Something is to be done: the wait begins again. */
+  reset(): void;
+  /** Counts from now where it is at rest; true when it may leave. Never rejects. */
+  isOver(): Promise<boolean>;
+}
+
+/** `isAnythingLeft` asks the store: a job may have been created, or one may have a time that this controller does not know. */
+export function createIdle(options: {
+  readonly clock: Clock;
+  readonly exitMs: Duration | null;
+  readonly isAtRest: () => boolean;
+  readonly isAnythingLeft: () => Promise<boolean>;
+}): Idle {
+  const { clock, exitMs, isAtRest } = options;
+  let since: Instant | null = null;
+  return {
+    get exitAt() {
+      return since === null || exitMs === null ? Infinity : since + exitMs;
+    },
+    reset() {
+      since = null;
+    },
+    async isOver() {
+      if (!isAtRest()) {
+        since = null;
+        return false;
+      }
+      since ??= clock.now();
+      if (exitMs === null || clock.now() < since + exitMs) return false;
+      try {
+        if (!(await options.isAnythingLeft())) return isAtRest();
+      } catch {
+        // Without the store nobody can say that nothing is left.
+      }
+      since = clock.now();
+      return false;
     },
   };
 }

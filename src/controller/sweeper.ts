@@ -3,14 +3,13 @@
 // after its allocation had been seen gone. What no record of ours ever named is only written down: somebody else's
 // installation may have been copied from ours, so a person decides.
 
-import type { AllocationRef, CapacityPort, Stray } from '../app/ports.ts';
+import { textOf } from '../app/errors.ts';
 import { placeOf } from '../app/places.ts';
+import type { AllocationRef, CapacityPort, Stray } from '../app/ports.ts';
 import type { Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
-import { minute, second } from '../core/time.ts';
-import type { Instant } from '../core/time.ts';
+import { minute, second, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
-import { textOf } from './looks.ts';
 import type { PerformerOptions } from './performer.ts';
 
 export interface Sweeper {

@@ -3,7 +3,8 @@
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileModeIn } from '../app/make-folder.ts';
-import { day, type Instant } from '../core/time.ts';
+import type { Clock } from '../app/ports.ts';
+import { day, hour, second, type Instant, type Duration } from '../core/time.ts';
 import { copyInto, firstDamage, openForReading } from './sqlite.ts';
 import { backupOf, troubleOf } from './trouble.ts';
 
@@ -40,4 +41,42 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
     rmSync(unfinished, { force: true });
     throw troubleOf(file, error);
   }
+}
+
+// The copy of the record that there is to go back to: made while a controller runs, so that no command waits for it.
+
+/** First the jobs that wait for this controller, then the copy. */
+const afterBegin: Duration = second;
+/** How often it is asked whether the copy has grown old; `backUp` says how old that is. */
+const askEvery: Duration = hour;
+
+/** Keeps a copy of that record between `begin` and `end`. What goes wrong is said and tried again an hour later. */
+export function keepCopies(parts: {
+  readonly file: string;
+  readonly clock: Clock;
+  readonly warn: (line: string) => void;
+}): { readonly begin: () => void; readonly end: () => void } {
+  const { file, clock, warn } = parts;
+  let callOff: (() => void) | null = null;
+
+  const plan = (wait: Duration): void => {
+    callOff?.();
+    callOff = clock.at(clock.now() + wait, () => void copy());
+  };
+  const copy = async (): Promise<void> => {
+    try {
+      await backUp(file, clock.now());
+    } catch (error) {
+      warn(`no copy of the record was made: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    if (callOff !== null) plan(askEvery);
+  };
+
+  return {
+    begin: () => plan(afterBegin),
+    end() {
+      callOff?.();
+      callOff = null;
+    },
+  };
 }

@@ -1,9 +1,8 @@
 // Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
 
-import { sql, type Database, type Sql } from './sql.ts';
 import type { JobRow } from '../app/client.ts';
+import { outline } from '../app/outline.ts';
 import type {
-  AllocationRef,
   Commit,
   CommitResult,
   JobFilter,
@@ -12,21 +11,19 @@ import type {
   RowPage,
   Stored,
   StoredEvent,
+  StoredOutcome,
 } from '../app/ports.ts';
-import { rowVersion } from '../app/views.ts';
-import { outline } from '../app/outline.ts';
+import { lastingRow, rowVersion } from '../app/views.ts';
+import { newJob } from '../core/create.ts';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
-import { newJob } from '../core/create.ts';
+import type { Outcome, OutcomeResult } from '../core/observation.ts';
 import { answersIn } from '../core/place-answers.ts';
-import { placeCount } from '../core/place.ts';
-import { next } from './counters.ts';
-import { idOf, numberOf } from './job-numbers.ts';
-import { jobOf, objectOf } from './job-of-texts.ts';
+import { subjectKey } from '../core/subject.ts';
 import { readLease } from './lease.ts';
-import { deleteOutcomes } from './outcomes.ts';
-import { writeAnswers } from './place-answers.ts';
-import { lifeColumns, placeAskedBy, placesLeft, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
+import { sweepColumns, writeAnswers, writePlaces, type SweepColumns } from './places.ts';
+import { sql, type Database, type Sql } from './sql.ts';
+import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 
 /** Whether something of a job with that id is there already, though the record does not know it. */
 export type IsTaken = (id: string, owner: string) => boolean;
@@ -237,47 +234,27 @@ export async function readWakeOf(db: Database, id: string): Promise<number | nul
   return rows[0]?.at ?? null;
 }
 
-/** See `Store.sweepable`. */
-export async function readSweepable(
-  db: Database,
-  now: number,
-): Promise<{ readonly refs: readonly AllocationRef[]; readonly goneAt: number | null }> {
-  const { rows } = await sql<{ place: string; life: string; outline: string }>`
-    select swept.place, job.life, job.outline
-    from (
-      select place, max(number) as number from (
-        select place, number from job where sweep_until >= ${now}
-        union all
-        select place, job as number from job_place where sweep_until >= ${now}
-      ) as asked group by place
-    ) as swept join job on job.number = swept.number
-    order by swept.number, swept.place`.execute(db);
-  const { rows: last } = await sql<{ until: number | null }>`
-    select max(sweep_until) as until from (
-      select sweep_until from job where sweep_until <= ${now + sweptFor}
-      union all
-      select sweep_until from job_place where sweep_until <= ${now + sweptFor}
-    ) as asked`.execute(db);
-  const until = last[0]?.until ?? null;
-  const refs = rows.flatMap((row): readonly AllocationRef[] => {
-    const job = jobOf(row.life, row.outline);
-    const allocation =
-      job.allocations.findLast((one) => placeAskedBy(job, one) === row.place) ??
-      placesLeft(job).find(({ place }) => place === row.place)?.allocation;
-    return allocation === undefined ? [] : [{ job, allocation }];
-  });
-  return { refs, goneAt: until === null ? null : until - sweptFor };
+/** The columns of a job that change with a commit. */
+interface LifeColumns extends SweepColumns {
+  readonly settled_at: number | null;
+  readonly removed: number;
+  readonly life: string;
+  readonly shown_version: number;
+  readonly shown: string | null;
 }
 
-/** The places where the job has asked beside its spec's own; few have any, and those that have none write nothing. */
-async function writePlaces(db: Database, number: number, job: Job): Promise<void> {
-  if (placeCount(job.spec.capacity) === 1) return;
-  const { place: own } = sweepColumns(job);
-  await sql`delete from job_place where job = ${number}`.execute(db);
-  for (const [place, until] of sweptPlaces(job)) {
-    if (place === own) continue;
-    await sql`insert into job_place (job, place, sweep_until) values (${number}, ${place}, ${until})`.execute(db);
-  }
+/** All that has happened to a job, without its spec, which never changes. */
+export function lifeColumns(job: Job): LifeColumns {
+  const { spec: _, ...life } = job;
+  const row = lastingRow(job);
+  return {
+    settled_at: job.settled?.at ?? null,
+    removed: job.removed ? 1 : 0,
+    life: JSON.stringify(life),
+    shown_version: rowVersion,
+    shown: row === null ? null : JSON.stringify(row),
+    ...sweepColumns(job),
+  };
 }
 
 /** How far back `readAlike` goes at most: a record of a hundred thousand jobs is not read through for one line of a screen. */
@@ -315,4 +292,69 @@ async function addEvents(db: Database, number: number, last: number, events: rea
     (event, index) => sql`(${number}, ${last + index + 1}, ${event.at}, ${JSON.stringify(event)})`,
   );
   await sql`insert into event (job, seq, at, body) values ${sql.join(values)}`.execute(db);
+}
+
+// Counters: numbers that only grow.
+
+/** `job` and `outcome` number those; `change` counts changes of any job. */
+type Counter = 'job' | 'outcome' | 'change';
+
+/** The next number, which nobody else gets. */
+export async function next(db: Database, counter: Counter): Promise<number> {
+  const { rows } = await sql<{ value: number }>`
+    update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
+  return found(counter, rows[0]?.value);
+}
+
+/** The newest number that was given; 0 when none was. */
+export async function newest(db: Database, counter: Counter): Promise<number> {
+  const { rows } = await sql<{ value: number }>`select value from counter where name = ${counter}`.execute(db);
+  return found(counter, rows[0]?.value);
+}
+
+function found(counter: Counter, value: number | undefined): number {
+  if (value === undefined) throw new Error(`the record has no counter "${counter}", which its first migration makes`);
+  return value;
+}
+
+// Outcomes: what came back from actions, kept until a pass has folded it into its job.
+
+/**
+ * Keeps it in the place of an older one of the same action. It gets a number of its own, so that a pass which folded the
+ * older one and commits later does not delete this one, which it never saw.
+ */
+export async function writeOutcome(db: Database, id: string, outcome: Outcome): Promise<void> {
+  const number = numberOf(id);
+  if (number === undefined) throw new Error(`"${id}" is no id of a job`);
+  const key = subjectKey(outcome.subject);
+  await sql`delete from outcome where job = ${number} and key = ${key}`.execute(db);
+  await sql`
+    insert into outcome (id, job, key, attempt, at, result)
+    values (
+      ${await next(db, 'outcome')}, ${number}, ${key}, ${outcome.attempt ?? null}, ${outcome.at},
+      ${JSON.stringify(outcome.result)}
+    )
+  `.execute(db);
+}
+
+/** Those that wait for the job's next pass, oldest first. */
+export async function readOutcomes(db: Database, id: string): Promise<readonly StoredOutcome[]> {
+  const number = numberOf(id);
+  if (number === undefined) return [];
+  const { rows } = await sql<{ id: number; key: string; attempt: number | null; at: number; result: string }>`
+    select id, key, attempt, at, result from outcome where job = ${number} order by id`.execute(db);
+  return rows.flatMap((row) => {
+    const subject = subjectOf(row.key);
+    // An action of another version of jobman. It is requested again if it is still needed.
+    if (subject === undefined) return [];
+    const of = row.attempt !== null && { attempt: row.attempt };
+    const result = JSON.parse(row.result) as OutcomeResult;
+    return [{ id: row.id, outcome: { subject, ...of, at: row.at, result } }];
+  });
+}
+
+/** Forgets those of that job with these numbers. */
+async function deleteOutcomes(db: Database, job: number, ids: readonly number[]): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`delete from outcome where job = ${job} and id in (${sql.join(ids)})`.execute(db);
 }

@@ -2,64 +2,49 @@
 
 import type { LabRecord } from '../lab/record.ts';
 import type { IsTaken } from './jobs.ts';
-import { addUser, changeUser, dropUser, readUsers } from './lab-people.ts';
-import { changeBooking, changeTpu, readAliases, readBookings, readTpus, setAlias } from './lab-tpus.ts';
-import {
-  addLabJob,
-  changeLabJob,
-  findWindow,
-  finishWindow,
-  markWindows,
-  openWindow,
-  readEventsSince,
-  readLabJobs,
-  readWindows,
-  reportWindow,
-} from './lab-windows.ts';
+import * as registry from './lab-registry.ts';
+import * as windows from './lab-windows.ts';
 import { openRecordFile, type OpenRecord, type Run } from './record-file.ts';
 
 /** The part of the record that is about the lab, over these two ways to run an operation. */
 export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
   return {
-    users: () => read(readUsers),
-    addUser: (user) => write((db) => addUser(db, user)),
-    changeUser: (name, change) => write((db) => changeUser(db, name, change)),
-    dropUser: (name) => write((db) => dropUser(db, name)),
+    users: () => read(registry.readUsers),
+    addUser: (user) => write((db) => registry.addUser(db, user)),
+    changeUser: (name, change) => write((db) => registry.changeUser(db, name, change)),
+    dropUser: (name) => write((db) => registry.dropUser(db, name)),
 
-    tpus: () => read(readTpus),
-    tpuAliases: () => read(readAliases),
-    changeTpu: (name, change) => write((db) => changeTpu(db, name, change)),
-    setTpuAlias: (alias, name) => write((db) => setAlias(db, alias, name)),
+    tpus: () => read(registry.readTpus),
+    tpuAliases: () => read(registry.readAliases),
+    changeTpu: (name, change) => write((db) => registry.changeTpu(db, name, change)),
+    setTpuAlias: (alias, name) => write((db) => registry.setAlias(db, alias, name)),
 
     async addPastJob(past) {
       const { addPastJob } = await import('./past-jobs.ts');
       return write((db) => addPastJob(db, past, isTaken));
     },
-    addJob: (job) => write((db) => addLabJob(db, job)),
-    changeJob: (job, change) => write((db) => changeLabJob(db, job, change)),
-    job: (job) => read(async (db) => (await readLabJobs(db, { job }))[0] ?? null),
-    jobs: (user) => read((db) => readLabJobs(db, user === undefined ? {} : { user })),
-    async lives(user, ids) {
-      const { readLives } = await import('./lab-lives.ts');
-      return read((db) => readLives(db, user, ids));
-    },
+    addJob: (job) => write((db) => windows.addLabJob(db, job)),
+    changeJob: (job, change) => write((db) => windows.changeLabJob(db, job, change)),
+    job: (job) => read(async (db) => (await windows.readLabJobs(db, { job }))[0] ?? null),
+    jobs: (user) => read((db) => windows.readLabJobs(db, user === undefined ? {} : { user })),
+    lives: (user, ids) => read((db) => windows.readLives(db, user, ids)),
 
     async alike(asked, since, most) {
       const { readAlike } = await import('./jobs.ts');
       return read((db) => readAlike(db, asked, since, most));
     },
 
-    openWindow: (job, attempt, now) => write((db) => openWindow(db, { job, attempt, now })),
-    windows: (query) => read((db) => readWindows(db, query)),
-    windowOf: (session, window) => read((db) => findWindow(db, session, window)),
-    report: (session, window, report) => write((db) => reportWindow(db, session, window, report)),
-    finish: (session, window, at) => write((db) => finishWindow(db, session, window, at)),
-    markWindows: (windows, mark, at) => write((db) => markWindows(db, windows, mark, at)),
+    openWindow: (job, attempt, now) => write((db) => windows.openWindow(db, { job, attempt, now })),
+    windows: (query) => read((db) => windows.readWindows(db, query)),
+    windowOf: (session, window) => read((db) => windows.findWindow(db, session, window)),
+    report: (session, window, report) => write((db) => windows.reportWindow(db, session, window, report)),
+    finish: (session, window, at) => write((db) => windows.finishWindow(db, session, window, at)),
+    markWindows: (which, mark, at) => write((db) => windows.markWindows(db, which, mark, at)),
 
-    bookings: () => read(readBookings),
-    changeBooking: (tpu, change) => write((db) => changeBooking(db, tpu, change)),
+    bookings: () => read(registry.readBookings),
+    changeBooking: (tpu, change) => write((db) => registry.changeBooking(db, tpu, change)),
 
-    eventsSince: (user, after, kinds) => read((db) => readEventsSince(db, user, after, kinds)),
+    eventsSince: (user, after, kinds) => read((db) => windows.readEventsSince(db, user, after, kinds)),
 
     together: (work) =>
       write((db) => {

@@ -1,10 +1,9 @@
 // Lease: which controller may commit. Its epoch grows whenever it changes hands, and every commit of a controller names
 // the epoch that it was given, so that one which has lost the lease without knowing it cannot write.
 
-import { sql, type Database } from './sql.ts';
 import type { LeaseState, Pause } from '../app/ports.ts';
-import { minute } from '../core/time.ts';
-import type { Duration, Instant } from '../core/time.ts';
+import { minute, type Duration, type Instant } from '../core/time.ts';
+import { sql, type Database } from './sql.ts';
 
 /** Between two renewals of a controller that runs, much less time passes. */
 const pauseLeast: Duration = minute;

@@ -1,9 +1,9 @@
 // Migrations: how the tables came to be, one step after the other. A step that has been released is never edited: records
 // in the world have run it as it was. Only words that SQLite and PostgreSQL both know.
 
-import { jobOf } from './job-of-texts.ts';
-import { sweepColumns } from './rows.ts';
+import { sweepColumns } from './places.ts';
 import { sql, type Database } from './sql.ts';
+import { jobOf } from './stored-job.ts';
 
 /** In order; the number at the front of a name is the version of the record. */
 export const migrations: Readonly<Record<string, (db: Database) => Promise<void>>> = {

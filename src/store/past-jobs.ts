@@ -1,11 +1,11 @@
 // Past jobs: writes down what another program has run. Loaded by an import alone.
 
 import { pastJob, type PastJob } from '../lab/past-job.ts';
-import { readInstallation } from './installation.ts';
-import { numberOf } from './job-numbers.ts';
 import { nextId, writeNew, type IsTaken } from './jobs.ts';
 import { addLabJob } from './lab-windows.ts';
+import { readInstallation } from './record-file.ts';
 import { sql, type Database } from './sql.ts';
+import { numberOf } from './stored-job.ts';
 
 /** See LabRecord. */
 export async function addPastJob(db: Database, past: PastJob, isTaken: IsTaken): Promise<string> {

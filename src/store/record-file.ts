@@ -4,16 +4,13 @@
 // accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
 // from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
 
-import { statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { statSync, realpathSync } from 'node:fs';
+import { dirname, basename, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
 import { makeHome } from '../app/make-folder.ts';
-import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { sql, type Database } from './sql.ts';
-import { inMemory, inTurn, needsWriter, openForReading, openForWriting, waitForNoDisk } from './sqlite.ts';
-import { createTogether, type Together } from './together.ts';
-import { refuseCopy } from './copied-home.ts';
-import { newerRecord, olderRecord, refuseCut, troubleOf } from './trouble.ts';
+import { inMemory, inTurn, needsWriter, openForReading, openForWriting, waitForNoDisk, hasTable } from './sqlite.ts';
+import { refuseCut, troubleOf } from './trouble.ts';
 
 export interface OpenRecord {
   /** Path of the database, or `:memory:` for one that is gone when it is closed. */
@@ -35,7 +32,7 @@ export interface OpenRecord {
 export type Run = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
 
 /** An open record. */
-export interface RecordFile {
+interface RecordFile {
   readonly read: Run;
   /** The operation is one transaction, or a part of one that stands or falls by itself. */
   readonly write: Run;
@@ -191,5 +188,175 @@ async function guarded<T>(file: string, operation: () => Promise<T>): Promise<T>
     return await operation();
   } catch (error) {
     throw troubleOf(file, error);
+  }
+}
+
+// Together: writes that wait at the same moment share one transaction, and with it one wait for the disk. A thousand jobs
+// that move at once would otherwise wait a thousand times, and keep every other process from writing meanwhile.
+
+/** Runs an operation as a part of a transaction, and resolves once that is on the disk. */
+type Together = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
+
+interface Part {
+  readonly run: (db: Database) => Promise<() => void>;
+  readonly fail: (error: unknown) => void;
+}
+
+/**
+ * An operation that throws is undone by itself and the others stand; when the transaction as a whole comes to nothing,
+ * each of its operations is told so. `turn` keeps this process's transactions on one file apart; `gather` is how long
+ * is waited for more.
+ */
+function createTogether(
+  db: Database,
+  turn: (work: () => Promise<void>) => Promise<void>,
+  gather: () => Promise<void>,
+): Together {
+  let waiting: Part[] = [];
+
+  async function write(): Promise<void> {
+    await gather();
+    const parts = waiting;
+    waiting = [];
+    const answers: (() => void)[] = [];
+    try {
+      await db.transaction(async (transaction) => {
+        for (const part of parts) answers.push(await part.run(transaction));
+      });
+    } catch (error) {
+      for (const part of parts) part.fail(error);
+      return;
+    }
+    for (const answer of answers) answer();
+  }
+
+  return (operation) =>
+    new Promise((resolve, reject) => {
+      waiting.push({
+        async run(transaction) {
+          try {
+            const result = await transaction.transaction(operation);
+            return () => resolve(result);
+          } catch (error) {
+            return () => reject(error);
+          }
+        },
+        fail: reject,
+      });
+      if (waiting.length === 1) void turn(write);
+    });
+}
+
+// Copied home: a home that was copied on this machine has the same installation id, job ids and runs as its original. Work in it would
+// end the original's programs, so the record says where its home is.
+
+/**
+ * Throws a StoreError when the home of this record is a copy and its original is still there. A home that was moved, restored or that
+ * is reached by another path is accepted, and its path is recorded.
+ */
+async function refuseCopy(db: Database, file: string): Promise<void> {
+  const home = realpathSync(dirname(file));
+  const { rows } = await sql<{ value: string }>`select value from meta where key = 'home'`.execute(db);
+  const recorded = rows[0]?.value;
+  if (recorded === home) return;
+  if (recorded !== undefined && isOther(join(recorded, basename(file)), file))
+    throw new StoreError('copied', `${home} is a copy of ${recorded}, which is still there. Nothing was changed.`, [
+      `Both have the same jobs, so each could end the programs of the other. Use the original: JOBMAN_HOME=${recorded}`,
+      'To use the copy instead, end the jobs of the original and then move the original to another path.',
+    ]);
+  await sql`insert into meta (key, value) values ('home', ${home})
+    on conflict (key) do update set value = excluded.value`.execute(db);
+}
+
+/** True when both records are there and are two files. */
+function isOther(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((path) => statOf(path));
+  return first !== undefined && second !== undefined && (first.ino !== second.ino || first.dev !== second.dev);
+}
+
+function statOf(path: string): { readonly ino: number; readonly dev: number } | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+// Migrate: brings the tables of a record up to what this program knows, and refuses one that knows more.
+
+/** The version of the record that this program reads and writes: the number of the last migration. */
+export const currentVersion = 7;
+
+const migrationTable = 'migration';
+
+/** The version of a record; 0 for one without tables. Reads only. */
+async function versionOf(db: Database): Promise<number> {
+  if (!(await hasTable(db, migrationTable))) return 0;
+  const { rows } = await sql<{ name: string | null }>`select max(name) as name from migration`.execute(db);
+  return Number.parseInt(rows[0]?.name ?? '0', 10);
+}
+
+/** The record was written by a program that knows more than this one. */
+function newerRecord(file: string, version: number): StoreError {
+  return new StoreError(
+    'newer',
+    `The record of jobs ${file} was written by a newer jobman: it has version ${version}, this program knows version ${currentVersion}. Upgrade jobman.`,
+  );
+}
+
+/** The record wants its tables brought up to date, and cannot be written. */
+function olderRecord(file: string, version: number): StoreError {
+  return new StoreError(
+    'older',
+    `The record of jobs ${file} has version ${version} and must first be brought to version ${currentVersion}, but it is opened for reading only. Run any jobman command where ${dirname(file)} can be written.`,
+  );
+}
+
+/**
+ * Runs the migrations that are missing, in one transaction: another process that does the same waits and finds nothing
+ * left to do. Safe to repeat. Throws what the database says.
+ */
+export async function migrate(db: Database): Promise<void> {
+  // The texts are not loaded by a program that finds its tables in place, which is nearly always.
+  const { migrations } = await import('./migrations.ts');
+  await db.transaction(async (transaction) => {
+    await sql`create table if not exists migration (name text primary key, timestamp text not null)`.execute(
+      transaction,
+    );
+    const { rows } = await sql<{ name: string }>`select name from migration`.execute(transaction);
+    const done = new Set(rows.map((row) => row.name));
+    for (const [name, run] of Object.entries(migrations).toSorted(([one], [other]) => (one < other ? -1 : 1))) {
+      if (done.has(name)) continue;
+      await run(transaction);
+      await sql`insert into migration (name, timestamp) values (${name}, current_timestamp)`.execute(transaction);
+    }
+  });
+}
+
+// Installation: the identity of a record, made once.
+
+/** Six characters [a-z0-9]. A record that was opened for writing has them. */
+export async function readInstallation(db: Database): Promise<string> {
+  const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
+  const found = rows[0]?.value;
+  if (found === undefined) throw new Error('the record has no identity, which its first opening for writing gives it');
+  return found;
+}
+
+// Original home: what acts on machines without writing to the record asks here first, because only a write finds that a home is a copy.
+
+/**
+ * Throws the StoreError of a copied home whose original is still there (store/copied-home.ts): both have the same jobs, so a change
+ * from the copy would be one to the original's runs. A missing record and other trouble with it pass.
+ */
+export async function expectOriginal(file: string): Promise<void> {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  const record = openRecordFile({ file });
+  try {
+    await record.write(() => Promise.resolve());
+  } catch (error) {
+    if (error instanceof StoreError && error.trouble === 'copied') throw error;
+  } finally {
+    await record.close();
   }
 }

@@ -1,36 +1,19 @@
 // Store: the record of all jobs, as the rest of the program sees it. How its file is opened: record-file.ts.
 
 import type { ClusterRecord } from '../app/cluster/kept.ts';
+import { StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
 import type { LabRecord } from '../lab/record.ts';
 import { clusterRecord } from './cluster-jobs.ts';
-import { newest } from './counters.ts';
-import {
-  commitJob,
-  insertJob,
-  listJobs,
-  listRows,
-  loadJobs,
-  readDue,
-  readEvents,
-  readManifest,
-  readAlike,
-  readNextWake,
-  readSweepable,
-  readWakeOf,
-  type IsTaken,
-} from './jobs.ts';
-import { readInstallation } from './installation.ts';
+import * as jobs from './jobs.ts';
 import { labRecord } from './lab.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
-import { readOutcomes, writeOutcome } from './outcomes.ts';
-import { readAnswers } from './place-answers.ts';
-import { openRecordFile, type OpenRecord } from './record-file.ts';
-import { deleteStray, readStrays, writeStray } from './strays.ts';
+import * as places from './places.ts';
+import { readInstallation, openRecordFile, type OpenRecord } from './record-file.ts';
 
-export interface OpenStore extends OpenRecord {
+interface OpenStore extends OpenRecord {
   /** Nothing is, when absent. */
-  readonly isTaken?: IsTaken;
+  readonly isTaken?: jobs.IsTaken;
 }
 
 /**
@@ -47,32 +30,55 @@ export function openStore({ isTaken = () => false, ...given }: OpenStore): Recor
   return {
     // Asked by those who are about to write: a record that is not there yet must get its identity first.
     installation: () => readBeforeWriting(readInstallation),
-    insert: (job) => write(async (db) => insertJob(db, await readInstallation(db), job, isTaken)),
-    load: (id) => read(async (db) => (await loadJobs(db, [id]))[0]),
-    loadMany: (ids) => read((db) => loadJobs(db, ids)),
-    manifest: (id) => read((db) => readManifest(db, id)),
-    commit: (commit) => write((db) => commitJob(db, commit)),
-    list: (filter) => read((db) => listJobs(db, filter)),
-    rows: (filter, rowOf) => read((db) => listRows(db, filter, rowOf)),
-    events: (id, after) => read((db) => readEvents(db, id, after)),
-    addOutcome: (id, outcome) => write((db) => writeOutcome(db, id, outcome)),
-    outcomes: (id) => read((db) => readOutcomes(db, id)),
-    due: (now, most) => read((db) => readDue(db, now, most)),
-    nextWake: () => read(readNextWake),
-    wakeOf: (id) => read((db) => readWakeOf(db, id)),
-    alike: (asked, since, most) => read((db) => readAlike(db, asked, since, most)),
-    changes: () => read((db) => newest(db, 'change')),
+    insert: (job) => write(async (db) => jobs.insertJob(db, await readInstallation(db), job, isTaken)),
+    load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
+    loadMany: (ids) => read((db) => jobs.loadJobs(db, ids)),
+    manifest: (id) => read((db) => jobs.readManifest(db, id)),
+    commit: (commit) => write((db) => jobs.commitJob(db, commit)),
+    list: (filter) => read((db) => jobs.listJobs(db, filter)),
+    rows: (filter, rowOf) => read((db) => jobs.listRows(db, filter, rowOf)),
+    events: (id, after) => read((db) => jobs.readEvents(db, id, after)),
+    addOutcome: (id, outcome) => write((db) => jobs.writeOutcome(db, id, outcome)),
+    outcomes: (id) => read((db) => jobs.readOutcomes(db, id)),
+    due: (now, most) => read((db) => jobs.readDue(db, now, most)),
+    nextWake: () => read(jobs.readNextWake),
+    wakeOf: (id) => read((db) => jobs.readWakeOf(db, id)),
+    alike: (asked, since, most) => read((db) => jobs.readAlike(db, asked, since, most)),
+    changes: () => read((db) => jobs.newest(db, 'change')),
     takeLease: (holder, version, now, ttl, certain) =>
       write((db) => takeLease(db, { holder, version, now, ttl, certain })),
     dropLease: (holder) => write((db) => dropLease(db, holder)),
     lease: () => read(readLease),
-    placeAnswers: (project) => read((db) => readAnswers(db, project)),
-    sweepable: (now) => read((db) => readSweepable(db, now)),
-    recordStray: (stray) => write((db) => writeStray(db, stray)),
-    strays: () => read(readStrays),
-    forgetStray: (stray) => write((db) => deleteStray(db, stray)),
+    placeAnswers: (project) => read((db) => places.readAnswers(db, project)),
+    sweepable: (now) => read((db) => places.readSweepable(db, now)),
+    recordStray: (stray) => write((db) => places.writeStray(db, stray)),
+    strays: () => read(places.readStrays),
+    forgetStray: (stray) => write((db) => places.deleteStray(db, stray)),
     clusters: clusterRecord(read, write),
     lab: labRecord(read, write, isTaken),
     close,
   };
+}
+
+// A look into the record by whoever has nothing to write there.
+
+/**
+ * Looks into the record, which is opened for reading only; one of an earlier version is first brought up to date, as the
+ * next command would. Rejects with StoreError when it cannot be read.
+ */
+export async function lookAtRecord<T>(file: string, look: (store: RecordStore) => Promise<T>): Promise<T> {
+  try {
+    return await inStore(openStore({ file, readOnly: true }), look);
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.trouble !== 'older') throw error;
+    return inStore(openStore({ file }), look);
+  }
+}
+
+async function inStore<T>(store: RecordStore, look: (store: RecordStore) => Promise<T>): Promise<T> {
+  try {
+    return await look(store);
+  } finally {
+    await store.close();
+  }
 }

@@ -2,9 +2,8 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { StoreError } from '../app/errors.ts';
+import { StoreError, textOf } from '../app/errors.ts';
 import { fileTrouble, troubleWith, type FileTrouble } from '../app/file-trouble.ts';
-import { currentVersion } from './migrate.ts';
 import { meaningOf } from './sqlite.ts';
 
 /** Where the copy of a record lies that `backup.ts` makes. */
@@ -23,7 +22,7 @@ function storeError(file: string, trouble: FileTrouble | 'corrupt' | 'busy', err
   const options = { cause: error };
   switch (trouble) {
     case 'corrupt': {
-      const said = error instanceof Error ? error.message : String(error);
+      const said = textOf(error);
       const message = `The record of jobs ${file} is damaged (${said}). It was left as it is.`;
       return new StoreError(trouble, message, wayBack(file), options);
     }
@@ -36,14 +35,6 @@ function storeError(file: string, trouble: FileTrouble | 'corrupt' | 'busy', err
     case 'broken':
       return troubleWith(file, trouble, error);
   }
-}
-
-/** The record was written by a program that knows more than this one. */
-export function newerRecord(file: string, version: number): StoreError {
-  return new StoreError(
-    'newer',
-    `The record of jobs ${file} was written by a newer jobman: it has version ${version}, this program knows version ${currentVersion}. Upgrade jobman.`,
-  );
 }
 
 /**
@@ -75,14 +66,6 @@ export function refuseCut(file: string): void {
   if (size === 0) refuseLost(file);
   else if (size < recordLeast)
     throw storeError(file, 'corrupt', new Error(`it has only ${size === 1 ? '1 byte' : `${size} bytes`}`));
-}
-
-/** The record wants its tables brought up to date, and cannot be written. */
-export function olderRecord(file: string, version: number): StoreError {
-  return new StoreError(
-    'older',
-    `The record of jobs ${file} has version ${version} and must first be brought to version ${currentVersion}, but it is opened for reading only. Run any jobman command where ${dirname(file)} can be written.`,
-  );
 }
 
 /** The commands to type, word for word. Everything is kept: also the log of what was not merged yet, and the copy itself. */

@@ -6,8 +6,8 @@ import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createLocalCapacity } from '../backends/local/capacity.ts';
 import { createLocalMachines } from '../backends/local/machines.ts';
-import type { JobSpec } from '../core/spec.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import type { JobSpec } from '../core/spec.ts';
 
 export interface BackendParts {
   readonly io: Io;
@@ -21,7 +21,7 @@ export interface BackendParts {
   readonly rounds?: (call: () => void) => () => void;
 }
 
-export interface Backends {
+interface Backends {
   readonly of: (spec: JobSpec) => Backend;
   /** The workers of TPUs, for a person's own hands; see by-hand.ts. */
   readonly workers: TpuWorkers;
@@ -63,5 +63,27 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
     },
     workers,
     close,
+  };
+}
+
+// The real clock.
+
+/** Longest single timer; Node's own limit is 2^31-1 ms. A later moment is waited for in several. */
+const longest = 2 ** 31 - 1;
+
+/** Wall-clock time in milliseconds. Timers keep no process alive by themselves. */
+export function createClock(now: () => number): Clock {
+  return {
+    now,
+    at(at, call) {
+      let timer: NodeJS.Timeout | undefined;
+      const arm = (): void => {
+        const wait = Math.max(0, at - now());
+        timer = wait > longest ? setTimeout(arm, longest) : setTimeout(call, wait);
+        timer.unref();
+      };
+      arm();
+      return () => clearTimeout(timer);
+    },
   };
 }

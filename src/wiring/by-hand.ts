@@ -1,17 +1,18 @@
 // Work on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
 
 import { machinesAtHand, workerAtHand, type SshHost, type WorkerDoor } from '../app/by-hand.ts';
-import { JobmanError, exitCode } from '../app/errors.ts';
+import { JobmanError, exitCode, textOf } from '../app/errors.ts';
+import { createLogFiles } from '../app/log-files.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
-import type { Services } from '../app/services.ts';
+import type { Services, StepRunner } from '../app/services.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import { askOnce } from '../controller/timers.ts';
+import type { Job } from '../core/job.ts';
+import { connectRelay, relayFile, serveRelay, type RelayOptions } from '../remote/relay.ts';
 import { containerEntry, sessionLater } from '../remote/session.ts';
-import { connectRelay, relayFile, serveRelay } from '../remote/relay.ts';
-import type { RelayOptions } from '../remote/relay.ts';
+import { expectOriginal } from '../store/record-file.ts';
 import { openStore } from '../store/store.ts';
-import { askOnce } from './ask-once.ts';
-import { createClock } from './clock.ts';
-import { expectOriginal } from './original-home.ts';
+import { createClock, createBackends } from './backends.ts';
 import { recordFile } from './paths.ts';
 
 /** The workers of that job, as `Services.workers` promises them. */
@@ -49,7 +50,7 @@ export async function openWorkers(services: Services, id: string, way: 'shared' 
         const transport = await (await own()).transport({ ...ref, worker });
         return await transport.tunnel(port);
       } catch (error) {
-        return { problem: error instanceof Error ? error.message : String(error), isReached: false };
+        return { problem: textOf(error), isReached: false };
       }
     },
     async sshHosts(): Promise<readonly SshHost[]> {
@@ -145,4 +146,26 @@ async function machinesIn(store: Store, id: string): Promise<AllocationRef> {
   const stored = await store.load(id);
   if (stored === undefined) throw new JobmanError(`There is no job ${id}.`, exitCode.notFound);
   return { job: stored.job, allocation: machinesAtHand(stored.job) };
+}
+
+// Setup steps that a person asked for, joined to the machines of the job.
+
+/** As `Services.stepRunner` promises it. What the steps print also goes into their logs, as when the controller does them. */
+export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
+  const { io, home } = services;
+  // The step would change the machines before its result is refused.
+  await expectOriginal(recordFile(home));
+  const backends = await createBackends({
+    io,
+    home,
+    settings: await services.settings(),
+    clock: createClock(() => io.now()),
+    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
+    changed: () => undefined,
+  });
+  const { machines } = backends.of(job.spec);
+  return {
+    run: (worker, { allocation, step }, byHand) => machines.step({ job, allocation, worker }, step, byHand),
+    close: () => backends.close(),
+  };
 }

@@ -48,7 +48,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
     },
 
     async expectController() {
-      const { isControllerRunning } = await import('../controller/running.ts');
+      const { isControllerRunning } = await import('../controller/lock.ts');
       isControllerRunning(home);
     },
 

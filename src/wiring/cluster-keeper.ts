@@ -1,11 +1,13 @@
 // The record of clusters' jobs for the terminal: the record, the copies of logs, and the controller that makes them.
 
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { ClusterKeeper } from '../app/cluster/client.ts';
 import type { KeptJob } from '../app/cluster/kept.ts';
+import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
+import { settingsFile } from '../app/settings-file.ts';
 import type { RecordStore } from '../store/store.ts';
 import { clusterMark, recordFile } from './paths.ts';
 
@@ -38,7 +40,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
   }
   async function reading<T>(look: (store: RecordStore) => Promise<T>, otherwise: T) {
     if (!existsSync(file)) return otherwise;
-    const { lookAtRecord } = await import('./record-look.ts');
+    const { lookAtRecord } = await import('../store/store.ts');
     return lookAtRecord(file, look);
   }
 
@@ -133,5 +135,42 @@ function namesIn(folder: string): readonly string[] {
     return readdirSync(folder).filter((name) => name.endsWith('.log'));
   } catch {
     return [];
+  }
+}
+
+// Whether a cluster is in use here: what `list` and references decide by before anything of Kubernetes is loaded.
+
+/**
+ * See `Services.usesCluster`. Where settings that may speak of a cluster are wrong, it counts as in use: whoever asks it is told
+ * what is wrong, and whoever does not need it is not kept from the rest. Throws JobmanError when the file that was named on the
+ * command line is wrong or not there.
+ */
+export async function usesCluster(services: Services): Promise<boolean> {
+  const { io, home } = services;
+  const { named } = services.settingsFiles();
+  const isSaid = (io.env['KUBECONFIG'] ?? '') !== '' || existsSync(clusterMark(home));
+  if (!isSaid && named === undefined && !mayName(settingsFile(home))) return false;
+  try {
+    const { settings, sources } = await services.clusterSettings();
+    const isSet = [...sources].some(
+      ([key, source]) => source !== 'template' && /^(job|kubeConfig|kubernetes)\./.test(key),
+    );
+    // A user who names a kubeconfig, or has submitted from here, is told when it is not there.
+    if (isSaid || settings.kubeConfig.type !== 'default') return true;
+    if (!isSet) return false;
+    const { namesCluster } = await import('../backends/kubernetes/kubeconfig.ts');
+    return namesCluster({ setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd });
+  } catch (error) {
+    if (!(error instanceof JobmanError) || named !== undefined) throw error;
+    return true;
+  }
+}
+
+/** Whether that file has a section about clusters, as far as its text tells: to parse it takes longer than the list. */
+function mayName(path: string): boolean {
+  try {
+    return /"(?:job|kubeConfig|kubernetes)"/.test(readFileSync(path, 'utf8'));
+  } catch {
+    return false;
   }
 }

@@ -3,23 +3,26 @@
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
+import type { Cluster } from '../app/cluster/cluster.ts';
+import { keptFile, keptFolder, openKept } from '../app/cluster/kept-logs.ts';
+import type { KeptPlace } from '../app/cluster/kept.ts';
+import { exitCode, JobmanError, StoreError, textOf } from '../app/errors.ts';
 import { fileError, namesFileShortage } from '../app/file-trouble.ts';
 import { createLogFiles } from '../app/log-files.ts';
-import { exitCode, JobmanError, StoreError } from '../app/errors.ts';
-import type { Store } from '../app/ports.ts';
+import type { Store, Clock } from '../app/ports.ts';
+import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { runController } from '../controller/process.ts';
-import { readController } from '../controller/running.ts';
 import { harmlessText } from '../cli/output.ts';
-import { openStore } from '../store/store.ts';
-import { createBackends } from './backends.ts';
+import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
+import { readController } from '../controller/lock.ts';
+import { runController } from '../controller/process.ts';
+import { keepCopies } from '../store/backup.ts';
+import { expectOriginal } from '../store/record-file.ts';
+import { openStore, type RecordStore } from '../store/store.ts';
+import { createBackends, createClock } from './backends.ts';
 import { lendConnections } from './by-hand.ts';
-import { createClock } from './clock.ts';
-import { openClusterMirror } from './cluster-mirror.ts';
 import type { ControllerParts } from './controller-service.ts';
-import { expectOriginal } from './original-home.ts';
-import { recordFile } from './paths.ts';
-import { keepCopies } from './record-copies.ts';
+import { recordFile, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
 
@@ -81,9 +84,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
         // Only now: the lock is ours, and with it the socket's name. Commands do without it where it cannot be had.
         endLending ??= lendConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {
-            logger.warn(
-              `connections are not lent to commands: ${error instanceof Error ? error.message : String(error)}`,
-            );
+            logger.warn(`connections are not lent to commands: ${textOf(error)}`);
             return () => Promise.resolve();
           },
         );
@@ -189,4 +190,60 @@ function expectOpenFiles(): void {
     exitCode.failed,
     [`Raise the limit (ulimit -n ${openFilesLeast}), then: jobman controller start`],
   );
+}
+
+// The mirror of cluster jobs, for the controller's process. Nothing of Kubernetes is loaded before there is a place to look after.
+
+interface MirrorParts {
+  readonly io: Io;
+  readonly home: string;
+  readonly store: RecordStore;
+  readonly clock: Clock;
+  readonly say: (line: string) => void;
+}
+
+/** Begins with its first look. */
+function openClusterMirror({ io, home, store, clock, say }: MirrorParts): ClusterMirror {
+  const record = store.clusters;
+  let keeps: Promise<boolean> | undefined;
+
+  return createClusterMirror({
+    record: {
+      ...record,
+      async places() {
+        const places = await record.places();
+        if (places.length === 0) return places;
+        keeps ??= keepsLogs();
+        return (await keeps) ? places : [];
+      },
+    },
+    installation: () => store.installation(),
+    open,
+    copyOf: (job, pod, container) => openKept(keptFile(keptFolder(home, job), pod, container)),
+    clock,
+    say,
+  });
+
+  /** Settings that are wrong are the matter of the commands: what was wanted when it was submitted goes on. */
+  async function keepsLogs(): Promise<boolean> {
+    const { loadClusterSettings } = await import('../app/cluster/settings.ts');
+    try {
+      const template = templateFile(io.launcher.at(-1) ?? '');
+      return (await loadClusterSettings({ home, template, userHome: io.userHome })).settings.kubernetes.keepLogs;
+    } catch (error) {
+      say(`settings of clusters cannot be read: ${textOf(error)}`);
+      return true;
+    }
+  }
+
+  async function open({ setting, kubeconfig, context, namespace, flavorKey }: KeptPlace): Promise<Cluster> {
+    const [{ readKubeContext }, { createCluster }] = await Promise.all([
+      import('../backends/kubernetes/kubeconfig.ts'),
+      import('../backends/kubernetes/cluster.ts'),
+    ]);
+    const env = { ...io.env, KUBECONFIG: kubeconfig ?? undefined };
+    const way = { setting, env, userHome: io.userHome, cwd: io.cwd };
+    const found = await readKubeContext(way, setting.type === 'cluster' ? { namespace } : { context, namespace });
+    return createCluster({ context: found, flavorKey, env, now: () => io.now() });
+  }
 }

@@ -5,7 +5,7 @@ import { JobmanError, exitCode } from '../app/errors.ts';
 import { fileError, fileTrouble } from '../app/file-trouble.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { isControllerRunning, readController } from '../controller/running.ts';
+import { isControllerRunning, readController } from '../controller/lock.ts';
 
 /** How long a controller that was just started may take to answer before we say that it does not. */
 const startMost = 15_000;
@@ -46,21 +46,21 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     } catch (error) {
       const pid = readController(home)?.pid;
       if (fileTrouble(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
-      const { endProcess } = await import('./end-process.ts');
+      const { endProcess } = await import('./processes.ts');
       await endProcess(pid);
     }
   }
 
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
-    const { waitFor } = await import('./detached.ts');
+    const { waitFor } = await import('./processes.ts');
     await ask(null);
     const hasLeft = () => waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost / 2);
     let left = await hasLeft();
     const pid = readController(home)?.pid;
     if (left === undefined && pid !== undefined) {
       // One that has no file descriptor left cannot read the request; a signal needs none.
-      const { endProcess } = await import('./end-process.ts');
+      const { endProcess } = await import('./processes.ts');
       await endProcess(pid);
       left = await hasLeft();
     }
@@ -90,7 +90,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     async start() {
       const running = readController(home);
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
-      const { startDetached, waitFor } = await import('./detached.ts');
+      const { startDetached, waitFor } = await import('./processes.ts');
       if (running !== null) {
         // One of another version finishes its passes and leaves; what it left undone the next look finds.
         await ask(io.version);
@@ -105,7 +105,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       }
       // Settings that it could not read are said here, with their own exit code, and not only as its last words.
       await parts.settings();
-      const { backgroundEnvironment } = await import('./background-environment.ts');
+      const { backgroundEnvironment } = await import('./processes.ts');
       const env = await backgroundEnvironment(io, home);
       const { endedFor, lastWords } = startDetached({ io, home, env }, ['controller', 'run'], log);
       // Another client may have started one at the same moment: then ours leaves, and that one is waited for.

@@ -4,16 +4,15 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
-import type { EmulatorService, Io } from '../app/services.ts';
+import type { EmulatorService, Io, CloudTpu, CloudView } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { builtInProject } from '../core/spec.ts';
-import type { JobSpec } from '../core/spec.ts';
+import { harmlessText } from '../cli/output.ts';
+import { builtInProject, type JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
-import { backgroundEnvironment } from './background-environment.ts';
-import { startDetached, waitFor } from './detached.ts';
-import { harmlessText } from '../cli/output.ts';
+import type { Condition, NodeRecord, QueuedRecord } from '../emulator/world/records.ts';
+import { backgroundEnvironment, startDetached, waitFor } from './processes.ts';
 
 /**
  * Whether the built-in cloud serves that project. A server that the settings name takes its place too: that is how another
@@ -131,7 +130,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
     async stop() {
       const endpoint = await findEmulator(home);
       if (endpoint === undefined) return { stopped: false };
-      const { endProcess } = await import('./end-process.ts');
+      const { endProcess } = await import('./processes.ts');
       await endProcess(endpoint.pid);
       const gone = await waitFor(async () => ((await findEmulator(home)) === undefined ? true : undefined), stopMost);
       if (gone === undefined) {
@@ -147,11 +146,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
       const endpoint = await findEmulator(home);
       if (endpoint === undefined) return { running: false, url: null, pid: null, cloud: null };
       const { url, pid } = endpoint;
-      const [info, state, { cloudView }] = await Promise.all([
-        adminLook(url, 'info'),
-        adminLook(url, 'state'),
-        import('./cloud-view.ts'),
-      ]);
+      const [info, state] = await Promise.all([adminLook(url, 'info'), adminLook(url, 'state')]);
       return { running: true, url, pid, cloud: cloudView(info, state) };
     },
 
@@ -175,4 +170,81 @@ function refusedBy(error: unknown): unknown {
     409: exitCode.conflict,
   };
   return new JobmanError(error.message, codes[error.status] ?? exitCode.usage, [], { cause: error });
+}
+
+// The state of the built-in cloud, in the words of the terminal's table.
+
+/** The answer of `/emulator/state`, as far as it is read here. */
+interface State {
+  readonly nodes: readonly NodeRecord[];
+  readonly queuedResources: readonly QueuedRecord[];
+  readonly conditions: readonly (Condition & { readonly says: string })[];
+}
+
+/** `info` and `state` are the answers of the emulator's admin door. */
+function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Record<string, unknown>>): CloudView {
+  // Both were made by this very version of the emulator, or by one whose records this one still reads.
+  const { nodes, queuedResources, conditions } = state as unknown as State;
+  const named = new Set(nodes.map((node) => node.queuedResource));
+  return {
+    speed: Number(info['speed']),
+    sshPort: Number(info['sshPort']),
+    tpus: [
+      ...nodes.map((node) =>
+        tpuOf(
+          node,
+          queuedResources.find(({ name }) => name === node.queuedResource),
+        ),
+      ),
+      ...queuedResources.filter(({ name }) => !named.has(name)).map(waiting),
+    ],
+    inForce: conditions.map(({ says }) => says),
+    raw: state,
+  };
+}
+
+function tpuOf(node: NodeRecord, queued: QueuedRecord | undefined): CloudTpu {
+  return {
+    name: node.nodeId,
+    zone: node.zone,
+    type: node.type,
+    node: node.state,
+    queued: queued?.state ?? null,
+    workers: node.workers.map(workerWord),
+    job: jobIn(node.asked),
+    createdAt: node.createTime,
+  };
+}
+
+function workerWord({
+  power,
+  rebooting,
+  hung,
+  sshRefused,
+  diskFull,
+}: NodeRecord['workers'][number]): CloudTpu['workers'][number] {
+  if (!power) return 'is dead';
+  if (rebooting === true) return 'reboots';
+  if (hung) return 'hangs';
+  if (sshRefused === true) return 'refuses SSH';
+  return diskFull === true ? 'has a full disk' : 'runs';
+}
+
+function waiting(queued: QueuedRecord): CloudTpu {
+  const [first] = queued.nodes;
+  const type = first?.node['acceleratorType'];
+  return {
+    name: queued.queuedId,
+    zone: queued.zone,
+    type: typeof type === 'string' ? type : '-',
+    node: null,
+    queued: queued.state,
+    workers: [],
+    job: jobIn(first?.node ?? {}),
+    createdAt: queued.createTime,
+  };
+}
+
+function jobIn(asked: Readonly<Record<string, unknown>>): string | null {
+  return (asked['labels'] as Readonly<Record<string, string>> | undefined)?.['jobman-job'] ?? null;
 }

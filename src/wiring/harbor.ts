@@ -6,9 +6,9 @@ import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';
 import { createCache } from '../harbor/cache.ts';
 import { dockerLogin, type LoginFound } from '../harbor/docker-login.ts';
-import type { RetryPolicy } from '../http/retry.ts';
 import { createHarbor } from '../harbor/harbor.ts';
 import { createAsker } from '../harbor/request.ts';
+import type { RetryPolicy } from '../http/retry.ts';
 
 /** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may retry sooner. */
 export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {

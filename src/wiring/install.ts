@@ -5,8 +5,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
-import { runProcess } from '../remote/process.ts';
-import type { ProcessResult } from '../remote/process.ts';
+import { runProcess, type ProcessResult } from '../remote/process.ts';
 import { quote } from '../remote/quote.ts';
 
 interface Installation {

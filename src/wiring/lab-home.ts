@@ -1,5 +1,6 @@
 // The home as a folder that a group shares: made so, and looked through.
 
+import { randomUUID } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -16,14 +17,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { randomUUID } from 'node:crypto';
 import { dirname, join, relative } from 'node:path';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, JobmanError, textOf } from '../app/errors.ts';
 import { fileError } from '../app/file-trouble.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
 import { fileModeIn, isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
 import { withRegularFile } from '../app/regular-file.ts';
-import { isControllerRunning } from '../controller/running.ts';
+import { isControllerRunning } from '../controller/lock.ts';
 import { logHere } from '../lab/import-jobs.ts';
 import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';
 import { runProcess } from '../remote/process.ts';
@@ -51,7 +51,7 @@ export function createLabHome(home: string): LabHome {
         }
       } catch (error) {
         throw new JobmanError(
-          `The system does not let you give ${home} to the group ${group}: ${error instanceof Error ? error.message : String(error)}.`,
+          `The system does not let you give ${home} to the group ${group}: ${textOf(error)}.`,
           exitCode.failed,
           [
             'You must own what is in it and be in that group yourself (`id -Gn` lists yours; a new one counts from the next login).',
@@ -134,7 +134,7 @@ function copy(root: string, from: string, to: string): string | null {
       }
     });
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return textOf(error);
   }
   if (writing !== undefined) throw writing;
   return null;

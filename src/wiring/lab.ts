@@ -32,14 +32,14 @@ export function openLab(services: LabServices): Lab {
       const { createRecordSheet } = await import('../lab/bookings.ts');
       return createRecordSheet(record, () => services.io.now());
     },
-    tpus: async (note, owner) => (await import('./tpu-desk.ts')).openTpuDesk(services, await site(), note, owner),
+    tpus: async (note, owner) => (await import('./tpu.ts')).openTpuDesk(services, await site(), note, owner),
     windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
     async lookNow(jobs) {
       const { dropWake } = await import('../controller/wake-folder.ts');
       for (const job of jobs) await dropWake(services.home, job);
       return (await services.client()).wake();
     },
-    expectOriginal: async () => (await import('./original-home.ts')).expectOriginal(recordFile(services.home)),
+    expectOriginal: async () => (await import('../store/record-file.ts')).expectOriginal(recordFile(services.home)),
     close,
   };
 }

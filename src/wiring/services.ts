@@ -4,8 +4,8 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
-import type { Io } from '../app/services.ts';
 import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
+import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { clusterMark, homeOf, recordFile, templateFile } from './paths.ts';
@@ -46,14 +46,14 @@ export function createServices(io: Io): LabServices {
     async installation() {
       const file = recordFile(home);
       if (!existsSync(file)) return null;
-      const { lookAtRecord } = await import('./record-look.ts');
+      const { lookAtRecord } = await import('../store/store.ts');
       return lookAtRecord(file, (store) => store.installation());
     },
 
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
     hasSubmitted: () => existsSync(clusterMark(home)),
-    usesCluster: () => import('./cluster-use.ts').then(({ usesCluster }) => usesCluster(services)),
+    usesCluster: () => import('./cluster-keeper.ts').then(({ usesCluster }) => usesCluster(services)),
 
     images: () => import('./harbor.ts').then(({ openImages }) => openImages(services)),
 
@@ -87,7 +87,7 @@ export function createServices(io: Io): LabServices {
 
     async checkLogin(spec, undone) {
       if (spec.capacity.kind !== 'tpu') return;
-      const { checkLogin } = await import('./tpu-api.ts');
+      const { checkLogin } = await import('./google-api.ts');
       await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, undone);
     },
 
@@ -97,23 +97,23 @@ export function createServices(io: Io): LabServices {
     tpus: (query) => import('./tpus.ts').then(({ lookAtClouds }) => lookAtClouds(services, query)),
 
     buckets: (project, coming) =>
-      import('./buckets.ts').then(({ createBucketPort }) => createBucketPort(services, project, coming)),
+      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, coming)),
 
     checkWorkdir: (from) =>
       import('../remote/workdir/freeze.ts').then(({ checkWorkdir }) =>
         checkWorkdir({ from, apart: home, env: io.env }),
       ),
 
-    strays: () => import('./strays.ts').then(({ openStrayKeeper }) => openStrayKeeper(services)),
+    strays: () => import('./tpus.ts').then(({ openStrayKeeper }) => openStrayKeeper(services)),
 
     workers: (id, way) => import('./by-hand.ts').then(({ openWorkers }) => openWorkers(services, id, way)),
 
-    stepRunner: (job) => import('./setup.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
+    stepRunner: (job) => import('./by-hand.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
 
     sshArgv: (id, worker, command) =>
       import('./by-hand.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
-    onTerminal: (argv) => import('./on-terminal.ts').then(({ onTerminal }) => onTerminal(argv)),
+    onTerminal: (argv) => import('./processes.ts').then(({ onTerminal }) => onTerminal(argv)),
   };
   return services;
 }

@@ -2,14 +2,17 @@
 
 import { setSetting } from '../app/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { lookAtTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import type { Services } from '../app/services.ts';
+import { createStrayKeeper, type StrayKeeper } from '../app/strays.ts';
+import { lookAtTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
+import { releaseFound } from '../backends/tpu/capacity.ts';
 import { pricePerHour } from '../catalogue/prices.ts';
+import { expectOriginal } from '../store/record-file.ts';
 import { openStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
+import { createTpuApis, type TpuApis } from './google-api.ts';
 import { recordFile } from './paths.ts';
-import { createTpuApis, type TpuApis } from './tpu-api.ts';
 
 /** Looks once, at all that the query means. */
 export async function lookAtClouds(services: Services, query: TpuQuery): Promise<TpuList> {
@@ -67,7 +70,7 @@ export async function forgetProject(
 }
 
 /** The door to all clouds; asks nobody yet. */
-export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): TpuCloud {
+function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): TpuCloud {
   // A thousand TPUs are of few types.
   const prices = new Map<string, number | null>();
   return {
@@ -90,4 +93,31 @@ export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: Tpu
     },
     isPretended: usesBuiltIn,
   };
+}
+
+// The parts of `jobman gc`: the record, and the API of every project.
+
+/** Opens nothing yet. */
+export async function openStrayKeeper(services: Services): Promise<StrayKeeper> {
+  const { io, home } = services;
+  const settings = await services.settings();
+  const store = openStore({ file: recordFile(home) });
+  const apis = createTpuApis({ io, home, settings, now: () => io.now() });
+  return createStrayKeeper({
+    store,
+    installation: await services.installation(),
+    cloud: createTpuCloud(home, apis),
+    settings: {
+      project: settings.tpu.project,
+      grants: settings.grants,
+      forgottenProjects: settings.tpu.forgottenProjects,
+    },
+    async release(stray) {
+      // TPUs that the original has made since the copy belong to no job of the copy's record.
+      await expectOriginal(recordFile(home));
+      return releaseFound(apis.apiFor, stray);
+    },
+    now: () => io.now(),
+    end: () => store.close(),
+  });
 }

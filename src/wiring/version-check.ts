@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { JobmanError } from '../app/errors.ts';
+import { JobmanError, textOf } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Io, Services } from '../app/services.ts';
 import { settingsFile } from '../app/settings-file.ts';
@@ -157,7 +157,7 @@ export async function lookForVersion(services: Services): Promise<void> {
       const found = await remoteVersion({ repository, packageJsonPath: wanted, fetch, signal });
       write({ ...rest, remoteVersion: found });
     } catch (error) {
-      write({ ...rest, failed: error instanceof Error ? error.message : String(error) });
+      write({ ...rest, failed: textOf(error) });
     }
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;

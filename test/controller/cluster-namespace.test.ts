@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import type { KeptPlace } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { watchNamespace } from '../../src/controller/cluster-namespace.ts';
+import { watchNamespace } from '../../src/controller/cluster-mirror.ts';
 import { openStore } from '../../src/store/store.ts';
 import { eventually } from '../support/eventually.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';

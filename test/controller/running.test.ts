@@ -4,8 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { takeLock } from '../../src/controller/lock.ts';
-import { readController } from '../../src/controller/running.ts';
+import { takeLock, readController } from '../../src/controller/lock.ts';
 
 test('a FIFO in the place of controller.json is not waited for', (t) => {
   const home = mkdtempSync(join(tmpdir(), 'jobman-running-'));

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createSilences } from '../../src/controller/silences.ts';
-import type { Silences } from '../../src/controller/silences.ts';
+import { createSilences, type Silences } from '../../src/controller/observe.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import type { WorkerFact } from '../../src/core/observation.ts';
 import { hour, minute, second } from '../../src/core/time.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { createWorkqueue } from '../../src/controller/workqueue.ts';
+import { createWorkqueue } from '../../src/controller/schedule.ts';
 
 /** A queue whose passes end when the test says so. */
 function scripted(most: number) {

@@ -11,7 +11,7 @@ import { createLogMirror } from '../../src/controller/log-mirror.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createSshPool } from '../../src/remote/ssh.ts';
 import type { SshTarget } from '../../src/remote/ssh.ts';
-import { createClock } from '../../src/wiring/clock.ts';
+import { createClock } from '../../src/wiring/backends.ts';
 
 export interface MirrorTask {
   readonly ref: WorkerRef;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { subjectKey } from '../../src/core/subject.ts';
 import type { Subject } from '../../src/core/subject.ts';
-import { attemptOf, subjectOf } from '../../src/store/subjects.ts';
+import { attemptOf, subjectOf } from '../../src/store/stored-job.ts';
 import { attemptOf as attemptFor } from '../support/builders.ts';
 
 test('the text of every subject is read back as that subject, and that of another version as none', () => {

@@ -19,7 +19,7 @@ import { StoreError, type StoreTrouble } from '../../src/app/errors.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { day } from '../../src/core/time.ts';
 import { backUp } from '../../src/store/backup.ts';
-import { currentVersion } from '../../src/store/migrate.ts';
+import { currentVersion } from '../../src/store/record-file.ts';
 import { migrations } from '../../src/store/migrations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Io } from '../../src/app/services.ts';
 import { localSpec } from '../support/builders.ts';
-import { backgroundEnvironment } from '../../src/wiring/background-environment.ts';
+import { backgroundEnvironment } from '../../src/wiring/processes.ts';
 
 test('a controller that the program of a job has started is not taken for a part of that program', async () => {
   const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/here', JOBMAN_HOME: '/home' };

@@ -23,7 +23,7 @@ function begin(t: TestContext) {
     env,
     settings: (text: string) => writeFileSync(join(folder, 'home/settings.json'), text),
     uses: async (): Promise<boolean> => {
-      const { usesCluster } = await import('../../src/wiring/cluster-use.ts');
+      const { usesCluster } = await import('../../src/wiring/cluster-keeper.ts');
       return usesCluster(services());
     },
     parsed: () => parsed,

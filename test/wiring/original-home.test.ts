@@ -6,11 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Services } from '../../src/app/services.ts';
-import { openRecordFile } from '../../src/store/record-file.ts';
-import { expectOriginal } from '../../src/wiring/original-home.ts';
-import { createStepRunner } from '../../src/wiring/setup.ts';
-import { openStrayKeeper } from '../../src/wiring/strays.ts';
-import { openWorkers, sshArgv } from '../../src/wiring/by-hand.ts';
+import { openRecordFile, expectOriginal } from '../../src/store/record-file.ts';
+import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/by-hand.ts';
+import { openStrayKeeper } from '../../src/wiring/tpus.ts';
 
 test('a copy releases nothing and runs nothing on workers while its original is there', async (t) => {
   const top = mkdtempSync(join(tmpdir(), 'original-home-'));

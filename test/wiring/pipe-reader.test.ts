@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 
 const watches = `
-  const { watchPipeReader } = await import(${JSON.stringify(new URL('../../src/wiring/pipe-reader.ts', import.meta.url).href)});
+  const { watchPipeReader } = await import(${JSON.stringify(new URL('../../src/wiring/processes.ts', import.meta.url).href)});
   const late = setTimeout(() => { unwatch(); console.error('still read'); }, Number(process.argv[1]));
   const unwatch = watchPipeReader(process.pid, 1, () => { clearTimeout(late); console.error('gone'); });
 `;

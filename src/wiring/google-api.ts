@@ -1,18 +1,21 @@
 // The Cloud TPU API of each project, built from settings: which server speaks for it, and who we are to that.
 
 import { existsSync } from 'node:fs';
+import { bucketsWithin } from '../app/buckets.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { Io } from '../app/services.ts';
+import type { BucketPort } from '../app/ports.ts';
+import type { Io, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { createTpuApi, type TpuApi } from '../backends/tpu/api.ts';
+import { createTpuApi, lookAtBucket, type TpuApi } from '../backends/tpu/api.ts';
 import { createCaller, type Credentials } from '../backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
+import { isLoopback } from '../http/proxy.ts';
 import { runProcess } from '../remote/process.ts';
-import { ensureEmulator, findEmulator, isServedByBuiltIn, type Endpoint } from './emulator-service.ts';
+import { ensureEmulator, findEmulator, isServedByBuiltIn, startedText, type Endpoint } from './emulator-service.ts';
 
 /** Where Google serves the Cloud TPU API. */
-const google = 'https://tpu.googleapis.com';
+const tpuServer = 'https://tpu.googleapis.com';
 
 export interface TpuApis {
   /** The API that serves a project. The built-in cloud is started for a question, as after a reboot. */
@@ -55,7 +58,7 @@ export function createTpuApis(parts: {
     return createTpuApi(createCaller({ endpoint, env: io.env, credentials: createCredentials({ endpoint, login }) }));
   }
 
-  const server = apiOver(async () => settings.tpu.endpoint ?? google);
+  const server = apiOver(async () => settings.tpu.endpoint ?? tpuServer);
   const builtIn = apiOver(startedBuiltIn);
   const builtInIfRunning = apiOver(runningBuiltIn);
   return {
@@ -73,7 +76,7 @@ export async function checkLogin(
 ): Promise<void> {
   if (isServedByBuiltIn(settings, project)) return;
   const login = createGoogleLogin({ io, settings, now: () => io.now() });
-  const endpoint = () => Promise.resolve(settings.tpu.endpoint ?? google);
+  const endpoint = () => Promise.resolve(settings.tpu.endpoint ?? tpuServer);
   try {
     await createCredentials({ endpoint, login }).headers();
   } catch (error) {
@@ -86,7 +89,7 @@ export async function checkLogin(
 }
 
 /** The login of this process at Google; fetches nothing yet. */
-export function createGoogleLogin(parts: {
+function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;
   readonly now: () => Instant;
@@ -99,4 +102,41 @@ export function createGoogleLogin(parts: {
     const text = Buffer.from(result.exitCode === 0 ? result.stdout : result.stderr).toString('utf8');
     return { ok: result.exitCode === 0, output: result.error ?? text };
   }
+}
+
+// Where the buckets of a project are: which server speaks for Storage there, and who we are to that.
+
+/** Where Google serves Cloud Storage. */
+const storageServer = 'https://storage.googleapis.com';
+
+/** See `Services.buckets`. Asks about no bucket yet. */
+export async function createBucketPort(
+  services: Services,
+  project: string,
+  coming?: Parameters<Services['buckets']>[1],
+): Promise<BucketPort> {
+  const { io, home } = services;
+  const inForce = await services.settings();
+  const { endpoint: named } = inForce.tpu;
+  const isBuiltIn = isServedByBuiltIn(inForce, project);
+  // A server on this machine that takes the cloud's place has its own buckets, if any; those of Google are none of its.
+  const isOnThisMachine = isBuiltIn || (named !== null && isLoopback(named));
+
+  // Before anything is asked: an answer is waited for only briefly.
+  if (isBuiltIn && coming !== undefined) {
+    const { started, endpoint: begun } = await ensureEmulator(io, home, coming.spec);
+    if (started) coming.say(startedText(begun));
+  }
+
+  async function endpoint(): Promise<string> {
+    if (!isBuiltIn) return isOnThisMachine && named !== null ? named : storageServer;
+    const running = await findEmulator(home);
+    if (running === undefined) throw new Error('the built-in cloud does not run');
+    return running.url;
+  }
+
+  const login = createGoogleLogin({ io, settings: inForce, now: () => io.now() });
+  const credentials = createCredentials({ endpoint, login });
+  const caller = createCaller({ endpoint, credentials, env: io.env, within: bucketsWithin });
+  return { look: (bucket) => lookAtBucket(caller, bucket, isOnThisMachine) };
 }
