@@ -116,7 +116,7 @@ export async function clusterProblems(
 ): Promise<readonly Problem[]> {
   const [{ submitRequest }, { flavorFile }] = await Promise.all([
     import('../app/cluster/submit-request.ts'),
-    import('./cluster/flavor-file.ts'),
+    import('./cluster/submission.ts'),
   ]);
   const { settings } = await services.clusterSettings();
   try {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { second } from '../core/time.ts';
 import { runLoginProgram } from '../http/login-program.ts';
-import type { Environment } from '../http/proxy.ts';
+import type { Environment } from '../http/client.ts';
 
 /** A user and what proves it. */
 interface Login {

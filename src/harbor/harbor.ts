@@ -4,15 +4,13 @@ import { fanOut } from '../app/fan-out.ts';
 import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { minute, type Duration, type Instant } from '../core/time.ts';
-import { instantOf, type RawRepository } from './answers.ts';
+import { type Duration, type Instant, minute } from '../core/time.ts';
 import type { Cache } from './cache.ts';
-import { parseImageName, placesOf, type RepositoryPlace } from './image-name.ts';
-import { createQuestions } from './questions.ts';
-import { HarborRefusal, type Asker } from './request.ts';
+import { type Asker, HarborRefusal } from './request.ts';
+import type { Form } from '../app/form.ts';
 
 /** The parts that the image port of a registry is built from. */
-export interface HarborOf {
+interface HarborOf {
   readonly asker: Asker;
   /** `https://harbor.example.com`. */
   readonly base: string;
@@ -165,4 +163,192 @@ function keptAnswers({ base, user, cache, now }: Pick<HarborOf, 'base' | 'user' 
 /** A login that is refused, or wanted, is no silence: an old copy would hide what there is to do. */
 function isRefusedLogin(error: JobmanError): boolean {
   return error instanceof HarborRefusal && error.status === 401;
+}
+
+// ------------------------------------------------------------------------------------------ names
+
+/** An image as it was named. */
+interface ImageName {
+  /** With the project and the registry, where they were said. */
+  readonly path: string;
+  /** The tag or the digest; null where none was named. */
+  readonly reference: string | null;
+}
+
+/** A repository of a registry. */
+interface RepositoryPlace {
+  readonly project: string;
+  readonly repository: string;
+}
+
+const segment = '[a-z0-9]+(?:(?:\\.|_{1,2}|-+)[a-z0-9]+)*';
+const form = new RegExp(
+  `^(?<path>(?:[A-Za-z0-9.-]+(?::\\d+)?/)?${segment}(?:/${segment})*)(?::(?<tag>[\\w][\\w.-]{0,127}))?(?:@(?<digest>[a-z0-9]+:[0-9a-fA-F]{32,}))?$`,
+);
+
+/** Throws JobmanError (usage) for what no image can be called. A digest goes before a tag, as for every registry. */
+function parseImageName(text: string): ImageName {
+  const { path, tag, digest } = form.exec(text)?.groups ?? {};
+  if (path === undefined) {
+    throw new JobmanError(`\`${text}\` is no name of an image.`, exitCode.usage, [
+      'Expected small letters, digits and dashes, with a tag or a digest behind: trainer, lab/trainer:3.1, trainer@sha256:...',
+    ]);
+  }
+  return { path, reference: digest ?? tag ?? null };
+}
+
+/**
+ * The repositories that the path may mean, likeliest first: below the project that the settings name, else with the project
+ * as its first word. Behind the registry's own address the project is always said. Empty where no project is named at all.
+ */
+function placesOf(path: string, host: string, project: string | null): readonly RepositoryPlace[] {
+  const isFull = path.startsWith(`${host}/`);
+  const rest = isFull ? path.slice(host.length + 1) : path;
+  const at = rest.indexOf('/');
+  const said = at < 0 ? [] : [{ project: rest.slice(0, at), repository: rest.slice(at + 1) }];
+  const below = project === null || isFull ? [] : [{ project, repository: rest }];
+  return [...below, ...said];
+}
+
+// ------------------------------------------------------------------------------------------ questions
+
+/** Questions to one registry; `host` is its name for people. */
+interface Questions {
+  /** The names of all projects that may be seen. */
+  projects(): Promise<readonly string[]>;
+  repositories(project: string): Promise<readonly RawRepository[]>;
+  repository(place: RepositoryPlace): Promise<RawRepository>;
+  /** Newest first. */
+  artifacts(place: RepositoryPlace): Promise<readonly ImageArtifact[]>;
+  artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact>;
+}
+
+/** Asks nothing yet. */
+function createQuestions(asker: Asker, host: string): Questions {
+  return {
+    async projects() {
+      const all = await asker.all<{ readonly name: string }>({
+        path: '/projects',
+        form: { name: 'string' },
+        query: { with_detail: 'false' },
+        what: `list the projects of ${host}`,
+      });
+      return all.map(({ name }) => name);
+    },
+
+    async repositories(project) {
+      const all = await asker.all<RawRepository>({
+        path: `/projects/${encodeURIComponent(project)}/repositories`,
+        form: repositoryForm,
+        what: `list the images of the project ${project} of ${host}`,
+      });
+      // A push between two pages shifts the list, so that one entry is on both pages.
+      return [...new Map(all.map((one) => [one.name, one])).values()];
+    },
+
+    repository: (place) =>
+      asker.get<RawRepository>({
+        path: pathOf(place),
+        form: repositoryForm,
+        what: `look at the image ${place.project}/${place.repository}`,
+      }),
+
+    async artifacts(place) {
+      const all = await asker.all<RawArtifact>({
+        path: `${pathOf(place)}/artifacts`,
+        form: artifactForm,
+        query: { with_tag: 'true', sort: '-push_time' },
+        what: `list the tags of ${place.project}/${place.repository} of ${host}`,
+      });
+      const read = [...new Map(all.map((one) => [one.digest, readArtifact(one)])).values()];
+      return read.toSorted((one, other) => (other.pushedAt ?? 0) - (one.pushedAt ?? 0));
+    },
+
+    async artifact(place, reference) {
+      const raw = await asker.get<RawArtifact>({
+        path: `${pathOf(place)}/artifacts/${encodeURIComponent(reference)}`,
+        form: artifactForm,
+        query: { with_tag: 'true' },
+        what: `look at ${place.repository}:${reference}`,
+      });
+      return readArtifact(raw);
+    },
+  };
+}
+
+/** A slash in a repository's name is encoded twice, as the API wants it. */
+function pathOf({ project, repository }: RepositoryPlace): string {
+  return `/projects/${encodeURIComponent(project)}/repositories/${encodeURIComponent(encodeURIComponent(repository))}`;
+}
+
+// ------------------------------------------------------------------------------------------ answers
+
+/** The fields of a Repository that jobman reads. Its name begins with the project. */
+interface RawRepository {
+  readonly name: string;
+  readonly description?: string | null;
+  readonly artifact_count?: number;
+  readonly pull_count?: number;
+  readonly update_time?: string;
+}
+
+/** The fields of an Artifact that jobman reads. */
+interface RawArtifact {
+  readonly digest: string;
+  readonly size?: number;
+  readonly push_time?: string;
+  readonly pull_time?: string;
+  /** Null where it has none. */
+  readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
+  readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
+  /** Of an index: what it leads to. */
+  readonly references?:
+    | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
+    | null;
+}
+
+/** The form of a Repository. */
+const repositoryForm: Form = {
+  name: 'string',
+  description: 'string',
+  artifact_count: 'number',
+  pull_count: 'number',
+  update_time: 'string',
+};
+/** The form of an Artifact. */
+const artifactForm: Form = {
+  digest: 'string',
+  size: 'number',
+  push_time: 'string',
+  pull_time: 'string',
+  tags: [{ name: 'string', push_time: 'string' }],
+  extra_attrs: {},
+  references: [{ platform: { architecture: 'string', os: 'string' } }],
+};
+
+/** The artifact, its newest tag first. */
+function readArtifact(raw: RawArtifact): ImageArtifact {
+  const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
+  const platforms = all.flatMap((one) =>
+    typeof one?.os === 'string' && typeof one.architecture === 'string' && one.os !== 'unknown' && one.os !== ''
+      ? [`${one.os}/${one.architecture}`]
+      : [],
+  );
+  const tags = (raw.tags ?? []).toSorted(
+    (one, other) => (instantOf(other.push_time) ?? 0) - (instantOf(one.push_time) ?? 0),
+  );
+  return {
+    digest: raw.digest,
+    tags: tags.map(({ name }) => name),
+    size: raw.size ?? null,
+    platforms: [...new Set(platforms)],
+    pushedAt: instantOf(raw.push_time),
+    pulledAt: instantOf(raw.pull_time),
+  };
+}
+
+/** Harbor says the year 1 for what never happened. */
+function instantOf(text: string | undefined): Instant | null {
+  const at = Date.parse(text ?? '');
+  return Number.isNaN(at) || at < 0 ? null : at;
 }

@@ -7,11 +7,8 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { fits, type Form } from '../app/form.ts';
 import { readRegularFile } from '../app/regular-file.ts';
 import { minute, second, type Duration } from '../core/time.ts';
-import { certificateTrouble } from '../http/certificate-trouble.ts';
-import { createHttpClient, type HttpClient } from '../http/client.ts';
-import type { Environment } from '../http/proxy.ts';
-import { NoReply, type Reply } from '../http/reply.ts';
-import type { RetryPolicy } from '../http/retry.ts';
+import { certificateTrouble, NoReply, type Reply } from '../http/reply.ts';
+import { createHttpClient, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';
 import type { LoginFound } from './docker-login.ts';
 
 const usualRetry: RetryPolicy = { tries: 4, triesBroken: 4, first: 0.5 * second, most: 5 * second };

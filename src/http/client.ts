@@ -1,16 +1,19 @@
 // HTTP client: one exchange with a server over Node's own http and https (docs/decisions/http-client.md). A reply is a value, and so is
 // its absence: NoReply says whether the request can have arrived, which decides whether it may be repeated.
 
-import { Agent, request as plainRequest } from 'node:http';
-import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as plainRequest,
+  type RequestOptions,
+} from 'node:http';
 import type { AgentOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { second, type Duration } from '../core/time.ts';
-import { proxyFor, type Environment } from './proxy.ts';
-import { noReply, type NoReply, type OpenReply, type Reply } from './reply.ts';
-import { isOver, pauseBefore, type RetryPolicy } from './retry.ts';
-import { wholeBody } from './whole-body.ts';
+import { type Duration, second } from '../core/time.ts';
+import { noReply, NoReply, type OpenReply, type Reply } from './reply.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Header names and their values. */
 type Headers = Readonly<Record<string, string | readonly string[]>>;
@@ -223,3 +226,119 @@ async function certificates({ extraCa, ...trust }: Trust): Promise<AgentOptions>
 function isReady(socket: Socket): boolean {
   return !socket.connecting && (!('encrypted' in socket) || (socket as TLSSocket).getProtocol() !== null);
 }
+
+// ------------------------------------------------------------------------------------------ retries
+
+/** How often and how long a request is sent again. */
+export interface RetryPolicy {
+  /** Requests in all, the first included. */
+  readonly tries: number;
+  /** The same if the connection broke. */
+  readonly triesBroken: number;
+  /** Before the second request; doubled for each further one. */
+  readonly first: Duration;
+  /** The longest single pause, even if the server asks for more. */
+  readonly most: Duration;
+}
+
+/** Overloaded: nothing was done. */
+const refusedForNow = [429];
+/** Broken or restarting: a change may have been made, so only a GET is repeated. */
+const failing = [500, 502, 503, 504];
+/** The connection broke, or the name server was busy. An unknown name or certificate stays unknown. */
+const broken = ['ECONNRESET', 'EPIPE', 'EAI_AGAIN'];
+
+/** True if that reply of the attempt (from 1) is the last one. */
+function isOver(policy: RetryPolicy, method: string, reply: OpenReply | Reply | NoReply, attempt: number): boolean {
+  const isRead = method === 'GET';
+  if (reply instanceof NoReply) {
+    return attempt >= policy.triesBroken || !isRead || !broken.includes(reply.reason ?? '');
+  }
+  const mayDiffer = refusedForNow.includes(reply.status) || (isRead && failing.includes(reply.status));
+  return attempt >= policy.tries || !mayDiffer;
+}
+
+/** Waits before the next attempt. Rejects with the reason of an aborted signal. */
+async function pauseBefore(
+  { first, most }: RetryPolicy,
+  reply: OpenReply | Reply | NoReply,
+  attempt: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  // A kept connection that the server closed in the meantime says nothing about the server.
+  if (reply instanceof NoReply && attempt === 1) return;
+  const asked = reply instanceof NoReply ? 0 : askedPause(reply);
+  const length = Math.min(Math.max(first * 2 ** (attempt - 1), asked), most);
+  await sleep(length, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
+}
+
+/** The header Retry-After: seconds, or a date. */
+function askedPause({ headers }: OpenReply | Reply): Duration {
+  const said = headers['retry-after'];
+  if (said === undefined) return 0;
+  const asked = /^\d+$/.test(said) ? Number(said) * second : Date.parse(said) - Date.parse(headers.date ?? '');
+  return Number.isFinite(asked) ? asked : 0;
+}
+
+// ------------------------------------------------------------------------------------------ proxies
+
+/** The environment of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
+
+/** The variables that say it. A proxy of the environment is not asked for a server on this machine, which it could not reach. */
+function proxyFor(server: URL, env: Environment, own: string | undefined): Environment {
+  if (own !== undefined) return { HTTP_PROXY: own, HTTPS_PROXY: own };
+  if (isLoopback(server.href)) return {};
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+/** True for the address of a server on this machine. */
+export function isLoopback(url: string): boolean {
+  const hostname = URL.parse(url)?.hostname ?? '';
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
+}
+
+// ------------------------------------------------------------------------------------------ bodies
+
+const mebibyte = 1024 * 1024;
+
+/** An answer is longer than the API of the server ever sends. */
+class BodyTooLong extends Error {
+  constructor(most: number) {
+    super(`its answer is longer than ${Math.max(1, Math.round(most / mebibyte))} MiB`);
+    this.name = 'BodyTooLong';
+  }
+}
+
+/**
+ * The body of an answer, of at most `most` bytes. Rejects with BodyTooLong, and ends the connection, when it is longer; with an Error when
+ * it breaks off. The request that it belongs to has the deadline. Compressed bodies are not unpacked, so none can grow.
+ */
+export function wholeBody(incoming: IncomingMessage, most: number): Promise<Buffer> {
+  // By its events: a page of a list comes in a hundred pieces, and an iterator would wait a turn for each.
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let size = 0;
+    const fail = (error: Error): void => {
+      parts.length = 0;
+      reject(error);
+    };
+    incoming.on('data', (part: Buffer) => {
+      size += part.length;
+      if (size <= most) parts.push(part);
+      else incoming.destroy(new BodyTooLong(most));
+    });
+    incoming.on('error', fail);
+    incoming.on('end', () => resolve(Buffer.concat(parts)));
+    // An answer that breaks off does not always report an error.
+    incoming.on('close', () => fail(new Error('the reply was broken off')));
+  });
+}
+
+/**
+ * The limits of the HTTP client inside Google's own libraries, by its names: bytes of one answer after unpacking, no redirection (Google's
+ * APIs have none, and a login must not follow one), and the time for one request.
+ */
+export const googleLimits = { size: 16 * mebibyte, redirect: 'manual', timeout: 20_000 } as const;

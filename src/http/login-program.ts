@@ -2,7 +2,7 @@
 
 import { execFile, type ExecFileException } from 'node:child_process';
 import { second, type Duration } from '../core/time.ts';
-import type { Environment } from './proxy.ts';
+import type { Environment } from './client.ts';
 
 /** How the program ended. */
 export interface LoginProgramEnd {

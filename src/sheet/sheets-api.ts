@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { sheets_v4 } from '@googleapis/sheets';
 import type { JWT } from 'google-auth-library';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { googleLimits } from '../http/google-limits.ts';
+import { googleLimits } from '../http/client.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import type { Spreadsheet } from '../lab/site.ts';

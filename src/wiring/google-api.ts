@@ -10,7 +10,7 @@ import { createTpuApi, lookAtBucket, type TpuApi } from '../backends/tpu/api.ts'
 import { createCaller, type Credentials } from '../backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
-import { isLoopback } from '../http/proxy.ts';
+import { isLoopback } from '../http/client.ts';
 import { runProcess } from '../remote/process.ts';
 import { ensureEmulator, findEmulator, isServedByBuiltIn, startedText, type Endpoint } from './emulator-service.ts';
 

@@ -8,7 +8,7 @@ import { createCache } from '../harbor/cache.ts';
 import { dockerLogin, type LoginFound } from '../harbor/docker-login.ts';
 import { createHarbor } from '../harbor/harbor.ts';
 import { createAsker } from '../harbor/request.ts';
-import type { RetryPolicy } from '../http/retry.ts';
+import type { RetryPolicy } from '../http/client.ts';
 
 /** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may retry sooner. */
 export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {

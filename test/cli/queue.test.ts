@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { queueData } from '../../src/app/cluster/queue-list.ts';
+import { queueData } from '../../src/app/cluster/queue-source.ts';
 import { jobman, now } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 

@@ -76,6 +76,7 @@ test('jobs that are missing in the list are gone, but for one that was submitted
 
 test('jobs of a namespace that was deleted are gone', async () => {
   const found = await goneAfter(3, async function* () {
+    yield [];
     throw new JobmanError('There is no namespace vision in lab.', exitCode.notFound);
   });
   assert.deepEqual(found.gone, ['u1', 'u2', 'u3']);

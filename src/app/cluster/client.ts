@@ -5,7 +5,7 @@ import type { V1Job } from '@kubernetes/client-node';
 import { hasEnded } from '../../core/ask.ts';
 import { given } from '../../core/given.ts';
 import type { ClusterJob, ClusterPlace } from './cluster.ts';
-import { clusterLabels, labelValue } from './job-object.ts';
+import { clusterLabels, isWrittenByCluster, labelValue } from './job-object.ts';
 import type { ClusterMoment, KeptJob, KeptLog, KeptQuery } from './kept.ts';
 import { clusterPhase } from './verdict.ts';
 
@@ -102,10 +102,6 @@ export function rerunNames(job: V1Job): readonly string[] {
 }
 
 const rerunsMost = 99;
-
-/** The key of a label or annotation that a cluster adds to a Job by itself, and refuses or misreads on another one. */
-export const isWrittenByCluster = (key: string): boolean =>
-  /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/)/.test(key) || key === 'controller-uid' || key === 'job-name';
 
 /** A Job of the same spec under another name, as it would be submitted: without all that the cluster has put in. */
 export function rerunObject(

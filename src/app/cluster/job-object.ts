@@ -10,12 +10,14 @@ import type {
   V1Toleration,
   V1Volume,
 } from '@kubernetes/client-node';
-import { second, type Duration } from '../../core/time.ts';
-import type { Toleration } from '../../manifest/kubernetes-words.ts';
+import { type Duration, second } from '../../core/time.ts';
+import { isQualifiedName, readJobName, type Toleration } from '../../manifest/kubernetes-words.ts';
 import type { Resources } from './flavor.ts';
 import { quantityKey } from './quantity.ts';
 import type { ClusterSettings, SettingAnnotation } from './settings.ts';
-import { queueLabel, type SubmitRequest } from './submit-request.ts';
+import type { SubmitRequest, SubmitWishes } from './submit-request.ts';
+import { given } from '../../core/given.ts';
+import { exitCode, JobmanError } from '../errors.ts';
 
 /** Labels of what jobman makes in a cluster, on the Job and on its pods. */
 export const clusterLabels = {
@@ -29,11 +31,23 @@ export const clusterLabels = {
   job: 'jobman/job',
   /** `true` on what no queue is to count: the job that publishes the list of them (deploy/kubernetes/queue.yaml). */
   uncounted: 'jobman/uncounted',
-  /** Kueue's, by which it finds the queue. */
-  queue: queueLabel,
+  /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
+  queue: 'kueue.x-k8s.io/queue-name',
   /** Kueue's, by which it orders a queue (https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/). */
   queuePriority: 'kueue.x-k8s.io/priority-class',
 } as const;
+
+/** True of the key of a label that jobman writes itself. */
+export function isOwnLabel(key: string): boolean {
+  return key.startsWith('jobman/') || key === clusterLabels.managedBy;
+}
+
+/** The key of a label or annotation that a cluster adds to a Job by itself, and refuses or misreads on another one. */
+export function isWrittenByCluster(key: string): boolean {
+  return (
+    /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/)/.test(key) || key === 'controller-uid' || key === 'job-name'
+  );
+}
 
 /** The user who submits it, and facts from elsewhere. */
 export interface Submitter {
@@ -83,7 +97,7 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
 }
 
 /** Kubernetes counts in whole seconds; a limit that was given never becomes none. */
-export function wholeSeconds(duration: Duration): number {
+function wholeSeconds(duration: Duration): number {
   return Math.ceil(duration / second);
 }
 
@@ -92,7 +106,7 @@ function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, 
 }
 
 /** The labels of the Job of that name and of its pods, by which it is found again. */
-export function ownLabels(name: string, { owner, installation }: Submitter): Record<string, string> {
+function ownLabels(name: string, { owner, installation }: Submitter): Record<string, string> {
   return {
     [clusterLabels.managedBy]: 'jobman',
     [clusterLabels.owner]: labelValue(owner),
@@ -111,7 +125,7 @@ export function labelValue(text: string): string {
 }
 
 /** The annotations of the settings; a variable that is not set gives no annotation. */
-export function annotationsOf(
+function annotationsOf(
   annotations: readonly SettingAnnotation[],
   env: Submitter['env'],
 ): Readonly<Record<string, string>> {
@@ -265,4 +279,94 @@ function wantedLimit(resources: ContainerResources, name: string): string | unde
 /** The one that jobman makes, else the first. */
 export function mainContainer<T extends { readonly name: string }>(containers: readonly T[]): T | undefined {
   return containers.find(({ name }) => name === containerName) ?? containers[0];
+}
+
+// ------------------------------------------------------------------------------------------ a Job from a file
+
+/** The part of a request that the command line may set for a job whose spec is in a file. */
+export type JobFileWishes = Pick<
+  SubmitWishes,
+  'name' | 'namespace' | 'context' | 'annotations' | 'labels' | 'ttl' | 'suspend' | 'queue'
+>;
+
+/** The name of the job: that of the flags, else that of the file, else a new one. Throws JobmanError (usage) for an invalid one. */
+export function jobFileName(job: V1Job, wishes: JobFileWishes, freshName: string): string {
+  const { name, generateName } = job.metadata ?? {};
+  const fresh = generateName === undefined ? freshName : `${generateName}${freshName.slice(-8)}`;
+  const chosen = wishes.name ?? name ?? fresh;
+  const read = readJobName(chosen);
+  if ('value' in read) return chosen;
+  throw new JobmanError(
+    `The name "${chosen}" ${read.wrong}${read.meant === undefined ? '.' : `; did you mean ${read.meant}?`}`,
+    exitCode.usage,
+  );
+}
+
+/** Throws JobmanError (usage) for labels and annotations that are not the file's to write. */
+export function checkJobFile(job: V1Job, wishes: JobFileWishes): void {
+  const labels = { ...job.spec?.template.metadata?.labels, ...job.metadata?.labels, ...wishes.labels };
+  const own = Object.keys(labels).filter(isOwnLabel);
+  // A file that was printed by `submit --dry-run` or read from a cluster has ours.
+  const strange = Object.keys(wishes.labels ?? {}).filter(isOwnLabel);
+  if (strange[0] !== undefined) {
+    throw new JobmanError(`The label ${strange[0]} is written by jobman itself; choose another key.`, exitCode.usage);
+  }
+  const wrong = Object.keys(labels).find((key) => !own.includes(key) && !isQualifiedName(key));
+  if (wrong !== undefined) throw new JobmanError(`The label "${wrong}" has an invalid key.`, exitCode.usage);
+}
+
+/** The object to create. What a cluster has added to it, where it was read from one, is left out. */
+export function jobFromFile(
+  job: V1Job,
+  name: string,
+  wishes: JobFileWishes,
+  settings: ClusterSettings,
+  submitter: Submitter,
+): V1Job {
+  const { metadata = {}, spec } = job;
+  const { selector, template, ...rest } = spec ?? { template: {} };
+  const own = ownLabels(name, submitter);
+  const kept = (words: Readonly<Record<string, string>> = {}): Record<string, string> =>
+    Object.fromEntries(Object.entries(words).filter(([key]) => !isWrittenByCluster(key)));
+  const annotations = {
+    ...annotationsOf(settings.job.annotations, submitter.env),
+    ...kept(metadata.annotations),
+    ...wishes.annotations,
+  };
+  const { ttl, suspend, queue } = wishes;
+  const { ttlSecondsAfterFinished, ...withoutTtl } = rest;
+  const seconds = ttl === undefined ? ttlSecondsAfterFinished : ttl === 'none' ? undefined : wholeSeconds(ttl);
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name,
+      ...given({
+        namespace: wishes.namespace ?? metadata.namespace,
+        finalizers: metadata.finalizers,
+        ownerReferences: metadata.ownerReferences,
+      }),
+      labels: {
+        ...kept(metadata.labels),
+        ...wishes.labels,
+        ...own,
+        ...(queue === undefined ? {} : { [clusterLabels.queue]: queue }),
+      },
+      ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
+    },
+    spec: {
+      ...withoutTtl,
+      ...given({ ttlSecondsAfterFinished: seconds, suspend: suspend ?? rest.suspend }),
+      // Without manualSelector the cluster chooses the selector, and refuses one that it did not choose.
+      ...(rest.manualSelector === true ? given({ selector }) : {}),
+      template: {
+        // As objects: their fields are kept also where the types of the library do not know them, for the cluster to judge.
+        ...(template as object),
+        metadata: {
+          ...(template.metadata as object | undefined),
+          labels: { ...kept(template.metadata?.labels), ...wishes.labels, ...own },
+        },
+      },
+    },
+  };
 }

@@ -32,6 +32,7 @@ import {
   type Amounts,
   type Resources,
 } from './flavor.ts';
+import { clusterLabels, isOwnLabel } from './job-object.ts';
 import { compareQuantities, parseQuantity, quantityKey, zero } from './quantity.ts';
 import type { ClusterSettings } from './settings.ts';
 
@@ -310,14 +311,6 @@ function ttlOf({ ttl }: SubmitWishes, { job }: ClusterSettings): Duration | null
   return said === 'none' ? null : said;
 }
 
-/** Kueue's label (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
-export const queueLabel = 'kueue.x-k8s.io/queue-name';
-
-/** True of the key of a label that jobman writes itself. */
-export function isOwnLabel(key: string): boolean {
-  return key.startsWith('jobman/') || key === 'app.kubernetes.io/managed-by';
-}
-
 function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitWishes, ofGpus: Amounts): readonly string[] {
   const problems: string[] = [];
   for (const key of Object.keys(labels)) {
@@ -326,7 +319,8 @@ function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitWishes, 
     if (/^(?:batch\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key)) {
       problems.push(`The label ${key} is written by Kubernetes itself; choose another key.`);
     }
-    if (key === queueLabel && queue !== undefined) problems.push(`The label ${key} and --queue both name a queue.`);
+    if (key === clusterLabels.queue && queue !== undefined)
+      problems.push(`The label ${key} and --queue both name a queue.`);
   }
   for (const [key, value] of Object.entries(ofGpus)) {
     const other = nodeSelector[key];

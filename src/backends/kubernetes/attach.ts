@@ -6,8 +6,7 @@ import type { ClusterAttachRequest, ClusterSession, ClusterTarget, TerminalSize 
 import { JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
 import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
-import { messageMost, sizeMessage } from './exec.ts';
-import { channel } from './exec-request.ts';
+import { channel, messageMost, sizeMessage } from './exec.ts';
 import { isForbidden } from './status.ts';
 
 /** Opens the line. Its end is `ended` with 0 when the program closed its terminal, whatever its exit code is. */

@@ -8,7 +8,7 @@ import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { noReply, type NoReply, type Reply } from '../../http/reply.ts';
-import { wholeBody } from '../../http/whole-body.ts';
+import { wholeBody } from '../../http/client.ts';
 import type { Api } from './api.ts';
 import type { Connection } from './connection.ts';
 import { ClusterRefusal } from './status.ts';

@@ -4,10 +4,16 @@ import type { Agent } from 'node:http';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 import { given } from '../../core/given.ts';
-import { createHttpClient, type HttpClient, type HttpRequest, type Limits, type Trust } from '../../http/client.ts';
-import type { Environment } from '../../http/proxy.ts';
+import {
+  createHttpClient,
+  type Environment,
+  type HttpClient,
+  type HttpRequest,
+  type Limits,
+  type RetryPolicy,
+  type Trust,
+} from '../../http/client.ts';
 import { NoReply, type OpenReply, type Reply } from '../../http/reply.ts';
-import type { RetryPolicy } from '../../http/retry.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import type { Login, Proof } from './login.ts';
 

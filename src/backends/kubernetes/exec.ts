@@ -1,15 +1,21 @@
 // Exec: a program in a container of a pod, as a session: its input, its terminal, and its end.
 
-import { notOpened, type SessionEnd } from '../../app/by-hand.ts';
+import { notOpened, type Program, type SessionEnd } from '../../app/by-hand.ts';
 import type { ClusterExecRequest, ClusterSession, ClusterTarget, TerminalSize } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
-import { second, type Duration } from '../../core/time.ts';
-import type { Channels, ChannelsOf } from './channels.ts';
-import { attemptExec } from './exec-attempt.ts';
-import { enderOf, newMark, waysHere } from './exec-mark.ts';
-import { channel, runShort } from './exec-request.ts';
-import { notFoundCode, whyNotBegun } from './exec-status.ts';
+import { type Duration, second } from '../../core/time.ts';
+import { type Channels, type ChannelsOf, openChannels } from './channels.ts';
+import {
+  createReportReader,
+  endOf,
+  type ExecStatus,
+  notFoundCode,
+  readExecStatus,
+  reporting,
+  whyNotBegun,
+} from './exec-status.ts';
 import { isForbidden } from './status.ts';
+import { randomBytes } from 'node:crypto';
 
 /** After this time a program that was told to end is not waited for any more: asked, killed three seconds later, told. */
 const stopMost: Duration = 8 * second;
@@ -131,4 +137,166 @@ async function isEndedAgain(cluster: ChannelsOf, target: ClusterTarget, mark: st
 /** The fields have no other names in Kubernetes' own TerminalSize. */
 export function sizeMessage({ columns, rows }: TerminalSize): Buffer {
   return Buffer.from(JSON.stringify({ Width: columns, Height: rows }));
+}
+
+/** How long a cluster may take to close the line after it has reported the end. */
+const farewellMost: Duration = 2 * second;
+
+/** How the attempt ended: with the program, before it began, or with the line. */
+type AttemptEnd =
+  | { readonly kind: 'over'; readonly end: SessionEnd }
+  | { readonly kind: 'not begun'; readonly code: number; readonly says: string }
+  | { readonly kind: 'broken'; readonly why: string };
+
+/** The events of an attempt that its session needs. */
+interface AttemptEvents {
+  /** The line stands. */
+  readonly onOpen: (line: Channels) => void;
+  /** The program has reported its end; input for it would only block the line. */
+  readonly onReport: () => void;
+}
+
+/** Runs `argv`, and resolves when the line is closed. Rejects with JobmanError if it was not opened. `reportText`: see exec-status.ts. */
+async function attemptExec(
+  cluster: ChannelsOf,
+  target: ClusterTarget,
+  request: ClusterExecRequest,
+  { argv, reportText }: { readonly argv: readonly string[]; readonly reportText: string },
+  { onOpen, onReport }: AttemptEvents,
+): Promise<AttemptEnd> {
+  let status: ExecStatus | undefined;
+  let farewell: NodeJS.Timeout | undefined;
+  const report = createReportReader(reportText);
+  /** The program has ended, and what it has printed is on its way. */
+  const closeSoon = (): void => {
+    clearTimeout(farewell);
+    farewell = setTimeout(() => line.close(), farewellMost);
+  };
+  const streams = { stdin: request.receives, stderr: request.terminal === null, tty: request.terminal !== null };
+  const line = await openChannels(cluster, {
+    path: execPath(cluster.place.namespace, target, argv, streams),
+    what: `run a program in ${target.pod}`,
+    async onMessage(number, bytes) {
+      if (number === channel.status) {
+        status = readExecStatus(bytes);
+        // Channels are copied side by side, so something may still come; then the cluster closes the line.
+        return closeSoon();
+      }
+      const own = number === channel.stderr ? report.take(bytes) : bytes;
+      if (own.length > 0) await request.onBytes(own, number === channel.stderr ? 'stderr' : 'stdout');
+      if (report.code() === undefined) return;
+      onReport();
+      closeSoon();
+    },
+  });
+  onOpen(line);
+  const broken = await line.closed;
+  clearTimeout(farewell);
+  const rest = report.rest();
+  if (rest.length > 0) await request.onBytes(rest, 'stderr');
+  const code = report.code();
+  if (code !== undefined) return { kind: 'over', end: { kind: 'ended', exitCode: code, signal: null } };
+  if (status === undefined) return { kind: 'broken', why: broken ?? 'the line was closed before its end was told' };
+  const cannot = whyNotBegun(status);
+  return cannot === undefined ? { kind: 'over', end: endOf(status) } : { kind: 'not begun', ...cannot };
+}
+
+// A cluster has no way to end a program that it started for us, and a line that is closed leaves it running. So the program gets a mark in
+// its environment, by which another short program in the same container finds it and ends it.
+
+/** The variable that marks the program and whatever it starts. */
+const markName = 'JOBMAN_EXEC';
+
+/** Ends all that bear the mark: asks first, and kills three seconds later. It bears none itself. */
+const ender = `for signal in TERM KILL; do
+  for turn in 1 2 3; do
+    found=
+    for folder in /proc/[0-9]*; do
+      tr '\\0' '\\n' 2>/dev/null <"$folder/environ" | grep -qxF "$1" || continue
+      found=1
+      [ "$turn" -gt 1 ] || kill -s "$signal" "\${folder#/proc/}" 2>/dev/null
+    done
+    [ -n "$found" ] || exit 0
+    sleep 1
+  done
+done`;
+
+/** A new mark, `NAME=value`. */
+function newMark(): string {
+  return `${markName}=${randomBytes(8).toString('hex')}`;
+}
+
+/** The words that end all programs with that mark. */
+function enderOf(mark: string): readonly string[] {
+  return ['sh', '-c', ender, 'sh', mark];
+}
+
+/**
+ * The ways that are tried, one after the other. Input that is read by one that cannot begin would be lost: with input it is asked before
+ * what the container `has`. `reportText`: see exec-status.ts.
+ */
+async function waysHere(
+  { program, receives, terminal }: ClusterExecRequest,
+  mark: string,
+  reportText: string,
+  has: (argv: readonly string[]) => Promise<boolean>,
+): Promise<readonly (readonly string[])[]> {
+  const ways = waysToRun(program, mark);
+  const [marked = [], plain = [], bare] = ways;
+  if (!receives) return ways;
+  if (terminal === null && (await has(['env', 'sh', '-c', ':']))) {
+    return [['env', mark, ...reporting(marked.slice(2), reportText)]];
+  }
+  if (await has(['env', 'true'])) return [marked];
+  return bare !== undefined && !(await has(['sh', '-c', ':'])) ? [bare] : [plain];
+}
+
+/**
+ * With the mark; without it where the image has no `env`; and without a shell where it has none and the line needs none.
+ * A container that lacks the first word says so before anything runs.
+ */
+function waysToRun(program: Program, mark: string): readonly (readonly string[])[] {
+  const argv = program.kind === 'argv' ? program.argv : ['sh', '-c', program.line];
+  const words = program.kind === 'line' ? program.line.trim().split(/\s+/) : [];
+  const isPlain = words.length > 0 && words.every((word) => /^[\w@%+:,./-]+$/.test(word));
+  return [['env', mark, ...argv], argv, ...(isPlain ? [words] : [])];
+}
+
+/** The channels of `exec` and `attach`. */
+export const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+
+/** The path, with its query, that runs `argv` in the container. */
+function execPath(
+  namespace: string,
+  { pod, container }: ClusterTarget,
+  argv: readonly string[],
+  streams: Readonly<Record<'stdin' | 'stderr' | 'tty', boolean>>,
+): string {
+  const query = [
+    'stdout=true',
+    ...Object.entries(streams).map(([name, value]) => `${name}=${String(value)}`),
+    `container=${encodeURIComponent(container)}`,
+    ...argv.map((word) => `command=${encodeURIComponent(word)}`),
+  ];
+  return `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec?${query.join('&')}`;
+}
+
+/** The status of a short program without input, whose output nobody needs; undefined if the line broke before. */
+async function runShort(
+  cluster: ChannelsOf,
+  target: ClusterTarget,
+  argv: readonly string[],
+): Promise<ExecStatus | undefined> {
+  let status: ExecStatus | undefined;
+  const opened = await openChannels(cluster, {
+    path: execPath(cluster.place.namespace, target, argv, { stdin: false, stderr: true, tty: false }),
+    what: `run a program in ${target.pod}`,
+    onMessage(number, bytes) {
+      if (number !== channel.status) return;
+      status = readExecStatus(bytes);
+      opened.close();
+    },
+  });
+  await opened.closed;
+  return status;
 }

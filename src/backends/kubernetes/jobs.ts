@@ -1,14 +1,18 @@
-// Jobs: the requests about Jobs, apart from creating and removing one.
+// Jobs: the requests about Jobs. One is created once, also if the reply is lost, and its removal is seen before it is reported.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { Cluster } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterRemoval } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { ApiRequest } from './api.ts';
-import { createJob } from './create-job.ts';
-import { readJob, type RawJob } from './objects.ts';
-import { removeJob } from './remove-job.ts';
-import { findJob, jobPath, pathFor, unlessForbidden, whereText, type Scope } from './scope.ts';
+import { type RawJob, readJob } from './objects.ts';
+import { findJob, jobPath, jobsPath, pathFor, pathOf, type Scope, unlessForbidden, whereText } from './scope.ts';
 import { watchAll } from './watch.ts';
+import { clusterLabels } from '../../app/cluster/job-object.ts';
+import { ageText } from '../../app/figures.ts';
+import { type Duration, type Instant, second } from '../../core/time.ts';
+import { NoReply } from '../../http/reply.ts';
+import { ClusterRefusal } from './status.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 const group = '/apis/batch/v1';
 
@@ -78,4 +82,136 @@ async function expectNamespace(
   const request = { path, signal, what: `read the namespace ${namespace}` };
   if ((await unlessForbidden(() => api.find(request), undefined)) !== null) return;
   throw new JobmanError(`There is no namespace ${namespace} in ${place.context}.`, exitCode.notFound);
+}
+
+// ------------------------------------------------------------------------------------------ creating
+
+/** How often a creation is asked for whose reply was lost. */
+const createTries = 3;
+/** The cluster's clock may go a little behind ours. */
+const clocksDiffer: Duration = 10 * second;
+
+/** Cluster.create. */
+async function createJob(
+  scope: Scope,
+  job: V1Job,
+  { dryRun = false, signal }: { readonly dryRun?: boolean; readonly signal?: AbortSignal } = {},
+): Promise<V1Job> {
+  const name = job.metadata?.name ?? '';
+  const began = scope.now();
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await scope.api.ask<V1Job>({
+        method: 'POST',
+        path: jobsPath(scope),
+        query: { dryRun: dryRun ? 'All' : undefined, fieldValidation: 'Strict' },
+        body: job,
+        signal,
+        what: `create the job ${name}`,
+      });
+    } catch (error) {
+      if (!(error instanceof JobmanError) || dryRun) throw error;
+      const status = error instanceof ClusterRefusal ? error.status : undefined;
+      if (status?.reason === 'AlreadyExists') throw await taken(scope, name, error as ClusterRefusal);
+      if (status !== undefined && status.code < 500) throw error;
+      if (error.cause instanceof NoReply && !error.cause.wasSent) throw notSubmitted(error);
+      // It may have been done and the reply lost. A look tells, and only what is seen not to be there is asked for again.
+      const there = await findJob(scope, name, signal).catch(() => undefined);
+      if (there === undefined) throw error;
+      if (there !== null && isOwn(scope, there, began, job)) return there as object as V1Job;
+      if (there !== null || attempt >= createTries) throw error;
+    }
+  }
+}
+
+/** Whether that is the Job that was asked for: it was created since then, has our labels, and runs the same. */
+function isOwn({ flavorKey }: Scope, there: RawJob, began: Instant, asked: V1Job): boolean {
+  const made = there as object as V1Job;
+  const ours = [clusterLabels.owner, clusterLabels.installation, clusterLabels.job];
+  const hasOurs = ours.every((label) => made.metadata?.labels?.[label] === asked.metadata?.labels?.[label]);
+  const words = (job: V1Job): string => {
+    const [container] = job.spec?.template.spec?.containers ?? [];
+    return JSON.stringify([container?.image, container?.command, container?.args]);
+  };
+  const isNew = readJob(there, flavorKey).createdAt >= began - clocksDiffer;
+  return made.metadata?.name === asked.metadata?.name && hasOurs && isNew && words(made) === words(asked);
+}
+
+/** The request never left this machine, so there is nothing to be searched for. */
+function notSubmitted(error: JobmanError): JobmanError {
+  return new JobmanError(error.message, error.code, [...error.lines, 'Nothing was submitted.'], { cause: error.cause });
+}
+
+async function taken(scope: Scope, name: string, refusal: ClusterRefusal): Promise<JobmanError> {
+  const there = await findJob(scope, name);
+  if (there === null) return refusal;
+  const { createdAt, deleting, owner } = readJob(there, scope.flavorKey);
+  const where = `${scope.place.context}/${scope.place.namespace}`;
+  const who = owner === null ? '' : ` by ${owner}`;
+  const free = await freeName(scope, name);
+  return new JobmanError(
+    `The name ${name} is taken in ${where}: a job of that name was created ${ageText(scope.now() - createdAt)} ago${who}${deleting ? ' and is being deleted' : ''}. Nothing was submitted.`,
+    exitCode.conflict,
+    [
+      free === undefined
+        ? 'Without a name the job gets a new one.'
+        : `-j ${free} is free, or that name in the manifest; without a name the job gets a new one.`,
+    ],
+  );
+}
+
+/** A name nobody has, near the one that is taken. */
+async function freeName(scope: Scope, name: string): Promise<string | undefined> {
+  for (let number = 2; number < 10; number += 1) {
+    const other = `${name.slice(0, 61)}-${number}`;
+    if ((await findJob(scope, other)) === null) return other;
+  }
+  return undefined;
+}
+
+// ------------------------------------------------------------------------------------------ removing
+
+/** How often is looked whether what was deleted is gone; doubled up to the second. */
+const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
+
+/** Cluster.remove. */
+async function removeJob(scope: Scope, name: string, signal: AbortSignal | undefined): Promise<ClusterRemoval> {
+  const { api, place } = scope;
+  const there = await findJob(scope, name, signal);
+  if (there === null) return 'absent';
+  const uid = there.metadata?.uid ?? '';
+  const what = `delete the job ${name}`;
+  await api.find({
+    method: 'DELETE',
+    path: jobPath(scope, name),
+    // The one that was looked at, and not another that has its name by now.
+    body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background', preconditions: { uid } },
+    signal,
+    what,
+  });
+  let wait = looks.first;
+  const until = async (isGone: () => Promise<boolean>): Promise<void> => {
+    while (!(await isGone())) {
+      await sleep(wait, undefined, signal === undefined ? {} : { signal });
+      wait = Math.min(wait * 2, looks.most);
+    }
+  };
+  await until(async () => {
+    const now = await findJob(scope, name, signal);
+    return now === null || now.metadata?.uid !== uid;
+  });
+  const pods = {
+    path: pathOf('/api/v1', 'pods', place.namespace),
+    query: { labelSelector: `controller-uid=${uid}`, limit: 1 },
+    signal,
+    what,
+  };
+  await until(async () => {
+    // Without the right to see pods the Job's own answer has to do.
+    const left = await unlessForbidden(() => api.ask<{ readonly items?: readonly object[] | null }>(pods), {
+      items: [],
+    });
+    return (left.items ?? []).length === 0;
+  });
+  return 'gone';
 }

@@ -3,13 +3,20 @@
 
 import { X509Certificate } from 'node:crypto';
 import { given } from '../../core/given.ts';
-import { second, type Instant } from '../../core/time.ts';
+import { type Instant, minute, second } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { momentText } from '../../app/figures.ts';
-import { runExecLogin, type ExecCredential } from './exec-login.ts';
-import type { KubeContext } from './kubeconfig.ts';
-import { renewIdToken } from './oidc-login.ts';
+import type { KubeContext, KubeExec } from './kubeconfig.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
+import { runLoginProgram } from '../../http/login-program.ts';
+import {
+  createHttpClient,
+  type Environment,
+  type HttpClient,
+  type HttpRequest,
+  isLoopback,
+} from '../../http/client.ts';
+import { NoReply } from '../../http/reply.ts';
 
 /** The login of a request: headers, and a certificate for the connection. */
 export interface Proof {
@@ -198,4 +205,151 @@ function claimsOf(token: string): { readonly sub?: unknown; readonly exp?: unkno
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;
   return JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as object;
+}
+
+// ------------------------------------------------------------------------------------------ login programs
+
+// The protocol: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+
+/** The program's answer. `until` is null if it does not say how long the credential is valid. */
+interface ExecCredential {
+  readonly token?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly until: Instant | null;
+}
+
+/** Longer than that no program takes that asks nobody; one that does ask has nobody to ask here. */
+const patience = 2 * minute;
+
+/** Runs it and reads its answer. Rejects with JobmanError (unreachable) in its own words. */
+async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environment): Promise<ExecCredential> {
+  const { stdout, stderr, failed } = await runLoginProgram([exec.command, ...(exec.args ?? [])], {
+    env: {
+      ...env,
+      ...Object.fromEntries((exec.env ?? []).map(({ name, value }) => [name, value])),
+      KUBERNETES_EXEC_INFO: JSON.stringify(execInfo(exec, context)),
+    },
+    input: '',
+    within: patience,
+  });
+  const lost = (why: string): JobmanError =>
+    new JobmanError(
+      `The context ${context.name} logs in with the program ${exec.command}, which ${why}.`,
+      exitCode.unreachable,
+      [...stderr.trim().split('\n'), ...(exec.installHint ?? '').trim().split('\n')].filter((line) => line !== ''),
+    );
+  if (failed !== undefined) throw lost(failed);
+  let answer: unknown;
+  try {
+    answer = JSON.parse(stdout);
+  } catch {
+    throw lost('printed something that is no credential');
+  }
+  const { status } = (answer ?? {}) as { readonly status?: Readonly<Record<string, unknown>> };
+  const text = (key: string): string | undefined => {
+    const value = status?.[key];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const [token, cert, key] = [text('token'), text('clientCertificateData'), text('clientKeyData')];
+  if (token === undefined && cert === undefined) throw lost('gave neither a token nor a certificate');
+  const until = Date.parse(text('expirationTimestamp') ?? '');
+  return { ...given({ token, cert, key }), until: Number.isNaN(until) ? null : until };
+}
+
+/** The program's input. It has no terminal, so it may not ask anything. */
+function execInfo(exec: KubeExec, { cluster }: KubeContext): object {
+  return {
+    apiVersion: exec.apiVersion ?? 'client.authentication.k8s.io/v1',
+    kind: 'ExecCredential',
+    spec: { interactive: false, ...(exec.provideClusterInfo === true ? { cluster } : {}) },
+  };
+}
+
+// ------------------------------------------------------------------------------------------ OpenID Connect
+
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#openid-connect-tokens
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** A new id token, and the refresh token for the next one. Rejects with JobmanError (unreachable) in the provider's words. */
+async function renewIdToken(
+  context: KubeContext,
+  refreshToken: string | undefined,
+  env: Environment,
+): Promise<{ readonly idToken: string; readonly refreshToken: string }> {
+  const { config = {} } = context.user['auth-provider'] ?? {};
+  let client: HttpClient | undefined;
+  try {
+    const token = refreshToken ?? needed(config, 'refresh-token');
+    const ca = authorityOf(config);
+    client = createHttpClient({
+      env,
+      trust: ca === undefined ? {} : { ca },
+      limits: { answer: 20 * second, whole: 20 * second, bytes: 1 << 20 },
+    });
+    const issuer = secure(needed(config, 'idp-issuer-url')).replace(/\/+$/, '');
+    const provider = await ask(client, { url: `${issuer}/.well-known/openid-configuration` });
+    const id = needed(config, 'client-id');
+    const password = typeof config['client-secret'] === 'string' ? config['client-secret'] : '';
+    // A client with a secret proves itself by HTTP Basic (RFC 6749, 2.3.1).
+    const pair = Buffer.from([id, password].map(encodeURIComponent).join(':')).toString('base64');
+    const form = { grant_type: 'refresh_token', refresh_token: token, ...(password === '' ? { client_id: id } : {}) };
+    const given = await ask(client, {
+      url: secure(needed(provider, 'token_endpoint')),
+      method: 'POST',
+      headers: {
+        'content-type': 'application/x-www-form-urlencoded',
+        ...(password === '' ? {} : { authorization: `Basic ${pair}` }),
+      },
+      body: new URLSearchParams(form).toString(),
+    });
+    const { refresh_token: next } = given;
+    return { idToken: needed(given, 'id_token'), refreshToken: typeof next === 'string' ? next : token };
+  } catch (error) {
+    throw new JobmanError(
+      `The context ${context.name} logs in through oidc, which did not work.`,
+      exitCode.unreachable,
+      [error instanceof Error ? error.message : String(error)],
+      { cause: error },
+    );
+  } finally {
+    client?.close();
+  }
+}
+
+async function ask(client: HttpClient, request: HttpRequest): Promise<Config> {
+  const { host } = new URL(request.url);
+  const reply = await client.request({ ...request, headers: { accept: 'application/json', ...request.headers } });
+  if (reply instanceof NoReply) throw new Error(`${host} did not answer: ${reply.message}`);
+  let answer: unknown;
+  try {
+    answer = JSON.parse(reply.bytes.toString('utf8'));
+  } catch {
+    // Reported below.
+  }
+  const value = (typeof answer === 'object' && answer !== null ? answer : {}) as Config;
+  if (reply.status < 300) return value;
+  const words = [value['error'], value['error_description']].filter((one) => typeof one === 'string');
+  throw new Error(`${host} refused it (${[`HTTP ${reply.status}`, ...words].join(', ')})`);
+}
+
+function authorityOf({
+  'idp-certificate-authority': file,
+  'idp-certificate-authority-data': data,
+}: Config): Buffer | undefined {
+  if (typeof data === 'string' && data !== '') return Buffer.from(data, 'base64');
+  return typeof file === 'string' && file !== '' ? readRegularFile(file) : undefined;
+}
+
+function needed(config: Config, key: string): string {
+  const value = config[key];
+  if (typeof value === 'string' && value !== '') return value;
+  throw new Error(`there is no ${key}`);
+}
+
+/** Throws for an address to which a secret would go unencrypted. */
+function secure(url: string): string {
+  if (url.startsWith('https://') || isLoopback(url)) return url;
+  throw new Error(`${url} is no https address`);
 }

@@ -9,7 +9,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { createLogCursor } from './log-cursor.ts';
 import type { RawPod } from './objects.ts';
-import { hasLeft, rest } from './rest.ts';
+import { hasLeft, rest } from './watch.ts';
 import { ClusterRefusal } from './status.ts';
 
 /** Which container's. */

@@ -2,10 +2,8 @@
 // The form: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
 
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
-import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { certificateTrouble } from '../../http/certificate-trouble.ts';
-import type { NoReply } from '../../http/reply.ts';
+import { certificateTrouble, type NoReply } from '../../http/reply.ts';
 
 /** The fields of a Status that jobman reads. */
 export interface Status {
@@ -79,7 +77,7 @@ function textsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): P
 }
 
 /** The attempt, for the sentence. */
-export interface Attempted {
+interface Attempted {
   readonly place: ClusterPlace;
   /** `create the job train`, as it stands behind "could not". */
   readonly what: string;
@@ -197,4 +195,35 @@ export function unreachable(error: NoReply, { place, what }: Attempted): JobmanE
     [error.message],
     { cause: error },
   );
+}
+
+/** From a field as an API server names it, to the word; the first that matches. */
+const table: readonly (readonly [field: RegExp, word: string])[] = [
+  [/^metadata\.name$/, '-j'],
+  [/^metadata\.namespace$/, '-n'],
+  [/^metadata\.annotations/, '-a'],
+  [/^spec\.(parallelism)$/, '--parallelism'],
+  [/^spec\.completions$/, '--completions'],
+  [/^spec\.backoffLimit$/, '--backoff-limit'],
+  [/^spec\.activeDeadlineSeconds$/, '--timeout'],
+  [/^spec\.ttlSecondsAfterFinished$/, '--ttl'],
+  [/^spec\.suspend$/, '--suspend'],
+  [/containers\[\d+\]\.image$/, '-i'],
+  [/containers\[\d+\]\.(args|command)/, 'the words behind --'],
+  [/containers\[\d+\]\.resources/, '-r'],
+  [/containers\[\d+\]\.(env\[\d+\]\.valueFrom|envFrom)/, '--secret'],
+  [/containers\[\d+\]\.env/, '--env'],
+  [/containers\[\d+\]\.workingDir/, '--workdir'],
+  [/containers\[\d+\]\.volumeMounts/, '--volume'],
+  [/\.spec\.volumes\[\d+\]\.emptyDir/, '--shm'],
+  [/\.spec\.volumes/, '--volume'],
+  [/\.spec\.nodeSelector/, '--gpus'],
+  [/\.spec\.serviceAccount/, '--service-account'],
+  [/\.spec\.priorityClassName/, 'the setting job.priorityClassName'],
+  [/\.spec\.securityContext/, 'the setting job.securityContext'],
+];
+
+/** `-r` for `spec.template.spec.containers[0].resources.requests[cpu]`; undefined for a field that nobody says. */
+export function flagOfField(field: string): string | undefined {
+  return table.find(([pattern]) => pattern.test(field))?.[1];
 }

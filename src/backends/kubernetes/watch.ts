@@ -7,9 +7,8 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Duration } from '../../core/time.ts';
 import type { Api } from './api.ts';
 import { NoReply } from '../../http/reply.ts';
-import { linesOf } from './lines.ts';
-import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** One line of a watch, on the wire. */
 interface RawChange {
@@ -21,7 +20,7 @@ interface RawChange {
 }
 
 /** The list to be watched. */
-export interface Watched<T> {
+interface Watched<T> {
   readonly path: string;
   readonly query: ClusterQuery;
   /** `watch jobs`, as it stands behind "could not". */
@@ -166,4 +165,45 @@ function selectorsOf({ labels, name }: ClusterQuery): Readonly<Record<string, st
 function isBroken(error: unknown): boolean {
   if (error instanceof JobmanError) return false;
   return error instanceof SyntaxError || error instanceof NoReply || (error instanceof Error && 'code' in error);
+}
+
+/** A line of a watch is one object, which etcd keeps below 1.5 MiB. */
+const lineMost = 16 * 1024 * 1024;
+
+/** Each line without its end; the last one too where it has no end. Throws NoReply for a line that does not end. */
+export async function* linesOf(body: AsyncIterable<Uint8Array>, most = lineMost): AsyncIterable<Buffer> {
+  let rest: Buffer[] = [];
+  let size = 0;
+  for await (const piece of body) {
+    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    let from = 0;
+    for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
+      const part = bytes.subarray(from, end);
+      yield rest.length === 0 ? part : Buffer.concat([...rest, part]);
+      rest = [];
+      size = 0;
+      from = end + 1;
+    }
+    if (from === bytes.length) continue;
+    rest.push(bytes.subarray(from));
+    size += bytes.length - from;
+    if (size > most) throw new NoReply(`a line of its answer is longer than ${most / 1024 / 1024} MiB`, true, null);
+  }
+  if (rest.length > 0) yield Buffer.concat(rest);
+}
+
+const lineEnd = 0x0a;
+
+/** Whether nobody wants any more of it. */
+export function hasLeft(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
+}
+
+/** Resolves after that time, or as soon as the signal says so. Never rejects. */
+export async function rest(length: Duration, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await sleep(length, undefined, signal === undefined ? {} : { signal });
+  } catch (error) {
+    if (!hasLeft(signal)) throw error;
+  }
 }

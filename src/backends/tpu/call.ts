@@ -7,8 +7,7 @@ import { fits, type Form } from '../../app/form.ts';
 import type { CloudError, CloudErrorKind } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
-import { createHttpClient } from '../../http/client.ts';
-import type { Environment } from '../../http/proxy.ts';
+import { createHttpClient, type Environment } from '../../http/client.ts';
 import { NoReply } from '../../http/reply.ts';
 
 /**

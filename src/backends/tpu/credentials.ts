@@ -5,8 +5,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import { googleLimits } from '../../http/google-limits.ts';
-import { isLoopback } from '../../http/proxy.ts';
+import { googleLimits, isLoopback } from '../../http/client.ts';
 import { NoLogin } from './call.ts';
 import type { Credentials, Headers } from './call.ts';
 

@@ -15,7 +15,7 @@ import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
-import { sightOf } from './sight.ts';
+import { sightOf } from './verdict.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const rowsMost = 20;

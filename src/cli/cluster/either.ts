@@ -11,7 +11,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { complainAbout, refOfName, whichJob, type Cli } from '../context.ts';
-import { within } from './within.ts';
+import { within } from './record-and-cluster.ts';
 
 /** Flags of every command that may be about a job of a cluster. */
 export interface PlaceFlags {

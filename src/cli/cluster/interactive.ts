@@ -11,7 +11,7 @@ import { inertWord } from '../render/inert.ts';
 import { onTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';
 import { mainContainer } from './pods.ts';
-import { podsOf, sightOf } from './sight.ts';
+import { podsOf, sightOf } from './verdict.ts';
 
 const lookEvery: Duration = 0.5 * second;
 /** Limit for the exit code of a program whose terminal is closed. */

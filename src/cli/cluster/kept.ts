@@ -20,8 +20,7 @@ import { inertWord } from '../render/inert.ts';
 import type { PlaceFlags } from './either.ts';
 import { createLogText, expectForClusters, wantedOf } from './log-text.ts';
 import { mainContainer } from './pods.ts';
-import { sightOf } from './sight.ts';
-import { printVerdict } from './why.ts';
+import { printVerdict, sightOf } from './verdict.ts';
 
 export interface HistoryFlags extends PlaceFlags {
   readonly timeline?: boolean | undefined;

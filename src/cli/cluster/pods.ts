@@ -6,7 +6,7 @@ import { clusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { podsOf, sightOf } from './sight.ts';
+import { podsOf, sightOf } from './verdict.ts';
 
 /** A pod that runs. */
 interface PodAtHand {

@@ -11,8 +11,7 @@ import { complainAbout, type Cli } from '../context.ts';
 import { callAfter, leaveOnSignal } from '../leave.ts';
 import { verdictCode } from '../settled.ts';
 import { onlyKept, type Meant, type PlaceFlags } from './either.ts';
-import { sightOf } from './sight.ts';
-import { printVerdict } from './why.ts';
+import { printVerdict, sightOf } from './verdict.ts';
 
 export interface WaitFlags extends PlaceFlags {
   readonly timeout?: Duration | undefined;

@@ -4,15 +4,24 @@
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import type { Cluster, ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
-import { expectNamespace } from '../../app/cluster/queue-look.ts';
+import { expectNamespace } from '../../app/cluster/queue-source.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { given } from '../../core/given.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { createGlancing, isPodless, isToldByPods, isUnready, type Glance } from './glance.ts';
-import { cut, glanced, isWanted, rowOf } from './list.ts';
+import {
+  createGlancing,
+  cut,
+  type Glance,
+  glanced,
+  isPodless,
+  isToldByPods,
+  isUnready,
+  isWanted,
+  rowOf,
+} from './list.ts';
 import { pause } from '../leave.ts';
 
 /** Pods of jobs with some that do not run are checked this often. */

@@ -138,7 +138,7 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     if (args.length > 0 || flags.jobName !== undefined) {
       throw new JobmanError('--all means every job of the namespace; a job beside it says nothing.', exitCode.usage);
     }
-    const { deleteAllJobs } = await import('../cluster/delete.ts');
+    const { deleteAllJobs } = await import('../cluster/verbs.ts');
     return deleteAllJobs(cli, flags);
   }
   if (flags.own === true) {
@@ -148,7 +148,7 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     changes: true,
     record: (client, refs) => deleteOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
-      const { deleteClusterJob } = await import('../cluster/delete.ts');
+      const { deleteClusterJob } = await import('../cluster/verbs.ts');
       return deleteClusterJob(cli, cluster, job);
     },
     async kept(keeper, job, cluster) {

@@ -4,7 +4,7 @@ import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { given } from '../../core/given.ts';
-import { joined } from '../cluster/joined.ts';
+import { joined } from '../cluster/record-and-cluster.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';

@@ -3,7 +3,7 @@
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { labelValue } from '../../app/cluster/job-object.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
-import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../../app/cluster/queue-look.ts';
+import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../../app/cluster/queue-source.ts';
 import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';

@@ -50,7 +50,7 @@ export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: read
   return onEither(cli, flags, args, {
     record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain === true),
     async cluster(cluster, job) {
-      const { printWhy } = await import('../cluster/why.ts');
+      const { printWhy } = await import('../cluster/verdict.ts');
       return printWhy(cli, cluster, job);
     },
     async kept(_, job) {

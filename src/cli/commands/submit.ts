@@ -4,9 +4,12 @@
 import { randomBytes } from 'node:crypto';
 import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { checkJobFile, jobFileName, jobFromFile, type JobFileWishes } from '../../app/cluster/job-file.ts';
 import {
+  checkJobFile,
   clusterLabels,
+  jobFileName,
+  type JobFileWishes,
+  jobFromFile,
   jobObject,
   mainContainer,
   replacedKey,
@@ -26,8 +29,7 @@ import {
 } from '../../app/cluster/submit-request.ts';
 import { given } from '../../core/given.ts';
 import { minute, second, type Duration } from '../../core/time.ts';
-import { flavorFile } from '../cluster/flavor-file.ts';
-import { begin, sayKept } from '../cluster/keep.ts';
+import { begin, flavorFile, sayKept } from '../cluster/submission.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { flagName } from '../flags.ts';
@@ -377,7 +379,7 @@ async function create(
       const how = { leave, remove: way.rm === true, isTerminal: way.tty === true };
       return await runInteractive(cli, cluster, request.name, how);
     }
-    const { followToVerdict } = await import('../cluster/to-verdict.ts');
+    const { followToVerdict } = await import('../cluster/logs.ts');
     return await followToVerdict(cli, cluster, request.name, leave.signal);
   } finally {
     clearTimeout(timer);

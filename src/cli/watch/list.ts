@@ -5,7 +5,7 @@ import { JobmanError } from '../../app/errors.ts';
 import { localClockText } from '../../app/figures.ts';
 import { rowJson } from '../../app/json.ts';
 import type { PlaceFlags } from '../cluster/either.ts';
-import { joined } from '../cluster/joined.ts';
+import { joined } from '../cluster/record-and-cluster.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
 import type { Cli } from '../context.ts';
 import { controllerEvery, controllerNote } from '../controller.ts';

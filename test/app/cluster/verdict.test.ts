@@ -8,7 +8,7 @@ import type {
   ClusterNode,
   ClusterPod,
 } from '../../../src/app/cluster/cluster.ts';
-import { flagOfField } from '../../../src/app/cluster/field-flags.ts';
+import { flagOfField } from '../../../src/backends/kubernetes/status.ts';
 import { lackOf, lackText } from '../../../src/app/cluster/lack.ts';
 import {
   clusterGlance,

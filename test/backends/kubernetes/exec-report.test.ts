@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { readExecStatus } from '../../../src/backends/kubernetes/exec-status.ts';
-import { createReportReader, reporting } from '../../../src/backends/kubernetes/exec-report.ts';
+import { createReportReader, readExecStatus, reporting } from '../../../src/backends/kubernetes/exec-status.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';
 

@@ -11,7 +11,7 @@ import { LogLineTooLong } from '../../../src/app/cluster/cluster.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { createCluster } from '../../../src/backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../../../src/backends/kubernetes/kubeconfig.ts';
-import { linesOf } from '../../../src/backends/kubernetes/lines.ts';
+import { linesOf } from '../../../src/backends/kubernetes/watch.ts';
 import { openWorld } from '../../support/world.ts';
 import { failure, now, openServer, status, type Reply } from './support/server.ts';
 

@@ -7,7 +7,7 @@ import { createCaller } from '../../../src/backends/tpu/call.ts';
 import type { Credentials } from '../../../src/backends/tpu/call.ts';
 import { createCredentials, createLogin, tokenIn } from '../../../src/backends/tpu/credentials.ts';
 import type { RunProgram } from '../../../src/backends/tpu/credentials.ts';
-import { isLoopback } from '../../../src/http/proxy.ts';
+import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
 

@@ -1,9 +1,12 @@
-// Keep: logs and history of a job that is submitted will outlive its pods, where the settings want that.
+// Submission: the text of a flavor's file, and whether logs and history of the job will outlive its pods.
 
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import { resolve } from 'node:path';
+import { readText } from '../../manifest/door.ts';
+import { disk } from '../disk.ts';
 
 /** A pipe of a shell among the paths of KUBECONFIG. */
 const pipe = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
@@ -41,4 +44,17 @@ export async function sayKept(cli: Cli, said: Promise<string | null>): Promise<b
     cli.note(`Logs and history are not kept now. ${error.message}`);
     return false;
   }
+}
+
+/** A flavor is a few lines. */
+const flavorMost = 64 * 1024;
+
+/** The text of a file that a flavor may be in, seen from that folder; undefined when there is none. Throws a usage error. */
+export function flavorFile(folder: string, name: string): string | undefined {
+  const path = resolve(folder, name);
+  const { kind } = disk.look(path);
+  if (kind === 'absent' || kind === 'folder') return undefined;
+  const read = readText(disk, path, flavorMost);
+  if ('text' in read) return read.text;
+  throw new JobmanError(`The flavor's file ${path} ${read.why}.`, exitCode.usage);
 }

@@ -2,7 +2,10 @@
 
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { isClusterSettled, type ClusterSight } from '../../app/cluster/verdict.ts';
+import { type ClusterSight, clusterVerdict, type ClusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import type { Cli } from '../context.ts';
+import { labelled } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
 
 /** The pods of a job, oldest first. Those of an earlier Job of the name, which may still be ending, are not its own. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
@@ -41,4 +44,20 @@ async function everyPod(cluster: Cluster): Promise<readonly ClusterPod[] | null>
     if (error instanceof JobmanError && error.code === exitCode.failed) return null;
     throw error;
   }
+}
+
+/** With --json one object with the phase. */
+export async function printWhy(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
+  return printVerdict(cli, job.name, clusterVerdict(await sightOf(cluster, job), cli.io.now()));
+}
+
+/** The verdict on the job of that name. */
+export function printVerdict(cli: Cli, name: string, { phase, sentence, because }: ClusterVerdict): number {
+  if (cli.json) cli.print(JSON.stringify({ id: name, phase, sentence, because }));
+  else {
+    cli.tell(sentence);
+    if (because !== null)
+      for (const line of labelled([['because', because]], columnsOf(cli.io.stdout))) cli.print(line);
+  }
+  return exitCode.ok;
 }
