@@ -3,8 +3,7 @@
 // out refuses nothing: the mount itself will tell.
 
 import { bucketPlaceText, isInRegion, zoneOfBucket } from '../core/bucket-place.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { second, type Duration } from '../core/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';

@@ -70,11 +70,11 @@ function valueOf({ kind, otherwise }: SettingKey, said: string): unknown {
 async function change(home: string, { key }: SettingKey, to: (content: Content) => Content): Promise<void> {
   const path = settingsFile(home);
   const before = (await readOptional(path)) ?? '{}';
-  settingsIn(before, path);
+  await settingsIn(before, path);
   const content = to(JSON.parse(before.replace(/^\uFEFF/, '')) as Content);
   const text = `${JSON.stringify(content, null, 2)}\n`;
   try {
-    settingsIn(text, path);
+    await settingsIn(text, path);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     // The lines of a file that was never written would mislead.

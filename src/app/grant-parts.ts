@@ -3,8 +3,7 @@
 
 import { accelerator, acceleratorMeant, generations } from '../catalogue/accelerators.ts';
 import { day, type Instant } from '../core/time.ts';
-import { checked, record, textLike, whole, wordOf } from '../schema/json-kinds.ts';
-import type { ValueOf } from '../schema/kind.ts';
+import { checked, record, textLike, whole, wordOf, type ValueOf } from '../schema/kinds.ts';
 
 /** One row of the setting `grants`. A part that is not there limits nothing. */
 export const grant = record(

@@ -13,7 +13,7 @@ import {
   textOrNullLike,
   textsLike,
   whole,
-} from '../schema/json-kinds.ts';
+} from '../schema/kinds.ts';
 import { setting, settingsOf, type SettingsOf } from '../schema/settings.ts';
 
 /** A word that no shell and no command line reads as something else. */

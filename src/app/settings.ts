@@ -6,9 +6,10 @@
 
 import { readFileSync } from 'node:fs';
 import { minute } from '../core/time.ts';
-import { JsonTextError, jsonLines } from '../schema/json.ts';
-import { addressOrNull, listOf, textOrNull, textsLike, truth, whole } from '../schema/json-kinds.ts';
-import { newFindings, type Place } from '../schema/problems.ts';
+import { jsonLines } from '../schema/json.ts';
+import { JsonTextError } from '../schema/tree.ts';
+import { addressOrNull, listOf, textOrNull, textsLike, truth, whole } from '../schema/kinds.ts';
+import { newFindings, type Found, type Place } from '../schema/problems.ts';
 import {
   keysOf,
   readSettings,
@@ -171,11 +172,10 @@ async function valuesSet(
   given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
 ): Promise<ReadonlyMap<string, { readonly value: unknown; readonly source: string }>> {
   const layers = await settingsLayers(given);
-  const values = new Map(
-    layers.flatMap(({ text, path, called }) =>
-      [...settingsIn(text, path)].map(([key, value]) => [key, { value, source: called }] as const),
-    ),
-  );
+  const values = new Map<string, { readonly value: unknown; readonly source: string }>();
+  for (const { text, path, called } of layers) {
+    for (const [key, value] of await settingsIn(text, path)) values.set(key, { value, source: called });
+  }
   const problems: string[] = [];
   for (const one of settingKeys) {
     const { variable } = one;
@@ -209,7 +209,7 @@ export async function readOptional(path: string): Promise<string | undefined> {
 }
 
 /** The values that a text sets. Throws JobmanError with every problem at once; `path` is what the file is called in it. */
-export function settingsIn(text: string, path: string): SettingValues {
+export function settingsIn(text: string, path: string): Promise<SettingValues> {
   return valuesIn(text, path, table, clusterSections);
 }
 
@@ -217,22 +217,21 @@ export function settingsIn(text: string, path: string): SettingValues {
  * The values of a text for one of the tables; `elsewhere` are the sections of the other. Throws JobmanError with every problem
  * of the file at once, each with its place; `path` is what it is called in them.
  */
-export function valuesIn(
+export async function valuesIn(
   text: string,
   path: string,
   ofTable: SettingsTable,
   elsewhere: readonly string[],
-): SettingValues {
-  const findings = newFindings();
-  const wrong = (message: string, lines: readonly string[] = []) => new JobmanError(message, exitCode.usage, lines);
+): Promise<SettingValues> {
+  const wrong = (message: string, found: readonly Found[] = []) =>
+    new JobmanError(message, exitCode.usage, jsonLines(text, path, found));
   try {
-    const values = readSettings(text, ofTable, elsewhere, findings);
+    const { values, problems } = await readSettings(text, ofTable, elsewhere);
     if (values === undefined) throw wrong(`${path} should hold one object, as in { "local": { "slots": 8 } }.`);
-    if (findings.problems.length === 0) return values;
+    if (problems.length === 0) return values;
+    throw wrong(`${path} holds something that is no setting. Nothing was changed.`, problems);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw wrong(`${path} is not valid JSON. Nothing was changed.`, jsonLines(text, path, [error.found]));
+    throw wrong(`${path} is not valid JSON. Nothing was changed.`, [error.found]);
   }
-  const lines = jsonLines(text, path, findings.problems);
-  throw wrong(`${path} holds something that is no setting. Nothing was changed.`, lines);
 }

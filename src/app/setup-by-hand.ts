@@ -4,8 +4,7 @@
 
 import { usableAllocation } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import { openAttempt, stepsOf } from '../core/job.ts';
-import type { Allocation, Job } from '../core/job.ts';
+import { openAttempt, stepsOf, type Allocation, type Job } from '../core/job.ts';
 import { stepFor } from '../core/prepare.ts';
 import type { SetupStep } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';

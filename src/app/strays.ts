@@ -2,16 +2,28 @@
 // claims; here a person goes through the notes, and through all else that carries our label: look first, then let go, and
 // forget what is seen gone. What is not of this record is shown beside it, and cannot be let go of from here.
 
-import type { Job } from '../core/job.ts';
-import { heldAllocations } from '../core/job.ts';
+import { type Job, heldAllocations } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { capacityOf } from '../core/place.ts';
 import type { Instant } from '../core/time.ts';
 import { sentencePart } from './reason-words.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
-import { claimants, forgettable, lookIn, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
-import type { TpuCloud, TpuMissed, TpuRow, TpuScope, TpuSeen, TpuSettings } from './tpus.ts';
+import {
+  claimants,
+  forgettable,
+  lookIn,
+  placesLooked,
+  tpuScopes,
+  tpuRows,
+  tpuSpecs,
+  type TpuCloud,
+  type TpuMissed,
+  type TpuRow,
+  type TpuScope,
+  type TpuSeen,
+  type TpuSettings,
+} from './tpus.ts';
 
 /** A stray, and what is seen of it now. */
 export interface StrayView extends Stray {

@@ -1,7 +1,9 @@
 // Views: what people see of a job, made here once for the table, the JSON and the pages.
 
-import type { Allocation, Attempt, Job } from '../core/job.ts';
 import {
+  type Allocation,
+  type Attempt,
+  type Job,
   allocationOf,
   commandWorkers,
   heldAllocations,

@@ -1,8 +1,7 @@
 // Why: one answer for each row of the situation table. A sentence, its evidence with the time, the rule in force, what comes
 // next and when. The row is the stored one: everything is from our own record, and nothing outside is asked.
 
-import { takesTurns } from '../core/admit.ts';
-import type { Turn } from '../core/admit.ts';
+import { takesTurns, type Turn } from '../core/admit.ts';
 import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import { keptUntil } from '../core/attempts.ts';

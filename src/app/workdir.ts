@@ -2,8 +2,7 @@
 
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { copyOf } from '../core/job.ts';
-import type { Job } from '../core/job.ts';
+import { copyOf, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { WorkdirView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';

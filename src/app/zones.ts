@@ -4,8 +4,7 @@
 import { accelerator as knownType, generationOf } from '../catalogue/accelerators.ts';
 import type { Job, PlaceAnswer } from '../core/job.ts';
 import { capacityOf, placesOf } from '../core/place.ts';
-import { isSamePlace, placeName } from '../core/place-answers.ts';
-import type { PlaceAnswered, PlaceName } from '../core/place-answers.ts';
+import { isSamePlace, placeName, type PlaceAnswered, type PlaceName } from '../core/place-answers.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { isPretended } from './cost.ts';
 import type { Store } from './ports.ts';

@@ -4,7 +4,7 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import type { Kind } from '../schema/kind.ts';
+import type { Kind } from '../schema/kinds.ts';
 import { newFindings } from '../schema/problems.ts';
 import { keysOf, setting, settingsOf, type SettingsOf } from '../schema/settings.ts';
 

@@ -8,7 +8,7 @@ import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
 import type { Section } from './keys.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 
 /** A bucket that is mounted, and where the job may be when it is. */
 export interface NamedBucket {

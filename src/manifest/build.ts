@@ -11,7 +11,7 @@ import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
 import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
 import { workdirStep } from '../setup/workdir.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
 import { isLocalJob, readChoice, type Choice } from './choose.ts';

@@ -1,7 +1,7 @@
 // Interpolate: puts the values of other keys, and of this machine's environment, where `${…}` asks for them.
 
 import { jobIdMark, nodeNameMark } from '../core/spec.ts';
-import { refuse, type Path } from '../schema/kind.ts';
+import { refuse, type Path } from '../schema/kinds.ts';
 import { pathText, type Place, type Report } from '../schema/problems.ts';
 import { childOf, isMissing, isNull } from '../schema/tree.ts';
 import type { Entry, Mapping, Scalar, Tree, Unknown } from '../schema/tree.ts';

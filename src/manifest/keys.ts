@@ -2,7 +2,7 @@
 // Schema and the tables of docs/configuration.md are made from it, so that the three cannot disagree.
 
 import { keyNamed, otherNames, section } from './kinds.ts';
-import type { Keys, Kind, Path } from '../schema/kind.ts';
+import type { Keys, Kind, Path } from '../schema/kinds.ts';
 import { command } from './keys/command.ts';
 import { conda } from './keys/conda.ts';
 import { docker } from './keys/docker.ts';

@@ -17,7 +17,7 @@ import {
   type Retired,
   type Schema,
   type SectionValue,
-} from '../schema/kind.ts';
+} from '../schema/kinds.ts';
 import { pathText, type Report } from '../schema/problems.ts';
 import { isNull, plain, type Mapping, type Tree } from '../schema/tree.ts';
 

@@ -11,7 +11,7 @@ import { applySets } from './sets.ts';
 import type { SetValue } from './sets.ts';
 import { parseText, parseValue } from './yaml.ts';
 import type { Mapping, Tree } from '../schema/tree.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 
 const hidden = '***';
 const silent: Report = { problem: () => undefined, warning: () => undefined };

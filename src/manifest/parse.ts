@@ -13,7 +13,7 @@ import { readKubernetes } from './kubernetes.ts';
 import type { ClusterManifest } from './kubernetes.ts';
 import { overridesOf, withOverrides } from './overrides.ts';
 import { pathHere } from './paths.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 import { newFindings, placed, problemAt, problemOfFile, type Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
 import { applySets } from './sets.ts';

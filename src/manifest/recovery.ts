@@ -7,7 +7,7 @@ import { presets, usualSetupFailures } from '../core/recover.ts';
 import type { PresetName } from '../core/recover.ts';
 import type { RecoverySpec, Rule } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 import type { RecoverySection } from './keys.ts';
 
 /**

@@ -1,7 +1,7 @@
 // Schema: the table of keys as JSON Schema, for editors that complete and check a manifest while it is written.
 
 import { manifest } from './keys.ts';
-import type { Schema } from '../schema/kind.ts';
+import type { Schema } from '../schema/kinds.ts';
 
 /** The JSON Schema of manifests. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
 export function manifestSchema(): Schema {

@@ -3,7 +3,7 @@
 import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
 import type { Section, SectionName } from './keys.ts';
 import { interpolation } from './interpolate.ts';
-import { absent, readGiven, type Path } from '../schema/kind.ts';
+import { absent, readGiven, type Path } from '../schema/kinds.ts';
 import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';

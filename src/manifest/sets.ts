@@ -1,7 +1,7 @@
 // Sets: `create --set command.lr=0.01`, values of the command line over those of the file.
 
 import { parsePath } from './paths.ts';
-import { refuse, type Path } from '../schema/kind.ts';
+import { refuse, type Path } from '../schema/kinds.ts';
 import type { Report } from '../schema/problems.ts';
 import { parseValue } from './yaml.ts';
 import type { Entry, Mapping, Tree } from '../schema/tree.ts';

@@ -21,7 +21,7 @@ import type { CacheSection, Section } from './keys.ts';
 import { leavesHome, pathHere, pathOnWorker } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
-import type { Path } from '../schema/kind.ts';
+import type { Path } from '../schema/kinds.ts';
 
 /** Requirements and environment files travel inside the job. */
 const recipeMost = 256 * 1024;

@@ -2,9 +2,9 @@
 // type of the settings, the check of a file and the manual follow from the table.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { parseJson } from './json.ts';
-import { refuse, type Kind } from './kind.ts';
-import { linePosIn, type Report } from './problems.ts';
+import { readJson } from './json.ts';
+import { refuse, type Kind } from './kinds.ts';
+import { linePosIn, type Found, type Report } from './problems.ts';
 import type { Mapping } from './tree.ts';
 
 export interface Setting<T> {
@@ -74,27 +74,23 @@ export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unk
 }
 
 /**
- * The values of a text, as far as they are right; what is wrong is reported. `elsewhere` are the sections of the file that
- * another table reads. Undefined when the text is no object. Throws JsonTextError when it is no JSON.
+ * The values of a text, as far as they are right, undefined when it is no object; and what is wrong. `elsewhere` are the sections
+ * of the file that another table reads. Throws JsonTextError when it is no JSON.
  */
-export function readSettings(
+export async function readSettings(
   text: string,
   table: SettingsTable,
   elsewhere: readonly string[],
-  report: Report,
-): SettingValues | undefined {
-  const whole = parseJson(text);
-  if (whole.kind !== 'map') return undefined;
-  const values = new Map<string, unknown>();
+): Promise<{ readonly values: SettingValues | undefined; readonly problems: readonly Found[] }> {
   const settings = keysOf(table);
   const keys = settings.map(({ key }) => key);
 
-  const read = ({ entries, repeated = [] }: Mapping, path: readonly string[]): void => {
-    for (const one of repeated) {
+  const readSection = (section: Mapping, path: readonly string[], values: Map<string, unknown>, report: Report) => {
+    for (const one of section.repeated ?? []) {
       const line = one.first.in === 'file' ? linePosIn(text)(one.first.offset).line : 0;
       refuse(one, [...path, one.name], report, `stands here again; it is on line ${line} already`);
     }
-    for (const [name, entry] of entries) {
+    for (const [name, entry] of section.entries) {
       const { value } = entry;
       const at = [...path, name];
       const key = at.join('.');
@@ -105,12 +101,18 @@ export function readSettings(
       } else if (elsewhere.includes(key)) continue;
       else if (!keys.some((one) => one.startsWith(`${key}.`))) {
         refuse(entry, [], report, `there is no setting "${key}"`, keyMeant(key, keys, elsewhere));
-      } else if (value.kind === 'map') read(value, at);
+      } else if (value.kind === 'map') readSection(value, at, values, report);
       else refuse(value, at, report, `should be a section, as in { "${key}": { ... } }`);
     }
   };
-  read(whole, []);
-  return values;
+
+  const { value: values, problems } = await readJson(text, (whole, report) => {
+    if (whole.kind !== 'map') return undefined;
+    const found = new Map<string, unknown>();
+    readSection(whole, [], found, report);
+    return found;
+  });
+  return { values, problems };
 }
 
 function keyMeant(key: string, keys: readonly string[], elsewhere: readonly string[]): string | undefined {

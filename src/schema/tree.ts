@@ -1,7 +1,7 @@
 // Tree: what a file holds, as maps, lists and scalars, each with the place where it was written. JSON (json.ts) and YAML
-// (manifest/yaml.ts) are both read into it.
+// (yaml.ts) are both read into it.
 
-import type { Place } from './problems.ts';
+import type { Found, Place } from './problems.ts';
 
 export type Tree = Scalar | List | Mapping | Unknown;
 
@@ -47,6 +47,24 @@ export interface Entry {
   readonly place: Place;
   readonly value: Tree;
 }
+
+/** The text is no JSON. */
+export class JsonTextError extends Error {
+  /** The first place that is no JSON, with the reason as a part of a sentence. */
+  readonly found: Found;
+
+  constructor(found: Found) {
+    super(found.message);
+    this.name = 'JsonTextError';
+    this.found = found;
+  }
+}
+
+/** Deeper nesting is a mistake or an attack on the stack. */
+export const nestedMost = 64;
+
+/** JSON.parse takes these within a text, and people cannot see them. */
+export const unseen = /[\u007f-\u009f]/;
 
 /** The value under a key or an index of a container. */
 export function childOf(tree: Tree, name: string | number): Tree | undefined {

@@ -36,11 +36,11 @@ test('paths of this machine are made whole, and what a share leaves out is fille
   assert.deepEqual(site.spreadsheet, { id: '1', tab: null, credentials: '/srv/lab/secret.json', endpoint: null });
 });
 
-test('the template of a lab’s settings is what the manual shows, says every key and holds', () => {
+test('the template of a lab’s settings is what the manual shows, says every key and holds', async () => {
   const template = readFileSync(join(root, 'configs/lab-settings.json'), 'utf8');
   assert.ok(readFileSync(join(root, 'docs/settings.md'), 'utf8').includes(template));
   assert.deepEqual(
-    [...settingsIn(template, 'lab-settings.json').keys()].toSorted(),
+    [...(await settingsIn(template, 'lab-settings.json')).keys()].toSorted(),
     Object.keys(lab)
       .map((key) => `lab.${key}`)
       .toSorted(),

@@ -1,7 +1,7 @@
 // Key tables: the table of keys as tables for people, which docs/configuration.md holds.
 
 import { manifest } from '../../src/manifest/keys.ts';
-import { defaultText, type Key, type Keys } from '../../src/schema/kind.ts';
+import { defaultText, type Key, type Keys } from '../../src/schema/kinds.ts';
 
 interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */

@@ -1,11 +1,12 @@
 // JSON text is what JSON.parse takes it for, and nothing else is JSON.
 
-import { deepEqual, equal, throws } from 'node:assert/strict';
+import { deepEqual, equal, rejects, throws } from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonTextError, parseJson } from '../../src/schema/json.ts';
-import { plain } from '../../src/schema/tree.ts';
+import { readJson } from '../../src/schema/json.ts';
+import { JsonTextError, plain } from '../../src/schema/tree.ts';
+import { parseJson } from '../../src/schema/yaml.ts';
 
-test('JSON is read as JSON.parse reads it', () => {
+test('JSON is read as JSON.parse reads it, with places and without', async () => {
   for (const text of [
     '"plain"',
     '""',
@@ -21,13 +22,15 @@ test('JSON is read as JSON.parse reads it', () => {
     '1.25e-3',
     ' [ 1 , "two" , null , { "three" : [ ] } ] ',
     '{"a": {"b": "c"}, "d é": true, "__proto__": 1}',
+    '{"\\": ": "\\": 1, \\": ", "<<": {"a": "*b"}}\r',
   ]) {
     deepEqual(plain(parseJson(text)), JSON.parse(text), text);
+    deepEqual((await readJson(text, plain)).value, JSON.parse(text), text);
   }
   deepEqual(plain(parseJson('\uFEFF{}')), {});
 });
 
-test('what is no JSON is refused', () => {
+test('what is no JSON is refused', async () => {
   for (const text of [
     'TRUE',
     'True',
@@ -47,6 +50,7 @@ test('what is no JSON is refused', () => {
     '['.repeat(200),
   ]) {
     throws(() => parseJson(text), JsonTextError, JSON.stringify(text));
+    await rejects(readJson(text, plain), JsonTextError, JSON.stringify(text));
   }
 });
 
@@ -63,4 +67,11 @@ test('a value has its place, and of two members with one name the second is told
     ],
   );
   deepEqual(whole.repeated, [{ name: 'a', place: at(26), first: at(2) }]);
+});
+
+test('of two members with one name no reader keeps the last in silence', async () => {
+  const repeated = async (text: string) =>
+    (await readJson(text, (whole) => whole.kind === 'map' && (whole.repeated ?? []).map(({ name }) => name))).value;
+  deepEqual(await repeated('{ "a": ":", "\\u0061" : 2, "b": "a" }'), ['a']);
+  deepEqual(await repeated('{ "a": "\\"b\\": 1", "b": ["a", ": "] }'), []);
 });

@@ -3,10 +3,11 @@
 
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
-import { jsonLines, JsonTextError, parseJson } from '../../schema/json.ts';
-import { refuse } from '../../schema/kind.ts';
+import { jsonLines } from '../../schema/json.ts';
+import { JsonTextError, isNull, plain, type Mapping, type Tree } from '../../schema/tree.ts';
+import { refuse } from '../../schema/kinds.ts';
 import { newFindings, type Found, type Report } from '../../schema/problems.ts';
-import { isNull, plain, type Mapping, type Tree } from '../../schema/tree.ts';
+import { parseJson } from '../../schema/yaml.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
   addQuantities,

@@ -18,8 +18,10 @@ import {
   textsLike,
   truth,
   wordOf,
-} from '../../schema/json-kinds.ts';
-import { refuse, type Kind, type ValueOf } from '../../schema/kind.ts';
+  refuse,
+  type Kind,
+  type ValueOf,
+} from '../../schema/kinds.ts';
 import { keysOf, setting, settingsOf, type SettingsOf, type SettingValues } from '../../schema/settings.ts';
 import { ownSections, settingsLayers, valuesIn, type SettingsFiles } from '../settings.ts';
 import { everyLeast } from '../version-check.ts';
@@ -208,17 +210,17 @@ export const clusterSettingKeys = keysOf(table);
 export async function loadClusterSettings(
   given: SettingsFiles & { readonly userHome: string },
 ): Promise<ClusterSettingsRead> {
-  const layers = (await settingsLayers(given)).map((layer) => ({
-    called: layer.called,
-    said: saidIn(layer.text, layer.path, given.userHome),
-  }));
+  const layers: { readonly called: string; readonly said: SettingValues }[] = [];
+  for (const { called, text, path } of await settingsLayers(given)) {
+    layers.push({ called, said: await saidIn(text, path, given.userHome) });
+  }
   const sources = new Map(layers.flatMap(({ called, said }) => [...said.keys()].map((key) => [key, called] as const)));
   return { settings: mergedSettings(layers.map(({ said }) => said)), sources };
 }
 
 /** The values of a file for Kubernetes jobs. Throws JobmanError with every problem; `path` is the name of the file in them. */
-export function saidIn(written: string, path: string, userHome: string): SettingValues {
-  const said = new Map(valuesIn(written, path, table, ownSections));
+export async function saidIn(written: string, path: string, userHome: string): Promise<SettingValues> {
+  const said = new Map(await valuesIn(written, path, table, ownSections));
   for (const { key, isPath } of clusterSettingKeys) {
     const value = said.get(key);
     if (isPath !== true || typeof value !== 'string' || value.includes('://')) continue;

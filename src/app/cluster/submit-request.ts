@@ -15,8 +15,7 @@ import {
   type Toleration,
   type VolumeWish,
 } from '../../manifest/kubernetes-words.ts';
-import { shortened } from '../../schema/json-kinds.ts';
-import { refuse } from '../../schema/kind.ts';
+import { shortened, refuse } from '../../schema/kinds.ts';
 import { newFindings } from '../../schema/problems.ts';
 import { plain } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';

@@ -1,8 +1,7 @@
 // Keys of `command`: the work itself.
 
 import { asNumber, choice, freeValue, mapOf, path as pathKind, script, section, wrongKind } from '../kinds.ts';
-import { refuse } from '../../schema/kind.ts';
-import type { Key, Kind } from '../../schema/kind.ts';
+import { refuse, type Key, type Kind } from '../../schema/kinds.ts';
 import { environmentName } from './names.ts';
 
 /** `all`, one number, or a list of numbers. */

@@ -1,7 +1,7 @@
 // Keys of `conda`: the command in a conda environment.
 
 import { line, path, section, truth } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The section `conda`. */
 export const conda = {

@@ -1,7 +1,7 @@
 // Keys of `docker`: the command in a container.
 
 import { line, listOf, path, section, text } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The section `docker`. */
 export const docker = {

@@ -1,7 +1,7 @@
 // Keys of `gcsfuse`: buckets as folders of every worker.
 
 import { either, line, listOf, mapOf, path, script, section, truth, whole } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The cache of one mount: of the first and of each further one. */
 export const cache = section({

@@ -2,7 +2,7 @@
 
 import { second } from '../../core/time.ts';
 import { choice, duration, either, line, listOf, mapOf, oneOf, path, section, truth } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 import { environmentName, environmentNames, writtenByOlder } from './names.ts';
 
 /** Signals that may ask a program to end, as Slurm and Docker name them. */

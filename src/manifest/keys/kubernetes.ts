@@ -2,8 +2,7 @@
 
 import { second } from '../../core/time.ts';
 import { duration, durationOrNone, line, listOf, mapOf, quoted, section, text, truth, whole } from '../kinds.ts';
-import { refuse } from '../../schema/kind.ts';
-import type { Key, Kind } from '../../schema/kind.ts';
+import { refuse, type Key, type Kind } from '../../schema/kinds.ts';
 import {
   amountPattern,
   readGpus,

@@ -1,7 +1,7 @@
 // Keys of `local`: the job on this machine.
 
 import { path, section } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The section `local`. */
 export const local = {

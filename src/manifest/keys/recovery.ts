@@ -3,7 +3,7 @@
 import { presets } from '../../core/recover.ts';
 import { second } from '../../core/time.ts';
 import { choice, duration, either, line, listOf, section, truth, whole } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
 

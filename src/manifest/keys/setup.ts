@@ -1,7 +1,7 @@
 // Keys of `setup`: what is set up on each worker, in which order.
 
 import { choice, listOf, section, whole } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 import { environmentNames } from './names.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;

@@ -1,7 +1,7 @@
 // Keys of `ssh`: the keys to log in with, and those that the workers get.
 
 import { listOf, path, section, text } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The section `ssh`. */
 export const ssh = {

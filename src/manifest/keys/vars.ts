@@ -1,7 +1,7 @@
 // Keys of `vars`: values of the user's own.
 
 import { anything, section } from '../kinds.ts';
-import type { Key } from '../../schema/kind.ts';
+import type { Key } from '../../schema/kinds.ts';
 
 /** The section `vars`. */
 export const vars = {

@@ -1,7 +1,7 @@
 // Keys of `venv`: the command in a Python virtual environment.
 
 import { line, path, section } from '../kinds.ts';
-import type { Key, Kind } from '../../schema/kind.ts';
+import type { Key, Kind } from '../../schema/kinds.ts';
 
 /** `3.9`, `"3.9"` and `python3.9` are one thing; the name of the program is answered. */
 const python: Kind<string> = {

@@ -27,10 +27,10 @@ function files(t: TestContext, own?: unknown, named?: unknown) {
   };
 }
 
-test('the template that came with the program is checked when somebody has edited it', () => {
+test('the template that came with the program is checked when somebody has edited it', async () => {
   const written = readFileSync(template, 'utf8');
   for (const edited of [written.replace('"24h"', '"a day"'), written.replace('{', '{ "more": 1,'), `${written}}`]) {
-    assert.throws(() => saidIn(edited, '/opt/jobman/dist/settings.json', '/home/ada'), JobmanError);
+    await assert.rejects(saidIn(edited, '/opt/jobman/dist/settings.json', '/home/ada'), JobmanError);
   }
 });
 

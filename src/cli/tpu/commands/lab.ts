@@ -10,7 +10,8 @@ import { checkCount, examine, type LabState } from '../../../lab/doctor.ts';
 import { applyImport, type ImportLine, type ImportParts, planImport } from '../../../lab/import-data.ts';
 import { type OldData, oldDataIn } from '../../../lab/old-data.ts';
 import { runSpec, writtenLine } from '../../../lab/run.ts';
-import { jsonLines, JsonTextError, parseJson } from '../../../schema/json.ts';
+import { jsonLines } from '../../../schema/json.ts';
+import { JsonTextError } from '../../../schema/tree.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
 import { inertWord } from '../../render/inert.ts';
@@ -132,7 +133,9 @@ async function read(path: string): Promise<OldData> {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [placeIn(text, path)]);
+    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [
+      await placeIn(text, path),
+    ]);
   }
   const data = oldDataIn(value);
   if (data !== undefined) return data;
@@ -154,7 +157,8 @@ function textIn(path: string): string {
   }
 }
 
-function placeIn(text: string, path: string): string {
+async function placeIn(text: string, path: string): Promise<string> {
+  const { parseJson } = await import('../../../schema/yaml.ts');
   try {
     parseJson(text);
     return path;
