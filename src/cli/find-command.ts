@@ -2,12 +2,11 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
-import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Command, Program } from './command.ts';
 import { globalFlags } from './flags.ts';
 import { commandHelp, familyHelp, wholeHelp } from './help.ts';
 import { otherWord } from './other-words.ts';
-import { globalsApart, leadingGlobals } from './scan.ts';
+import { globalsApart, leadingGlobals, noCommandText } from './scan.ts';
 import { columnsOf } from './screen.ts';
 
 /** A line, as far as its command. */
@@ -50,10 +49,8 @@ function noCommand(program: Program, typed: string, family?: string): JobmanErro
     .flatMap((name) => (name.startsWith(front) ? [name.slice(front.length).split(' ')[0] ?? ''] : []));
   // The right word of another tool comes before a word that only looks alike.
   const known = family === undefined ? otherWord(typed) : undefined;
-  const near = known === undefined ? didYouMean(typed, names) : undefined;
-  const guess = near === undefined ? '' : ` Did you mean \`${near}\`?`;
   const lines = [...(known === undefined ? [] : [known]), '`jobman --help` lists them.'];
-  return new JobmanError(`there is no command \`${typed}\`.${guess}`, exitCode.usage, lines);
+  return new JobmanError(noCommandText(typed, known === undefined ? names : []), exitCode.usage, lines);
 }
 
 /** Prints the help of the command or family that the line names, or of everything. Throws JobmanError (2) for another name. */

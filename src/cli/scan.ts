@@ -1,5 +1,5 @@
 // Reads the words of a line by the flags and arguments of a command. Of `tpu` this reads the flags of every command; its other
-// words may stand in any order and are read in tpu/words.ts.
+// words may stand in any order and are read in tpu/read-words.ts.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -183,7 +183,7 @@ function flagCalled(flags: Flags, form: string): string | undefined {
 }
 
 function noFlag(flags: Flags, form: string): JobmanError {
-  if (!form.startsWith('--')) return usage(`there is no flag ${form}.`);
+  if (!form.startsWith('--')) return usage(noFlagText(form));
   const names = Object.keys(flags).map(flagName);
   const known = otherFlags(form.slice(2)).find((name) => names.includes(name));
   const near = didYouMean(
@@ -191,7 +191,18 @@ function noFlag(flags: Flags, form: string): JobmanError {
     names.map((name) => name.slice(2)),
   );
   const meant = known ?? (near === undefined ? undefined : `--${near}`);
-  return usage(`there is no flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`);
+  return usage(noFlagText(form, meant));
+}
+
+/** The sentence about a command that does not exist, with the nearest of those that do. */
+export function noCommandText(typed: string, names: readonly string[]): string {
+  const near = didYouMean(typed, names);
+  return `there is no command \`${typed}\`.${near === undefined ? '' : ` Did you mean \`${near}\`?`}`;
+}
+
+/** The sentence about a flag that a command does not have, with the flag that was probably meant. */
+export function noFlagText(form: string, meant?: string): string {
+  return `there is no flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
 }
 
 function needsValue(name: string): JobmanError {

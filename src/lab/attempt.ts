@@ -1,36 +1,29 @@
-// Attempt: what the script of one attempt is to do, and how it came out. Pure: `tpu __begin` and `tpu __end` look and act.
+// Attempt: what the script of one attempt is to do, and how it came out. Pure: `tpu __begin` and `tpu __end` observe and act.
 
 import { type AttemptName, type Families, lineOf, newestReport, stageOf, type Tries, workOf } from './lineage.ts';
 import type { LabAttempt, LabJob, WindowReport } from './record.ts';
 
-/** What is known when an attempt begins. */
 export interface Beginning {
   readonly job: LabJob;
   readonly attempt: number;
   readonly families: Families;
-  /** What became of the attempts of a job; null for one that is gone. */
   readonly jobOf: (job: string) => Tries | null;
-  /** Whether checkpoints are seen in that log folder. */
   readonly hasCheckpoints: (logFolder: string) => boolean;
 }
 
-/** What its script is to do. */
 export interface Course {
   readonly folder: string;
-  /** True for the copy that an earlier attempt has frozen. */
   readonly isFrozen: boolean;
   /** The words behind staging.sh. */
   readonly args: readonly string[];
-  /** The attempt that it goes on from; null where it begins from the start. */
   readonly from: (AttemptName & { readonly logFolder: string }) | null;
   readonly stage: number;
 }
 
 /**
- * The first attempt of a job runs its directory; every later one, and the first of a job that came of another, the frozen
- * code of the newest attempt in its line that reported some. What goes on is told the log folder of the newest attempt whose
- * work it goes on with: one that has saved a checkpoint, where any has, because a program that died before its first one has
- * left a folder without anything to load.
+ * The first attempt of a job runs its directory; a later one, and the first of a job that came of another, the frozen code of
+ * the newest attempt in its line that reported some. It loads from the newest attempt that saved a checkpoint: a program that
+ * died before its first one left nothing to load.
  */
 export function courseOf({ job, attempt, families, jobOf, hasCheckpoints }: Beginning): Course {
   const me = { job: job.job, attempt };
@@ -76,9 +69,8 @@ export function foldersOf(windows: readonly LabAttempt[], tpu: string): readonly
 export const historyLine = 'wandb: Run history:';
 
 /**
- * The reason of a failure despite an exit code of 0; null where the exit code is the verdict. Scripts of the older `tpu` exit with 0
- * however the program ended, so `finish-job` or the line of W&B in a log has to confirm a success. The reason names the calls that
- * the script lacks.
+ * Why an attempt failed despite an exit code of 0; null where the exit code is the verdict. Scripts of the older `tpu` exit with
+ * 0 however the program ended, so `finish-job` or the line of W&B in a log has to confirm a success.
  */
 export function unconfirmedReason(of: {
   readonly code: number;
@@ -98,7 +90,6 @@ export function unconfirmedReason(of: {
   return `exit code 0, but ${lacks}, and its log has no line "${historyLine}"${ends}`;
 }
 
-/** An exception of Python, a known trouble, or what the scripts of the older `tpu` print. */
 const errorLine =
   /^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b|\b(?:error|fatal|failed)\b\s*:|GRPC [Ee]rror|DEADLINE_EXCEEDED/;
 const failedLine = /^\s*Job failed\b/;

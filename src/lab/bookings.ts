@@ -5,16 +5,13 @@ import type { Instant } from '../core/time.ts';
 import type { LabRecord } from './record.ts';
 import { aliasesOf, type LabTpu } from './tpus.ts';
 
-/** What stands in the booking sheet about one TPU. */
 export interface Booking {
   /** The full name where the sheet's word for it is known here, else that word. */
   readonly tpu: string;
-  /** As the sheet calls it. */
   readonly alias: string;
   readonly status: BookingStatus;
   /** The sheet name of who holds it; empty when free. */
   readonly user: string;
-  /** What people write. */
   readonly note: string;
   /** What a program writes: `tpu run` its note, a look the cloud's state. */
   readonly scriptNote: string;
@@ -41,16 +38,14 @@ export interface BookingChange {
   readonly scriptNote?: string;
 }
 
-/** The booking sheet: a table of the record, or a spreadsheet. */
 export interface BookingSheet {
   /** What it is called to people: `the booking table`, `the spreadsheet "TPUs"`. */
   readonly called: string;
   /** Every row that can be read, and what could not, a sentence each. Throws JobmanError (5) where the sheet does not answer. */
   read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
   /**
-   * Changes one TPU's booking after looking at it again. `unless` is asked about what stands there now; what it answers is why
-   * nothing is written. Resolves with what stood before, null where the TPU has no row. Throws JobmanError (5) where the sheet
-   * does not answer.
+   * Changes one TPU's booking after reading it again; `unless` gets what is there and answers why nothing is written. Resolves
+   * with the booking before, null where the TPU has no row. Throws JobmanError (5) where the sheet does not answer.
    */
   change(
     tpu: string,
@@ -59,7 +54,6 @@ export interface BookingSheet {
   ): Promise<{ readonly before: Booking | null; readonly refused: string | null }>;
 }
 
-/** A booking in the record's own table. */
 export interface BookingRow {
   readonly tpu: string;
   readonly status: 'free' | 'running' | 'reserved' | 'gone';
@@ -74,7 +68,6 @@ export function createRecordSheet(
   record: Pick<LabRecord, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
   now: () => Instant,
 ): BookingSheet {
-  /** What makes a booking of the row of a TPU. */
   async function bookings(tpus: readonly LabTpu[]): Promise<(name: string, row: BookingRow | null) => Booking> {
     const aliases = await record.tpuAliases();
     return (name, row) => ({

@@ -1,5 +1,4 @@
-// Check: the rows of `tpu check` and `tpu monitor`, one for each attempt on the list of a user. A view of the record and of what was
-// read of the logs; looking changes nothing. The words for how an attempt is are those that the lab is used to.
+// Check: the rows of `tpu check` and `tpu monitor`, one for each attempt on the list of a user. Reading them changes nothing.
 
 import { statSync } from 'node:fs';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
@@ -23,8 +22,8 @@ export interface Trouble {
 }
 
 /**
- * How an attempt is. `resumed` and `rerunned`: another one goes on in its place, in window `child`; while that has not begun, the
- * status is still how this one ended.
+ * `resumed` and `rerunned`: another attempt goes on in its place, in window `child`; until that begins, the status is how this
+ * one ended.
  */
 export type CheckStatus =
   | { readonly kind: 'finished' | 'killed' | 'stopped' }
@@ -48,7 +47,7 @@ export type CheckStatus =
     }
   | { readonly kind: 'resumed' | 'rerunned'; readonly error: string | null; readonly child: number };
 
-/** Whether somebody has to look after it: it runs, begins, or goes on before long. */
+/** Whether the controller has to look after it: it runs, begins, or goes on before long. */
 export function isUnderWay({ status }: Pick<CheckRow, 'status'>): boolean {
   return status.kind === 'running' || status.kind === 'starting' || (status.kind === 'error' && status.next !== null);
 }
@@ -58,18 +57,14 @@ export interface CheckRow {
   readonly job: string;
   readonly attempt: number;
   readonly tag: string | null;
-  /** How often its work was resumed before. */
   readonly stage: number;
   /** Numbers of the windows that stand behind it, its own first; `12 < 11 < 9`. */
   readonly lineage: readonly number[];
-  /** The whole path, and its last part. */
   readonly directory: string;
   readonly folder: string;
-  /** The full name, and as it is called in the lab. */
   readonly tpu: string;
   readonly tpuShort: string;
   readonly status: CheckStatus;
-  /** Since when it is as it is. */
   readonly since: Instant;
   /** The newest that it printed; empty where nothing is known of its log. */
   readonly message: string;
@@ -77,19 +72,15 @@ export interface CheckRow {
   readonly closed: boolean;
 }
 
-/** What the rows are made of. */
 interface CheckParts {
   readonly windows: readonly LabAttempt[];
-  /** Jobs of the user that are under way and have no window yet. */
   readonly coming: readonly LabJob[];
   /** By job: the capacity or worker that it waits for, if its newest attempt has not begun or one of its workers does not answer. */
   readonly waits: ReadonlyMap<string, string>;
   /** By job, how those are about to go on whose newest attempt has ended. */
   readonly follows: ReadonlyMap<string, 'resume' | 'rerun'>;
   readonly families: Families;
-  /** By id. A job that is gone from the record leaves its windows without a word. */
   readonly jobs: ReadonlyMap<string, Job>;
-  /** Of logs, by `nameOf`. */
   readonly logs: ReadonlyMap<string, LogSoFar>;
   /** By `nameOf`: when an attempt counts as hung that prints nothing after a failed call. */
   readonly hangs: ReadonlyMap<string, Instant>;
@@ -97,7 +88,6 @@ interface CheckParts {
   readonly now: Instant;
 }
 
-/** In the order of their numbers; what has none yet comes last. */
 function checkRows(parts: CheckParts): readonly CheckRow[] {
   const children = childrenOf(parts);
   const rows = parts.windows.map(({ window, job }) => rowOf(parts, children, job, window.attempt, window));
@@ -109,7 +99,6 @@ function checkRows(parts: CheckParts): readonly CheckRow[] {
   return [...rows, ...coming].toSorted((one, other) => order(one) - order(other) || one.job.localeCompare(other.job));
 }
 
-/** The jobs that say they go on from an attempt on another TPU. */
 function childrenOf({ families }: CheckParts): ReadonlyMap<string, LabJob> {
   const jobs = [...families.jobs.values()];
   return new Map(jobs.flatMap((job) => (job.father === null ? [] : [[nameOf(job.father), job] as const])));
@@ -198,7 +187,6 @@ function endedWhileItWaited({ settled, attempts }: Job, { ordinal }: Attempt): I
 
 const endedPhase = 'ended, exit ';
 
-/** The trouble in the log of a program that has not ended; null where there is none. */
 export function troubleOf(status: CheckStatus): Trouble | null {
   if (status.kind !== 'running' && status.kind !== 'starting') return null;
   const hasEnded = status.kind === 'running' && status.phase.startsWith(endedPhase);
@@ -207,7 +195,6 @@ export function troubleOf(status: CheckStatus): Trouble | null {
 
 const noTrouble: Trouble = { trouble: null, hangsAt: null };
 
-/** The attempt that goes on in the place of that one, once its script has begun: the next of its job, or one on another TPU. */
 function childOf(
   { families }: CheckParts,
   children: ReadonlyMap<string, LabJob>,
@@ -227,7 +214,6 @@ function childOf(
   return elsewhere === undefined ? null : begun({ job: elsewhere.job, attempt: 1 }, elsewhere.father?.how);
 }
 
-/** How it goes on: another attempt is made already, or a rule is about to make one. */
 function nextOf(job: Job, attempt: Attempt, follows: CheckParts['follows']): 'resume' | 'rerun' | null {
   if (job.settled !== null || job.desired !== 'run') return null;
   const next = job.attempts.at(-1);
@@ -235,7 +221,6 @@ function nextOf(job: Job, attempt: Attempt, follows: CheckParts['follows']): 're
   return next.how === 'rerun' ? 'rerun' : 'resume';
 }
 
-/** What the patterns of core/patterns are called in the lab. */
 const patternWords: Readonly<Record<string, string>> = {
   out_of_memory: 'OOM',
   busy: 'locked',
@@ -247,7 +232,6 @@ const patternWords: Readonly<Record<string, string>> = {
   line_cut: 'line cut',
 };
 
-/** The word for a known trouble. */
 function troubleWord(pattern: string): string {
   return patternWords[pattern] ?? pattern;
 }
@@ -266,8 +250,6 @@ function isError(reason: Reason): boolean {
   return reason !== 'succeeded' && reason !== 'stopped';
 }
 
-// ------------------------------------------------------------------------------------------ looking
-
 export interface Looker {
   /** The rows now. Changes nothing of the record. */
   look(now: Instant): Promise<readonly CheckRow[]>;
@@ -275,7 +257,6 @@ export interface Looker {
   keep(): void;
 }
 
-/** Looks at the jobs of that user, again and again for the monitor: each look reads the new bytes of logs alone. */
 export function createLooker(given: {
   readonly record: LabRecord;
   /** `$JOBMAN_HOME`, absolute. */
@@ -319,7 +300,6 @@ export function createLooker(given: {
   };
 }
 
-/** True while its TPU does not answer, or it waits for one: the row then needs the reason why nothing happens. */
 function isHeldUp(job: Job | undefined): boolean {
   const attempt = job?.attempts.at(-1);
   if (job === undefined || attempt === undefined || job.settled !== null || attempt.ending !== null) return false;

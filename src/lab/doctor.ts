@@ -1,5 +1,5 @@
-// Doctor: what in the lab's record does not fit together, or does not fit the machine around it. A table of checks, each of
-// which looks at what was gathered before and at nothing else; adding one is an entry and a test.
+// Doctor: what in the lab's record does not fit together, or does not fit the machine. To add a check, add an entry to `checks`
+// and a test.
 
 import type { JobRow } from '../app/client.ts';
 import { countText } from '../app/figures.ts';
@@ -12,27 +12,20 @@ import { type BookingRow } from './bookings.ts';
 import type { LabUser } from './people.ts';
 import type { LabAttempt, LabJob } from './record.ts';
 
-/** What a doctor looks at: all that was there at one moment. */
 export interface LabState {
   readonly users: readonly LabUser[];
   readonly tpus: readonly LabTpu[];
   readonly tpuAliases: ReadonlyMap<string, string>;
   readonly jobs: readonly LabJob[];
-  /** All windows, cleared ones too. */
   readonly windows: readonly LabAttempt[];
   /** The jobs of the record by their ids, settled ones too; those that were deleted are not among them. */
   readonly rows: ReadonlyMap<string, JobRow>;
-  /** The windows of ours that tmux has, by session; empty where there is no tmux. */
   readonly tmux: ReadonlyMap<string, readonly number[]>;
-  /** Bookings of the record's own table; empty where a spreadsheet has them. */
   readonly bookings: readonly BookingRow[];
-  /** The zones of the site; empty where it names none. */
   readonly zones: readonly string[];
-  /** True while a controller runs. */
   readonly controllerRuns: boolean;
   /** Null where the home is one login's alone. */
   readonly wrongModes: readonly WrongMode[] | null;
-  /** Words that no name may be. */
   readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
   /** Whether the folder is certainly not there: one that cannot be asked about may be. */
   readonly isGone: (folder: string) => boolean;
@@ -40,16 +33,13 @@ export interface LabState {
 
 /** Something that does not fit, as a sentence, and what puts it right: a line to type, or a sentence. */
 export interface Finding {
-  /** The name of the check. */
   readonly check: string;
   readonly says: string;
   readonly remedy: string;
 }
 
-/** What a check looks at, and what it finds. */
 type Check = (state: LabState) => readonly Omit<Finding, 'check'>[];
 
-/** By name, in the order in which they are told. */
 const checks: Readonly<Record<string, Check>> = {
   'controller that is stopped': ({ controllerRuns, rows }) => {
     const live = [...rows.values()].filter(({ phase }) => !isSettledPhase(phase));
@@ -184,15 +174,12 @@ const checks: Readonly<Record<string, Check>> = {
   },
 };
 
-/** Everything that does not fit. */
 export function examine(state: LabState): readonly Finding[] {
   return Object.entries(checks).flatMap(([check, looks]) => looks(state).map((found) => ({ check, ...found })));
 }
 
 /** How many things are looked at, for the word that all is well. */
 export const checkCount = Object.keys(checks).length;
-
-// ------------------------------------------------------------------------------------------ the longer ones
 
 function namesThatMeanMore({ users, tpus, tpuAliases, words }: LabState): ReturnType<Check> {
   const names = users.map(({ name }) => name);
@@ -241,7 +228,6 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check>
   return [...deleted, ...masterless, ...left];
 }
 
-/** Of each job that is on the list, its newest window. */
 function newestShown(windows: readonly LabAttempt[]): readonly LabAttempt[] {
   const newest = new Map<string, LabAttempt>();
   for (const one of windows) {

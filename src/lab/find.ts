@@ -4,20 +4,16 @@ import { generationOf } from '../catalogue/accelerators.ts';
 import { acceleratorCalled, acceleratorIn, aliasesOf, generationName, type LabTpu, pricingIn } from './tpus.ts';
 import { type Booking, type BookingStatus } from './bookings.ts';
 
-/** A row of the sheet with what is known of its TPU. */
 export interface FoundTpu {
   readonly booking: Booking;
   /** `v5litepod-8`; null where neither the registry nor a name tells it. */
   readonly accelerator: string | null;
   readonly isPreemptible: boolean;
-  /** The sheet's own word, then its other aliases in the registry. */
   readonly aliases: readonly string[];
 }
 
-/** The TPUs that the lab has registered, and their aliases. */
 export interface Registered {
   readonly tpus: readonly LabTpu[];
-  /** Full names by alias. */
   readonly aliases: ReadonlyMap<string, string>;
 }
 
@@ -53,8 +49,8 @@ function knownOf(booking: Booking, { tpus, aliases }: Registered): FoundTpu {
 }
 
 /**
- * What a word for types means: a type (`v2-32`, `v5e-8`); a generation (`v2`, `v5e`; `v5` is all of v5), several (`v234`), one and
- * all after it (`v3+`), or every one (`v*`), each also of one size (`v34-32`).
+ * A type (`v2-32`, `v5e-8`); a generation (`v2`, `v5e`; `v5` is all of v5), several (`v234`), one and all after it (`v3+`), or
+ * every one (`v*`), each also of one size (`v34-32`).
  */
 function typesMeant(word: string): (type: string | null) => boolean {
   const exact = acceleratorCalled(word);
@@ -94,7 +90,6 @@ const headings: readonly (readonly [BookingStatus['kind'], FoundGroup['heading']
   ['unknown', 'Other'],
 ];
 
-/** By status, what is free first; groups without a row are left out. */
 export function groupsOf(found: readonly FoundTpu[]): readonly FoundGroup[] {
   return headings
     .map(([kind, heading]) => ({ heading, found: found.filter(({ booking }) => booking.status.kind === kind) }))

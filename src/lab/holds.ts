@@ -1,6 +1,5 @@
-// Holds: who uses a TPU, by the three that can tell: the record of jobs, the booking sheet, and the programs that hold its devices.
-// Each may know of what the others do not: a job that waits for its TPU holds no device, and a program that somebody has
-// started by hand stands in no record.
+// Holds: who uses a TPU. The record of jobs, the booking sheet and the programs on its devices each know what the others do not: a
+// waiting job holds no device, and a program that was started manually is in no record.
 
 import type { Client, JobRow } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
@@ -11,15 +10,12 @@ import type { Holder, TpuDesk } from './tpu-desk.ts';
 import { type LabTpu } from './tpus.ts';
 import { type Booking, type BookingSheet, notesIn } from './bookings.ts';
 
-/** A job under way on a TPU. */
 export interface JobThere {
   readonly job: LabJob;
   readonly row: JobRow;
-  /** The number of its newest window; null where it has none yet. */
   readonly window: number | null;
 }
 
-/** Who uses it. */
 export interface Holds {
   readonly jobs: readonly JobThere[];
   /** Jobs of jobman that stand on it and are none of the lab's. */
@@ -29,7 +25,6 @@ export interface Holds {
   readonly holders: readonly Holder[];
 }
 
-/** The jobs that are under way, and where. */
 export interface JobsThere {
   /** On that TPU, without that job. */
   on(tpu: string, without?: string): readonly JobThere[];
@@ -109,10 +104,7 @@ export function othersBooking(
   return isTaken && found.user !== user?.sheetName && found.user !== '' ? found : null;
 }
 
-/**
- * The programs that hold its devices, but for those of jobs that are known to be there: they are told as jobs. Of workers that
- * do not answer nothing is known, which is said.
- */
+/** The programs that hold its devices, without those of `ownFolders`, and a sentence about workers that do not answer. */
 export async function holdersNow(
   desk: TpuDesk,
   tpu: LabTpu,
@@ -126,12 +118,10 @@ export async function holdersNow(
   return { holders: holders.filter(({ command }) => !ownFolders.some((folder) => names(command, folder))), says };
 }
 
-/** Whether a command line names that folder as a word or as the value of an option. */
 function names(command: string, folder: string): boolean {
   return command.split(' ').some((word) => word === folder || word.endsWith(`=${folder}`));
 }
 
-/** A sentence for each of them, without its full stop. */
 export function holdSentences(holds: Partial<Holds>, called: string): readonly string[] {
   const { jobs = [], others = [], booking = null, holders = [] } = holds;
   return [

@@ -1,7 +1,6 @@
-// Import of the data of the program before this one. What would be done is worked out first, from the file and from what is
-// here already, so that the dry run and the import tell the same; and so that a second import finds nothing left to do.
-//
-// What is here is never overwritten: of a user who is here already only what is missing is filled in.
+// Import of the data of the program before this one. A plan is made from the file and from what is here, so that the dry run and
+// the import tell the same and a second import does nothing. What is here is never overwritten: of a known user only what is
+// missing is filled in.
 
 import type { Evidence, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
@@ -18,19 +17,15 @@ import type { LabUser } from './people.ts';
 import type { LabAttempt, LabRecord } from './record.ts';
 import { type LabRule, usualRule } from './run.ts';
 
-/** What came of one thing of the file. */
 export interface ImportLine {
   /** `take`: it is new here. `have`: it is here already. `leave`: it cannot be taken. `note`: it is taken, but not as it was. */
   readonly kind: 'take' | 'have' | 'leave' | 'note';
-  /** `user xibo`, `window 12 of xibo`. */
   readonly what: string;
   /** What else is to be said about it; why, for what is left. */
   readonly says: string;
 }
 
-/** What the import cannot know by itself. */
 export interface ImportParts {
-  /** Words that no name may be. */
   readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
   /** What such a job would run under if it were resumed. Throws JobmanError where it could not be. */
   readonly specOf: (
@@ -39,16 +34,13 @@ export interface ImportParts {
   readonly now: Instant;
 }
 
-/** What is here already. */
 interface Standing {
   readonly users: readonly LabUser[];
   readonly tpus: readonly LabTpu[];
   readonly tpuAliases: ReadonlyMap<string, string>;
-  /** All windows, cleared ones too. */
   readonly windows: readonly LabAttempt[];
 }
 
-/** Says what would be done. Changes nothing. */
 export async function planImport(record: LabRecord, data: OldData, parts: ImportParts): Promise<readonly ImportLine[]> {
   return planned(await standingIn(record), data, parts).lines;
 }
@@ -72,7 +64,6 @@ async function standingIn(record: LabRecord): Promise<Standing> {
   return { users, tpus, tpuAliases, windows };
 }
 
-/** What is worked out: a line for each thing, and what does it, in order. */
 interface Plan extends Standing {
   readonly parts: ImportParts;
   readonly lines: ImportLine[];
@@ -110,9 +101,6 @@ function planned(standing: Standing, data: OldData, parts: ImportParts): Plan {
   return plan;
 }
 
-// ------------------------------------------------------------------------------------------ TPUs
-
-/** All that will be known, by full name. */
 function planTpus(plan: Plan, data: OldData): ReadonlyMap<string, LabTpu> {
   const { tpus, tpuAliases, users, say, acts } = plan;
   const known = new Map(tpus.map((tpu) => [tpu.name, tpu]));
@@ -148,9 +136,6 @@ function planTpus(plan: Plan, data: OldData): ReadonlyMap<string, LabTpu> {
   return known;
 }
 
-// ------------------------------------------------------------------------------------------ users
-
-/** The user as they will be; null when they are not taken. */
 function planUser(
   { say, acts, parts }: Plan,
   users: ReadonlyMap<string, LabUser>,
@@ -213,7 +198,6 @@ function planUser(
   return user;
 }
 
-/** The same user where nothing is missing. */
 function fill(user: LabUser, { directories, aliases, nextWindow }: OldUser): LabUser {
   const filled = {
     ...user,
@@ -246,8 +230,6 @@ function freeSession(wanted: string, users: readonly LabUser[]): string {
   for (let count = 2; taken(free); count += 1) free = `${name}-${count}`;
   return free;
 }
-
-// ------------------------------------------------------------------------------------------ jobs
 
 function planJobs(plan: Plan, user: LabUser, old: OldUser, tpus: ReadonlyMap<string, LabTpu>): void {
   const { windows, parts, say, acts } = plan;
@@ -312,7 +294,6 @@ function planJobs(plan: Plan, user: LabUser, old: OldUser, tpus: ReadonlyMap<str
 const goesOnThere =
   'it was going on there: taken as stopped; where its program is alive it goes on, and nobody here watches it';
 
-/** Whether that window is the one of this record: its number, and what its script told. */
 function isSame({ window }: LabAttempt, job: OldJob): boolean {
   return (
     window.window === job.window &&
@@ -321,7 +302,6 @@ function isSame({ window }: LabAttempt, job: OldJob): boolean {
   );
 }
 
-/** The newest record of that window before it in the file. */
 function fatherOf(jobs: readonly OldJob[], index: number): OldJob | undefined {
   const window = jobs[index]?.father ?? null;
   return window === null ? undefined : jobs.slice(0, index).findLast((one) => one.window === window);
@@ -332,7 +312,6 @@ type PastLabJob = PastJob & {
   readonly window: NonNullable<PastJob['window']>;
 };
 
-/** The job as it will be here, without its father; or why it cannot be taken. */
 function pastOf(
   user: LabUser,
   job: OldJob & { readonly window: number },
@@ -416,7 +395,6 @@ function endOf({ status, error }: OldJob): {
   }
 }
 
-/** What our own patterns call the same. */
 function patternOf(error: string | null): { readonly pattern?: string } {
   const found = [
     [/grpc/i, 'grpc'],

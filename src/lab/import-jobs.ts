@@ -1,8 +1,6 @@
-// Import of the folders of the TPU manager before this one: each job that it knew becomes a job that has ended, with its manifest
-// and its logs. Both of its layouts are read: `jobs/<id>/` with files that say how the job is, and `jobs/<user>/<id>/` beside
-// `jobs/.jobman/meta.json`, which says it of all.
-//
-// What it is called there and when it was made tell a job that was taken over before, so a second import does nothing twice.
+// Import of the folders of the TPU manager before this one: each of its jobs becomes a job that has ended, with manifest and logs.
+// It wrote `jobs/<id>/` with files about the job, or `jobs/<user>/<id>/` next to `jobs/.jobman/meta.json`. A job's name and
+// creation time tell that it was imported before.
 
 import { join } from 'node:path';
 import type { Evidence, Settled } from '../core/job.ts';
@@ -12,9 +10,7 @@ import type { Instant } from '../core/time.ts';
 import type { ImportLine } from './import-data.ts';
 import type { PastJob } from './past-job.ts';
 
-/** The files of the folder; reads only. */
 export interface FolderDoor {
-  /** Names of what is in a folder, in order; null where it is none. */
   names(folder: string): readonly string[] | null;
   /** The text of a file, or of its end where it is long; null where it cannot be read. */
   text(file: string): string | null;
@@ -22,10 +18,8 @@ export interface FolderDoor {
   changedAt(file: string): Instant | null;
 }
 
-/** What such a folder says of one job. */
 export interface OldJobFolder {
   readonly path: string;
-  /** As that program called it: `000012`. */
   readonly id: string;
   /** Null in the layout that knew no users. */
   readonly user: string | null;
@@ -59,7 +53,7 @@ function isId(name: string): boolean {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The entries of meta.json by id: they stand under their ids, or in a list, or under `jobs`. */
+/** By id: the entries of meta.json are keyed by their ids, or in a list, or under `jobs`. */
 function entriesIn(text: string | null): ReadonlyMap<string, Json> {
   let value: unknown = null;
   try {
@@ -96,7 +90,6 @@ function jobIn(path: string, id: string, user: string | null, meta: Json | undef
   };
 }
 
-/** What the import cannot know by itself. */
 export interface JobsImport {
   /** Whose the jobs are that name no user. */
   readonly owner: string;
@@ -107,14 +100,12 @@ export interface JobsImport {
   readonly now: Instant;
 }
 
-/** A job that would be taken over. */
 interface JobTaken {
   readonly from: OldJobFolder;
   readonly past: PastJob;
   readonly what: string;
 }
 
-/** A job that an earlier import took over. */
 interface JobKnown {
   readonly from: OldJobFolder;
   readonly id: string;
@@ -177,10 +168,8 @@ export function planJobsImport(
   return { lines, taken, known };
 }
 
-/** `command_worker_3.log`, and what it was called before. */
 const commandLog = /^(?:main_)?command_worker_(\d+)\.log$/;
 
-/** Where a log of that program goes below a job's folder of logs here. */
 export function logHere(
   name: string,
 ): { readonly kind: 'command'; readonly worker: number } | { readonly kind: 'other' } {

@@ -1,4 +1,5 @@
-// Lab: all that the `tpu` command may ask for beside jobs. `wiring/lab.ts` builds it; each part is loaded when it is asked for.
+// Lab: all that the `tpu` command asks for in addition to jobs. `wiring/lab.ts` builds it; each part is loaded when it is asked
+// for.
 
 import type { Services } from '../app/services.ts';
 import type { OldJobFolder } from './import-jobs.ts';
@@ -17,7 +18,6 @@ export interface Lab {
    * whose name a new TPU gets, by default the login. To be closed after use.
    */
   tpus(note?: (line: string) => void, owner?: string): Promise<TpuDesk>;
-  /** tmux where it is installed, else what stands in for it. */
   windows(): Promise<WindowHost>;
   /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */
   lookNow(jobs: readonly string[]): Promise<string | null>;
@@ -27,22 +27,16 @@ export interface Lab {
   close(): Promise<void>;
 }
 
-/** What the `tpu` command is given: the services of every command, and the lab. */
 export interface LabServices extends Services {
-  /** Opens nothing yet. */
   lab(): Promise<Lab>;
-  /** The folder that all of it is in, for the group of logins that shares it. */
   labHome(): Promise<LabHome>;
 }
 
-// ------------------------------------------------------------------------------------------ window host
-
 export interface WindowHost {
-  /** Null where no tmux is installed. */
   readonly tmux: { readonly path: string; readonly version: string } | null;
   /**
-   * Opens the window of that number in that session, both made if need be, showing what `argv` prints. Exact names only. Null
-   * where there is no tmux, or where another window has that number already: then nothing is shown and nothing is disturbed.
+   * Opens that window of that session, both made if need be, showing what `argv` prints. Null, and nothing is disturbed, where
+   * there is no tmux or another window has that number.
    */
   open(
     window: WindowRef,
@@ -54,9 +48,8 @@ export interface WindowHost {
     },
   ): Promise<Pane | null>;
   /**
-   * What a window of an attempt shows: its output as it comes, and at the end how it ended, until somebody closes the window;
-   * then `closed` is run. `folder` is the attempt's run folder on this machine, `about` begins the last line, and `next` is
-   * what may be typed then.
+   * What a window of an attempt shows: the output, and how it ended, until the window is closed; then `closed` runs. `folder` is
+   * the attempt's run folder on this machine, `about` begins the last line, `next` is what may be typed then.
    */
   shower(of: {
     readonly folder: string;
@@ -81,31 +74,27 @@ export interface Pane {
   readonly pane: string;
 }
 
-// ------------------------------------------------------------------------------------------ lab home
-
-/** What can be done with the home as a whole. */
 export interface LabHome {
   /**
-   * Makes the home one that this group of the system shares, with all that is in it; safe to repeat. Resolves with what was
-   * done, a sentence each. Throws JobmanError: (3) there is no such group, (4) a controller runs in the home, (1) the system
-   * does not let this login do it.
+   * Makes the home, with all that is in it, one that this group of the system shares; safe to repeat. Resolves with a sentence
+   * for each change. Throws JobmanError: (3) no such group, (4) a controller runs in the home, (1) the system does not let this
+   * login do it.
    */
   share(group: string): Promise<readonly string[]>;
   /** What in a shared home has another mode or group than it should; null where the home is its owner's alone. */
   wrong(): Promise<readonly WrongMode[] | null>;
   /**
-   * Keeps a secret in a file of the home that only this login may read, unless one of that name is there. Resolves with the
-   * file, absolute, and whether it was written now.
+   * Keeps a secret in a file that only this login may read, unless one of that name exists. Resolves with its absolute path and
+   * whether it is new.
    */
   keepSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
   /**
-   * Copies the manifest and the logs of a job that was taken over into the folder of the job here. Files that are not regular files
-   * of `root` are left out; resolves with a sentence for each. Throws StoreError when it cannot write.
+   * Copies the manifest and the logs of an imported job into the folder of the job here. Files that are not regular files of
+   * `root` are left out, with a sentence each. Throws StoreError when it cannot write.
    */
   takeFiles(job: FilesTarget, root: string, from: Pick<OldJobFolder, 'path' | 'logs'>): Promise<readonly string[]>;
 }
 
-/** The job whose files are copied. One that is not new gets only the files that it lacks. */
 export interface FilesTarget {
   readonly id: string;
   readonly owner: string;
@@ -113,25 +102,21 @@ export interface FilesTarget {
 }
 
 export interface WrongMode {
-  /** Absolute. */
   readonly path: string;
   /** `0600, should be 0660`. */
   readonly says: string;
 }
 
-/** What something in the home is. */
 export interface HomeEntry {
   /** The names from the home down to it; none for the home itself. */
   readonly path: readonly string[];
   readonly isFolder: boolean;
-  /** Its permission bits, with setuid, setgid and sticky. */
   readonly mode: number;
 }
 
 /**
- * The mode that it should have in a shared home; null where it stays as it is, with all that is in it: the built-in cloud is
- * its starter's, the folder of a run is that of the login whose controller runs it, a secret is its owner's anywhere, and a copy of a working
- * directory is as that was.
+ * The mode that it should have in a shared home; null where it and all that is in it stay as they are, because they belong to
+ * one login.
  */
 export function sharedMode({ path, isFolder, mode }: HomeEntry): number | null {
   const [top = '', ...rest] = path;

@@ -1,13 +1,12 @@
-// Lineage: which attempts stand behind an attempt. A resume or rerun on the same TPU is the next attempt of its job, one on
-// another TPU is the first attempt of a job that names its father. What a script is to load, which stage it is told, and
-// what `tpu check` shows as `12 < 11 < 9` are read from the one line that both make together.
+// Lineage: which attempts an attempt continues. A resume or rerun on the same TPU is the next attempt of its job, one on another
+// TPU is the first attempt of a job that names its father. Both make one line: what `tpu check` shows as `12 < 11 < 9`, and what a
+// program loads.
 
 import type { JobView } from '../app/client.ts';
 import type { Attempt } from '../core/job.ts';
 import { isSettledPhase, type Phase } from '../core/phase.ts';
 import type { LabAttempt, LabJob, LabRecord, LabWindow, WindowReport } from './record.ts';
 
-/** One attempt of one job. */
 export interface AttemptName {
   readonly job: string;
   readonly attempt: number;
@@ -25,7 +24,6 @@ export interface Tries {
   readonly attempts: readonly Pick<Attempt, 'how' | 'asked' | 'stage' | 'startedAt'>[];
 }
 
-/** The attempts of a job, for lineage. */
 export function triesOf(view: Pick<JobView, 'attempts'> | undefined): Tries | null {
   if (view === undefined) return null;
   return {
@@ -38,10 +36,7 @@ export function nameOf({ job, attempt }: AttemptName): string {
   return `${job}/${attempt}`;
 }
 
-/**
- * Those jobs, everything that they come from, and everybody's windows; `read` are all windows of some of them, which are not read
- * again. A father that the record has lost ends a line.
- */
+/** Those jobs, everything that they come from, and the windows of all. `read`, all windows of some of them, are not read again. */
 export async function familiesOf(
   record: LabRecord,
   jobs: readonly LabJob[],
@@ -65,7 +60,6 @@ function fathersIn(known: ReadonlyMap<string, LabJob>): readonly string[] {
   return [...new Set(fathers)].filter((job) => !known.has(job));
 }
 
-/** That attempt and all before it, the newest first. */
 export function lineOf({ jobs }: Pick<Families, 'jobs'>, { job, attempt }: AttemptName): readonly AttemptName[] {
   const line: AttemptName[] = [];
   const passed = new Set<string>();
@@ -79,9 +73,8 @@ export function lineOf({ jobs }: Pick<Families, 'jobs'>, { job, attempt }: Attem
 }
 
 /**
- * The part of its line whose work that attempt goes on with, the newest first and itself among them: back to where the work
- * began from the start. What an attempt before a rerun has saved is no part of it. `jobOf` answers null for a job that is gone,
- * which ends it too.
+ * The part of its line whose work that attempt continues, the newest first and itself included, back to where the work began
+ * from the start: what was saved before a rerun is no part of it. A job that is gone ends it.
  */
 export function workOf(
   { jobs }: Pick<Families, 'jobs'>,
@@ -102,9 +95,8 @@ export function workOf(
 }
 
 /**
- * The first attempt of the work that an attempt continues, within its job. An attempt that never started saved nothing: a
- * later resume continues what ran before it, also where the attempt in between was a rerun. A rule that replaces an attempt
- * that never started makes the same attempt again.
+ * The first attempt, within its job, of the work that an attempt continues. An attempt that never started saved nothing: a later
+ * resume continues what ran before it, even over a rerun, and a rule that replaces it makes the same attempt again.
  */
 function firstOfWork(attempts: Tries['attempts'], ordinal: number): number {
   const hasStarted = (one: number): boolean => (attempts[one - 1]?.startedAt ?? null) !== null;
@@ -119,7 +111,6 @@ function firstOfWork(attempts: Tries['attempts'], ordinal: number): number {
   return first;
 }
 
-/** The newest attempt of a line that told where its log and its frozen code are. Null where none did. */
 export function newestReport(
   { windows }: Pick<Families, 'windows'>,
   line: readonly AttemptName[],
@@ -132,32 +123,24 @@ export function newestReport(
 }
 
 /**
- * How often the work of that attempt was resumed: what `--config.stage` says. The first attempt of a job that was resumed on
- * another TPU counts on from where its father was; whatever began from the start counts from 0.
+ * How often the work of that attempt was resumed (`--config.stage`). A job resumed on another TPU counts on from its father;
+ * whatever began from the start counts from 0.
  */
 export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, ordinal: number): number {
   return (firstOfWork(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
 }
 
-// ------------------------------------------------------------------------------------------ tidy
-
-/** What has become of a job and of all that came of it. */
 export type Fate = 'live' | 'finished' | 'failed' | 'killed';
 
-/** Which of them are to leave the list. */
 export type Which = 'all' | 'finished' | 'failed';
 
-/** What is known of the user's jobs. */
 export interface UserJobs {
   readonly jobs: readonly LabJob[];
   /** The phase of a job; null for one that was deleted. */
   readonly phaseOf: (job: string) => Phase | null;
 }
 
-/**
- * The fate of each job. One that was resumed or begun again on another TPU is judged by the newest that came of it, and is
- * live as long as any of them is.
- */
+/** The fate of each job. One that went on elsewhere is judged by the newest that came of it, and is live while any of them is. */
 export function fatesOf({ jobs, phaseOf }: UserJobs): (job: string) => Fate {
   const children = new Map<string, string[]>();
   for (const { job, father } of jobs) {
@@ -175,7 +158,6 @@ export function fatesOf({ jobs, phaseOf }: UserJobs): (job: string) => Fate {
   return (job) => fate(job, new Set([job]));
 }
 
-/** Those attempts whose work went on in another: a later attempt of the same job, or a job that came of it. */
 export function wentOn({ jobs }: Pick<UserJobs, 'jobs'>, windows: readonly LabAttempt[]): (one: LabAttempt) => boolean {
   const newest = new Map<string, number>();
   for (const { window } of windows) newest.set(window.job, Math.max(window.attempt, newest.get(window.job) ?? 0));

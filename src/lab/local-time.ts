@@ -1,16 +1,12 @@
-// Local time: a moment as the clocks of a user's time zone show it.
-//
-// `us` and `cn` are offsets that never change, and nearly everybody's. They are reckoned here: the first moment that Intl
-// formats costs more than all else that a short command does.
+// Local time: times as the clocks of a user's time zone show them. `us` and `cn` never change their offset and are computed here,
+// because the first time that Intl formats costs more than all else in a short command.
 
 import { type Duration, hour, type Instant } from '../core/time.ts';
 
 export interface LocalTime {
   readonly year: number;
-  /** `Nov`. */
   readonly month: string;
   readonly day: number;
-  /** `08:11:40`. */
   readonly time: string;
 }
 
@@ -68,8 +64,6 @@ function named(zone: string): (at: Instant) => LocalTime {
     };
   };
 }
-
-// ------------------------------------------------------------------------------------------ clock
 
 /** Formats times for a user in that zone (a setting): `08:11:40`, `20 Nov 08:11`. */
 export function clockFor(zone: string, now: Instant): (at: Instant) => string {

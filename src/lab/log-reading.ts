@@ -1,4 +1,5 @@
-// Log reading: the new bytes of a log, and no others. A log of five gigabytes costs what its end costs.
+// Log reading: only the new bytes of a log, and what was read is kept in a file for each user. That file may be lost or
+// overwritten at any time: then a little more of some logs is read.
 
 import {
   closeSync,
@@ -16,7 +17,6 @@ import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/phases.ts';
 
-/** Where less than all of a log is read, how much of its end. In characters. */
 export interface LogBounds {
   /** Of a log that is seen for the first time (`monitor_length`). */
   readonly first: number;
@@ -30,8 +30,8 @@ const newMost = 1024 * 1024;
 const bytesMost = 4;
 
 /**
- * What is known of that log now. `before` is what was known after an earlier look, null at first sight. A log that is not there
- * yet, or cannot be read, leaves what was known; one that is shorter than it was is another one.
+ * What is known of that log now; `before` is null at first. A log that cannot be read leaves what was known; one that is shorter
+ * than it was is another one.
  */
 export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds): LogSoFar {
   // Asked first, because of most logs nothing is new, and to find out by opening one that is not there takes longer.
@@ -61,7 +61,6 @@ export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds
   }
 }
 
-/** Undefined where there is no such file, or nobody may ask. */
 function sizeOf(path: string): number | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false })?.size;
@@ -78,7 +77,6 @@ function readText(file: number, from: number, length: number): { readonly text: 
   return { text: whole.toString('utf8'), used: whole.length };
 }
 
-/** How many bytes at the end are the beginning of a character whose rest is not there yet. */
 function begun(bytes: Uint8Array): number {
   for (let back = 1; back < bytesMost && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -90,15 +88,11 @@ function begun(bytes: Uint8Array): number {
   return 0;
 }
 
-// ------------------------------------------------------------------------------------------ log cache
-
 /** Raise this when what is kept gets another form: an older file is then none. */
 const form = 1;
 
 export interface LogCache {
-  /** What was known of that attempt's log; null where nothing is. */
   of(attempt: string): LogSoFar | null;
-  /** What is known now; of others than these nothing is kept. */
   take(logs: ReadonlyMap<string, LogSoFar>): void;
   /** Writes it down where anything has changed. Never throws. */
   write(): void;

@@ -15,10 +15,8 @@ export const defaultAliases: Readonly<Record<string, string>> = {
   ckpt: 'config.training.checkpoint_per_epoch',
 };
 
-/** What is to get a name, as it is called to people. */
 export type Named = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';
 
-/** The words that are something already. */
 export interface WordsInUse {
   readonly verbs: ReadonlySet<string>;
   /** Keys that commands take: `tag` of `tag=T`. */
@@ -38,8 +36,8 @@ export function kept(name: string): string {
 }
 
 /**
- * Why a user, an alias or a tag cannot be called that, as a sentence with what to do; null when it can. What stands in `use`
- * is what others have: whoever is given a new name leaves the old one out.
+ * Why a user, an alias or a tag cannot be called that, as a sentence with what to do; null when it can. `use` does not hold its
+ * own old name.
  */
 export function nameProblem(what: Named, name: string, use: WordsInUse): string | null {
   const why = formProblem(what, name) ?? readingProblem(what, name, use);
@@ -58,13 +56,11 @@ export function newName(what: Named, word: string, use: WordsInUse): string {
 const joiner =
   /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
 
-/** A name with its signs that do not show written out, so that the sentence about it is whole. */
 function quoted(name: string): string {
   const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
   return `"${shown}"`;
 }
 
-/** What no name may look like, whatever else is known here. */
 function formProblem(what: Named, name: string): string | null {
   if (name === '') return 'it is empty';
   if (name.length > longest) return `it has more than ${longest} characters`;
@@ -84,7 +80,6 @@ function formProblem(what: Named, name: string): string | null {
   return null;
 }
 
-/** What the word means already. */
 function readingProblem(
   what: Named,
   name: string,
@@ -116,8 +111,8 @@ function readingProblem(
 const truthWords: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
 
 /**
- * Words of usage lines, the letters that choose columns, and the config aliases that every user begins with: a user or a TPU of that
- * name reads as something else.
+ * Words of usage lines, the letters of columns, and every user's config aliases: a user or a TPU of that name would read as
+ * something else.
  */
 const usageWords = 'user username config configs tag tags tpu window windows alias default w d t s v';
 const reserved: ReadonlySet<string> = new Set([...usageWords.split(' '), ...Object.keys(defaultAliases)]);

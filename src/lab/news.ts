@@ -8,7 +8,6 @@ import { errorOf } from './check.ts';
 import type { LabAttempt, LabEvent, LabJob } from './record.ts';
 import { localTimes } from './local-time.ts';
 
-/** What happened to one job. */
 export interface JobNews {
   readonly job: LabJob;
   /** The numbers of its windows, by attempt; one that never opened has none. */
@@ -36,12 +35,11 @@ export const newsKinds = [
   'removed',
 ] as const satisfies readonly Event['kind'][];
 
-/** Something that may be news. */
 export type NewsEvent = LabEvent<(typeof newsKinds)[number]>;
 
 /**
- * The news in these events, by job, the job with the newest of them last. `windows` are all of these jobs, cleared ones too; `jobs`
- * those that have none, and others. A job that the lab does not know is left out.
+ * The news by job, the job with the newest last. `windows` are all of these jobs, cleared ones too; `jobs` those without
+ * windows, and others. A job that the lab does not know is left out.
  */
 export function newsOf(
   events: readonly NewsEvent[],
@@ -51,7 +49,6 @@ export function newsOf(
   const known = new Map([...jobs, ...windows.map(({ job }) => job)].map((job) => [job.job, job]));
   const numbers = Map.groupBy(windows, ({ window }) => window.job);
   const byJob = Map.groupBy(events, ({ job }) => job);
-  // The last word of each is looked at from the end, so that the job with the newest one is the last.
   const inOrder = [...new Set(events.toReversed().map(({ job }) => job))].toReversed();
   return inOrder.flatMap((id): readonly JobNews[] => {
     const job = known.get(id);

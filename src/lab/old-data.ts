@@ -1,8 +1,6 @@
-// Old data: the `data.json` of the program before this one, read as people left it: with fields missing, spelled in two ways,
-// and written by versions that did not agree. What cannot be read is told and never guessed.
-//
-// The form of the file: the README of that program, and what its versions really wrote (`staage_dir` and `stage_dir`,
-// `monitor_config` and `MONITOR_config`, `start_time` as a text or as one text for each time zone).
+// Old data: the `data.json` of the program before this one, read as people left it: its versions did not agree on names
+// (`staage_dir`, `MONITOR_config`) or forms (`start_time` as one text or one for each time zone). What cannot be read is reported,
+// never guessed.
 
 import type { Instant } from '../core/time.ts';
 import { acceleratorIn, isTpuName, type LabTpu, pricingIn } from './tpus.ts';
@@ -10,17 +8,13 @@ import { defaultAliases } from './names.ts';
 import type { LabRule } from './run.ts';
 import { takenSettings, type UserSettings } from './user-settings.ts';
 
-/** All that can be taken over of such a file. */
 export interface OldData {
   readonly users: readonly OldUser[];
-  /** Full names by alias. */
   readonly tpuAliases: ReadonlyMap<string, string>;
-  /** In the order of the file; each once. */
   readonly tpus: readonly LabTpu[];
   /** A secret: for a file of its owner's, and nowhere else. */
   readonly wandbKey: string | null;
   readonly condaEnvironment: string | null;
-  /** What is not taken over and why, a sentence each. */
   readonly notes: readonly string[];
 }
 
@@ -33,7 +27,6 @@ export interface OldUser {
   readonly aliases: Readonly<Record<string, string>>;
   readonly settings: UserSettings;
   readonly nextWindow: number;
-  /** In the order of the file, which is that of their beginnings. */
   readonly jobs: readonly OldJob[];
   readonly notes: readonly string[];
 }
@@ -63,7 +56,6 @@ export interface OldJob {
   readonly startTime: string;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
-  /** The record itself, as JSON. */
   readonly text: string;
   readonly notes: readonly string[];
 }
@@ -124,8 +116,6 @@ const leftOut: Readonly<Record<string, string>> = {
   MONITOR_logs: 'the history of each job is kept with it here',
 };
 
-// ------------------------------------------------------------------------------------------ TPUs
-
 function tpusIn(data: Json, aliases: ReadonlyMap<string, string>, notes: string[]): readonly LabTpu[] {
   const all = recordIn(data['all_tpus']) ?? {};
   const pre = recordIn(data['pre_info']) ?? {};
@@ -134,7 +124,6 @@ function tpusIn(data: Json, aliases: ReadonlyMap<string, string>, notes: string[
   const zones = new Map<string, string | null>();
   for (const [key, names] of Object.entries(all)) {
     if (key === 'preemptible' || key === 'spot') continue;
-    // `europe-west4-a`
     if (!/^[a-z]+-[a-z]+\d+-[a-z]$/.test(key)) {
       if (!isEmpty(names)) notes.push(`all_tpus.${key}: it is no zone`);
       continue;
@@ -165,8 +154,6 @@ function tpusIn(data: Json, aliases: ReadonlyMap<string, string>, notes: string[
     return [{ name, project: null, zone, accelerator, pricing, runtimeVersion: null }];
   });
 }
-
-// ------------------------------------------------------------------------------------------ users
 
 function userIn(name: string, user: Json): OldUser {
   const notes: string[] = [];
@@ -204,8 +191,6 @@ function userIn(name: string, user: Json): OldUser {
     notes,
   };
 }
-
-// ------------------------------------------------------------------------------------------ jobs
 
 const statuses: Readonly<Record<string, OldStatus>> = {
   finished: 'finished',
@@ -293,7 +278,6 @@ function startText(value: unknown): string {
   return textIn(zones?.['utc'] ?? zones?.['edt'] ?? zones?.['chn'] ?? value) ?? '';
 }
 
-/** `finish_time_utc`, `finish_time_edt`, `finish_time_chn`, or `finish_time` with the like. */
 function finishIn(extra: Json): Instant | null {
   return (
     momentIn({ utc: extra['finish_time_utc'], edt: extra['finish_time_edt'], chn: extra['finish_time_chn'] }) ??
@@ -333,8 +317,6 @@ function wordsIn(line: string): { readonly words: readonly string[]; readonly pr
   };
 }
 
-// ------------------------------------------------------------------------------------------ values
-
 function recordIn(value: unknown): Json | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 }
@@ -343,7 +325,6 @@ function listIn(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** A text with something in it. */
 function textIn(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
 }

@@ -1,5 +1,5 @@
-// Past jobs: what another program has run, as a job of this record that has ended. It can be looked at, resumed and rerun like
-// any other; nothing of it is alive by our record, and nothing that exists is claimed as ours.
+// Past jobs: what another program ran, as a job of this record that has ended. It can be shown, resumed and rerun; nothing of it
+// counts as alive or as ours.
 
 import { importedWords } from '../app/reason-words.ts';
 import { unasked } from '../core/allocate.ts';
@@ -13,7 +13,6 @@ import type { LabJob, WindowReport } from './record.ts';
 /** A job that has ended before this record knew of it. */
 export interface PastJob {
   readonly owner: string;
-  /** What it would run under if it were resumed. */
   readonly spec: JobSpec;
   /** The other program's own words about it, kept as the job's snapshot. */
   readonly manifest: string;
@@ -24,7 +23,6 @@ export interface PastJob {
   readonly verdict: Settled['verdict'];
   readonly reason: Reason;
   readonly evidence: Evidence;
-  /** What the lab knows of it; null for a job that is none of the lab's. */
   readonly lab: Omit<LabJob, 'job' | 'user'> | null;
   /** The window that it was in; null where it had none. One that is `cleared` is off the list. */
   readonly window: PastWindow | null;
@@ -110,7 +108,6 @@ export function pastJob(
     events.push({ at: begunAt, kind: 'attempt_running', attempt: 1 });
   }
   if (isAskedFor) {
-    // `stop` keeps a standing TPU as it is, and so does `cancel`: there is nothing of ours to let go.
     const verb = verdict === 'cancelled' ? 'cancel' : 'stop';
     events.push({ at: endedAt, kind: 'asked', verb, by: owner, desired: 'end' });
   }

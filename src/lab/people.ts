@@ -1,4 +1,4 @@
-// People: who shares the lab's TPUs, where their code is, what they call things, and how they like their screens.
+// People: who shares the lab's TPUs, which of them types, and where their code is.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
@@ -30,15 +30,12 @@ export interface LabUser {
   readonly newsSeen: number;
 }
 
-// ------------------------------------------------------------------------------------------ who
-
 /** The variable by which somebody says who they are, where several people share one login. */
 export const userVariable = 'TPU_USER';
 
 /**
- * The user who types: the one that TPU_USER names, else the one that has this login among theirs, else the one that is called
- * like the login. Null where nothing tells, as on a login that people share. Throws JobmanError (3) when that is
- * nobody; --user comes here as TPU_USER.
+ * The user who types: TPU_USER (or --user), else whose logins include this one, else who has its name. Null on a login that
+ * people share. Throws JobmanError (3) for an unknown name.
  */
 export function me(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
@@ -63,8 +60,8 @@ export function me(
 }
 
 /**
- * How that login may act for the owner of a job in a command that names the job and no user: `yes` where the login is the owner's;
- * `if named` on a login that people share, where only TPU_USER can say that it is the owner who types.
+ * Whether that login may act for a job's owner in a command that names no user; `if named` on a shared login, where only
+ * TPU_USER can tell who types.
  */
 export function mayActAs(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
@@ -88,8 +85,6 @@ export function actsForAnother(typing: LabUser | null, user: string): boolean {
 export function actor(typing: LabUser | null, user: string): string {
   return typing?.name ?? user;
 }
-
-// ------------------------------------------------------------------------------------------ directories
 
 const most = 100;
 

@@ -1,7 +1,6 @@
-// The lab's part of the record: people, TPUs, windows and bookings. `store/lab.ts` keeps it, in the same file as the jobs.
-//
-// Every change is one transaction that reads what it is about to change: of a hundred commands at once none undoes another's.
-// `change` functions are pure and quick, because others wait; they throw JobmanError to change nothing.
+// The lab's part of the record: people, TPUs, windows and bookings, in the same file as the jobs (`store/lab.ts`). A change is one
+// transaction that reads first, so that commands at the same time never undo each other. `change` functions are pure and quick,
+// because others wait; they throw JobmanError to change nothing.
 
 import type { Store } from '../app/ports.ts';
 import type { Event } from '../core/decision.ts';
@@ -13,8 +12,8 @@ import type { LabTpu } from './tpus.ts';
 import type { BookingRow } from './bookings.ts';
 
 /**
- * Which windows. Without `cleared`, those that were not cleared off the list; with `beside shown`, also those that were whose job has
- * another one on it. In the order of their numbers.
+ * Without `cleared`, windows on the list; `beside shown` adds the cleared ones of jobs that have another window on it. In the
+ * order of their numbers.
  */
 export interface WindowQuery {
   readonly user?: string;
@@ -22,13 +21,11 @@ export interface WindowQuery {
   readonly cleared?: true | 'beside shown';
 }
 
-/** A window with what its run said. */
 export interface LabAttempt {
   readonly window: LabWindow;
   readonly job: LabJob;
 }
 
-/** Something that happened to a job of the lab. */
 export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
   /** Grows with every event of any job, in the order in which they were written down. */
   readonly number: number;
@@ -37,7 +34,6 @@ export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
 }
 
 export interface LabRecord {
-  /** In the order of their ids. */
   users(): Promise<readonly LabUser[]>;
   /** Throws JobmanError (4) when the name, the id, the session or a login is taken, naming what is. */
   addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
@@ -46,9 +42,7 @@ export interface LabRecord {
   /** Takes the user off the registry; jobs and windows stay. Throws JobmanError (3) when there is none. */
   dropUser(name: string): Promise<void>;
 
-  /** In the order of their names. */
   tpus(): Promise<readonly LabTpu[]>;
-  /** Full names by alias. */
   tpuAliases(): Promise<ReadonlyMap<string, string>>;
   /** Puts a TPU in the registry or changes it. `change` is given what stands there. */
   changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
@@ -70,8 +64,8 @@ export interface LabRecord {
   alike: Store['alike'];
 
   /**
-   * The window of that attempt, with a number given to it now if it has none: the user's next that no window on the list has.
-   * `session` is the user's. Throws JobmanError (3) when the job is none of the lab's.
+   * The window of that attempt; without one it gets the user's next number that no window on the list has. Throws JobmanError
+   * (3) when the job is none of the lab's.
    */
   openWindow(job: string, attempt: number, now: Instant): Promise<LabAttempt & { readonly session: string }>;
   windows(query: WindowQuery): Promise<readonly LabAttempt[]>;
@@ -81,7 +75,6 @@ export interface LabRecord {
   report(session: string, window: number, report: WindowReport): Promise<LabAttempt | null>;
   /** What `finish-job` tells; the first time counts. Resolves with the window as it was; null where there is none. */
   finish(session: string, window: number, at: Instant): Promise<LabAttempt | null>;
-  /** Marks windows as cleared, or as closed by hand. */
   markWindows(
     windows: readonly { readonly job: string; readonly attempt: number }[],
     mark: 'cleared' | 'closed',
@@ -103,25 +96,20 @@ export interface LabRecord {
   together<Answer>(work: (record: LabRecord) => Promise<Answer>): Promise<Answer>;
 }
 
-// ------------------------------------------------------------------------------------------ windows
-
 /** What a `tpu run` has said beside the spec of its job. */
 export interface LabJob {
-  /** The job's id, `000001`. */
   readonly job: string;
   /** Registry name; the same as the job's owner. */
   readonly user: string;
   /** The working directory as it was then, and its number; null where a script was run from elsewhere. */
   readonly directory: string;
   readonly directoryNumber: number | null;
-  /** The full name of its TPU. */
   readonly tpu: string;
   /** Words for staging.sh behind `ka=`, in order, each as it is to arrive: `--config.training.learning_rate=0.01`. */
   readonly configs: readonly string[];
   readonly tag: string | null;
   /** False when it is not to be watched: no rule answers its end (`monitor=False`). */
   readonly monitor: boolean;
-  /** Whether the program is told its stage (`--config.stage=n`). */
   readonly logStage: boolean;
   /** The attempt of another job that this one went on from or began again, on another TPU; null for most. */
   readonly father: { readonly job: string; readonly attempt: number; readonly how: 'resume' | 'rerun' } | null;
@@ -129,13 +117,11 @@ export interface LabJob {
   readonly baseStage: number;
 }
 
-/** One attempt as the lab sees it. */
 export interface LabWindow {
   readonly user: string;
   /** Unique among those of the user that are not cleared; never given again while one that is shown refers to it. */
   readonly window: number;
   readonly job: string;
-  /** The ordinal of the attempt. */
   readonly attempt: number;
   /** When the number was given, which is when its script began. */
   readonly openedAt: Instant;

@@ -1,4 +1,4 @@
-// Run: what `tpu run` asks for, as a job of the record. Pure: the command finds out what is said and what is there.
+// Run: what `tpu run` asks for, as a job of the record. Pure: the command reads what it needs.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { accelerator, generationOf } from '../catalogue/accelerators.ts';
@@ -20,7 +20,6 @@ export function usualRule({ pricing }: Pick<LabTpu, 'pricing'>): LabRule {
   return pricing === 'ondemand' ? 'pass' : 'pre';
 }
 
-/** What stands in the spec of a job of `tpu run`. */
 export interface RunSpec {
   readonly directory: string;
   readonly tag: string | null;
@@ -113,8 +112,8 @@ export function jobName(directory: string): string {
 }
 
 /**
- * What of the environment of whoever types the scripts get: the controller may have been started by somebody else, from
- * elsewhere. Nothing that is secret: it stands in the record.
+ * What the scripts get of the typist's environment, because another user may have started the controller. Nothing secret: it is
+ * in the record.
  */
 export function scriptEnvironment(
   env: Readonly<Record<string, string | undefined>>,
@@ -134,11 +133,9 @@ export function writtenLine(tpu: string, configs: readonly string[]): string {
   return `source staging.sh ${words.map(shellWord).join(' ')}`;
 }
 
-// ------------------------------------------------------------------------------------------ which TPU
-
 /**
- * The TPU that the text of ka.sh names, without running it: what it assigns to VM_NAME. Null where it names none. Throws
- * JobmanError (2) where it names several, because which one counts only a shell could tell.
+ * The TPU that ka.sh assigns to VM_NAME, found without running it; null where it names none. Throws JobmanError (2) where it
+ * names several.
  */
 export function tpuInScript(text: string, file: string): string | null {
   const found = new Set<string>();
@@ -158,7 +155,6 @@ export function tpuInScript(text: string, file: string): string | null {
   );
 }
 
-/** The name in `name`, `${1:-name}` and `${VM_NAME:-name}`; null where it comes from elsewhere. */
 function literalIn(value: string): string | null {
   const [, otherwise] = /^\$\{\w+:?-([\w.-]+)\}$/.exec(value) ?? [];
   const name = otherwise ?? value;
@@ -172,11 +168,9 @@ export function tpusOfTypes(tpus: readonly LabTpu[], types: readonly string[]): 
   return tpus.filter(({ accelerator }) => wanted.has(accelerator));
 }
 
-// ------------------------------------------------------------------------------------------ configs
-
 /**
- * `lr=0.01` as `--config.training.learning_rate=0.01`, by the aliases of the user; `config.a.b=v` as `--config.a.b=v`. The later
- * of two for one key counts, and stands in the place of the first. Throws JobmanError (2) with every key that is neither.
+ * `lr=0.01` as `--config.training.learning_rate=0.01`, by the user's aliases; `config.a.b=v` as `--config.a.b=v`. The later of
+ * two for one key counts. Throws JobmanError (2) with every key that is neither.
  */
 export function configWords(
   configs: readonly (readonly [key: string, value: string])[],
@@ -202,11 +196,9 @@ function noSuchKey(key: string, aliases: Readonly<Record<string, string>>, other
   return `\`${key}\` is none of your aliases, and no key of a config, which would begin with \`config.\`.${guess}`;
 }
 
-// ------------------------------------------------------------------------------------------ standing spec
-
 /**
- * The capacity of a job on that TPU: standing, by its full name. `project` is the one of the settings, for a TPU that names none;
- * `seenIn` the zone that a look has found it in. Throws JobmanError (2) where the project or the zone cannot be told.
+ * The capacity of a job on that TPU. `project` is the default one, `seenIn` the zone in which the TPU was found. Throws
+ * JobmanError (2) where the project or the zone is not known.
  */
 export function standingSpec(
   tpu: LabTpu,
@@ -232,7 +224,6 @@ export function standingSpec(
   };
 }
 
-/** The project of that TPU. Throws JobmanError (2) where neither the registry nor the settings name one. */
 export function projectOf({ name, project }: LabTpu, usual: string | null): string {
   const found = project ?? usual;
   if (found !== null) return found;

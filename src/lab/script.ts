@@ -1,6 +1,5 @@
-// Script: what runs on this machine for an attempt of `tpu run`. It stands in the spec from the moment the job is created, so
-// all that may be another with each attempt is asked of `tpu __begin` when it begins; and how the attempt came out, of
-// `tpu __end`. Between them it does what people do by hand: it goes to the directory and sources staging.sh.
+// Script: what runs on this machine for an attempt of `tpu run`. It is in the spec when the job is created, so what depends on the
+// attempt is asked of `tpu __begin`, and how it came out, of `tpu __end`. Between them it sources staging.sh in the directory.
 
 /** The frozen text. `launcher` starts this program: its words before `tpu`. */
 export function labScript(launcher: readonly string[]): string {
@@ -43,14 +42,12 @@ export function beginningText(of: {
 }
 
 /**
- * What stands in for programs that the scripts call, by name; each is a file of `folder`, which comes first on the PATH. `tmux`
- * answers for the attempt's own window whether tmux is there or not, and hands everything else on. `tpu` is this very program.
- * On the built-in cloud `ssh` and `scp` know the port that its workers share.
+ * Stand-ins for programs that the scripts call, by name, as files of `folder`, first on the PATH. `tmux` answers for the
+ * attempt's own window, with or without tmux; `ssh` and `scp` know the port of the built-in cloud's workers.
  */
 export function standIns(of: {
   readonly folder: string;
   readonly launcher: readonly string[];
-  /** `session:number`. */
   readonly window: string;
   readonly pane: string;
   /** The port of the workers of the built-in cloud; null where they are none of it. */
@@ -68,8 +65,8 @@ export function standIns(of: {
 }
 
 /**
- * Into `real` the program of that name in any folder of PATH but the stand-ins' own, wherever that stands there: a script that
- * puts its conda environment in front must not make a stand-in call itself. Empty where there is none.
+ * Sets `real` to the program of that name elsewhere on PATH, or empty. The PATH is read again, because a script that puts its
+ * conda environment in front must not make a stand-in call itself.
  */
 function realOne(name: string, folder: string): string {
   return `real=
@@ -124,8 +121,6 @@ fi
 exec "$real" "$@"
 `;
 }
-
-// ------------------------------------------------------------------------------------------ shell words
 
 /** The word as one word of a POSIX shell, taken literally. Throws on a NUL, which no shell word can hold. */
 export function shellWord(word: string): string {

@@ -1,6 +1,5 @@
-// Mounting a site's NFS shares on the workers of a TPU, and logging them in to Weights & Biases. Each is a check that changes
-// nothing and an apply that may be repeated: for whoever does it by hand, and as setup steps of a `tpu` job, which do it again
-// after its TPU was made anew.
+// Setup of a TPU's workers for one site: its NFS shares, and a login to Weights & Biases. A check changes nothing and an apply may
+// be repeated: for commands, and as setup steps of a `tpu` job, which run again on a new TPU.
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -16,7 +15,6 @@ export interface Remedy {
   readonly apply: string;
 }
 
-/** The shares that a TPU of that zone mounts, in order. */
 export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly Share[] {
   return site.shares.filter(({ zones }) => zones.length === 0 || zones.some((pattern) => matches(pattern, zone)));
 }
@@ -94,10 +92,7 @@ export const wandbVariable = 'WANDB_API_KEY';
 /** Where a setup step puts the key. It is taken away as soon as it was read. */
 const keyOnWorker = '~/.jobman/wandb-key';
 
-/**
- * Logs in as `wandb login` does: by an entry of ~/.netrc for api.wandb.ai, which every wandb of that login reads. Other entries
- * stay. The key stands in no command line.
- */
+/** Logs in as `wandb login` does, by an entry of ~/.netrc for api.wandb.ai. Other entries stay. The key is in no command line. */
 export const wandbRemedy: Remedy = (() => {
   const functions = `
 umask 077
@@ -138,10 +133,7 @@ echo 'Logged in to W&B.'
   };
 })();
 
-/**
- * What the workers of a job on a TPU of that zone go through: the shares, then W&B where the site names a key. They hold again
- * after each re-apply. Empty where the site has neither.
- */
+/** The setup steps of a job on a TPU of that zone: the shares, then W&B where the site names a key. */
 export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
   const mount = mountRemedy(sharesOf(site, zone));
   const { wandbKeyFile } = site;
@@ -162,8 +154,6 @@ function step(name: string, remedy: Remedy, files: readonly StepFile[], timeout:
     .slice(0, 16);
   return { name, key, ...remedy, files, timeout };
 }
-
-// ------------------------------------------------------------------------------------------ wandb key
 
 /** The key; null where there is none. Throws JobmanError (2) when there is something else in its place. */
 export async function wandbKey(

@@ -1,11 +1,10 @@
-// Site: what is true of one lab and of no other: its zones, its shared disks, its Python. All of it is in settings, under `lab`.
+// Site: what is true of one lab only: its zones, shared disks and Python. All of it is in the section `lab` of the settings.
 
 import { isAbsolute, join, resolve } from 'node:path';
 import type { LabSettings } from '../app/lab-settings.ts';
 import type { Duration } from '../core/time.ts';
 
 export interface Site {
-  /** Zones in which its TPUs are looked for. */
   readonly zones: readonly string[];
   /** NFS shares that every TPU of a zone mounts, in order. */
   readonly shares: readonly Share[];
@@ -28,11 +27,9 @@ export interface Site {
   readonly spreadsheet: Spreadsheet | null;
 }
 
-/** An NFS export and where it is mounted. */
 export interface Share {
   /** `10.0.0.2:/kmh_nfs_ssd`. */
   readonly source: string;
-  /** Absolute, on the workers. */
   readonly target: string;
   /** The zones whose TPUs mount it, with `*` as in shells; empty: all. */
   readonly zones: readonly string[];
@@ -49,8 +46,6 @@ export interface Spreadsheet {
   /** Where the Sheets API is spoken, if not by Google; for tests. */
   readonly endpoint: string | null;
 }
-
-// ------------------------------------------------------------------------------------------ site settings
 
 /** Relative paths of this machine are meant from `home`, which is `$JOBMAN_HOME`. */
 export function siteOf(

@@ -1,6 +1,5 @@
-// Solve: what may be wrong with a TPU, as a table. Each case looks at the facts, says what is wrong, and names what puts it right.
-// The order is that of causes: a preempted TPU has no disks to look at, a full disk hides a Python that cannot start. To add a
-// case, add an entry to `cases` and a row to test/lab/solve.test.ts.
+// Solve: what may be wrong with a TPU, as a table in the order of causes: a preempted TPU has no disks, a full disk hides a Python
+// that cannot start. To add a case, add an entry to `cases` and a row to test/lab/solve.test.ts.
 
 import { type Duration, type Instant, minute, second } from '../core/time.ts';
 import { administrator, mountRemedy, sharesOf } from './site-setup.ts';
@@ -18,19 +17,16 @@ import {
   type WorkerFacts,
 } from './worker-facts.ts';
 
-/** All that is known when the cases are looked at. */
 export interface SolveFacts {
   readonly tpu: LabTpu;
   readonly site: Pick<Site, 'shares' | 'python'>;
   readonly state: TpuState;
-  /** Workers that were asked and told of themselves. */
   readonly workers: readonly WorkerFacts[];
   readonly silent: readonly { readonly worker: number; readonly says: string }[];
   /** Null while nobody has asked Python: it is the last to be asked. */
   readonly environment: Environment | null;
 }
 
-/** What puts it right. */
 export type Repair =
   | { readonly kind: 'apply' | 'reapply' | 'restart' }
   /** A script of POSIX shell on those workers; its last line says what went wrong. */
@@ -54,7 +50,6 @@ export interface Finding {
 /** Google's words for a TPU that never comes back by itself. */
 const takenAway = ['preempted', 'terminated', 'suspended', 'failed'];
 
-/** Null: this is not what is wrong. */
 type Case = (facts: SolveFacts) => Omit<Finding, 'name'> | null;
 
 /** Below this a program that writes a checkpoint or a log fails. */
@@ -62,7 +57,6 @@ const freeLeastMb = 500;
 /** Beyond this logins and certificates are refused. */
 const clockMost: Duration = 30 * second;
 
-/** By name, in order. */
 export const cases: Readonly<Record<string, Case>> = {
   'not there': ({ state }) => whole(is(state, 'absent'), 'the cloud has no TPU of that name', { kind: 'apply' }),
   'taken away': ({ state }) =>
@@ -181,7 +175,6 @@ interface OnWorker {
   readonly worker: number;
 }
 
-/** What is wrong with the TPU as a whole. */
 function whole(isWrong: boolean, says: string, repair: Repair): ReturnType<Case> {
   return isWrong ? { says, workers: [], repair } : null;
 }
@@ -202,7 +195,6 @@ function numbers(found: readonly OnWorker[]): readonly number[] {
   return found.map(({ worker }) => worker);
 }
 
-/** `worker 3 has`, `workers 0, 1 and 5 more have`. */
 function whose(found: readonly OnWorker[]): string {
   const all = numbers(found);
   if (all.length === 1) return `worker ${all[0]} has`;
@@ -225,8 +217,6 @@ const shareWords = {
   other: 'something else is mounted there',
 } as const;
 
-// ------------------------------------------------------------------------------------------ scripts of repairs
-
 /** Only what can be fetched again and what nobody reads any more: packages that were unpacked, the journal, traces of libtpu a day old. */
 const freeDisk = `${administrator}
 as_administrator apt-get clean
@@ -247,8 +237,6 @@ exit 0
 const removeLock = `${administrator}
 as_administrator rm -f ${lockFile} || { echo '${lockFile} cannot be removed.'; exit 1; }
 `;
-
-// ------------------------------------------------------------------------------------------ gather
 
 /** A worker that hangs costs no more than this. */
 const factsWithin = 40 * second;

@@ -1,10 +1,10 @@
-// The desk of the TPUs: what people do with a TPU itself, beside any job. `wiring/` builds it over the cloud's API and SSH.
+// What people do with a TPU itself, without a job. `wiring/` builds it over the cloud's API and SSH.
 
 import type { LabTpu } from './tpus.ts';
 
 /**
- * What the cloud says of a TPU now. `state` is Google's word in small letters (`ready`, `preempted`, `creating`), `absent` where
- * it has none of that name. `unknown`: the cloud could not be asked, which is no answer; `says` is why.
+ * `state` is Google's word in small letters (`ready`, `preempted`), `absent` where the cloud has no TPU of that name. `unknown`:
+ * the cloud could not be asked; `says` is why.
  */
 export type TpuState = KnownState | { readonly kind: 'unknown'; readonly says: string };
 
@@ -17,7 +17,6 @@ export interface KnownState {
   readonly made?: string;
 }
 
-/** A program that holds the TPU's device on one worker. */
 export interface Holder {
   readonly worker: number;
   readonly pid: number;
@@ -26,7 +25,6 @@ export interface Holder {
   readonly command: string;
 }
 
-/** What one worker answered to one command. */
 export type WorkerAnswer =
   | { readonly kind: 'ended'; readonly worker: number; readonly code: number; readonly output: string }
   | { readonly kind: 'no_answer'; readonly worker: number; readonly says: string };
@@ -46,13 +44,13 @@ export interface TpuDesk {
   /** Creates it and waits until it is ready and lets us in. Throws (4) where one of that name is there already. */
   apply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
   /**
-   * Deletes what is there, sees it gone, creates it anew and waits until it is ready and lets us in. Throws (4) and changes nothing
-   * where what is there is of another type or pricing than the registry says, or belongs to one job.
+   * Deletes what is there, sees it gone, and creates it as `apply` does. Throws (4) and changes nothing where what is there is
+   * of another type or pricing than the registry says, or belongs to one job.
    */
   reapply(tpu: LabTpu, say: Say, signal: AbortSignal, options?: ReapplyOptions): Promise<void>;
   /**
-   * Deletes it, with the queued resource that made it, and waits until the cloud shows it gone. False where nothing of that name
-   * exists. Throws (4) and changes nothing where it belongs to one job, or where it is another one than `made`.
+   * Deletes it with the queued resource that made it, and waits until it is gone. False where nothing of that name exists.
+   * Throws (4) and changes nothing where it belongs to one job, or is another one than `made`.
    */
   delete(tpu: LabTpu, say: Say, signal: AbortSignal, options?: Pick<ReapplyOptions, 'made'>): Promise<boolean>;
   /** Stops and starts its machines, and waits until they answer again. */
@@ -62,9 +60,9 @@ export interface TpuDesk {
   /** Which programs hold /dev/accel* or /dev/vfio/* on the workers. */
   holders(tpu: LabTpu, signal: AbortSignal): Promise<Holders>;
   /**
-   * Ends programs on every worker whose command line names one of those folders as a whole word or as the value of an option,
-   * with what they started; and those of `pids`, each on its own worker. Asked first, killed after `graceMs`. A run that only
-   * goes on from such a folder (`--config.load_from=`) is another one.
+   * Ends programs whose command line names one of those folders as a word or as the value of an option, with what they started;
+   * and those of `pids`. Asked first, killed after `graceMs`. A run that only loads from such a folder (`--config.load_from=`)
+   * is another one.
    */
   end(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndAnswer>;
   close(): void;
@@ -86,7 +84,6 @@ export interface RunOptions {
 }
 
 export interface EndRequest {
-  /** Absolute. */
   readonly folders: readonly string[];
   readonly pids: readonly { readonly worker: number; readonly pid: number }[];
   readonly graceMs: number;

@@ -17,8 +17,6 @@ export interface LabTpu {
   readonly runtimeVersion: string | null;
 }
 
-// ------------------------------------------------------------------------------------------ names of tpus
-
 /** A type as people write it inside a name or by itself: `v2-32`, `v5e-8`, `v5litepod-16`, `tpu7x-8`. */
 const typeWord = /(?:^|-)((?:v\d+(?:litepod|lite|[ep])?|tpu7x)-\d+)(?=-|$)/i;
 
@@ -55,8 +53,8 @@ export function tpuNamed(name: string): LabTpu | null {
 }
 
 /**
- * The TPU that a shortened name means: the one whose full name ends in `-` and that word, such as `v2-32-preemptible-1`, which is how
- * names are shown. Undefined where none does, or several, or where the word is a type or a number, or cuts the type off.
+ * The TPU whose full name ends in `-` and that word (`v2-32-preemptible-1`), as names are shown. Undefined where none or several
+ * do, or where the word is a type or a number, or cuts the type off.
  */
 export function tpuCalled(tpus: readonly LabTpu[], word: string): LabTpu | undefined {
   if (/^[\d-]*$/.test(word) || acceleratorCalled(word) !== null) return undefined;

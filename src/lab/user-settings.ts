@@ -1,5 +1,4 @@
-// User settings: every setting of a user of the lab, what it means, and what may stand there. One row a setting; commands,
-// the completion and the manual read the table.
+// User settings: one row for each setting; commands, completion and manual read the table.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
@@ -10,7 +9,6 @@ import { keysOf, setting, settingsOf, type SettingsOf } from '../schema/settings
 
 const truth = wordOf('True or False', yesOrNo);
 
-/** In the order in which people are told of them. */
 const table = {
   monitor_after_run: setting(truth, true, '`tpu run` goes on as `tpu monitor`.'),
   monitor_upd_time: setting(number(1, 3600), 5, 'Seconds between two looks of the monitor.'),
@@ -39,7 +37,6 @@ export type UserSettings = SettingsOf<typeof table> & { readonly extra_settings:
 
 type Value = UserSettings[UserSettingKey];
 
-/** The settings of a new user. */
 export const defaultUserSettings: UserSettings = { ...settingsOf(table, new Map()), extra_settings: {} };
 
 export interface UserSetting {
@@ -51,7 +48,6 @@ export interface UserSetting {
   readonly read: (word: string) => Value | undefined;
 }
 
-/** Every setting, in the order in which people are told of them. */
 export const userSettings: readonly UserSetting[] = keysOf(table).map(({ key, kind, meaning }) => ({
   key: key as UserSettingKey,
   form: kind.words,
@@ -153,7 +149,6 @@ function number(least: number, most: number): Kind<number> {
   });
 }
 
-/** Values that are words of a command line. */
 function wordOf<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
   return { words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
 }

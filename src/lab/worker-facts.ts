@@ -1,4 +1,5 @@
-// What can be told of a worker's state in one go: its clock, disks, shares, Python, lock file of libtpu, and who holds its chips.
+// Worker facts: what one script tells of a worker (clock, disks, shares, Python, lock file of libtpu, who holds its chips), and
+// whether its Python sees the devices. All workers of a slice are asked together, since they open their devices together.
 
 import { type Duration, type Instant, second } from '../core/time.ts';
 import { shellWord } from './script.ts';
@@ -9,7 +10,6 @@ export interface WorkerFacts {
   readonly worker: number;
   /** How far its clock is ahead of this machine's; negative when behind. */
   readonly clockAheadMs: Duration;
-  /** Of the folders that have to be written to. */
   readonly disks: readonly { readonly path: string; readonly freeMb: number }[];
   readonly shares: readonly ShareFact[];
   readonly hasPython: boolean;
@@ -106,12 +106,9 @@ function aheadOf(clock: Instant, from: Instant, to: Instant): Duration {
   return clock < from ? clock - from : 0;
 }
 
-// ------------------------------------------------------------------------------------------ holders
-
 /**
- * Functions of POSIX shell. Other users' processes show what they hold, and take signals, from the administrator only, whom the
- * login of a TPU VM may become. `tell` prints a line about a process: its number, its user, its command line, parted by tabs;
- * nothing about one that has gone.
+ * Functions of POSIX shell. Only the administrator sees what other users' processes hold. `tell` prints a process's number, user
+ * and command line, parted by tabs; nothing about one that has gone.
  */
 export const processFunctions = `
 as_administrator() {
@@ -125,8 +122,8 @@ tell() {
 `;
 
 /**
- * Prints the numbers of the processes that hold a chip: `accel0` and so on up to v4, `vfio/0` and so on since v5. JOBMAN_DEVICES
- * in the worker's environment names another folder than /dev.
+ * Prints the numbers of the processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. JOBMAN_DEVICES in the worker's
+ * environment replaces /dev.
  */
 export const findHolders = `
 find_holders() {
@@ -143,8 +140,6 @@ export function holderIn(worker: number, line: string): readonly Holder[] {
   return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
 }
 
-// ------------------------------------------------------------------------------------------ environment
-
 /** `file error`: there is no such Python, or a file that it needs is not there, as when a share is not mounted. */
 export type EnvironmentClass = 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
 
@@ -157,7 +152,6 @@ export interface Environment {
 
 /** How long Python may take: libtpu waits for the other workers of a slice. */
 const pythonWithin: Duration = 120 * second;
-/** For the shell around it too. */
 export const environmentWithin: Duration = pythonWithin + 30 * second;
 
 /** Prints the devices as JAX names them: `[TpuDevice(id=0, ...)]`. */
@@ -168,13 +162,11 @@ timeout -k 5 ${pythonWithin / second} ${program} -c 'import jax; print(jax.local
 `;
 }
 
-/** In order: the first that any worker shows says how the environment is. */
 const signs: readonly (readonly [EnvironmentClass, RegExp])[] = [
   ['occupied', /The TPU is already in use|libtpu_lockfile|Device or resource busy/],
   ['file error', /No such file or directory/],
 ];
 
-/** What the workers' answers mean together. */
 export function environmentOf(answers: readonly WorkerAnswer[]): Environment {
   const each = answers.map(classOf);
   const worst = (['occupied', 'file error', 'timeout', 'unknown'] as const)

@@ -1,5 +1,5 @@
-// The booking sheet that is a Google spreadsheet. Rows are found by their alias each time, because people move them; a change
-// reads the row again, and writes the cells that it means to and no other.
+// The booking sheet that is a Google spreadsheet. People move rows, so a change finds the row by its alias again and writes single
+// cells.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { LabRecord } from '../lab/record.ts';

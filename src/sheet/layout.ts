@@ -8,7 +8,6 @@ import type { Booking, BookingChange, BookingStatus } from '../lab/bookings.ts';
 /** Cells of the columns A to H as they are shown, from row 1 on. Rows and cells at the end may be missing. */
 export type Grid = readonly (readonly unknown[])[];
 
-/** A row of a TPU, numbered as in the sheet. */
 export interface SheetRow {
   readonly row: number;
   readonly booking: Booking;
@@ -16,7 +15,6 @@ export interface SheetRow {
 
 export interface SheetRead {
   readonly rows: readonly SheetRow[];
-  /** What could not be read, a sentence each. */
   readonly problems: readonly string[];
 }
 
@@ -24,7 +22,6 @@ export interface SheetRead {
 export type FullName = (alias: string) => string | null;
 
 const column = { alias: 1, belongs: 2, status: 3, user: 4, note: 5, scriptNote: 6, zone: 7 } as const;
-/** The letters of what may be written. */
 const letter = { status: 'D', user: 'E', note: 'F', scriptNote: 'G' } as const;
 
 type Kind = Exclude<BookingStatus['kind'], 'unknown'>;
@@ -102,7 +99,6 @@ export function cellsOf(
   });
 }
 
-/** The word for free that the sheet itself uses. */
 function freeWord(grid: Grid): string {
   const used = grid
     .map((cells) => textOf(cells[column.status]))

@@ -1,5 +1,5 @@
-// The door to Google's Sheets API, v4: cells are read and single cells are written. Every question has an end, because people wait
-// for it; nothing is asked again by itself.
+// The client of Google's Sheets API, v4: reads cells and writes single cells. Every request has a time limit, because people wait
+// for it; none is retried.
 
 import { readFile } from 'node:fs/promises';
 import type { sheets_v4 } from '@googleapis/sheets';

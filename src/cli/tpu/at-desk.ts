@@ -1,5 +1,5 @@
-// At the desk of the TPUs: what every command that does something with a TPU itself shares. Ctrl-C ends it with the words of what
-// stands; a second one ends the program.
+// What every command that changes or examines a TPU itself shares. Ctrl-C ends it with a sentence about what remains; a second one
+// ends the program.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -20,7 +20,6 @@ import { type TpuCli, tpuOf, type Words } from './command.ts';
 
 export interface AtDesk {
   readonly cli: TpuCli;
-  /** The TPU that the line names. */
   readonly tpu: LabTpu;
   readonly tpus: TpuDesk;
   readonly site: Site;
@@ -49,7 +48,6 @@ export async function stateNow({ tpu, tpus }: AtDesk): Promise<KnownState> {
   return known(tpu, await tpus.describe(tpu));
 }
 
-/** That state. Throws JobmanError (5) where the cloud did not say. */
 export function known({ name }: LabTpu, state: TpuState): KnownState {
   if (state.kind === 'known') return state;
   throw new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [state.says]);
@@ -82,10 +80,7 @@ export async function concernsOf(at: AtDesk, hasWorkers: boolean): Promise<reado
   return [...uses, ...booked, ...says];
 }
 
-/**
- * A sentence where the booking sheet has another person's booking of it. On a shared login without a named user every booking may be
- * another person's.
- */
+/** On a shared login without a named user every booking may be another person's. */
 async function othersBookings({ cli, tpu, say }: AtDesk): Promise<readonly string[]> {
   const typist = typing(cli, await cli.lab.record.users());
   const { bookings, says } = await bookingsNow(() => cli.lab.sheet());
@@ -114,7 +109,6 @@ export function wandbOf(key: string): SiteRemedy {
   return { name: 'W&B', remedy: wandbRemedy, secrets: { [wandbVariable]: key }, within: 2 * minute };
 }
 
-/** Makes all of it hold on every worker, side by side. True when it does; what went wrong is said, worker by worker. */
 export async function applyRemedies(at: AtDesk, remedies: readonly SiteRemedy[]): Promise<boolean> {
   let isWell = true;
   for (const remedy of remedies) isWell = (await applyRemedy(at, remedy)) && isWell;

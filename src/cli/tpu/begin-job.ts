@@ -1,5 +1,5 @@
-// Begin: a job of the lab comes to be. Its booking, its row in the record of jobs, what the lab knows of it, and the number of
-// its first window. What was written is taken back where a later part fails.
+// Begin: a job of the lab is created with its booking and the number of its first window. What was written is taken back where a
+// later part fails.
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -19,17 +19,13 @@ export interface NewLabJob {
   readonly by: string;
   readonly tpu: LabTpu;
   readonly spec: JobSpec;
-  /** The line as it was typed, kept as the job's snapshot. */
   readonly manifest: string;
   readonly labJob: Omit<LabJob, 'job'>;
   readonly taking: Pick<Taking, 'known' | 'booking'>;
   readonly notes: string | null;
 }
 
-/**
- * Creates the job. Of two who do that for one TPU in the same moment one wins; the other gets a conflict (4), and nothing of
- * what they wanted stays. Resolves with the job's id and the number of its window.
- */
+/** Creates the job. Of two at the same time on one TPU one wins; the other gets a conflict (4) and leaves nothing behind. */
 export async function beginJob(
   desk: TpuCli,
   client: Client,
@@ -70,8 +66,8 @@ export async function beginJob(
 }
 
 /**
- * Books the TPU for whom it is used now. Nobody is kept from working by a sheet that does not answer; but what somebody else has
- * written there since it was read is left, and told as a conflict (4). Resolves with what takes the booking back.
+ * Books the TPU. A sheet that does not answer keeps nobody from working; what another user wrote since it was read is a conflict
+ * (4). Resolves with what takes the booking back.
  */
 export async function bookFor(
   desk: TpuCli,
@@ -123,11 +119,9 @@ function asBefore({ status, user, note, scriptNote }: Booking): BookingChange {
   return { ...(kind !== null && { status: kind }), user, note, scriptNote };
 }
 
-// ------------------------------------------------------------------------------------------ book attempt
-
 /**
- * An attempt of that job begins (`running`) or has ended (`reserved`). That a sheet does not answer is said and keeps nobody from
- * anything, and what somebody else has written there is left.
+ * An attempt of that job begins (`running`) or has ended (`reserved`: its user keeps the TPU for the next run until `tpu
+ * release`). Only the user's own row changes; a sheet that does not answer is a note.
  */
 export async function bookAttempt(
   desk: Pick<TpuCli, 'lab'>,
@@ -145,7 +139,10 @@ export async function bookAttempt(
   });
 }
 
-/** Notes that the TPU was deleted (`gone`), or created again (`free`, only if the sheet says gone). As bookAttempt. */
+/**
+ * Notes that the TPU was deleted (`gone`), so that nobody takes it for a free one, or created again (`free`, only if the sheet
+ * says gone).
+ */
 export async function bookExistence(
   desk: Pick<TpuCli, 'lab'>,
   tpu: string,
@@ -170,8 +167,6 @@ async function change(
     say(`The booking sheet was not changed: ${error.message}`);
   }
 }
-
-// ------------------------------------------------------------------------------------------ surroundings
 
 type Surroundings = Pick<RunSpec, 'capacity' | 'steps' | 'stageLimit' | 'hangGrace' | 'launcher' | 'env'>;
 

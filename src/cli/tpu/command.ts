@@ -1,4 +1,4 @@
-// A row of the table of `tpu` commands: a command whose words may stand in any order.
+// A command of `tpu`: its row in the table, the words of a line as it gets them, and its environment.
 
 import type { Lab, LabServices } from '../../lab/lab.ts';
 import type { WordsInUse } from '../../lab/names.ts';
@@ -20,7 +20,6 @@ export interface TpuArgument extends Argument {
   readonly of?: 'config aliases' | 'TPU aliases';
 }
 
-/** The kinds of words that a command takes in addition to its arguments and flags. Any other word is an error. */
 interface Takes {
   /** A user of the registry: by name, `user=`, `id=` or --user. */
   readonly user?: true;
@@ -34,7 +33,6 @@ interface Takes {
   readonly keys?: Flags;
   /** Every other `key=value` is a config of the program. */
   readonly configs?: true;
-  /** Letters behind one dash, in any number and order: `-dsv`. */
   readonly letters?: string;
   /** The command reads its words itself, as they were typed. */
   readonly raw?: true;
@@ -43,7 +41,6 @@ interface Takes {
 export interface TpuRow extends Omit<Command, 'load'> {
   readonly args: readonly TpuArgument[];
   readonly takes: Takes;
-  /** False of a command that only reads. */
   readonly changes: boolean;
 }
 
@@ -54,13 +51,11 @@ export interface TpuCommand extends TpuRow {
 type Definition = Omit<TpuCommand, 'group' | 'args' | 'flags' | 'takes' | 'changes' | 'usage'> &
   Partial<Pick<TpuCommand, 'args' | 'flags' | 'takes' | 'changes' | 'usage'>>;
 
-/** A row of the table. A command changes something unless it says otherwise, and its usage is what it takes. */
 export function tpuCommand(definition: Definition): Omit<TpuCommand, 'group'> {
   const { args = [], takes = {} } = definition;
   return { args, flags: {}, takes, changes: true, usage: usageOf(takes, args), ...definition };
 }
 
-/** `<window> <tag> [user]`. */
 function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): string {
   const words: readonly (readonly [name: string, isNeeded: boolean])[] = [
     ...(windows === undefined ? [] : [['window', windows !== 'maybe one'] as const]),
@@ -71,23 +66,16 @@ function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): s
   return words.map(([name, isNeeded]) => (isNeeded ? `<${name}>` : `[${name}]`)).join(' ');
 }
 
-// ------------------------------------------------------------------------------------------ words
-
-/** Names by which words are recognised. */
 export interface Known {
   readonly users: readonly Pick<LabUser, 'name' | 'id'>[];
   readonly tpus: readonly LabTpu[];
-  /** Full names by alias. */
   readonly tpuAliases: ReadonlyMap<string, string>;
 }
 
-/** A line, read. What the row of the command says is needed is there. */
 export interface Words {
-  /** The word of the command as it was typed. */
   readonly verb: string;
   /** The user that the line names; null where it names none, which is then whoever typed it. */
   readonly user: string | null;
-  /** The TPU that the line names. */
   readonly tpu: LabTpu | null;
   /** Types of TPUs as they were typed: `v2-32`, `v*`. */
   readonly types: readonly string[];
@@ -102,7 +90,6 @@ export interface Words {
   /** Every other `key=value`, in their order; keys as they were typed, without dashes. */
   readonly configs: readonly (readonly [key: string, value: string])[];
   readonly flags: ReadonlySet<string>;
-  /** The letters of `-dsv`, none twice, in the order in which they were typed. */
   readonly letters: string;
   /** All words as they were typed, of a command that reads them itself; empty otherwise. */
   readonly raw: readonly string[];
@@ -113,12 +100,12 @@ export function textOf(words: Words, name: string): string {
   return needed(words.texts[name], words, name);
 }
 
-/** The same of a number. */
+/** The same for a number. */
 export function numberOf(words: Words, name: string): number {
   return needed(words.numbers[name], words, name);
 }
 
-/** The same of the TPU. */
+/** The same for the TPU. */
 export function tpuOf(words: Words): LabTpu {
   return needed(words.tpu, words, 'a TPU');
 }
@@ -128,8 +115,6 @@ function needed<T>(word: T | null | undefined, { verb }: Words, name: string): T
     throw new Error(`the row of \`${verb}\` does not say that ${name} is needed`);
   return word;
 }
-
-// ------------------------------------------------------------------------------------------ tpu cli
 
 export interface TpuCli extends Cli {
   readonly services: LabServices;

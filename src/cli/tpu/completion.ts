@@ -89,7 +89,6 @@ async function wordsFor(
   return proposals;
 }
 
-/** The same once more behind the key that is typed: `tpu=v2-32-6`. */
 function behindKey(partial: string, values: Readonly<Record<string, readonly Proposal[]>>): readonly Proposal[] {
   const [key = '', ...rest] = partial.split('=');
   if (rest.length === 0 || !Object.hasOwn(values, key)) return [];

@@ -78,7 +78,6 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   }
 }
 
-/** As findCommand; a word of the program before this one that is gone is answered with what there is instead. */
 function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<TpuCommand>> {
   const former = formerWord(typed[0] ?? '');
   if (former !== undefined)
@@ -94,8 +93,6 @@ async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>):
   ]);
   return { users, tpus, tpuAliases };
 }
-
-// ------------------------------------------------------------------------------------------ first page
 
 /** The first steps of a new user. */
 function firstPage(version: string, columns: number | null): readonly string[] {

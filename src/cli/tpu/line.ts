@@ -1,8 +1,9 @@
-// The words of a line of `tpu` by their form alone: `key=value`, flags, letters, and all others.
+// A line of `tpu`: its words by their form alone (`key=value`, flags, letters, all others), and the sentences about its problems.
 
 import { exitCode } from '../../app/errors.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { acceleratorIn, type LabTpu, tpuCalled } from '../../lab/tpus.ts';
+import { noFlagText } from '../scan.ts';
 import type { Count, Known, TpuRow } from './command.ts';
 
 export type Piece =
@@ -12,7 +13,6 @@ export type Piece =
   | { readonly form: 'bare'; readonly word: string }
   | { readonly form: 'problem'; readonly sentence: string };
 
-/** Keys that name a window, whatever the command. */
 export const windowKeys: readonly string[] = ['windows', 'window', 'w'];
 const windowFlags: readonly string[] = ['-w', '-window', '-windows', '--window', '--windows'];
 
@@ -37,7 +37,6 @@ export function pieces(row: TpuRow, typed: readonly string[]): readonly Piece[] 
   return found;
 }
 
-/** All keys that a command takes. */
 export function keysOf({ takes, args }: TpuRow): readonly string[] {
   return [
     ...Object.entries(takes.keys ?? {}).flatMap(([name, { also = [] }]) => [
@@ -56,7 +55,6 @@ function bare(word: string): Piece {
   return { form: 'bare', word };
 }
 
-/** The key whose value is the word after that flag. */
 function keyOfFlag({ takes }: TpuRow, word: string): string | undefined {
   if (takes.windows !== undefined && windowFlags.includes(word)) return 'window';
   if (!word.startsWith('-')) return undefined;
@@ -83,19 +81,14 @@ function flagOf({ flags, takes: { letters } }: TpuRow, word: string): Piece | un
   }
   const names = Object.entries(flags).flatMap(([name, { also = [] }]) => [name, ...also]);
   const near = didYouMean(said, names);
-  const guess = near === undefined ? '' : ` Did you mean \`-${near}\`?`;
-  const choice = letters === undefined ? '' : ` Its letters are ${letters}.`;
-  return { form: 'problem', sentence: `It has no flag \`${word}\`.${guess}${choice}` };
+  return { form: 'problem', sentence: noFlagText(word, near === undefined ? undefined : `-${near}`) };
 }
-
-// ------------------------------------------------------------------------------------------ problems
 
 export interface Problem {
   readonly sentence: string;
   readonly code: number;
 }
 
-/** A line, as far as it was read. */
 export interface Line {
   readonly row: TpuRow;
   readonly known: Known;
@@ -112,7 +105,6 @@ export interface Line {
   letters: string;
 }
 
-/** A problem for each required word that is missing. */
 export function missing(line: Line): readonly Problem[] {
   const { takes, args } = line.row;
   const sentences: string[] = [];
@@ -130,7 +122,6 @@ export function missing(line: Line): readonly Problem[] {
   return sentences.map((sentence) => ({ sentence, code: exitCode.usage }));
 }
 
-/** A key that the command does not take. */
 export function noKey({ row }: Line, key: string, typed: string): string {
   const keys = keysOf(row);
   const others = keys.length === 0 ? ' It takes no keys.' : ` It takes ${keys.map((one) => `${one}=`).join(', ')}.`;
@@ -147,12 +138,10 @@ export function noTpu(line: Line, name: string): string {
   return `There is no TPU ${name}.${guess(name, tpuNames(line), ' `tpu -lta` shows them, `tpu register` adds one.')}`;
 }
 
-/** An alias of a TPU that is not registered any more. */
 export function lostAlias(alias: string, name: string): string {
   return `The alias ${alias} means ${name}, which is not registered; \`tpu register ${name}\` does that.`;
 }
 
-/** A word that is nothing here. */
 export function leftOver(line: Line, word: string): string {
   const { row, known } = line;
   const { takes, args } = row;
@@ -186,8 +175,6 @@ function guess(word: string, candidates: readonly string[], otherwise: string): 
   const near = didYouMean(word, candidates);
   return near === undefined ? otherwise : ` Did you mean ${near}?`;
 }
-
-// ---------------------------------------------------------------------------------------- what is known
 
 /** The user of that name, however its letters are written. */
 export function userNamed({ known }: Line, word: string): string | undefined {

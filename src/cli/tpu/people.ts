@@ -8,15 +8,14 @@ import { canAsk, question } from './terminal.ts';
 import type { TpuCli, Words } from './command.ts';
 
 /**
- * The user that the line is about, for a command that only reads. Asks on a terminal where the line names none and nobody knows
- * who types. Throws JobmanError (2) where nobody can be asked.
+ * The user that the line is about, for a command that only reads; asked for on a terminal where nothing tells. Throws
+ * JobmanError (2) where nobody can be asked.
  */
 export async function userOf(desk: TpuCli, words: Words): Promise<LabUser> {
   const users = await desk.lab.record.users();
   return named(users, words) ?? typing(desk, users) ?? asked(desk, users);
 }
 
-/** The user that the line names, else all there are: for a command that is about the whole lab. */
 export async function usersOf(desk: TpuCli, words: Words): Promise<readonly LabUser[]> {
   const users = await desk.lab.record.users();
   const user = named(users, words);
@@ -24,9 +23,8 @@ export async function usersOf(desk: TpuCli, words: Words): Promise<readonly LabU
 }
 
 /**
- * `userOf` for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
- * `what` is what would be done, as in "Do you want to ... for ada": `kill a job`. Throws JobmanError (2) where nobody can be
- * asked, and (1) when the answer is no. `by` is who acts, which a job's history is told.
+ * `userOf` for a command that changes something; `by` is who acts. A user who acts for another confirms it: `what` continues "Do
+ * you want to ... for ada". Throws JobmanError (1) when the answer is no.
  */
 export async function actingFor(
   desk: TpuCli,

@@ -1,13 +1,10 @@
 // Reads a line of `tpu`. Its words may stand in any order, so each is told by what it is: a `key=value`, a flag, a user, a TPU, a
-// type, a number; what is none of these is one of the command's arguments. A word that could be two things, or none, is a problem:
-// nothing is guessed, and nothing is left out silently. Words are told apart by their form in pieces.ts and get their meaning in
-// meaning.ts.
+// type, a number, else an argument. A word that could be two things, or none, is a problem: nothing is guessed or left out.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { acceleratorCalled, type LabTpu } from '../../lab/tpus.ts';
 import { parseCount } from '../parse.ts';
-import { withReason } from '../scan.ts';
+import { noCommandText, withReason } from '../scan.ts';
 import type { Count, Known, TpuArgument, TpuRow, Words } from './command.ts';
 import {
   keysOf,
@@ -47,22 +44,17 @@ export function findCommand<Row extends TpuRow>(
     const verbs = found.map(({ verb }) => `\`${verb}\``).join(' and ');
     throw new JobmanError(`Which command: ${verbs} are both one. Say it first.`, exitCode.usage);
   }
-  const near = didYouMean(
-    first,
-    table.filter(({ hidden }) => !hidden).flatMap(({ names }) => names),
-  );
-  const guess = near === undefined ? '' : ` Did you mean \`${near}\`?`;
-  throw new JobmanError(`There is no command \`${first}\`.${guess}`, exitCode.usage, ['`tpu help` lists them.']);
+  const names = table.filter(({ hidden }) => !hidden).flatMap((one) => one.names);
+  throw new JobmanError(noCommandText(first, names), exitCode.usage, ['`tpu help` lists them.']);
 }
 
-/** The parts of `known` that the words of this command need; the others may be empty. */
 export function neededFor({ takes }: TpuRow): { readonly users: boolean; readonly tpus: boolean } {
   return { users: takes.user !== undefined, tpus: takes.tpu !== undefined };
 }
 
 /**
- * Reads the words behind `verb`. Throws JobmanError (2) with every problem of the line at once; (3) where the one problem is
- * that who or what it names behind a key is not there.
+ * Reads the words behind `verb`. Throws JobmanError (2) with every problem of the line at once; (3) where all of them are names
+ * that do not exist.
  */
 export function readWords(row: TpuRow, verb: string, typed: readonly string[], known: Known): Words {
   const isRaw = row.takes.raw === true;
@@ -76,9 +68,6 @@ export function readWords(row: TpuRow, verb: string, typed: readonly string[], k
   ]);
 }
 
-// ------------------------------------------------------------------------------------------ meaning
-
-/** The meaning of the pieces of a line, and its problems: with one, the words are not to be used. */
 function meaningOf(
   row: TpuRow,
   pieces: readonly Piece[],
@@ -135,8 +124,6 @@ function isType(word: string, forms: 'accelerators' | 'families'): boolean {
 function trouble(line: Line, sentence: string, code: number = exitCode.usage): void {
   line.problems.push({ sentence, code });
 }
-
-// ---------------------------------------------------------------------------------------- key=value
 
 function takePair(line: Line, typedKey: string, value: string, typed: string): void {
   const { takes, args } = line.row;
@@ -238,15 +225,11 @@ function setWindow(line: Line, window: number, typed: string): void {
   } else line.windows.push(window);
 }
 
-// ---------------------------------------------------------------------------------------- bare words
-
-/** A kind of word that is told by what is known, or by its form. */
 interface Kind {
   /** With its article, for sentences: `the user`. */
   readonly called: string;
   /** The key behind which the word can mean nothing else. */
   readonly key: string;
-  /** True where a key has named it. */
   readonly isSaid: boolean;
   readonly most: number;
   has(word: string): boolean;
@@ -254,8 +237,8 @@ interface Kind {
 }
 
 /**
- * Each word goes to the one kind that it can be. Two kinds that a word could be are a problem, and so are two words for
- * one place while another place for words is open: which of them was meant for it, nobody can tell.
+ * Each word goes to the one kind that it can be. Two possible kinds are a problem, and so are two words for one place while
+ * another place for words is open.
  */
 function takeBare(line: Line, words: readonly string[]): void {
   const open = line.row.args.filter(({ name, number }) => number !== true && !line.texts.has(name));

@@ -1,7 +1,5 @@
-// The `tpu` command from outside: arguments in, exit code out.
-//
-// `upd-log` and `finish-job` are called by training scripts, which wait for them: they go a short way, on which neither the
-// table of commands nor anything else of the terminal is loaded.
+// Training scripts wait for `upd-log` and `finish-job`, which go a short way: neither the table of commands nor anything else of
+// the terminal is loaded.
 
 import type { LabServices } from '../../lab/lab.ts';
 

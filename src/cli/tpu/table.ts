@@ -1,5 +1,5 @@
-// Every command of `tpu`, in the order of the help. The help, tldr, the completion and the reading of words come from these rows;
-// docs/tpu.md is held to them by a test.
+// Every command of `tpu`, in the order of the help. Help, completion and the reading of words use these rows; a test compares
+// docs/tpu.md with them.
 
 import { capital } from '../../app/reason-words.ts';
 import type { Example, Program } from '../command.ts';
@@ -54,7 +54,6 @@ export const tpuProgram: Program<TpuCommand> = {
   ],
 };
 
-/** Everything that the command takes, each with its meaning. */
 function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   const rows: Example[] = [];
   if (takes.user !== undefined) rows.push(['name, user=, id=', 'The user; without one, you']);
@@ -75,8 +74,6 @@ function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   if (takes.letters !== undefined) rows.push([`-${takes.letters}`, 'What is shown: any of these letters']);
   return rows;
 }
-
-// ------------------------------------------------------------------------------------------ commands that are gone
 
 const noLock = 'There is no lock to take or to give back: every command is one transaction.';
 const noWatcher =
@@ -109,10 +106,9 @@ const instead: Readonly<Record<string, string>> = {
   twsi: '`tpu book` and `tpu release` write to the booking sheet.',
 };
 
-/** The replacement of that word; undefined for any other word. */
 export function formerWord(word: string): string | undefined {
   return Object.hasOwn(instead, word) ? instead[word] : undefined;
 }
 
-/** All of them, for the test that holds the answers to the commands that there are. */
+/** All words that are answered, for the test that holds the answers to the commands that there are. */
 export const formerWords: readonly string[] = Object.keys(instead);

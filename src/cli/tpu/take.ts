@@ -1,5 +1,5 @@
-// Take: a TPU is made ready for a job. How it is, who uses it, and what would be done about both is told in one question;
-// nothing is changed anywhere before the answer.
+// Take: a TPU is made ready for a job. One question tells who uses it and what would be done; nothing is changed before the
+// answer. Also: ending jobs and programs, which taking and `tpu kill` share.
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -50,7 +50,6 @@ export interface TakeParts {
   readonly signal: AbortSignal;
 }
 
-/** Opens these for one command and closes them. */
 export async function withParts(desk: TpuCli, work: (parts: TakeParts) => Promise<number>): Promise<number> {
   const client = await desk.services.client();
   const tpus = await desk.lab.tpus(desk.note);
@@ -63,7 +62,6 @@ export async function withParts(desk: TpuCli, work: (parts: TakeParts) => Promis
   }
 }
 
-/** A TPU that may be taken now. */
 export interface Taking {
   /** Null if it does not exist yet. */
   readonly zone: string | null;
@@ -77,9 +75,8 @@ export interface Taking {
 type Making = 'apply' | 'reapply' | null;
 
 /**
- * Looks at the TPU, and asks what has to be asked. Throws JobmanError: (4) where its state passes by itself, or where it is in
- * use and nobody said yes; (5) where the cloud does not answer; (2) where nobody can be asked whether it may be made anew; (1)
- * when the answer is no.
+ * Asks what has to be asked. Throws JobmanError: (4) where its state passes by itself, or it is in use and nobody said yes; (5)
+ * where the cloud does not answer; (2) where nobody can be asked whether it may be created again; (1) when the answer is no.
  */
 export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeRequest): Promise<Taking> {
   const { client, tpus, signal } = parts;
@@ -126,7 +123,6 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   };
 }
 
-/** Throws JobmanError (5) where nobody knows how it is. */
 function knownState(tpu: LabTpu, state: TpuState): KnownState {
   if (state.kind === 'known') return state;
   throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
@@ -135,7 +131,6 @@ function knownState(tpu: LabTpu, state: TpuState): KnownState {
   ]);
 }
 
-/** Throws JobmanError (4) for a state in which it is of no use and which nobody should end from here. */
 function makingOf(state: string, called: string): Making {
   switch (state) {
     case 'ready':
@@ -216,7 +211,6 @@ export async function labTpuOf(desk: TpuCli, name: string): Promise<LabTpu> {
   ]);
 }
 
-/** The folders by which programs of those jobs are known on that TPU. */
 export async function foldersThere(
   desk: TpuCli,
   tpu: Pick<LabTpu, 'name'>,
@@ -237,8 +231,8 @@ interface ToEnd {
 }
 
 /**
- * Ends programs on the workers and says what was ended, and who did not answer. Resolves with the workers that did not. Throws
- * JobmanError (1) where something stays.
+ * Ends programs on the workers and notes who did not answer, which it resolves with. Throws JobmanError (1) where something
+ * stays.
  */
 export async function endOnWorkers(
   desk: TpuCli,
@@ -254,7 +248,7 @@ export async function endOnWorkers(
   return missed;
 }
 
-/** The same for who says it themselves that a worker does not answer. */
+/** As endOnWorkers, without the notes about silent workers. */
 export async function endWhereHeard(
   desk: TpuCli,
   tpus: TpuDesk,
@@ -274,15 +268,13 @@ export async function endWhereHeard(
   throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, holderSentences(left));
 }
 
-// ------------------------------------------------------------------------------------------ end jobs
-
 /** The script of a job has a minute to end; then it is killed. */
 const endWithin = 2 * minute;
 const lookEvery = 0.25 * second;
 
 /**
- * Cancels those jobs, in the name of whoever does it, and resolves when all of them have settled. Throws JobmanError: what a
- * job refuses; (1) where one goes on for too long; (130) when the signal is aborted before.
+ * Cancels those jobs in the name of `by` and resolves when all are finished. Throws JobmanError: what a job refuses; (1) where
+ * one takes too long; (130) when the signal is aborted.
  */
 export async function endJobs(
   desk: TpuCli,

@@ -1,4 +1,4 @@
-// Questions whose answer is a word. Asked on a terminal only.
+// What a command of `tpu` asks on a terminal, and the tables that it prints.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
@@ -8,15 +8,11 @@ import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpuCli, Words } from './command.ts';
 
-/** True on a terminal. */
 export function canAsk({ io }: Pick<Cli, 'io'>): boolean {
   return io.stdin.isTerminal && io.stderr.isTerminal;
 }
 
-/**
- * The answer without blanks at its ends; `otherwise` where nothing but Enter was typed. Throws JobmanError (130) at the end of
- * the input.
- */
+/** The answer without spaces at its ends; `otherwise` for an empty one. Throws JobmanError (130) at the end of the input. */
 export async function question({ io }: Pick<Cli, 'io'>, text: string, otherwise = ''): Promise<string> {
   io.stderr.write(`${text}${otherwise === '' ? '' : ` [${otherwise}]`}: `);
   const answer = await io.stdin.line();
@@ -29,7 +25,6 @@ export function confirmDespite(cli: Cli, fact: string, asks: string): Promise<bo
   return confirm(cli, `${fact} ${asks}`, fact);
 }
 
-/** Whether the next line that is typed says yes. */
 export async function saysYes({ io }: Pick<Cli, 'io'>): Promise<boolean> {
   return /^(y|yes)$/i.test((await io.stdin.line())?.trim() ?? '');
 }
@@ -41,8 +36,6 @@ export async function notesOf(cli: Pick<Cli, 'io'>, { keys, flags }: Words, refu
   if (canAsk(cli)) return question(cli, 'Notes for the booking sheet');
   throw new JobmanError(refused, exitCode.usage);
 }
-
-// ------------------------------------------------------------------------------------------ print table
 
 type Cells = readonly (readonly string[])[];
 
@@ -61,7 +54,6 @@ export function printList<Row>(
     readonly none: string;
     readonly headings: readonly string[];
     readonly cells: (row: Row) => readonly string[];
-    /** Rows of the table alone. */
     readonly more?: Cells;
     readonly sides?: Readonly<Record<number, 'right'>>;
   },

@@ -1,4 +1,4 @@
-// The list of a user: their windows, what has become of the jobs, and how windows leave it.
+// The list of a user: their windows, the phases of their jobs, and how windows leave it.
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -9,7 +9,6 @@ import type { LabAttempt } from '../../lab/record.ts';
 import type { TpuCli } from './command.ts';
 
 export interface ListOf extends UserJobs {
-  /** Those that are on the list, in the order of their numbers. */
   readonly windows: readonly LabAttempt[];
 }
 
@@ -25,8 +24,7 @@ export async function listOf(desk: TpuCli, client: Client, user: Pick<LabUser, '
 }
 
 /**
- * The window of that number: on the user's list, else the last one of that number that was cleared. Throws JobmanError (3) where
- * there is none.
+ * The window of that number: on the user's list, else the last one that was cleared. Throws JobmanError (3) where there is none.
  */
 export async function windowCalled(desk: TpuCli, user: Pick<LabUser, 'name'>, number: number): Promise<LabAttempt> {
   const windows = await desk.lab.record.windows({ user: user.name, cleared: true });
@@ -42,8 +40,8 @@ export async function windowCalled(desk: TpuCli, user: Pick<LabUser, 'name'>, nu
 }
 
 /**
- * Takes windows off the list and closes them in tmux. First the one, then the other: what was cleared was not closed by hand,
- * and its program, which is told of its end, knows it by that.
+ * Clears windows and closes them in tmux, in this order: the program of a window that is closed tells by it whether it was
+ * closed manually.
  */
 export async function clearWindows(
   desk: TpuCli,

@@ -1,5 +1,6 @@
-// __begin: what the script of an attempt asks when it begins. What it prints, the script evaluates; what it says on standard
-// error goes to the attempt's log.
+// What the script of an attempt asks when it begins (`__begin`) and when it ends (`__end`), and what its window says when it was
+// closed (`__closed`). The script evaluates what `__begin` prints, and exits with the code that `__end` prints; standard error is
+// the attempt's log.
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { chmod, mkdir, open, rename, writeFile } from 'node:fs/promises';
@@ -22,15 +23,14 @@ import { bookAttempt } from '../begin-job.ts';
 import type { TpuCli, Words } from '../command.ts';
 import { endOnWorkers, endWhereHeard, labTpuOf } from '../take.ts';
 
-/** TMUX_PANE without a window. */
 const noPane = '%jobman';
 
 /** Between the moment in which a job is created and the one in which the lab knows of it there may be this long. */
 const labKnowsWithin = 15 * second;
 
 /**
- * How long a silent worker is waited for. The controller sees it too, and gives it up sooner, by a rule; this is for one that
- * lets the controller in and not us.
+ * The limit of waiting for a silent worker, for one that answers the controller and not us: the controller gives up sooner, by a
+ * rule.
  */
 const answersWithin = 5 * minute;
 
@@ -100,12 +100,10 @@ async function beginOf(desk: TpuCli, labJob: LabJob, attempt: number, runFolder:
   return exitCode.ok;
 }
 
-/** To the attempt's log, where it stands among what the scripts print. */
 function say(desk: TpuCli, sentence: string): void {
   desk.io.stderr.write(`-- ${sentence}\n`);
 }
 
-/** Throws JobmanError (3) where it is none of the lab's. */
 async function whenKnown(desk: TpuCli, id: string): Promise<LabJob> {
   const { record } = desk.lab;
   const end = desk.io.now() + labKnowsWithin;
@@ -144,7 +142,6 @@ function hasCheckpoints(logFolder: string): boolean {
   }
 }
 
-/** Throws JobmanError (3) where there is nothing to run. */
 function checkFolder({ folder, isFrozen }: Course, { directory, directoryNumber }: LabJob): void {
   const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   if (isThere && existsSync(join(folder, 'staging.sh'))) return;
@@ -163,9 +160,9 @@ function introduction(where: string, id: string, attempt: number, labJob: LabJob
 }
 
 /**
- * Ends what earlier attempts of its line have left on the workers: two programs cannot hold one TPU. A worker that does not
- * answer may still have one, and nothing could be begun there anyway, so it is waited for. Throws JobmanError: (1) where something
- * does not die, (5) where a worker stays silent.
+ * Ends what earlier attempts of its line left on the workers: two programs cannot hold one TPU. A worker that does not answer
+ * may still have one, so it is waited for. Throws JobmanError: (1) where something does not die, (5) where a worker stays
+ * silent.
  */
 async function endLeftovers(desk: TpuCli, labJob: LabJob, families: Families, attempt: number): Promise<void> {
   const before = [...families.windows.values()].filter(
@@ -199,7 +196,7 @@ async function endLeftovers(desk: TpuCli, labJob: LabJob, families: Families, at
   }
 }
 
-/** Ends it where it can be reached; who did not answer, as a sentence without its full stop, or null. */
+/** Who did not answer, as a sentence without its full stop, or null. */
 async function silenceLeft(
   desk: TpuCli,
   tpus: TpuDesk,
@@ -274,7 +271,6 @@ async function builtInCloud(
   };
 }
 
-/** Each appears whole. */
 async function writePrograms(folder: string, programs: Readonly<Record<string, string>>): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   for (const [name, text] of Object.entries(programs)) {
@@ -284,8 +280,6 @@ async function writePrograms(folder: string, programs: Readonly<Record<string, s
     await rename(`${file}.new`, file);
   }
 }
-
-// ------------------------------------------------------------------------------------------ end
 
 /** A script that was asked to end has a minute until it is killed. */
 const endWithin = 40 * second;
@@ -363,8 +357,8 @@ function isReady(state: TpuState): boolean {
 }
 
 /**
- * A machine that is taken is silent before the cloud says that it took it, and the script fails of that silence: with the exit
- * code of a failure of its own, were it told at once. So the cloud is given a while for its word.
+ * A worker falls silent before the cloud reports the preemption, and the script then fails with a code of its own. So the cloud
+ * gets time for its report.
  */
 async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
   for (let turn = 0; turn < cloudSaysWithin / lookEvery; turn += 1) {
@@ -375,10 +369,8 @@ async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
 
 const chunkSize = 1 << 20;
 
-/** Bytes at the end of a log that are searched for its last error. */
 const endSize = 64 * 1024;
 
-/** The end of a log; empty where it cannot be read. */
 async function endOf(path: string): Promise<string> {
   let file;
   try {
@@ -418,8 +410,6 @@ async function hasLine(path: string, text: string): Promise<boolean> {
     await file.close();
   }
 }
-
-// ------------------------------------------------------------------------------------------ closed
 
 /** tmux answers nobody while it takes a session down window by window, but its server takes a moment to be gone. */
 const sessionEndsWithin = 500;

@@ -1,4 +1,4 @@
-// find: which TPUs are free, reserved or running, by the booking sheet.
+// find, book and release: what the booking sheet says of TPUs.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { capital } from '../../../app/reason-words.ts';
@@ -88,8 +88,6 @@ function statusWord({ booking: { status } }: FoundTpu): string {
   return status.kind === 'unknown' ? status.words : status.kind;
 }
 
-// ------------------------------------------------------------------------------------------ book
-
 export async function book(cli: TpuCli, words: Words): Promise<number> {
   const tpu = tpuOf(words);
   const { user } = await actingFor(cli, words, `book ${tpu.name}`);
@@ -142,7 +140,6 @@ export async function release(cli: TpuCli, words: Words): Promise<number> {
   return exitCode.ok;
 }
 
-/** The booking as it is now and was before, with the words of `tpu find --json`. */
 function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, before: Booking): void {
   cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: { status: before.status.kind, user: before.user } }));
 }
@@ -163,7 +160,6 @@ async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   ]);
 }
 
-/** What stands there; null where the sheet has no row of it. */
 async function bookingNow(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
   const { bookings } = await sheet.read();
   return bookings.find(({ tpu }) => tpu === name) ?? null;
@@ -194,7 +190,6 @@ function isOthers({ status, user }: Booking, me: LabUser): boolean {
   return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me.sheetName;
 }
 
-/** `reserved for Xibo (until monday)`. */
 function wordsOf(booking: Booking): string {
   const { status, user } = booking;
   const notes = notesIn(booking);

@@ -1,4 +1,4 @@
-// `tpu check`: the jobs of a user, once.
+// `tpu check`, `tpu monitor` and `tpu news`: the jobs of a user, once, as they change, and what happened to them.
 
 import { exitCode } from '../../../app/errors.ts';
 import { moment } from '../../../app/moment.ts';
@@ -40,8 +40,6 @@ export const check: TpuBody = async (desk, words) => {
   return exitCode.ok;
 };
 
-// ------------------------------------------------------------------------------------------ monitor
-
 export const monitor: TpuBody = async (desk, words) => monitorOf(desk, await userOf(desk, words), words.letters);
 
 /** The monitor of that user, for `tpu run` too; the columns that they have chosen where no letters say others. */
@@ -53,9 +51,6 @@ export async function monitorOf(desk: TpuCli, user: LabUser, letters = ''): Prom
   return watchWindows(desk, { user, letters, looker });
 }
 
-// ------------------------------------------------------------------------------------------ news
-
-/** So many lines of one job are shown; what came before them is counted. */
 const linesMost = 12;
 
 export const news: TpuBody = async (desk, words) => {

@@ -1,4 +1,4 @@
-// tldr: the commands of a usual day on one page.
+// tldr, check-rules and completion: what explains `tpu` and proposes its words.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Evidence } from '../../../core/job.ts';
@@ -13,7 +13,7 @@ import { textOf, type TpuCli, type Words } from '../command.ts';
 import { presets as ruleNames } from '../table/shared.ts';
 import { printTable } from '../terminal.ts';
 
-/** By what somebody wants. A test reads each of them as a line would be read. */
+/** A test reads each of them as a line would be read. */
 export const days: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
   [
     'Begin',
@@ -74,9 +74,6 @@ export async function tldr(desk: TpuCli): Promise<number> {
   return exitCode.ok;
 }
 
-// ------------------------------------------------------------------------------------------ check rules
-
-/** The columns, each by one end that stands for all of its kind. */
 const ends: readonly (readonly [key: string, heading: string, reason: RuledReason, evidence: Evidence])[] = [
   ['preempted', 'TPU PREEMPTED', 'preempted', { detail: '' }],
   ['grpc', 'GRPC ERROR', 'command_failed', { detail: '', pattern: 'grpc' }],
@@ -109,7 +106,6 @@ export async function checkRules(desk: TpuCli): Promise<number> {
   return exitCode.ok;
 }
 
-/** A table of rules as `answerFor` asks for it; what else a spec says of recovery has no part in the answer. */
 function recoveryOf(preset: (typeof ruleNames)[number]): RecoverySpec {
   const budget = { preemptions: 0, failures: 0 };
   return { preset, rules: presets[preset], budget, delay: 0, delayMax: 0, unreachableGrace: 0 };
@@ -120,8 +116,6 @@ function answerWords(then: Answer['then'], on: Answer['on']): string {
   if (then === 'fail') return 'nothing';
   return on === 'new' ? `reapply, ${then}` : then;
 }
-
-// ------------------------------------------------------------------------------------------ completion
 
 export async function completion(desk: TpuCli, words: Words): Promise<number> {
   const word = textOf(words, 'shell');

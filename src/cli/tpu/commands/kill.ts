@@ -35,7 +35,6 @@ export async function kill(desk: TpuCli, words: Words): Promise<number> {
   return Math.max(code, await endWithPrograms(desk, { user, by, jobs: live }));
 }
 
-/** The jobs of windows, or those of the user on a TPU. Throws JobmanError (3) where there is none, (2) where none is said. */
 async function jobsMeant(desk: TpuCli, words: Words, user: LabUser, list: ListOf): Promise<readonly LabJob[]> {
   const { tpu, windows } = words;
   if (tpu === null && windows.length === 0)
@@ -63,7 +62,7 @@ async function newestWindow(desk: TpuCli, job: string): Promise<number | null> {
   return windows.toSorted((one, other) => other.window.attempt - one.window.attempt)[0]?.window.window ?? null;
 }
 
-/** People type windows, so the answer names the window that ended: that of the newest attempt, which continues the earlier ones. */
+/** People type windows, so the answer names the window of the newest attempt. */
 async function windowOf(desk: TpuCli, job: string): Promise<string> {
   const newest = await newestWindow(desk, job);
   return newest === null ? `Job ${job}` : `Window ${newest} (job ${job})`;
@@ -78,7 +77,6 @@ async function printEnd(
   desk.print(JSON.stringify({ window: await newestWindow(desk, job), job, user, ...end }));
 }
 
-/** Ends those jobs here and on the workers; resolves with the exit code. */
 export async function endWithPrograms(
   desk: TpuCli,
   { user, by, jobs }: { readonly user: LabUser; readonly by: string; readonly jobs: readonly LabJob[] },
@@ -101,7 +99,6 @@ export async function endWithPrograms(
   });
 }
 
-/** What the scripts could not end, and then what else holds the devices. */
 async function clearTpu(desk: TpuCli, parts: TakeParts, tpu: LabTpu, own: readonly LabJob[]): Promise<number> {
   const { client, tpus, signal } = parts;
   try {

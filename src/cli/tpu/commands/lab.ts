@@ -1,4 +1,4 @@
-// `tpu doctor`: what in the lab's record does not fit together, each with what puts it right. Changes nothing.
+// doctor, import and init-lab: commands about the lab as a whole.
 
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -109,8 +109,6 @@ async function goneOf(folders: readonly string[]): Promise<ReadonlySet<string>> 
   return new Set(gone);
 }
 
-// ------------------------------------------------------------------------------------------ import
-
 export const importData: TpuBody = async (desk, words) => {
   const data = await read(resolve(desk.io.cwd, textOf(words, 'file')));
   const parts = await partsOf(desk);
@@ -201,8 +199,6 @@ async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boo
   }
   return lines;
 }
-
-// ------------------------------------------------------------------------------------------ init lab
 
 export const initLab: TpuBody = async (desk, { keys }) => {
   const { group } = keys;

@@ -1,4 +1,5 @@
-// run: a working directory on a TPU.
+// run, resume and rerun: a working directory on a TPU, and the job of a window once more. On its own TPU that is the next attempt
+// of the job, on another the first of a job that names this one its father.
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -33,7 +34,6 @@ import { windowCalled } from '../windows.ts';
 
 const noNotes = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
 
-/** The directory that is run where the line names none. */
 const usualDirectory = 1;
 
 export async function run(desk: TpuCli, words: Words): Promise<number> {
@@ -85,7 +85,6 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   });
 }
 
-/** One line for people; one object with --json. */
 export function sayBegun(
   desk: TpuCli,
   { window, id, does }: { readonly window: number; readonly id: string; readonly does: string },
@@ -94,7 +93,6 @@ export function sayBegun(
   else desk.tell(`Window ${window}: job ${id} ${does}`);
 }
 
-/** Throws JobmanError (3) where the user has none of that number, or it is gone or nothing to run. */
 async function codeOf(user: LabUser, number: number): Promise<string> {
   const directory = directoryOf(user, number);
   if (!(await isThere(directory, 'isDirectory')))
@@ -113,15 +111,11 @@ async function isThere(path: string, kind: 'isDirectory' | 'isFile'): Promise<bo
   return found?.[kind]() === true;
 }
 
-/** Throws JobmanError (2) for one that a line would read as something else. */
 async function tagOf(desk: TpuCli, words: Words): Promise<string | null> {
   const { tag } = words.keys;
   return tag === undefined ? null : newName('tag', tag, await wordsInUse(desk));
 }
 
-// ------------------------------------------------------------------------------------------ which TPU
-
-/** A free one of those types, else the one that ka.sh of the directory names. */
 async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: TakeParts): Promise<LabTpu> {
   if (words.types.length > 0 || words.flags.has('auto')) return freeTpu(desk, words.types, user, parts);
   const file = join(directory, 'ka.sh');
@@ -150,12 +144,11 @@ async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: stri
   return tpu;
 }
 
-/** Why a TPU that the registry has and the cloud has not is no free one. */
 const isAbsent = 'the cloud has none of that name';
 
 /**
- * The first that nobody uses: those first that the sheet has reserved for this user. Throws JobmanError (4) where none is free,
- * with what is in the way of each; (3) where there is none of those types.
+ * The first that nobody uses, those first that the sheet reserves for this user. Throws JobmanError (4) where none is free, with
+ * what each is used for; (3) where there is none of those types.
  */
 async function freeTpu(
   desk: TpuCli,
@@ -223,17 +216,13 @@ async function freeTpu(
   }
 }
 
-// ------------------------------------------------------------------------------------------ again
-
 export const resume: TpuBody = (desk, words) => again(desk, words, 'resume');
 export const rerun: TpuBody = (desk, words) => again(desk, words, 'rerun');
 
 type How = 'resume' | 'rerun';
 
-/** One job that is wanted again, and the TPU that it is to run on. */
 interface Again extends Omit<TakeRequest, 'job' | 'also'> {
   readonly how: How;
-  /** The window by which it was called. */
   readonly number: number;
   readonly labJob: LabJob;
   readonly view: JobView;
@@ -267,7 +256,6 @@ async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean
   return windows.some(({ window }) => window.report !== null);
 }
 
-/** The next attempt of the same job. Throws JobmanError (4) where it is under way. */
 async function beginHere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
   const { how, user, by, number, labJob, view, tpu } = wanted;
   const { client } = parts;
@@ -328,8 +316,6 @@ async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Pr
 function does(how: How, number: number): string {
   return how === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
 }
-
-// ------------------------------------------------------------------------------------------ go on watching
 
 /** Goes on as `tpu monitor` on a terminal, as the user's settings say; -q and --json want nothing more. */
 export async function goOnWatching(desk: TpuCli, words: Words, user: LabUser): Promise<number> {

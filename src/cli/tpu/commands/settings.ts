@@ -1,4 +1,4 @@
-// A user's own settings, and where the numbers of their windows go on.
+// A user's own settings, the numbers of their windows, and config aliases: their own words for keys of a config.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { choiceText } from '../../../app/figures.ts';
@@ -35,7 +35,6 @@ export async function resetSettings(desk: TpuCli, words: Words): Promise<number>
   return change(desk, user, (settings) => withoutSetting(settings, key), keys);
 }
 
-/** Changes the settings, and tells what those of `keys` are now, and were. */
 async function change(
   desk: TpuCli,
   user: LabUser,
@@ -114,8 +113,6 @@ export async function resetWindowNum(desk: TpuCli, words: Words): Promise<number
   desk.tell(`The next window of ${user.name} is ${next}.${passed}`);
   return exitCode.ok;
 }
-
-// ------------------------------------------------------------------------------------------ config aliases
 
 export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number> {
   const alias = newName('config alias', textOf(words, 'alias'), await wordsInUse(desk));

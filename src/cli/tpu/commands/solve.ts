@@ -1,5 +1,5 @@
-// solve: finds out what is wrong with a TPU and puts it right, step by step, the cause before what follows from it. What is
-// repaired is looked at again; what did not help is not tried twice.
+// solve: finds out what is wrong with a TPU and repairs it, causes first. After each repair it looks again; what did not help is
+// not repeated.
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -20,7 +20,6 @@ export const solve: TpuBody = (cli, words) =>
   atDesk(cli, words, async (at) => {
     const { tpu } = at;
     const key = await wandbKey(at.site, cli.io.env);
-    /** The cases that were tried. */
     const tried = new Set<string>();
     const until = performance.now() + waitMost;
     for (;;) {
@@ -55,7 +54,7 @@ function isWorthTrying({ name, repair: { kind } }: Finding, tried: ReadonlySet<s
   return !tried.has(name);
 }
 
-/** Does what the table says. False when it was not done, or did not go well; what went wrong has been said. */
+/** False when it was not done, or did not go well; what went wrong has been said. */
 async function repair(
   at: AtDesk,
   finding: Finding,
@@ -168,7 +167,6 @@ function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: Rea
   return isWell ? exitCode.ok : exitCode.failed;
 }
 
-/** The part that is left to a person. */
 function handWords({ name }: LabTpu, { repair: how }: Finding, isTried: boolean): string {
   if (how.kind === 'by hand') return `; ${how.says}`;
   if (!isTried) return '';

@@ -18,7 +18,6 @@ export const clean: TpuBody = async (desk, words) => {
   return exitCode.ok;
 };
 
-/** One of the commands that clear by status. */
 export function clearing(which: Which): TpuBody {
   return async (desk, words) => {
     const { user } = await actingFor(desk, words, 'clear the list');
@@ -47,10 +46,7 @@ function numbersOf(windows: readonly LabAttempt[]): readonly number[] {
   return windows.map(({ window }) => window.window);
 }
 
-/**
- * kill-window: a window is closed and leaves the list, and its job is ended with it. One that a running job goes on from stays on
- * the list; its window is closed all the same.
- */
+/** A window is closed and leaves the list, and its job is ended. One that a running job continues stays on the list. */
 export const killWindow: TpuBody = async (desk, words) => {
   const { user, by } = await actingFor(desk, words, 'close a window');
   const client = await desk.services.client();
@@ -76,7 +72,6 @@ export const killWindow: TpuBody = async (desk, words) => {
   return code;
 };
 
-/** -czw: windows that show nothing which is on the list. */
 export const zombieWindows: TpuBody = async (desk, words) => {
   const { user } = await actingFor(desk, words, 'close windows');
   if (!(await closeZombieWindows(desk, user)))
@@ -99,7 +94,6 @@ async function closeZombieWindows(desk: TpuCli, user: LabUser): Promise<boolean>
   return numbers.length > 0;
 }
 
-/** -czj: jobs that are over and have no window any more. */
 export const zombieJobs: TpuBody = async (desk, words) => {
   const { user } = await actingFor(desk, words, 'clear the list');
   const host = await desk.lab.windows();

@@ -1,4 +1,5 @@
-// describe, check-status, check-env: how a TPU is, who uses it, and what is wrong with it.
+// Commands about one TPU itself: how it is (describe, check-status, check-env), creating, deleting and restarting it (apply,
+// reapply, delete, restart), and preparing its workers (mount-disk, set-wandb).
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
@@ -70,7 +71,6 @@ export const describe: TpuBody = (cli, words) =>
     return exitCode.ok;
   });
 
-/** Google's word for its state, in small letters. */
 export const checkStatus: TpuBody = (cli, words) =>
   atDesk(cli, words, async (at) => {
     const state = await stateNow(at);
@@ -79,7 +79,6 @@ export const checkStatus: TpuBody = (cli, words) =>
     return state.state === 'absent' ? exitCode.notFound : exitCode.ok;
   });
 
-/** Whether the Python of its workers sees its devices. */
 export const checkEnv: TpuBody = (cli, words) =>
   atDesk(cli, words, async ({ tpu, tpus, site, signal }) => {
     const environment = await askPython(tpus, tpu, site, signal);
@@ -122,13 +121,10 @@ function environmentText({ class: found, says, worker }: Environment): string {
   return found === 'success' ? says : `${found}, on worker ${worker}: ${says}`;
 }
 
-/** The first beside its heading, the others below it. */
 function some(heading: string, lines: readonly string[], otherwise: string): readonly (readonly string[])[] {
   if (heading === '') return [];
   return (lines.length === 0 ? [otherwise] : lines).map((line, index) => [index === 0 ? heading : '', line]);
 }
-
-// ------------------------------------------------------------------------------------------ lifecycle
 
 export const apply: TpuBody = (cli, words) =>
   atDesk(cli, words, async (desk) => {
@@ -219,8 +215,6 @@ function printOrTell(cli: TpuCli, found: object, sentence: string): void {
   else cli.tell(sentence);
 }
 
-// ------------------------------------------------------------------------------------------ mount disk
-
 export const mountDisk: TpuBody = (cli, words) =>
   atDesk(cli, words, async (at) => {
     const zone = await zoneOf(at);
@@ -251,7 +245,6 @@ export const setWandb: TpuBody = (cli, words) =>
     return applyAll(at, [wandbOf(key)], 'logged in to W&B');
   });
 
-/** Where it is. Throws JobmanError where it has no workers. */
 async function zoneOf(at: AtDesk): Promise<string> {
   const state = await stateNow(at);
   if (hasWorkers(state)) return state.zone;

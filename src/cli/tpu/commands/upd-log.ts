@@ -1,6 +1,5 @@
-// Reports of run_remote.sh about its run: where it writes its log and has its code (`upd-log`), and that it has succeeded
-// (`finish-job`). A training waits meanwhile, so nothing is loaded and nothing is asked that is not needed, and whatever is
-// wrong is one sentence on standard error: the script goes on in any case.
+// Reports of run_remote.sh: where its run writes its log and has its code (`upd-log`), and that it succeeded (`finish-job`). A
+// training waits for them, so nothing is loaded that is not needed, and whatever is wrong is a sentence on standard error.
 
 import { isAbsolute, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
@@ -21,8 +20,7 @@ export async function tell(
     if (!(error instanceof JobmanError)) throw error;
     say(error.message);
     for (const line of error.lines) io.stderr.write(`  ${line}\n`);
-    // A mistake of the script is told by a code. But a record that cannot be written for now must neither stop a script that stops
-    // at any code, nor make a failure of a training whose script ends with this: its log tells of a success, too.
+    // A record that cannot be written now must not fail a training: its log also tells of a success.
     return error.code === exitCode.unreachable ? exitCode.ok : error.code;
   }
 }
@@ -82,8 +80,8 @@ async function finishJob(words: readonly string[], services: LabServices, say: S
 }
 
 /**
- * `session:window`, as tmux prints `#S:#I`. The script of an attempt speaks for its own window only: what is ended on the workers,
- * and what a resume goes on from, is known by what was told. Whoever puts something right by hand is no script.
+ * `session:window`, as tmux prints `#S:#I`. The script of an attempt reports for its own window only: what is ended on the
+ * workers, and what a resume continues from, depends on it.
  */
 function placeOf(where: string, { io }: LabServices): { readonly session: string; readonly window: number } {
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];

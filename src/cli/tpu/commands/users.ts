@@ -1,4 +1,4 @@
-// Users: who shares the TPUs.
+// Users who share the TPUs, and their working directories: the folders they run code from, by number.
 
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -15,12 +15,10 @@ import { canAsk, printList, question } from '../terminal.ts';
 
 type NewUser = Parameters<TpuCli['lab']['record']['addUser']>[0];
 
-/** Something that `add-user` has to know: what the line says, else what is answered, else what is proposed. */
 interface Item<Value> {
   readonly asks: string;
   readonly said: string | undefined;
   readonly proposal: string;
-  /** The value that the word means. Throws JobmanError when it means none. */
   readonly read: (word: string) => Value;
 }
 
@@ -179,8 +177,6 @@ export async function listUsers(desk: TpuCli): Promise<number> {
   });
 }
 
-// ------------------------------------------------------------------------------------------ directories
-
 export async function setCur(desk: TpuCli, words: Words): Promise<number> {
   return setFolder(desk, words, words.numbers['dir'] ?? 1, desk.io.cwd);
 }
@@ -210,7 +206,6 @@ export function folderCalled({ io }: Pick<TpuCli, 'io'>, path: string): string {
   );
 }
 
-/** Throws JobmanError (3) where there is no such folder. */
 export function checkFolder(folder: string): void {
   const facts = statSync(folder, { throwIfNoEntry: false });
   if (facts?.isDirectory() !== true) {

@@ -1,5 +1,5 @@
-// ack: has the controller check jobs now: those of the user that the line names, else everyone's. An end that waits for the cloud's
-// report is judged at once. For a program that hangs it says when it is ended.
+// ack, add-tag, attach and log: commands about windows. ack has the controller check jobs now, judges an end that waits for the
+// cloud's report, and tells when a program that hangs is ended.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
@@ -68,7 +68,6 @@ function nameOfJob(window: number | null, id: string): string {
   return window === null ? `Job ${id}` : `Window ${window}`;
 }
 
-/** By job, the trouble in the log of its newest attempt. */
 async function hangsOf(desk: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
   const { io, lab, services } = desk;
   // Names of TPUs are not shown here.
@@ -100,8 +99,6 @@ function tellHangs(
   }
 }
 
-// ------------------------------------------------------------------------------------------ add tag
-
 export async function addTag(desk: TpuCli, words: Words): Promise<number> {
   const { user } = await actingFor(desk, words, 'tag a job');
   const [number = 0] = words.windows;
@@ -111,8 +108,6 @@ export async function addTag(desk: TpuCli, words: Words): Promise<number> {
   desk.tell(`Window ${number} of ${user.name} (job ${job.job}) is tagged ${tag}.`);
   return exitCode.ok;
 }
-
-// ------------------------------------------------------------------------------------------ attach
 
 export async function attach(desk: TpuCli, words: Words): Promise<number> {
   const user = await userOf(desk, words);
@@ -138,8 +133,6 @@ export async function attach(desk: TpuCli, words: Words): Promise<number> {
   const inside = desk.io.env['TMUX'] !== undefined && desk.io.env['TMUX'] !== '';
   return desk.services.onTerminal([host.tmux.path, inside ? 'switch-client' : 'attach-session', '-t', target]);
 }
-
-// ------------------------------------------------------------------------------------------ log
 
 export const log: TpuBody = async (desk, words) => {
   const user = await userOf(desk, words);

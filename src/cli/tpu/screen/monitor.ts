@@ -1,5 +1,5 @@
-// The monitor: the rows of `tpu check` in place, drawn anew where they changed, with letters that show and hide columns. Where
-// nothing can be drawn in place, each row that changed is a line.
+// The monitor: the rows of `tpu check`, drawn in place, with letters that show and hide columns. Without a terminal each changed
+// row is a line.
 
 import { JobmanError } from '../../../app/errors.ts';
 import { second, type Instant } from '../../../core/time.ts';
@@ -16,7 +16,6 @@ import { type ColumnLetter, columnsFor, isColumn, rowJson, rowLines, toggled } f
 
 export interface Watched {
   readonly user: LabUser;
-  /** As the line says them; empty: as the settings say. */
   readonly letters: string;
   readonly looker: Looker;
 }
@@ -38,8 +37,6 @@ export async function watchWindows(desk: TpuCli, watched: Watched): Promise<numb
 function factsOf(row: CheckRow): string {
   return JSON.stringify({ ...row, message: '' });
 }
-
-// ------------------------------------------------------------------------------------------ on a terminal
 
 function windowScreen(desk: TpuCli, { user, letters, looker }: Watched, hasKeys: boolean): LiveScreen {
   const { io, screen } = desk;
@@ -128,7 +125,7 @@ function frame(rows: readonly CheckRow[], picture: Frame): readonly string[] {
   return [...head, `${from} above`, ...shown].slice(0, Math.max(1, picture.rows - 1));
 }
 
-/** `ada  3 windows, 2 running  08:20:14 us (UTC-4)  every 5 s  wdtsv show and hide, q leaves`, in fewer words where there is less room. */
+/** In fewer words where there is less room. */
 function headLine(rows: readonly CheckRow[], picture: Frame): string {
   const { user, columns, trouble, hasKeys, clock, lookedAt } = picture;
   const what = `${inertWord(user.name)}  ${countsText(rows)}`;
@@ -147,14 +144,11 @@ function headLine(rows: readonly CheckRow[], picture: Frame): string {
   return ways.find((way) => width(way) <= columns) ?? cutEnd(ways.at(-1) ?? '', columns);
 }
 
-/** `3 windows, 2 running`. */
 function countsText(rows: readonly CheckRow[]): string {
   const running = rows.filter(({ status }) => status.kind === 'running').length;
   const windows = rows.length === 1 ? '1 window' : `${rows.length === 0 ? 'no' : rows.length} windows`;
   return running === 0 ? windows : `${windows}, ${running} running`;
 }
-
-// ------------------------------------------------------------------------------------------ elsewhere
 
 function rowPrinter(desk: TpuCli, { user, letters, looker }: Watched): () => Promise<readonly string[]> {
   const { io, screen } = desk;

@@ -77,7 +77,6 @@ export function rowLines(
   };
 }
 
-/** The label of a row that shows only output: its window or job, and its folder. */
 function labelOf({ window, job, folder }: CheckRow): string {
   return inertWord(`${window === null ? `job ${job}` : `window ${window}`}, ${folder}:`);
 }
@@ -146,8 +145,6 @@ export function rowJson(row: CheckRow): object {
   return { ...rest, status: kind, ...more, ...hangs, since: moment(since) };
 }
 
-// ------------------------------------------------------------------------------------------ words
-
 /** `stage 2, 12 < 11 < 9`; empty for what came of nothing. */
 function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): string {
   const parts = [...(stage > 0 ? [`stage ${stage}`] : []), ...(lineage.length > 1 ? [lineage.join(' < ')] : [])];
@@ -190,10 +187,8 @@ function troubleText({ trouble, hangsAt }: Trouble, clock: (at: Instant) => stri
   return `; its log says ${trouble}${until}`;
 }
 
-/** So many lines of output are enough below a row. */
 const messageMost = 4;
 
-/** The newest that it printed, where it is wanted, or where the status says little. */
 function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly string[] {
   const { status, message } = row;
   const saysLittle =
@@ -210,8 +205,6 @@ function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly 
     return columns === null ? text : cutEnd(text, columns);
   });
 }
-
-// ------------------------------------------------------------------------------------------ columns
 
 const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
 

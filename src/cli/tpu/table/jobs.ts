@@ -1,4 +1,4 @@
-// Commands of `tpu` about jobs.
+// Commands of `tpu` about jobs, and those that tidy up.
 
 import { grouped } from '../../command.ts';
 import { choice, mark, value, word } from '../../flags.ts';
@@ -176,8 +176,6 @@ export const jobs = grouped('Jobs', [
     load: async () => (await import('../commands/windows.ts')).ack,
   }),
 ]);
-
-// ------------------------------------------------------------------------------------------ tidy
 
 export const tidy = grouped('Tidy up', [
   tpuCommand({

@@ -1,4 +1,4 @@
-// Commands of `tpu` about one user.
+// Commands of `tpu` about one user and about the lab, and those that scripts call.
 
 import { capital } from '../../../app/reason-words.ts';
 import { userSettings } from '../../../lab/user-settings.ts';
@@ -142,8 +142,6 @@ export const you = grouped('You', [
   }),
 ]);
 
-// ------------------------------------------------------------------------------------------ lab
-
 export const lab = grouped('The lab', [
   tpuCommand({
     names: ['add-user'],
@@ -233,8 +231,6 @@ export const lab = grouped('The lab', [
     load: async () => (await import('../commands/help.ts')).completion,
   }),
 ]);
-
-// ------------------------------------------------------------------------------------------ scripts
 
 /** For the help and for people who type it; scripts get there by the short way of run-tpu.ts. */
 async function scriptWord(verb: 'upd-log' | 'finish-job'): Promise<TpuBody> {

@@ -4,7 +4,6 @@ import type { PresetName } from '../../../core/recover.ts';
 import { yesOrNo } from '../../../lab/user-settings.ts';
 import { mark, value } from '../../flags.ts';
 
-/** The number of a working directory, which the line may leave out. */
 export const anyDirectory = { name: 'dir', number: true, summary: 'number of a working directory, 1 to 100' } as const;
 export const directory = { ...anyDirectory, needed: true } as const;
 export const alias = { name: 'alias', needed: true, summary: 'alias' } as const;
@@ -22,7 +21,6 @@ export const takingFlags = {
   f: mark('Take the TPU from whoever uses it, without a question', 'force'),
 };
 
-/** The columns of `check` and `monitor`. */
 export const columnLetters = 'wdtsv';
 
 /** True or False, in any usual form. Throws an Error that says what was expected. */
@@ -31,8 +29,6 @@ export function parseYesOrNo(word: string): boolean {
   if (answer === undefined) throw new Error('expected True or False');
   return answer;
 }
-
-// ------------------------------------------------------------------------------------------ rule names
 
 /** In the order in which `check-rules` shows them. */
 export const presets = ['pre', 'pass', 'reapply', 'rerun', 'resume'] as const satisfies readonly PresetName[];
