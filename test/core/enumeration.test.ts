@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { waitsForSlot } from '../../src/core/admit.ts';
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Change } from '../../src/core/change.ts';
@@ -22,10 +23,11 @@ import type {
 } from '../../src/core/observation.ts';
 import { phaseOf, phaseSince } from '../../src/core/phase.ts';
 import { reconcile } from '../../src/core/reconcile.ts';
+import { situations } from '../../src/core/situation.ts';
 import type { JobSpec, WorkerId } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
-import type { Instant } from '../../src/core/time.ts';
-import { freshJob, local, spec, t0, tpu, tpuOfPlaces } from './world.ts';
+import type { Duration, Instant } from '../../src/core/time.ts';
+import { World, local, spec, tpu, tpuOfPlaces } from './world.ts';
 
 /** Every word of the owner, with each way to say it. */
 const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
@@ -63,6 +65,9 @@ function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
   const seen = (runs: readonly RunSeen[], proven = proofs): Fact<WorkerSeen> =>
     known({ bootId: 'b', proofs: proven, runs }, now);
   const running: RunSeen = { attempt, state: 'running', startedAt: now - minute, outputAt: now - second };
+  const hung: RunSeen = { ...running, startedAt: now - 2 * minute, outputAt: now - 2 * minute };
+  const matched = { attempt, pattern: 'grpc', line: 'UNAVAILABLE' };
+  const hanging: Fact<WorkerSeen> = known({ bootId: 'b', proofs, runs: [hung], matched }, now);
   return [
     // Silent all the while that the record has it so, and since just now.
     unknown('no answer', lastAllocation(job)?.silentSince ?? now),
@@ -74,6 +79,7 @@ function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
     seen([{ attempt, state: 'exited', exitCode: 0, endedAt: now }]),
     seen([{ attempt, state: 'exited', exitCode: 1, endedAt: now }]),
     seen([{ attempt, state: 'vanished', detail: 'restarted' }]),
+    ...(job.spec.limits.troubleTimeout === undefined && job.spec.limits.silenceTimeout === null ? [] : [hanging]),
     ...(attempt > 1 ? [seen([{ ...running, attempt: attempt - 1 }])] : []),
   ];
 }
@@ -89,7 +95,9 @@ function combinations<T>(lists: readonly (readonly T[])[]): readonly (readonly T
 function observations(job: Job, workers: number, now: Instant): readonly Observation[] {
   const newest = lastAllocation(job);
   const admitted = true;
-  if (newest === undefined) return [{ admitted, allocations: [], workers: [], outcomes: [] }];
+  const turns = waitsForSlot(job) ? [true, false] : [true];
+  if (newest === undefined)
+    return turns.map((turn) => ({ admitted: turn, allocations: [], workers: [], outcomes: [] }));
   const earlier = job.allocations.filter((one) => one !== newest && mayExist(one));
   const numbered: readonly WorkerId[] = Array.from({ length: workers }, (_, index) => index);
   const places: readonly WorkerId[] = job.spec.command.place === 'here' ? [...numbered, 'here'] : numbered;
@@ -114,7 +122,9 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
       found.push({ admitted, allocations, workers: workerFacts, outcomes: [] });
     }
   }
-  return found;
+  const refusedHere = known([{ place: 0, answer: 'stockout' as const, at: now }], now);
+  const withPlaces = found.slice(0, 3).map((one) => ({ ...one, places: refusedHere }));
+  return [...found, ...withPlaces].flatMap((one) => turns.map((turn) => ({ ...one, admitted: turn })));
 }
 
 function replies(actions: readonly Action[], now: Instant): readonly Observation['outcomes'][] {
@@ -142,11 +152,72 @@ interface Node {
   readonly actions: readonly Action[];
 }
 
-/** Walks the whole space in breadth, until it is exhausted or that many records have been visited. */
+/** The rows that have decided a pass of any job here. */
+const rowsReached = new Set<string>();
+
+/** Brings a job to a record from which rows are reached that are many passes away from a new job. */
+type Seed = (world: World) => void;
+
+const failedOnce: Seed = (world) => {
+  world.settleNow();
+  if (world.job.settled !== null) return;
+  world.exitAll(1);
+  world.live(() => world.job.attempts.length > 1 || world.job.settled !== null);
+};
+
+const stoppedAndResumed: Seed = (world) => {
+  world.settleNow();
+  world.ask('stop');
+  world.settleNow();
+  world.ask('resume');
+  world.pass();
+};
+
+const seeds: readonly Seed[] = [
+  () => undefined,
+  // Its request is sent.
+  (world) => {
+    world.pass();
+    world.pass();
+  },
+  // Its command is committed to be started, and no worker has started it.
+  (world) => {
+    while (world.job.settled === null && (world.job.attempts[0]?.startedAt ?? null) === null) {
+      world.act();
+      world.pass();
+    }
+  },
+  // Its command runs.
+  (world) => world.settleNow(),
+  failedOnce,
+  // A rule has made the next attempt, and its owner wants no further one.
+  (world) => {
+    failedOnce(world);
+    world.ask('last');
+  },
+  stoppedAndResumed,
+  // It was resumed on the capacity that it keeps, which does not answer.
+  (world) => {
+    stoppedAndResumed(world);
+    for (const { workers } of world.nodes.values()) for (const worker of workers) worker.isAnswering = false;
+    world.pass();
+  },
+];
+
+function seeded(given: JobSpec, workers: number): readonly Node[] {
+  return seeds.map((begin) => {
+    const world = new World(given);
+    world.workersCount = workers;
+    if (given.capacity.ownership === 'standing') world.makeAnew();
+    begin(world);
+    return { job: world.job, events: world.events, now: world.now, actions: world.decision?.actions ?? [] };
+  });
+}
+
+/** Walks from the seeds in breadth, until the space is exhausted or that many records have been visited. */
 function explore(given: JobSpec, workers: number, most: number): { readonly records: number; readonly passes: number } {
-  const first: Node = { ...freshJob(given), now: t0, actions: [] };
-  const seen = new Set([shape(first.job)]);
-  const queue: Node[] = [first];
+  const queue: Node[] = [...seeded(given, workers)];
+  const seen = new Set(queue.map(({ job }) => shape(job)));
   let passes = 0;
   let records = 0;
   for (const node of queue) {
@@ -178,6 +249,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
         );
         phaseOf(decision.job);
         assert.ok(phaseSince(decision.job) <= now);
+        rowsReached.add(decision.job.situation ?? '');
         add(decision, now, decision.actions);
       }
     }
@@ -191,9 +263,10 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
 
 const small = { budget: { preemptions: 1, failures: 1, setupFailures: 1 } };
 
-function smallSpec(changes: Parameters<typeof spec>[0] = {}): JobSpec {
+function smallSpec(changes: Parameters<typeof spec>[0] = {}, delay?: Duration): JobSpec {
   const full = spec(changes);
-  return { ...full, recovery: { ...full.recovery, ...small }, limits: { ...full.limits, setupTries: 2 } };
+  const recovery = { ...full.recovery, ...small, ...(delay !== undefined && { delay }) };
+  return { ...full, recovery, limits: { ...full.limits, setupTries: 2 } };
 }
 
 const most = Number(process.env['JOBMAN_ENUMERATE'] ?? 60);
@@ -221,13 +294,32 @@ const cases: readonly {
     given: smallSpec({ command: { ...spec().command, place: 'here' } }),
     share: 4,
   },
-  { name: 'this machine', given: smallSpec({ preset: 'loop: true', capacity: local, steps: [] }) },
+  {
+    // A pause of more than a minute gives the slot back.
+    name: 'this machine',
+    given: smallSpec({ preset: 'loop: true', capacity: local, steps: [] }, 3 * minute),
+  },
   {
     name: 'limits on everything',
     given: smallSpec({
       preset: 'rerun',
-      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 5 * minute, setupTries: 2 },
+      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 3 * minute, setupTries: 2 },
     }),
+  },
+  {
+    name: 'a limit on the silence after a failed call',
+    given: smallSpec({ limits: { ...spec().limits, troubleTimeout: minute } }),
+  },
+  {
+    name: 'setup without a command',
+    given: smallSpec({ command: { ...spec().command, isSetupOnly: true } }),
+    share: 2,
+  },
+  { name: 'a command for no worker', given: smallSpec({ command: { ...spec().command, workers: [] } }), share: 2 },
+  {
+    name: 'a command for a worker that is not there',
+    given: smallSpec({ command: { ...spec().command, workers: [7] } }),
+    share: 2,
   },
   { name: 'capacity that is kept', given: smallSpec({ finish: { capacity: 'keep', keepFor: 10 * minute } }) },
 ];
@@ -238,3 +330,10 @@ for (const { name, given, workers = 1, share = 1 } of cases) {
     assert.ok(records > 10 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
   });
 }
+
+test('the enumeration reaches every row of the table of situations', () => {
+  assert.deepEqual(
+    situations.map(({ name }) => name).filter((name) => !rowsReached.has(name)),
+    [],
+  );
+});
