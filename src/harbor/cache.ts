@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 
-/** An answer and when it was given. */
 interface Kept<T> {
   readonly at: Instant;
   readonly value: T;
@@ -15,7 +14,6 @@ interface Kept<T> {
 
 /** Answers by the question, each in a file of its own. */
 export interface Cache {
-  /** Undefined when there is none. */
   read<T>(question: string): Kept<T> | undefined;
   write<T>(question: string, kept: Kept<T>): void;
 }

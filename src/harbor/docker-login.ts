@@ -8,7 +8,6 @@ import { second } from '../core/time.ts';
 import { runLoginProgram } from '../http/login-program.ts';
 import type { Environment } from '../http/client.ts';
 
-/** A user and what proves it. */
 interface Login {
   readonly user: string;
   readonly password: string;

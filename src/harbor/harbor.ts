@@ -9,12 +9,9 @@ import type { Cache } from './cache.ts';
 import { type Asker, HarborRefusal } from './request.ts';
 import type { Form } from '../app/form.ts';
 
-/** The parts that the image port of a registry is built from. */
 interface HarborOf {
   readonly asker: Asker;
-  /** `https://harbor.example.com`. */
   readonly base: string;
-  /** The one of the settings; null for all. */
   readonly project: string | null;
   /** As whom the settings say to ask; with the address and the project it says what is kept. */
   readonly user: string | null;
@@ -69,7 +66,6 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
     return rows.filter((row) => row !== null).toSorted((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** The repository that the words mean, of those that they may mean. */
   async function find(
     image: string,
     path: string,
@@ -167,15 +163,12 @@ function isRefusedLogin(error: JobmanError): boolean {
 
 // ------------------------------------------------------------------------------------------ names
 
-/** An image as it was named. */
 interface ImageName {
   /** With the project and the registry, where they were said. */
   readonly path: string;
-  /** The tag or the digest; null where none was named. */
   readonly reference: string | null;
 }
 
-/** A repository of a registry. */
 interface RepositoryPlace {
   readonly project: string;
   readonly repository: string;
@@ -212,9 +205,7 @@ function placesOf(path: string, host: string, project: string | null): readonly 
 
 // ------------------------------------------------------------------------------------------ questions
 
-/** Questions to one registry; `host` is its name for people. */
 interface Questions {
-  /** The names of all projects that may be seen. */
   projects(): Promise<readonly string[]>;
   repositories(project: string): Promise<readonly RawRepository[]>;
   repository(place: RepositoryPlace): Promise<RawRepository>;
@@ -223,7 +214,6 @@ interface Questions {
   artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact>;
 }
 
-/** Asks nothing yet. */
 function createQuestions(asker: Asker, host: string): Questions {
   return {
     async projects() {
@@ -283,7 +273,6 @@ function pathOf({ project, repository }: RepositoryPlace): string {
 
 // ------------------------------------------------------------------------------------------ answers
 
-/** The fields of a Repository that jobman reads. Its name begins with the project. */
 interface RawRepository {
   readonly name: string;
   readonly description?: string | null;
@@ -292,13 +281,11 @@ interface RawRepository {
   readonly update_time?: string;
 }
 
-/** The fields of an Artifact that jobman reads. */
 interface RawArtifact {
   readonly digest: string;
   readonly size?: number;
   readonly push_time?: string;
   readonly pull_time?: string;
-  /** Null where it has none. */
   readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
   readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
   /** Of an index: what it leads to. */
@@ -307,7 +294,6 @@ interface RawArtifact {
     | null;
 }
 
-/** The form of a Repository. */
 const repositoryForm: Form = {
   name: 'string',
   description: 'string',
@@ -315,7 +301,6 @@ const repositoryForm: Form = {
   pull_count: 'number',
   update_time: 'string',
 };
-/** The form of an Artifact. */
 const artifactForm: Form = {
   digest: 'string',
   size: 'number',
@@ -326,7 +311,6 @@ const artifactForm: Form = {
   references: [{ platform: { architecture: 'string', os: 'string' } }],
 };
 
-/** The artifact, its newest tag first. */
 function readArtifact(raw: RawArtifact): ImageArtifact {
   const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
   const platforms = all.flatMap((one) =>

@@ -29,7 +29,6 @@ export interface Way {
   readonly whole?: Duration | undefined;
 }
 
-/** One question. */
 interface Question {
   /** Below `/api/v2.0`; its parts are encoded. */
   readonly path: string;
@@ -42,7 +41,6 @@ interface Question {
 
 /** Harbor refused. */
 export class HarborRefusal extends JobmanError {
-  /** The HTTP status. */
   readonly status: number;
 
   constructor(message: string, code: number, lines: readonly string[], status: number) {
@@ -55,7 +53,6 @@ export class HarborRefusal extends JobmanError {
 /** Questions to one registry. Failures are JobmanError; a refusal is a HarborRefusal. */
 export interface Asker {
   get<T>(question: Question): Promise<T>;
-  /** A list from its first page to its last. */
   all<T>(question: Question): Promise<readonly T[]>;
   close(): void;
 }
@@ -148,13 +145,10 @@ function hasNext({ link, 'x-total-count': total }: IncomingHttpHeaders, seen: nu
   return Number.isFinite(count) ? seen < count : onPage >= pageSize;
 }
 
-// ------------------------------------------------------------------------------------------ what goes wrong
-
 function isPlain(base: string): boolean {
   return base.startsWith('http:');
 }
 
-/** Undefined if the settings name none. Throws JobmanError if the file cannot be read or holds none. */
 function authorityIn(caFile: string | null): string | undefined {
   if (caFile === null) return undefined;
   const wrong = (why: string): JobmanError =>

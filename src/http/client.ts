@@ -15,7 +15,6 @@ import { type Duration, second } from '../core/time.ts';
 import { noReply, NoReply, type OpenReply, type Reply } from './reply.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Header names and their values. */
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /** One request. */
@@ -24,7 +23,6 @@ export interface HttpRequest {
   readonly url: string;
   /** Below `url`, with its query; sent as it is. */
   readonly path?: string;
-  /** GET if not given. */
   readonly method?: string;
   readonly headers?: Headers;
   readonly body?: string | undefined;
@@ -41,7 +39,6 @@ export interface Limits {
   readonly answer: Duration;
   /** From the request to the last byte of a reply that is read whole. */
   readonly whole: Duration;
-  /** Bytes of a reply that is read whole. */
   readonly bytes: number;
 }
 
@@ -129,7 +126,6 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   };
 }
 
-/** Sends the request once. Rejects with the reason of the signal. */
 async function exchange(
   request: HttpRequest,
   limits: Limits,
@@ -195,7 +191,6 @@ async function exchange(
   });
 }
 
-/** How the request begins. Throws for an address that is none and for certificates that cannot be used. */
 async function startOf(
   { url, path, method = 'GET', headers, body, signal }: HttpRequest,
   agentFor: (server: URL) => Promise<Agent>,
@@ -222,7 +217,6 @@ async function certificates({ extraCa, ...trust }: Trust): Promise<AgentOptions>
   return { ...trust, ca: [...getCACertificates('default'), extraCa] };
 }
 
-/** True if a request can be written to that socket now. */
 function isReady(socket: Socket): boolean {
   return !socket.connecting && (!('encrypted' in socket) || (socket as TLSSocket).getProtocol() !== null);
 }
@@ -248,7 +242,6 @@ const failing = [500, 502, 503, 504];
 /** The connection broke, or the name server was busy. An unknown name or certificate stays unknown. */
 const broken = ['ECONNRESET', 'EPIPE', 'EAI_AGAIN'];
 
-/** True if that reply of the attempt (from 1) is the last one. */
 function isOver(policy: RetryPolicy, method: string, reply: OpenReply | Reply | NoReply, attempt: number): boolean {
   const isRead = method === 'GET';
   if (reply instanceof NoReply) {
@@ -258,7 +251,6 @@ function isOver(policy: RetryPolicy, method: string, reply: OpenReply | Reply | 
   return attempt >= policy.tries || !mayDiffer;
 }
 
-/** Waits before the next attempt. Rejects with the reason of an aborted signal. */
 async function pauseBefore(
   { first, most }: RetryPolicy,
   reply: OpenReply | Reply | NoReply,
@@ -272,7 +264,6 @@ async function pauseBefore(
   await sleep(length, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
 }
 
-/** The header Retry-After: seconds, or a date. */
 function askedPause({ headers }: OpenReply | Reply): Duration {
   const said = headers['retry-after'];
   if (said === undefined) return 0;
@@ -304,7 +295,6 @@ export function isLoopback(url: string): boolean {
 
 const mebibyte = 1024 * 1024;
 
-/** An answer is longer than the API of the server ever sends. */
 class BodyTooLong extends Error {
   constructor(most: number) {
     super(`its answer is longer than ${Math.max(1, Math.round(most / mebibyte))} MiB`);

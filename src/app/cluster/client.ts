@@ -9,7 +9,6 @@ import { clusterLabels, isWrittenByCluster, labelValue } from './job-object.ts';
 import type { ClusterMoment, KeptJob, KeptLog, KeptQuery } from './kept.ts';
 import { clusterPhase } from './verdict.ts';
 
-/** A log that is kept: whose, how far, and where its copy is. */
 interface KeptLogFile extends KeptLog {
   readonly path: string;
 }
@@ -46,7 +45,6 @@ export interface ClusterKeeper {
   drop(job: KeptJob): Promise<void>;
 }
 
-/** The owner's command. */
 export type ClusterVerb = 'stop' | 'start' | 'resume' | 'rerun' | 'cancel';
 
 /** `done`: it is so already. */
@@ -89,7 +87,6 @@ export function clusterCan(job: ClusterJob, verb: ClusterVerb): ClusterCan {
   }
 }
 
-/** The annotation that names the job of which another is the repetition. */
 const rerunKey = 'jobman/rerun-of';
 
 /** Names for repetitions of that job: `train-2`, `train-3`, …; of a repetition those of the first. */

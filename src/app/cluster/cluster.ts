@@ -14,7 +14,6 @@ import type { Duration, Instant } from '../../core/time.ts';
 export interface ClusterPlace {
   /** The kubeconfig's context; `in-cluster` for the service account of a pod. */
   readonly context: string;
-  /** `https://…` of the API server. */
   readonly server: string;
   readonly namespace: string;
   /** As whom the cluster knows us, for people. */
@@ -32,7 +31,6 @@ export interface ClusterOptions {
 /** One line of a Job's conditions: `Complete`, `Failed`, `Suspended`, … */
 export interface ClusterCondition {
   readonly type: string;
-  /** `True`, `False` or `Unknown`, as Kubernetes writes it. */
   readonly status: string;
   readonly reason: string | null;
   readonly message: string | null;
@@ -69,7 +67,6 @@ export interface ClusterJob {
   /** The requests of one pod, summed over its containers, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
   readonly images: readonly string[];
-  /** A deletion is under way. */
   readonly deleting: boolean;
   /** Kueue's label. */
   readonly queueName: string | null;
@@ -110,13 +107,11 @@ export interface ClusterPod {
   readonly reason: string | null;
   readonly message: string | null;
   readonly node: string | null;
-  /** Its number in an indexed Job. */
   readonly index: number | null;
   readonly createdAt: Instant;
   readonly startedAt: Instant | null;
   /** The resources that it takes on its node, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
-  /** The memory that each container may use at most, by its name. */
   readonly limits?: Readonly<Record<string, string>>;
   readonly containers: readonly ClusterContainer[];
   readonly conditions: readonly ClusterCondition[];
@@ -178,7 +173,6 @@ export interface ClusterQuery {
   /** Every namespace in its stead. */
   readonly everywhere?: true;
   readonly labels?: string;
-  /** Only the one of this name; for a watch. */
   readonly name?: string;
   /** A selector by fields, as Kubernetes writes it. */
   readonly fields?: string;
@@ -194,9 +188,7 @@ export interface ClusterLogQuery {
   readonly follow?: boolean;
   /** The container's run before its last restart. */
   readonly previous?: boolean;
-  /** Only so many last lines. */
   readonly tail?: number;
-  /** Only what was printed from this moment on. */
   readonly since?: Instant;
   readonly signal?: AbortSignal;
   /** Lines keep the moments that the cluster puts in front of them, and a blank behind those. */
@@ -229,7 +221,6 @@ export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
 
 /** The terminal of the program that a container runs, or only its input. */
 export interface ClusterAttachRequest extends Pick<SessionRequest, 'onBytes'> {
-  /** Null: its input alone. */
   readonly terminal: TerminalSize | null;
 }
 
@@ -241,7 +232,6 @@ export interface TerminalSize {
 
 /** A program in a container, for as long as somebody listens. A line that breaks is no end: what can be reached is ended. */
 export interface ClusterSession extends Session {
-  /** Its terminal has another size now. */
   resize(size: TerminalSize): void;
 }
 
@@ -276,13 +266,11 @@ export interface Cluster {
   refusedPods(query: Pick<ClusterQuery, 'everywhere' | 'signal'>): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
-  /** A merge patch of a Job: suspend, an annotation. */
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
   /** Removes a Job with its pods and waits until it is seen gone. */
   remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
   /** The existing objects, then each change, until the signal. Connections that end are opened again. */
   watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;
-  /** The same of pods. */
   watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;
   /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
@@ -299,7 +287,6 @@ export interface Cluster {
   attach(target: ClusterTarget, request: ClusterAttachRequest): ClusterSession;
   /** From here to a container, as `exec`; its image needs `sh` and `tar`. Relative paths here start at `cwd`, there at the working directory. */
   put(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
-  /** From a container to here. */
   get(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
   /** A connection to a port of a pod's own loopback address; an error of it says what the pod told. */
   tunnel(pod: string, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;

@@ -143,7 +143,6 @@ export function problemsTogether({ requests, limits }: Resources): readonly stri
   });
 }
 
-/** The members by name; repeated ones are told, and those that are none of `known`. */
 function membersOf(
   tree: Mapping,
   known: readonly string[] | null,
@@ -158,8 +157,6 @@ function membersOf(
   }
   return found;
 }
-
-// ------------------------------------------------------------------------------------------ resources
 
 const plainResources = ['cpu', 'memory', 'ephemeral-storage'] as const;
 
@@ -230,8 +227,6 @@ export function amountsKey(amounts: Amounts): string {
     .map(([name, amount]) => `${name}=${amount}`)
     .join(',');
 }
-
-// ------------------------------------------------------------------------------------------ which one
 
 /** The sources of flavors: those of the settings, and files. */
 export interface FlavorSources {

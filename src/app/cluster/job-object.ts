@@ -21,13 +21,9 @@ import { exitCode, JobmanError } from '../errors.ts';
 
 /** Labels of what jobman makes in a cluster, on the Job and on its pods. */
 export const clusterLabels = {
-  /** Always `jobman`; one of the labels that Kubernetes recommends. */
   managedBy: 'app.kubernetes.io/managed-by',
-  /** The login name of who submitted it. */
   owner: 'jobman/owner',
-  /** The record that it was submitted from. */
   installation: 'jobman/installation',
-  /** The Job's name. */
   job: 'jobman/job',
   /** `true` on what no queue is to count: the job that publishes the list of them (deploy/kubernetes/queue.yaml). */
   uncounted: 'jobman/uncounted',
@@ -52,15 +48,12 @@ export function isWrittenByCluster(key: string): boolean {
 /** The user who submits it, and facts from elsewhere. */
 export interface Submitter {
   readonly owner: string;
-  /** Null where there is no record yet. */
   readonly installation: string | null;
-  /** For annotations of the settings that hold a variable's value. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Groups beside those of the settings: what `job.userConfigmap` says. */
   readonly groups?: readonly number[];
 }
 
-/** The container's name, for logs and exec. */
 const containerName = 'main';
 
 /** The Job that the request asks for. */
@@ -105,7 +98,6 @@ function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, 
   return { ...request.labels, ...ownLabels(request.name, submitter) };
 }
 
-/** The labels of the Job of that name and of its pods, by which it is found again. */
 function ownLabels(name: string, { owner, installation }: Submitter): Record<string, string> {
   return {
     [clusterLabels.managedBy]: 'jobman',
@@ -124,7 +116,6 @@ export function labelValue(text: string): string {
     .replace(/[_.-]+$/, '');
 }
 
-/** The annotations of the settings; a variable that is not set gives no annotation. */
 function annotationsOf(
   annotations: readonly SettingAnnotation[],
   env: Submitter['env'],

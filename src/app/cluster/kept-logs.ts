@@ -63,11 +63,9 @@ export function openKept(path: string): KeptWriter {
   });
 }
 
-/** So much of the end is read first; doubled until two seconds are in it. */
 const firstBlock = 64 * 1024;
 const lineEnd = 0x0a;
 
-/** The last whole lines, where the last of them ends, and how long the file is. */
 function endOf(file: number): { readonly tail: Uint8Array; readonly whole: number; readonly size: number } {
   const { size } = fstatSync(file);
   for (let length = firstBlock; ; length *= 2) {
@@ -97,9 +95,7 @@ export function stampOf(bytes: Uint8Array, from: number): Instant | null {
 
 /** The part of a copy to read. */
 export interface KeptLogQuery {
-  /** Only so many last lines. */
   readonly tail?: number;
-  /** Only what was printed from this moment on. */
   readonly since?: Instant;
 }
 
@@ -135,7 +131,6 @@ export function bareLines(lines: Uint8Array): Uint8Array {
   return bare(Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength), undefined);
 }
 
-/** The same; those before `since` are left out. */
 function bare(lines: Buffer, since: Instant | undefined): Buffer {
   const text = Buffer.allocUnsafe(lines.length);
   let size = 0;
@@ -150,7 +145,6 @@ function bare(lines: Buffer, since: Instant | undefined): Buffer {
   return text.subarray(0, size);
 }
 
-/** Lets go of what stands before the last lines that are wanted. */
 function keepLast(kept: Buffer[], text: Buffer, most: number): void {
   if (text.length === 0) return;
   kept.push(text);

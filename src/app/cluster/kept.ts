@@ -19,9 +19,7 @@ export interface KeptPlace {
   readonly setting: { readonly type: 'default' | 'cluster' | 'file'; readonly file: string | null };
   /** KUBECONFIG with absolute paths; null where it was not set. */
   readonly kubeconfig: string | null;
-  /** The annotation that holds a flavor's name. */
   readonly flavorKey: string;
-  /** When somebody last submitted there. */
   readonly wantedAt: Instant;
 }
 
@@ -75,7 +73,6 @@ export interface KeptQuery {
 export interface ClusterRecord {
   /** The controller is to look after what is ours there. Safe to repeat. */
   wantPlace(place: KeptPlace): Promise<void>;
-  /** The places that are to be looked after. */
   places(): Promise<readonly KeptPlace[]>;
   /** Nothing of ours is left there. Does nothing when somebody has submitted there since `wantedAt`. */
   leavePlace(place: KeptPlace): Promise<void>;
@@ -83,17 +80,13 @@ export interface ClusterRecord {
   keepObject(at: Pick<KeptJob, 'server' | 'context' | 'seenAt' | 'job'>, object: string): Promise<void>;
   /** Writes down what was seen, and the moments that it tells of. What was submitted, and what is known of logs, stays. */
   keepSight(seen: Omit<KeptJob, 'hidden' | 'object' | 'logs'>, moments: readonly ClusterMoment[]): Promise<void>;
-  /** Writes down how far that container's log is copied. */
   keepLog(uid: string, log: KeptLog): Promise<void>;
   /** Records one event of a job that is on record; does nothing for another job. */
   keepMoment(uid: string, moment: ClusterMoment): Promise<void>;
-  /** Takes it off the list. */
   hide(uid: string): Promise<void>;
-  /** Forgets all of it. */
   drop(uid: string): Promise<void>;
   /** Newest first. */
   jobs(query: KeptQuery): Promise<readonly KeptJob[]>;
-  /** That one, by the cluster's own id. */
   job(uid: string): Promise<KeptJob | undefined>;
   /** Oldest first. */
   moments(uid: string): Promise<readonly ClusterMoment[]>;

@@ -12,7 +12,6 @@ import {
   type Quantity,
 } from './quantity.ts';
 
-/** One resource of which a node has too little left. */
 interface Short {
   readonly resource: string;
   readonly asked: Quantity;

@@ -13,7 +13,6 @@ export interface Quantity {
 const nano = 1_000_000_000n;
 
 const binarySuffixes = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;
-/** From 10^-9 on, in steps of a thousand. */
 const decimalSuffixes = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'] as const;
 
 /** Nothing, to begin a sum with. */

@@ -11,7 +11,6 @@ import type { ClusterSettings } from './settings.ts';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Amounts } from './flavor.ts';
 
-/** Where the published list is: the section `jobsQueue` of the settings. */
 type QueuePlaceSettings = Pick<ClusterSettings['jobsQueue'], 'namespace' | 'configmap'>;
 
 /** The source of the jobs. */
@@ -22,7 +21,6 @@ export type QueueSource =
       /** Of the whole list; jobs of our own namespace are of this moment where `isOwnFresh`. */
       readonly updatedAt: Instant | null;
       readonly isOwnFresh: boolean;
-      /** Entries that could not be read. */
       readonly unread: number;
     }
   | { readonly kind: 'namespace' };
@@ -131,12 +129,10 @@ const unpackedMost = 64 * 1024 * 1024;
 /** Follows the name of the ConfigMap in the key of a compressed list: gzip, as base64. */
 const packed = '.gz';
 
-/** A list that was read. */
 interface PublishedQueue {
   /** Null where it says no moment. */
   readonly updatedAt: Instant | null;
   readonly jobs: readonly QueuedJob[];
-  /** Entries that are none, and were left out. */
   readonly unread: number;
 }
 

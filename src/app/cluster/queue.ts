@@ -18,12 +18,10 @@ export interface QueuedJob {
   readonly namespace: string;
   readonly name: string;
   readonly flavor: string | null;
-  /** The requests of one of its pods. */
   readonly requests: Amounts;
   /** The login name of whoever submitted it; null where no label says it. */
   readonly owner: string | null;
   readonly state: QueueState;
-  /** Pods that it has or wants at a time. */
   readonly pods: number;
   readonly createdAt: Instant;
   /** That of its PriorityClass; while Kueue holds it back, that of Kueue's class where it has one. */
@@ -92,7 +90,6 @@ export function queueKey({ namespace, name }: { readonly namespace: string; read
 export interface QueueViewer {
   /** Null: every namespace. */
   readonly namespace: string | null;
-  /** As the label of owners has it. */
   readonly owner: string;
   /** The resources that count as GPUs (`jobsQueue.gpuResources`). */
   readonly gpuResources: readonly string[];
@@ -113,7 +110,6 @@ export interface QueueGroup {
   readonly flavor: string | null;
   /** The requests of one pod, in the canonical form of quantity.ts. */
   readonly requests: Amounts;
-  /** GPUs of one pod, of all kinds together. */
   readonly gpus: number;
   /** Of the requests, what is neither cpu, memory nor a GPU. */
   readonly others: Amounts;
@@ -136,7 +132,6 @@ export interface QueuePlace {
    * objects show which of two jobs of one second came first.
    */
   readonly last: number;
-  /** How many stand in that line. */
   readonly of: number;
 }
 

@@ -27,8 +27,6 @@ import { ownSections, settingsLayers, valuesIn, type SettingsFiles } from '../se
 import { everyLeast } from '../version-check.ts';
 import { isExtended, readFlavor, type Flavor } from './flavor.ts';
 
-// ------------------------------------------------------------------------------------------ kinds
-
 const text = textLike('a text', isFilled);
 const textOrNull = orNothing('a text or null');
 const pathOrNull = orNothing('a path or null');
@@ -79,9 +77,6 @@ const flavors: Kind<readonly Flavor[]> = {
   },
 };
 
-// ------------------------------------------------------------------------------------------ keys
-
-/** In the order in which people are told of them. */
 const table = {
   sharedNamespace: setting(text, 'default', 'Taken for the sake of older files; nothing reads it.'),
   sharedConfigmap: setting(text, 'jobman-jobs-config', 'Taken for the sake of older files; nothing reads it.'),
@@ -201,8 +196,6 @@ export interface ClusterSettingsRead {
 /** Every key, in the order in which people are told of them. */
 export const clusterSettingKeys = keysOf(table);
 
-// ------------------------------------------------------------------------------------------ reading
-
 /**
  * The settings in force. Throws JobmanError with every problem of a file at once, each with its line and column, as
  * `settingsLayers` otherwise. `userHome` is what `~/` in a path means; other relative paths start at their own file.
@@ -239,7 +232,6 @@ export function mergedSettings(layers: readonly SettingValues[]): ClusterSetting
   return settingsOf(table, merged.set(key, all.reduce(mergedFlavors, [])));
 }
 
-/** Those below with the ones of the same name replaced, in their place; the others behind them. */
 function mergedFlavors(below: readonly Flavor[], above: readonly Flavor[]): readonly Flavor[] {
   const replaced = below.map((flavor) => above.find(({ name }) => name === flavor.name) ?? flavor);
   return [...replaced, ...above.filter(({ name }) => !below.some((flavor) => flavor.name === name))];

@@ -43,7 +43,6 @@ export interface SubmitRequest {
   readonly name: string;
   readonly namespace: string | null;
   readonly context: string | null;
-  /** With the prefix of the settings. */
   readonly image: string;
   readonly command: readonly string[] | null;
   readonly args: readonly string[] | null;
@@ -55,9 +54,7 @@ export interface SubmitRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly secrets: readonly SecretWish[];
   readonly workdir: string | null;
-  /** Labels of the Job and of its pods, in addition to jobman's own. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Labels that a node must have. */
   readonly nodeSelector: Readonly<Record<string, string>>;
   readonly tolerations: readonly Toleration[];
   readonly priorityClass: string | null;
@@ -77,7 +74,6 @@ export interface SubmitRequest {
 /** The defaults that a request is completed from. */
 export interface SubmitSurroundings {
   readonly settings: ClusterSettings;
-  /** For a job that nobody has named. */
   readonly freshName: string;
   /** The text of a flavor's file; undefined when there is none. */
   readonly readFile: (path: string) => string | undefined;
@@ -208,7 +204,6 @@ function endText(meant: string | undefined): string {
   return meant === undefined ? '.' : `; did you mean ${meant}?`;
 }
 
-/** The fields about resources, the flavor's name and nodes. */
 interface Asked {
   readonly flavor: string | null;
   readonly resources: Resources;
@@ -267,7 +262,6 @@ function otherThanFlavor(flavor: string, flags: readonly string[]): string {
   return `The job is not recorded under the flavor ${flavor}, because ${named} ${flags.length === 1 ? 'changes' : 'change'} what it requests.`;
 }
 
-/** The kind of GPU that is counted where nobody says which. */
 const usualGpu = 'nvidia.com/gpu';
 
 /**
@@ -304,7 +298,6 @@ function withGpus(asked: Asked, wish: GpuWish, { jobsQueue }: ClusterSettings, d
   };
 }
 
-/** The time of the wishes, else that of the settings; null where Kubernetes is to keep the Job. */
 function ttlOf({ ttl }: SubmitWishes, { job }: ClusterSettings): Duration | null {
   const said = ttl ?? (job.ttl === 'none' ? 'none' : (parseDuration(job.ttl) ?? 'none'));
   return said === 'none' ? null : said;
@@ -381,7 +374,6 @@ export function annotationsIn(written: string): Readonly<Record<string, string>>
 
 /** A name that nobody has yet: `jobman-` and forty bits of chance (five bytes) as eight small letters and digits. */
 export function freshJobName(chance: Uint8Array): string {
-  // The alphabet of RFC 4648, small.
   const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
   let bits = chance.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   let name = '';

@@ -18,7 +18,6 @@ export interface ClusterSight {
   readonly mayListEvents?: boolean;
   /** Null where we may not list them, or did not need them. */
   readonly quotas?: readonly ClusterQuota[] | null;
-  /** Null where we may not list them, or did not need them. */
   readonly nodes: readonly ClusterNode[] | null;
   /** Pods of all namespaces, for what is free on the nodes; null as above. */
   readonly neighbours: readonly ClusterPod[] | null;
@@ -87,7 +86,6 @@ function deadlineText({ deadline }: ClusterJob): string {
     : `ran longer than its limit of ${lengthText(deadline)} (--timeout)`;
 }
 
-/** Why it failed, as far as the Job itself tells. */
 function failedReason(job: ClusterJob): string {
   const reason = conditionOf(job, 'Failed')?.reason ?? 'failed';
   const pods = job.failed === 1 ? 'its pod failed' : `${countText(job.failed, 'pod')} failed`;
@@ -128,7 +126,6 @@ export function clusterGlance(
   return { phase: 'recovering', reason: `${countText(job.failed, 'pod')} failed; the next ${told}` };
 }
 
-/** When its programs began. */
 function startsOf({ containers }: ClusterPod): readonly Instant[] {
   return containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt]));
 }
@@ -157,7 +154,6 @@ function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | nul
   return cause === null ? null : `${cause}${more}`;
 }
 
-/** How a run of a container ended. */
 type RunEnd = NonNullable<ClusterContainer['lastEnd']>;
 
 /** `OOMKilled`, `signal 9`, `exit code 3`. */
@@ -172,14 +168,12 @@ interface Restarted {
   readonly container: ClusterContainer;
 }
 
-/** The container that was restarted most often; null where none was. */
 function mostRestarted(pods: readonly ClusterPod[]): Restarted | null {
   const all = pods.flatMap((pod) => pod.containers.map((container) => ({ pod, container })));
   const [most] = all.toSorted((one, other) => other.container.restarts - one.container.restarts);
   return most === undefined || most.container.restarts === 0 ? null : most;
 }
 
-/** `3 times (exit code 3)`. */
 function restartsText(container: ClusterContainer): string {
   const { restarts, lastEnd = null } = container;
   const cause = lastEnd === null ? null : causeText(lastEnd);
@@ -203,7 +197,6 @@ function timesText(restarts: number): string {
   return restarts === 1 ? 'once' : `${restarts} times`;
 }
 
-/** `its program`, or which of several containers. */
 function calledIn({ containers }: ClusterPod, { name }: ClusterContainer): string {
   return containers.length > 1 ? `the container ${name}` : 'its program';
 }
@@ -290,7 +283,6 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   return tell(`${since}, and no event of the cluster says why`);
 }
 
-/** The resources of the quota that are too small for one more pod of the job: `requests.cpu: 4 of 4 are used, and it asks for 1`; null for enough. */
 function quotaLack({ requests }: ClusterJob, { hard, used }: ClusterQuota): string | null {
   for (const [name, most] of Object.entries(hard)) {
     const resource = name === 'cpu' || name === 'memory' ? name : /^requests\.(.+)$/.exec(name)?.[1];
@@ -317,7 +309,6 @@ export function refusedText({ namespace }: ClusterJob, { message }: ClusterEvent
 /** So long a cluster takes at most to make a pod, or to say why it cannot. */
 const soon = 30 * second;
 
-/** Its pods that run, and what keeps the others which have not ended. */
 function podsIn(
   sight: ClusterSight,
   now: Instant,
@@ -443,7 +434,6 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Stuck {
 /** Reasons that every healthy pod has while it starts. */
 const quiet = new Set(['ContainerCreating', 'PodInitializing']);
 
-/** `needs 100 cpu; the best node, real, has 1900m free of 2, so 98100m are missing`. */
 function unscheduledText(pod: ClusterPod, message: string, { nodes, neighbours }: ClusterSight): string {
   // A full node is not the reason where the scheduler names another one, such as a volume that is not there.
   const isFull = nodes !== null && neighbours !== null && (message === '' || message.includes('Insufficient '));

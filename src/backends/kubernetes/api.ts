@@ -25,7 +25,6 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: object;
-  /** Of the body; JSON unless told. */
   readonly type?: string;
   /** The form of the answer, where it is not the objects whole. */
   readonly accept?: string;
@@ -38,7 +37,6 @@ export interface ApiRequest {
 export interface Api {
   /** How soon and how long what was lost is taken up again. */
   readonly retry: RetryPolicy;
-  /** The answer's object. */
   ask<T extends object>(request: ApiRequest): Promise<T>;
   /** The same; null for what is not there. */
   find<T extends object>(request: ApiRequest): Promise<T | null>;
@@ -51,7 +49,6 @@ export interface Api {
    * sentence.
    */
   answered<T extends { readonly status: number }>(what: string, send: () => Promise<T | Reply | NoReply>): Promise<T>;
-  /** The body of a reply, as it comes. */
   stream(request: ApiRequest): Promise<IncomingMessage>;
   /** The result of `read` for an answer. Throws JobmanError if the answer is not one of an API server. */
   readAs<T>(request: Pick<ApiRequest, 'what'>, read: () => T): T;
@@ -68,7 +65,6 @@ export function createApi(
     lists,
     onWait,
   }: {
-    /** That of the connection. */
     readonly retry: RetryPolicy;
     readonly lists?: Partial<ListLimits> | undefined;
     /** Called with the request's `what`, which follows "could not" in messages, once a request takes longer than two seconds. */
@@ -90,7 +86,6 @@ export function createApi(
     }
   }
 
-  /** Reports work that takes longer than two seconds. */
   async function reported<T>({ what }: Pick<ApiRequest, 'what'>, work: () => Promise<T>): Promise<T> {
     const timer = onWait === undefined ? undefined : setTimeout(() => onWait(what), slowAfter);
     try {
@@ -100,13 +95,11 @@ export function createApi(
     }
   }
 
-  /** The body of the answer. */
   async function bodyOf(request: ApiRequest): Promise<Buffer> {
     const send = (): Promise<Reply> => answered<Reply>(request.what, () => connection.request(lineOf(request)));
     return (await reported(request, send)).bytes;
   }
 
-  /** The result of `read`. Throws JobmanError for a page of a proxy instead of the cluster's answer. */
   function readAs<T>({ what }: Pick<ApiRequest, 'what'>, read: () => T): T {
     try {
       return read();
@@ -187,21 +180,18 @@ export interface ListLimits {
 
 const usualListLimits: ListLimits = { pages: 1000, bytes: 2048 * 1024 * 1024, within: 5 * minute };
 
-/** A part of a list. */
 interface ApiPage<T> {
   readonly items: readonly T[];
   /** The version of the cluster that it is of; that of the first page, unless the list grew too old in the middle. */
   readonly resourceVersion: string;
 }
 
-/** The parts of the API that reading a list uses. */
 interface PageSource extends Pick<Api, 'readAs'> {
   readonly bodyOf: (request: ApiRequest) => Promise<Buffer>;
   readonly place: ClusterPlace;
   readonly limits: Partial<ListLimits> | undefined;
 }
 
-/** The pages of Api. */
 async function* readPages<R extends object, T>(
   { bodyOf, readAs, place, limits }: PageSource,
   request: ApiRequest,
@@ -272,13 +262,11 @@ function renewedToken(error: unknown): string | undefined {
   return token === '' ? undefined : token;
 }
 
-/** Throws for what is no object. */
 function objectIn(value: unknown): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('not an object');
   return value;
 }
 
-/** Throws for what is no page of a list. */
 function pageIn<T>(bytes: Buffer): {
   readonly metadata: { readonly continue?: string; readonly resourceVersion?: string };
   readonly items: readonly T[];

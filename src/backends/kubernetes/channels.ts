@@ -22,7 +22,6 @@ export interface ChannelsOf {
 
 /** The line to open. */
 export interface ChannelsRequest {
-  /** With its query. */
   readonly path: string;
   /** `run a program in train-x7f2p`, as it stands behind "could not". */
   readonly what: string;
@@ -81,7 +80,6 @@ export async function openChannels(cluster: ChannelsOf, request: ChannelsRequest
   }
 }
 
-/** A line that was opened: the status is that of a change of protocol. */
 interface Opened {
   readonly status: 101;
   readonly socket: WebSocket;
@@ -120,7 +118,6 @@ async function handshake(
   });
 }
 
-/** Hands messages on one after the other, and reads no more while many wait. */
 interface Reader {
   readonly take: (message: Buffer) => void;
   begin(socket: WebSocket): void;
@@ -169,7 +166,6 @@ function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
   };
 }
 
-/** The line, asked now and then whether it still stands. */
 function watched(socket: WebSocket, reader: Reader): Channels {
   let isClosed = false;
   let why: string | null = null;

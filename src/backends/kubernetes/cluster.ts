@@ -16,9 +16,7 @@ import { ClusterRefusal } from './status.ts';
 /** The parts that a cluster is built from. */
 export interface ClusterOf extends LoginPlace {
   readonly context: KubeContext;
-  /** The annotation that holds a flavor's name. */
   readonly flavorKey: string;
-  /** How often what is refused for now is asked again. */
   readonly retry?: RetryPolicy;
   /** Called when a request takes long, with the words for it that follow "could not" in messages. */
   readonly onWait?: (what: string) => void;
@@ -62,7 +60,6 @@ export function createCluster({
 /** In which Kueue tells its classes of priority, the newest first. */
 const kueueVersions = ['v1beta2', 'v1beta1'];
 
-/** The part of Cluster that is about the surroundings of jobs. */
 function surroundingRequests(
   scope: Scope,
 ): Pick<Cluster, 'nodes' | 'priorities' | 'queuePriorities' | 'events' | 'quotas' | 'refusedPods'> {
@@ -120,7 +117,6 @@ function surroundingRequests(
   };
 }
 
-/** Null where they may not be listed, or the cluster does not know the kind. */
 async function prioritiesAt(scope: Scope, path: string, called: string): Promise<readonly ClusterPriority[] | null> {
   try {
     const request = { path, what: `list the ${called} of ${scope.place.context}` };
@@ -131,7 +127,6 @@ async function prioritiesAt(scope: Scope, path: string, called: string): Promise
   }
 }
 
-/** Null when they may not be listed. */
 function eventsOf(scope: Scope, name: string): Promise<readonly ClusterEvent[] | null> {
   const request = {
     path: pathOf('/api/v1', 'events', scope.place.namespace),
@@ -141,10 +136,8 @@ function eventsOf(scope: Scope, name: string): Promise<readonly ClusterEvent[] |
   return unlessForbidden(() => listOf(scope, request, readEvent), null);
 }
 
-/** How often a ConfigMap is written that others write too. */
 const writeTries = 5;
 
-/** The part of Cluster that is about ConfigMaps. */
 function configMapRequests({ api, place }: Scope): Pick<Cluster, 'configMap' | 'writeConfigMap'> {
   return {
     configMap(name, namespace = place.namespace, signal) {

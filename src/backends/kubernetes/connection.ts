@@ -22,7 +22,6 @@ export type ConnectionRequest = Omit<HttpRequest, 'url' | 'limits'>;
 
 /** The way to one API server. All methods reject with the signal's reason, or with a JobmanError of the login. */
 export interface Connection {
-  /** The whole reply. */
   request(request: ConnectionRequest): Promise<Reply | NoReply>;
   /** Resolves when the reply begins; a refusal is read whole. */
   open(request: ConnectionRequest): Promise<OpenReply | Reply | NoReply>;
@@ -75,7 +74,6 @@ export function createConnection(
   };
 }
 
-/** The error for a kubeconfig that cannot be used, for example because a certificate is not PEM. Nothing was sent. */
 function brokenLogin({ name, from }: KubeContext, error: NoReply): JobmanError {
   // The text is Node's own, which names the header or the option and not its value.
   const message = `The context ${name} of ${from} cannot be used: ${error.message}.`;
@@ -100,7 +98,6 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefine
   }
 }
 
-/** The cluster's own authority, or those of this machine. Throws JobmanError when its file cannot be read. */
 function trust({ name, cluster }: KubeContext): Trust {
   const { 'certificate-authority': file, 'certificate-authority-data': data, 'tls-server-name': servername } = cluster;
   let ca: Buffer | undefined;

@@ -73,13 +73,11 @@ export function reporting(argv: readonly string[], text: string): readonly strin
 /** As many bytes as the number of a report and its end have: no shell has an exit code above 255. */
 const reportMost = 4;
 
-/** Takes the report out of a program's stderr. */
 interface ReportReader {
   /** The program's own output in these bytes and in those held back before. */
   take(bytes: Uint8Array): Buffer;
   /** The bytes that were held back and are no report. */
   rest(): Buffer;
-  /** The exit code, once it was reported. */
   code(): number | undefined;
 }
 

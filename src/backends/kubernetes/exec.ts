@@ -142,21 +142,17 @@ export function sizeMessage({ columns, rows }: TerminalSize): Buffer {
 /** How long a cluster may take to close the line after it has reported the end. */
 const farewellMost: Duration = 2 * second;
 
-/** How the attempt ended: with the program, before it began, or with the line. */
 type AttemptEnd =
   | { readonly kind: 'over'; readonly end: SessionEnd }
   | { readonly kind: 'not begun'; readonly code: number; readonly says: string }
   | { readonly kind: 'broken'; readonly why: string };
 
-/** The events of an attempt that its session needs. */
 interface AttemptEvents {
-  /** The line stands. */
   readonly onOpen: (line: Channels) => void;
   /** The program has reported its end; input for it would only block the line. */
   readonly onReport: () => void;
 }
 
-/** Runs `argv`, and resolves when the line is closed. Rejects with JobmanError if it was not opened. `reportText`: see exec-status.ts. */
 async function attemptExec(
   cluster: ChannelsOf,
   target: ClusterTarget,
@@ -167,7 +163,6 @@ async function attemptExec(
   let status: ExecStatus | undefined;
   let farewell: NodeJS.Timeout | undefined;
   const report = createReportReader(reportText);
-  /** The program has ended, and what it has printed is on its way. */
   const closeSoon = (): void => {
     clearTimeout(farewell);
     farewell = setTimeout(() => line.close(), farewellMost);
@@ -204,7 +199,6 @@ async function attemptExec(
 // A cluster has no way to end a program that it started for us, and a line that is closed leaves it running. So the program gets a mark in
 // its environment, by which another short program in the same container finds it and ends it.
 
-/** The variable that marks the program and whatever it starts. */
 const markName = 'JOBMAN_EXEC';
 
 /** Ends all that bear the mark: asks first, and kills three seconds later. It bears none itself. */
@@ -221,12 +215,10 @@ const ender = `for signal in TERM KILL; do
   done
 done`;
 
-/** A new mark, `NAME=value`. */
 function newMark(): string {
   return `${markName}=${randomBytes(8).toString('hex')}`;
 }
 
-/** The words that end all programs with that mark. */
 function enderOf(mark: string): readonly string[] {
   return ['sh', '-c', ender, 'sh', mark];
 }
@@ -265,7 +257,6 @@ function waysToRun(program: Program, mark: string): readonly (readonly string[])
 /** The channels of `exec` and `attach`. */
 export const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
 
-/** The path, with its query, that runs `argv` in the container. */
 function execPath(
   namespace: string,
   { pod, container }: ClusterTarget,

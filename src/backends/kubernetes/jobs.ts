@@ -72,7 +72,6 @@ export function jobRequests(
   };
 }
 
-/** Throws JobmanError (not found) for a namespace that does not exist; does nothing where that may not be asked. */
 async function expectNamespace(
   { api, place }: Scope,
   namespace: string,
@@ -86,12 +85,10 @@ async function expectNamespace(
 
 // ------------------------------------------------------------------------------------------ creating
 
-/** How often a creation is asked for whose reply was lost. */
 const createTries = 3;
 /** The cluster's clock may go a little behind ours. */
 const clocksDiffer: Duration = 10 * second;
 
-/** Cluster.create. */
 async function createJob(
   scope: Scope,
   job: V1Job,
@@ -124,7 +121,6 @@ async function createJob(
   }
 }
 
-/** Whether that is the Job that was asked for: it was created since then, has our labels, and runs the same. */
 function isOwn({ flavorKey }: Scope, there: RawJob, began: Instant, asked: V1Job): boolean {
   const made = there as object as V1Job;
   const ours = [clusterLabels.owner, clusterLabels.installation, clusterLabels.job];
@@ -160,7 +156,6 @@ async function taken(scope: Scope, name: string, refusal: ClusterRefusal): Promi
   );
 }
 
-/** A name nobody has, near the one that is taken. */
 async function freeName(scope: Scope, name: string): Promise<string | undefined> {
   for (let number = 2; number < 10; number += 1) {
     const other = `${name.slice(0, 61)}-${number}`;
@@ -171,10 +166,8 @@ async function freeName(scope: Scope, name: string): Promise<string | undefined>
 
 // ------------------------------------------------------------------------------------------ removing
 
-/** How often is looked whether what was deleted is gone; doubled up to the second. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
 
-/** Cluster.remove. */
 async function removeJob(scope: Scope, name: string, signal: AbortSignal | undefined): Promise<ClusterRemoval> {
   const { api, place } = scope;
   const there = await findJob(scope, name, signal);

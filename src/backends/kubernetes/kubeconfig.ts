@@ -27,13 +27,11 @@ export interface KubeContext {
   readonly namespace: string;
   readonly cluster: KubeCluster;
   readonly user: KubeUser;
-  /** The name of the user's entry. */
   readonly userName: string;
   /** For messages: the file that says it, or `the service account of this pod`. */
   readonly from: string;
 }
 
-/** A kubeconfig's `cluster`, in its own words. */
 type KubeCluster = ValuesOf<typeof clusterKinds> & { readonly server: string };
 
 /** A kubeconfig's `user`, in its own words. */
@@ -45,7 +43,6 @@ export type KubeUser = Omit<ValuesOf<typeof userKinds>, 'exec' | 'auth-provider'
 /** A program that knows how to log in. */
 export type KubeExec = ValuesOf<typeof execKinds> & { readonly command: string };
 
-/** Where Kubernetes puts a pod's own login. */
 const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** The namespace of a context that names none; also kubectl's. */
@@ -124,7 +121,6 @@ export async function readKubeContext(place: KubeconfigPlace, options: ClusterOp
   };
 }
 
-/** The files that are read, whether they are there or not. */
 function filesOf({ setting, env, userHome, cwd }: KubeconfigPlace): readonly string[] {
   if (setting.type === 'file') return setting.file === null ? [] : [setting.file];
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
@@ -159,7 +155,6 @@ interface Merged {
   readonly users: ReadonlyMap<string, KubeUser>;
 }
 
-/** Keys whose values are paths, relative to their own file. */
 const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
 
 function configIn(file: string): Merged {
@@ -201,7 +196,6 @@ function pipedText(path: string): string {
   return text;
 }
 
-/** The entries of one list by their names, with their paths made absolute. */
 function namedIn<T>(list: unknown, field: string, file: string): ReadonlyMap<string, T> {
   const found = new Map<string, T>();
   for (const entry of Array.isArray(list) ? list : []) {

@@ -11,7 +11,6 @@
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
 import { second } from '../../core/time.ts';
 
-/** Where a reader of one container's log stands. */
 interface LogCursor {
   /** The query of the next request. */
   from(query: Pick<ClusterLogQuery, 'tail' | 'since'>): Readonly<Record<string, string | number | undefined>>;
@@ -46,7 +45,6 @@ interface OpenLine {
   readonly moment: string;
   /** The part of it that was in earlier files. */
   readonly head: Buffer;
-  /** The text after the time. */
   readonly text: Buffer;
 }
 
@@ -62,7 +60,6 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
   let isAnyOut = false;
   /** Whether this reply has told nothing yet. */
   let isBeginning = true;
-  /** The newest moment that is out. */
   let last = '';
   const seconds = createSecondCounter();
   /**
@@ -159,7 +156,6 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     },
   };
 
-  /** The line that this reply has left without an end, when it is new. */
   function cutLine(): OpenLine | undefined {
     const stamp = momentAt(cut, 0, cut.length);
     if (stamp === undefined || !isNew(stamp)) return undefined;
@@ -219,9 +215,7 @@ function overlap(had: Buffer, text: Buffer): number {
 /** `2026-11-22T00:37:53` of `2026-11-22T00:37:53.681796213Z`. */
 const secondLength = 19;
 
-/** The lines of one second that are out. */
 interface Second {
-  /** Its text, 19 bytes. */
   readonly text: Buffer;
   /** The moment of its first line, and the number of that line among all that are out. */
   first: string;
@@ -229,7 +223,6 @@ interface Second {
   count: number;
 }
 
-/** Counts the lines that are out, by their moments. */
 interface SecondCounter {
   count(moment: Buffer): void;
   /** The second from which the counted lines are told again, with the node's time zone; undefined before the first line. */
@@ -240,7 +233,6 @@ interface SecondCounter {
   lines(): number;
 }
 
-/** A counter of no lines. */
 function createSecondCounter(): SecondCounter {
   let now: Second | undefined;
   let before: Second | undefined;

@@ -55,7 +55,6 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
   let refreshToken: string | undefined;
   let isRefused = false;
 
-  /** From a program or a provider: kept as long as it holds. */
   async function keptProof(): Promise<Proof> {
     const isValid = kept !== undefined && (kept.until === null || kept.until - sparedBefore > place.now());
     if (kept === undefined || !isValid) {
@@ -158,7 +157,6 @@ function userText(context: KubeContext): string {
   }
 }
 
-/** Until when the token or the certificate holds, as it says itself. */
 function endOf(context: KubeContext): Instant | null {
   const { user } = context;
   try {
@@ -173,7 +171,6 @@ function endOf(context: KubeContext): Instant | null {
   }
 }
 
-/** When a JSON web token expires; null for a token that does not say. */
 function expiryOf(token: string): Instant | null {
   try {
     const { exp } = claimsOf(token) ?? {};
@@ -194,7 +191,6 @@ function unknownProvider({ name, userName }: KubeContext, provider: string): Job
   );
 }
 
-/** The subject of a JSON web token; undefined for a token of another kind. */
 function subjectOf(token: string): string | undefined {
   const { sub } = claimsOf(token) ?? {};
   return typeof sub === 'string' ? sub : undefined;
@@ -222,7 +218,6 @@ interface ExecCredential {
 /** Longer than that no program takes that asks nobody; one that does ask has nobody to ask here. */
 const patience = 2 * minute;
 
-/** Runs it and reads its answer. Rejects with JobmanError (unreachable) in its own words. */
 async function runExecLogin(exec: KubeExec, context: KubeContext, env: Environment): Promise<ExecCredential> {
   const { stdout, stderr, failed } = await runLoginProgram([exec.command, ...(exec.args ?? [])], {
     env: {
@@ -272,7 +267,6 @@ function execInfo(exec: KubeExec, { cluster }: KubeContext): object {
 
 type Config = Readonly<Record<string, unknown>>;
 
-/** A new id token, and the refresh token for the next one. Rejects with JobmanError (unreachable) in the provider's words. */
 async function renewIdToken(
   context: KubeContext,
   refreshToken: string | undefined,

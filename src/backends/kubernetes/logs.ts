@@ -23,7 +23,6 @@ export interface LogSource {
 const lossesMost = 5;
 /** The longest line of a log that is held in memory; a longer one ends the log with an error. */
 const lineMost = 4 * 1024 * 1024;
-/** How often a container that has not begun is looked at. */
 const lookEvery: Duration = second;
 
 /**
@@ -155,7 +154,6 @@ function isWaiting(error: unknown): boolean {
  */
 async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
   const { follow = false, signal, onLost, onCut } = query;
-  /** How many bytes were read, and what of them stands behind the last whole line. */
   let had = 0;
   let cut: Buffer = Buffer.alloc(0);
   let losses = 0;
@@ -233,7 +231,6 @@ function endOf(error: unknown, { pod }: LogSource): unknown {
   );
 }
 
-/** Why a line was lost, for people. */
 function reasonOf(error: unknown): string {
   return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off';
 }

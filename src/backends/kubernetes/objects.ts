@@ -142,7 +142,6 @@ export function readPodOwner({ metadata = {} }: Pick<RawPod, 'metadata'>): Pick<
   return { namespace: text(metadata.namespace) ?? '', job: labelled(metadata, jobNameLabels) };
 }
 
-/** The value of the first of these labels that it has. */
 function labelled({ labels = {} }: RawMeta, names: readonly string[]): string | null {
   return names.map((name) => text(labels[name])).find((value) => value !== undefined) ?? null;
 }
@@ -272,7 +271,6 @@ function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Reado
   return requests;
 }
 
-/** The memory limit of each container. */
 function limitsOf({ containers = [] }: RawPodSpec): Readonly<Record<string, string>> {
   const found = containers.flatMap(({ name = '', resources }) => {
     const memory = parseQuantity(resources?.limits?.['memory'] ?? '');
@@ -281,7 +279,6 @@ function limitsOf({ containers = [] }: RawPodSpec): Readonly<Record<string, stri
   return Object.fromEntries(found);
 }
 
-/** One that runs beside the others for as long as they do. */
 function isSidecar({ restartPolicy }: RawContainer): boolean {
   return restartPolicy === 'Always';
 }

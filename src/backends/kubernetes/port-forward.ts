@@ -5,7 +5,6 @@ import { JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
 
-/** The channels of one port. */
 const channel = { data: 0, error: 1 } as const;
 
 /**

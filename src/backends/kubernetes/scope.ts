@@ -9,7 +9,6 @@ import { isForbidden } from './status.ts';
 
 /** One cluster and the namespace that its requests are about. */
 export interface Scope extends ChannelsOf {
-  /** The annotation that holds a flavor's name. */
   readonly flavorKey: string;
   readonly now: () => Instant;
 }

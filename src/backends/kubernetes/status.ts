@@ -76,7 +76,6 @@ function textsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): P
   return Object.fromEntries(texts) as Partial<Record<Name, string>>;
 }
 
-/** The attempt, for the sentence. */
 interface Attempted {
   readonly place: ClusterPlace;
   /** `create the job train`, as it stands behind "could not". */
@@ -164,7 +163,6 @@ function forbidden(status: Status, { place, what }: Attempted): ClusterRefusal {
   );
 }
 
-/** One line for each field, with the flag or setting that it comes from. */
 function invalidLines({ details, message }: Status): readonly string[] {
   const causes = details?.causes ?? [];
   if (causes.length === 0) return [message];
@@ -197,7 +195,6 @@ export function unreachable(error: NoReply, { place, what }: Attempted): JobmanE
   );
 }
 
-/** From a field as an API server names it, to the word; the first that matches. */
 const table: readonly (readonly [field: RegExp, word: string])[] = [
   [/^metadata\.name$/, '-j'],
   [/^metadata\.namespace$/, '-n'],

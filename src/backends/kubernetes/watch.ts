@@ -10,7 +10,6 @@ import { NoReply } from '../../http/reply.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** One line of a watch, on the wire. */
 interface RawChange {
   readonly type?: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
   readonly object?: {
@@ -19,7 +18,6 @@ interface RawChange {
   };
 }
 
-/** The list to be watched. */
 interface Watched<T> {
   readonly path: string;
   readonly query: ClusterQuery;
@@ -149,7 +147,6 @@ async function* changesFrom<T extends { readonly uid: string }>(
   }
 }
 
-/** Throws for what is no change. */
 function changeIn(value: unknown): RawChange {
   if (typeof value !== 'object' || value === null) throw new TypeError('no change');
   const { object = {} } = value as RawChange;

@@ -20,7 +20,6 @@ import { sightOf } from './verdict.ts';
 /** Pods and events before this many are counted, not listed; `--json` has all. */
 const rowsMost = 20;
 
-/** The job with all that is shown of it. */
 interface Details {
   readonly sight: ClusterSight;
   readonly verdict: ClusterVerdict;
@@ -61,7 +60,6 @@ function print(cli: Cli, details: Details): number {
   return exitCode.ok;
 }
 
-/** As people read it, so many columns wide. */
 function detailLines(
   cli: Cli,
   { sight, verdict, place, object, kept }: Details,
@@ -94,7 +92,6 @@ function whyRows({ sentence, because }: ClusterVerdict): (readonly [string, stri
   return [['why', sentence], ...(because === null ? [] : [['because', because] as const])];
 }
 
-/** Resources that the cluster has replaced, in the Job or in its newest pod. */
 function replacedRows({ job, pods }: ClusterSight, object: V1Job | null): readonly (readonly [string, string])[] {
   const text = object?.metadata?.annotations?.[replacedKey];
   const pod = pods.at(-1);
@@ -106,7 +103,6 @@ function replacedRows({ job, pods }: ClusterSight, object: V1Job | null): readon
   ];
 }
 
-/** The command and the limits of each container, and the annotations of the Job. */
 function objectRows(object: V1Job | null): readonly (readonly [string, string])[] {
   const containers = object?.spec?.template.spec?.containers ?? [];
   const named = (name: string, text: string): string => (containers.length > 1 ? `${name}: ${text}` : text);

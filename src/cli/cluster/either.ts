@@ -62,7 +62,6 @@ export interface Meant {
 /** Up to six digits are an id of the record, wherever they are not said to be a name. */
 const isId = (word: string): boolean => /^\d{1,6}$/.test(word);
 
-/** Flags of a command that takes jobs of either kind. */
 type EitherFlags = PlaceFlags & { readonly jobName?: string | undefined };
 
 /**
@@ -172,7 +171,6 @@ async function opening(cluster: Promise<Cluster>): Promise<Cluster | JobmanError
   }
 }
 
-/** Null where the record has no such job. */
 async function inRecord(
   client: Client,
   cluster: Cluster | null,
@@ -194,7 +192,6 @@ async function inRecord(
   );
 }
 
-/** In the cluster; else what is kept of it. */
 async function elsewhere(
   cli: Cli,
   opened: Cluster | JobmanError | null,
@@ -252,7 +249,6 @@ async function elsewhere(
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound, manifestHint(name)) };
 }
 
-/** Clusters that are opened for one command: that of the kubeconfig's choice, and those of other namespaces. */
 interface OpenPlaces {
   readonly own: Cluster | null;
   open(job: KeptJob): Promise<Cluster>;

@@ -82,7 +82,6 @@ function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
   }
 }
 
-/** Ctrl-C as the terminal hands it on. */
 const ctrlC = 0x03;
 
 /** This terminal is the program's until it ends: every key goes there, and its size with it. */

@@ -170,7 +170,6 @@ async function exitCodeOf(
   }
 }
 
-/** The job's newest pod, and the container of it that runs the job's program. */
 async function newestPod(
   cluster: Cluster,
   job: ClusterJob,

@@ -160,7 +160,6 @@ export function isWanted(row: JobRow, { owner, phases, name }: ListQuery): boole
   );
 }
 
-/** A name, or a pattern of it with `*` and `?`, as the record understands one. */
 function isLike(name: string, pattern: string): boolean {
   const parts = pattern.split(/([*?])/).map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
   return new RegExp(`^${parts.join('')}$`, 'is').test(name);
@@ -214,7 +213,6 @@ const podWithin: Duration = 3 * second;
 /** Failed pods of one job that are read for a list; the newest has the cause. */
 const podsMost = 20;
 
-/** Collects the jobs of a list of which pods or events are asked for. */
 interface Glancing {
   /** True if their answer may change the row of the job. */
   add(job: ClusterJob): boolean;
@@ -222,10 +220,8 @@ interface Glancing {
   read(): Promise<ReadonlyMap<string, Glance>>;
 }
 
-/** The options of a request for pods or events. */
 interface GlanceOptions {
   readonly left?: AbortSignal;
-  /** The jobs are of several namespaces. */
   readonly isEverywhere?: boolean;
 }
 
@@ -249,7 +245,6 @@ export function createGlancing(cluster: Cluster, now: Instant, options: GlanceOp
   };
 }
 
-/** The newest of many jobs that come one by one. */
 function createNewest(): { add(job: ClusterJob): void; jobs(): readonly ClusterJob[] } {
   let kept: ClusterJob[] = [];
   const newest = (): ClusterJob[] => kept.toSorted((one, other) => other.createdAt - one.createdAt).slice(0, jobsMost);
@@ -291,7 +286,6 @@ export async function glances(
   return found;
 }
 
-/** By their uids, the jobs for which the cluster refuses to create a pod. */
 async function refusals(
   cluster: Cluster,
   jobs: readonly ClusterJob[],
@@ -310,7 +304,6 @@ async function refusals(
   return found;
 }
 
-/** Where to ask, and for how long. */
 function soon({ left, isEverywhere = false }: GlanceOptions): {
   readonly signal: AbortSignal;
   readonly everywhere?: true;

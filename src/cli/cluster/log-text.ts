@@ -26,7 +26,6 @@ export async function* wantedOf(
   else yield await lastFound(pieces, grep, tail);
 }
 
-/** Of the lines in which it is found the last ones, that many at most, as they came. */
 async function lastFound(pieces: AsyncIterable<Uint8Array>, grep: RegExp, most: number): Promise<Uint8Array> {
   let found: readonly Uint8Array[] = [];
   for await (const piece of pieces) {
@@ -101,7 +100,6 @@ function markOf({ name, index }: Pick<ClusterPod, 'name' | 'index'>): string {
   return index === null ? name.slice(name.lastIndexOf('-') + 1) : String(index);
 }
 
-/** Flags that do not apply to a job of a cluster, with the ones that do. */
 const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
   ['step', '--step', 'a pod has containers: --container'],
   ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],

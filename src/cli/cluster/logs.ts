@@ -147,7 +147,6 @@ export async function followClusterLogs(
   }
 }
 
-/** The pod with the container whose log is wanted, or with each of its containers. */
 function pairsOf(cli: Cli, pod: ClusterPod, flags: Pick<LogsFlags, 'container' | 'allContainers'>): readonly Pair[] {
   if (flags.allContainers === true) return pod.containers.map((container) => [pod, container] as const);
   return [[pod, containerOf(cli, pod, flags.container)]];
@@ -162,14 +161,12 @@ function isReadable({ containers, phase }: ClusterPod): boolean {
   return phase !== 'Pending' || containers.some(({ state }) => state !== 'waiting');
 }
 
-/** All of them, the one of that number, or the newest. */
 function chosen(pods: readonly ClusterPod[], { allPods, worker }: LogsFlags): readonly ClusterPod[] {
   if (allPods === true) return pods;
   const wanted = worker === undefined ? pods : pods.filter(({ index }) => index === worker);
   return wanted.slice(-1);
 }
 
-/** The numbers that exist. */
 function numbersText({ completions, parallelism }: ClusterJob, pods: readonly ClusterPod[]): string {
   const numbers = pods.flatMap(({ index }) => index ?? []);
   if (numbers.length === 0) return 'Its pods have no numbers. --all-pods shows all.';
@@ -180,7 +177,6 @@ function isOverPod({ phase }: ClusterPod): boolean {
   return phase === 'Succeeded' || phase === 'Failed';
 }
 
-/** Silence has a reason, and somebody who looks at logs wants to know it. */
 async function sayWhy(cli: Cli, cluster: Cluster, job: ClusterJob, before: string): Promise<void> {
   const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
   cli.note(before === '' ? sentence : `${before} ${sentence}`);
@@ -188,12 +184,10 @@ async function sayWhy(cli: Cli, cluster: Cluster, job: ClusterJob, before: strin
 
 // ------------------------------------------------------------------------------------------ pods that are followed
 
-/** So many logs are open at once. */
 const followedMost = 100;
 /** The log of one container may fail to open so often, a second apart, before the command ends with the reason. */
 const missesMost = 5;
 
-/** A log that is read. */
 type Pair = readonly [pod: ClusterPod, container: ClusterContainer];
 
 interface FollowedPods {
@@ -201,15 +195,12 @@ interface FollowedPods {
   read(wanted: readonly Pair[]): void;
   isTaken(pair: Pair): boolean;
   hasTaken(): boolean;
-  /** Nothing is being read. */
   isIdle(): boolean;
   /** One promise for each log that is being read; it resolves at the end of the log. */
   reading(): Iterable<Promise<void>>;
-  /** Throws the error that ended a log which cannot be opened again. */
   expectNoFailure(): void;
   /** True when a log has begun or ended since the last call. */
   takeChange(): boolean;
-  /** Reports each restart since the last call. */
   sayRestarts(pods: readonly ClusterPod[]): void;
 }
 
@@ -219,13 +210,11 @@ interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** Reads logs of pods of that job until the signal is aborted. */
 function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: FollowOptions): FollowedPods {
   const { flags, text, signal } = options;
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();
   const misses = new Map<string, number>();
-  /** Restarts that were reported. */
   const restarted = new Map<string, number>();
   let failed: unknown;
   let hasChanged = false;
@@ -315,7 +304,6 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
   };
 }
 
-/** One container's log from now on, to its end, behind what is wanted of what it has. */
 async function followOne(
   cluster: Cluster,
   [pod, { name }]: Pair,
@@ -341,7 +329,6 @@ async function followOne(
   }
 }
 
-/** The query of the cluster for these flags. */
 function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterLogQuery {
   return {
     ...(previous === true ? { previous } : {}),
@@ -351,7 +338,6 @@ function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterL
   };
 }
 
-/** `In train-x, its program was restarted once because it ended with exit code 3.` */
 function restartNote(pod: ClusterPod, container: ClusterContainer): string {
   return `In ${pod.name}, ${restartedText(container, pod) ?? 'nothing was restarted'}.`;
 }
@@ -361,7 +347,6 @@ function keyOf({ uid }: ClusterPod, { name }: ClusterContainer): string {
   return `${uid} ${name}`;
 }
 
-/** The log before it is followed. */
 interface LogBefore {
   /** The whole lines of these pieces without their moments. What has no end yet will be told by whoever goes on. */
   through(stamped: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
@@ -372,7 +357,6 @@ interface LogBefore {
 /** Lines of the last two seconds tell a place; the first of them may be a part of one. */
 const kept = 3 * second;
 
-/** Nothing is read yet. */
 function createBefore(): LogBefore {
   let last: { readonly at: number; readonly piece: Uint8Array }[] = [];
   return {

@@ -8,7 +8,6 @@ import type { Cli } from '../context.ts';
 import type { WorkerChoice } from '../parse.ts';
 import { podsOf, sightOf } from './verdict.ts';
 
-/** A pod that runs. */
 interface PodAtHand {
   /** Of an indexed Job its own; else its place among all, from 0, by age. */
   readonly number: number;
@@ -95,7 +94,6 @@ export async function chosenTargets(
   return targetsOf(cli, await chosenPods(cli, cluster, job, choice), choice.container);
 }
 
-/** The newest pod of each number, in order. */
 function numbered(pods: readonly ClusterPod[]): readonly PodAtHand[] {
   const newest = new Map(pods.map((pod, place) => [pod.index ?? place, pod]));
   return [...newest].map(([number, pod]) => ({ number, pod })).toSorted((one, other) => one.number - other.number);

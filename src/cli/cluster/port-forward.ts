@@ -20,7 +20,6 @@ export interface PortForwardFlags extends PlaceFlags {
   readonly jobName?: string | undefined;
 }
 
-/** The job's pod is checked this often. */
 const lookEvery: Duration = 2 * second;
 
 /** Goes on until the reader leaves (130), or until the job is over and has no pod that runs (1). */
@@ -118,7 +117,6 @@ export async function forwardToPod(
   }
 }
 
-/** The pod that is wanted, else the first that runs. */
 async function podNow(cli: Cli, cluster: Cluster, job: ClusterJob, wanted: string | undefined): Promise<ClusterPod> {
   const [first] = await podsAtHand(cli, cluster, job, { pod: wanted });
   if (first === undefined) throw new Error('a choice of pods has one at least');

@@ -23,7 +23,6 @@ import { columnsOf } from '../screen.ts';
 import type { PlaceFlags } from './either.ts';
 import { glances, isUnready } from './list.ts';
 
-/** A cancel waits so long for copies of the logs. */
 const copiedWithin: Duration = 20 * second;
 const lookEvery: Duration = 0.25 * second;
 
@@ -196,7 +195,6 @@ async function cancel(
   );
 }
 
-/** Waits until each container that has printed has a copy; answers those that have none in time. */
 async function logsNotCopied(
   cli: Cli,
   keeper: ClusterKeeper,
@@ -238,7 +236,6 @@ function refusal(name: string, message: string): AskAnswer {
 
 /** Deletions that are under way at once: an API server takes many, and its controllers few. */
 const atOnce = 8;
-/** Rows of what will be removed, before a question. */
 const rowsMost = 50;
 
 /** One job, until it is gone with its pods; and off the list. 130 when the reader left before. */

@@ -36,7 +36,6 @@ export async function sightOf(cluster: Cluster, job: ClusterJob): Promise<Cluste
 
 const eventsMost = 5;
 
-/** Of all namespaces; null for whoever may see their own only. */
 async function everyPod(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
   try {
     return (await Array.fromAsync(cluster.pods({ everywhere: true }))).flat();

@@ -78,7 +78,6 @@ export async function waitForCluster(cli: Cli, { meanings }: Meant, flags: WaitF
   }
 }
 
-/** Null when the signal came first. */
 async function waitFor(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number | null> {
   let before: Phase | undefined;
   const onLost = (why: string | null): void =>

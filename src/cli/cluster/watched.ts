@@ -36,7 +36,6 @@ export interface WatchedRows {
   /** The cluster; null as long as it cannot be opened. */
   readonly cluster: Cluster | null;
   list(now: Instant): JobList;
-  /** The Job of that name. */
   job(name: string): ClusterJob | undefined;
   close(): Promise<void>;
 }
