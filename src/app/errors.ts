@@ -34,6 +34,11 @@ export class JobmanError extends Error {
   }
 }
 
+/** The error for a wrong command line. */
+export function usageError(message: string, lines: readonly string[] = []): JobmanError {
+  return new JobmanError(message, exitCode.usage, lines);
+}
+
 /** A thrown value as text. */
 export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

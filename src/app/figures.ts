@@ -86,3 +86,12 @@ export function choiceText(names: readonly (string | number)[]): string {
   if (names.length === 0) return 'There is none yet.';
   return names.length === 1 ? `The only one is ${names[0]}.` : `There are ${names.join(', ')}.`;
 }
+
+/** `12.3 MB`, in powers of ten. */
+export function decimalSizeText(bytes: number): string {
+  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  let value = bytes;
+  for (; value >= 1_000 && unit < units.length - 1; unit += 1) value /= 1_000;
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}

@@ -1,8 +1,8 @@
 // The environment of a command: services and output. Made once from the flags that every command takes.
 
 import { resolve } from 'node:path';
-import type { AskAnswer, Client, Ref } from '../app/client.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import type { AskAnswer, Client, JobRow, Ref } from '../app/client.ts';
+import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { wrap } from './render/cell.ts';
 import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
@@ -127,7 +127,7 @@ export async function refsOf(client: Client, args: readonly Ref[], name: string 
 
 /** For a command line that names no job. */
 export function whichJob(): JobmanError {
-  return new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
+  return usageError('Which job? Say its id or name; `jobman list` shows them.');
 }
 
 /** The text of one job, and its objects for --json. */
@@ -163,4 +163,17 @@ export async function forEach<T>(cli: Cli, jobs: readonly T[], act: (job: T) => 
     }
   }
   return worst;
+}
+
+/** The word that names the job, where `--job-name` does not, and the words that are left. */
+export function refAndWords(
+  words: readonly string[],
+  jobName: string | undefined,
+): { readonly refs: readonly string[]; readonly words: readonly string[] } {
+  return jobName === undefined ? { refs: words.slice(0, 1), words: words.slice(1) } : { refs: [], words };
+}
+
+/** The exit code that stands for how a job ended. */
+export function verdictCode({ phase }: Pick<JobRow, 'phase'>): number {
+  return phase === 'succeeded' ? exitCode.ok : exitCode.failed;
 }

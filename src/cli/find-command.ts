@@ -1,6 +1,6 @@
 // From the words of a line of `jobman` to the command that it names, and to the help of that.
 
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { exitCode, type JobmanError, usageError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Command, Program } from './command.ts';
 import { globalFlags } from './flags.ts';
@@ -50,7 +50,7 @@ function noCommand(program: Program, typed: string, family?: string): JobmanErro
   // The right word of another tool comes before a word that only looks alike.
   const known = family === undefined ? otherWord(typed) : undefined;
   const lines = [...(known === undefined ? [] : [known]), '`jobman --help` lists them.'];
-  return new JobmanError(noCommandText(typed, known === undefined ? names : []), exitCode.usage, lines);
+  return usageError(noCommandText(typed, known === undefined ? names : []), lines);
 }
 
 /** Prints the help of the command or family that the line names, or of everything. Throws JobmanError (2) for another name. */

@@ -2,7 +2,7 @@
 
 import type { JobSpec } from '../core/spec.ts';
 import type { BucketFindings } from '../app/buckets.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { JobmanError, usageError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { FileDoor } from '../manifest/door.ts';
@@ -43,7 +43,7 @@ export async function readManifest(
   if (!('problems' in found)) return found;
   const lines = formatProblems(path, found.problems);
   const count = countText(lines.length, 'problem');
-  throw new JobmanError(`Nothing was created: the manifest has ${count}.`, exitCode.usage, lines);
+  throw usageError(`Nothing was created: the manifest has ${count}.`, lines);
 }
 
 /** One line for each, in the form of problems, behind a word that stands out. */
@@ -75,7 +75,7 @@ export async function checkManifest(
 ): Promise<ManifestFindings> {
   const { io, services } = cli;
   // As of a script's variable that is not set; it would be read as the folder we stand in.
-  if (path === '') throw new JobmanError('The path of the manifest is empty.', exitCode.usage);
+  if (path === '') throw usageError('The path of the manifest is empty.');
   const settings = await services.settings();
   const result = loadManifest({
     file: path,

@@ -4,8 +4,8 @@
 // A string is text and is made harmless. Bytes are written unchanged: raw output of a program on a worker, log lines that were
 // made harmless one by one, and movements of the cursor.
 
+import { hexDigits } from '../app/inert.ts';
 import type { Io, Stream } from '../app/services.ts';
-import { harmless } from './render/inert.ts';
 import { ownStyles, stylesOff } from './screen.ts';
 
 type LeavingSignal = Parameters<Parameters<Io['onSignal']>[0]>[0];
@@ -60,3 +60,44 @@ function derived<T extends object>(from: T, properties: PropertyDescriptorMap): 
   // The prototype has every property of T.
   return made as T;
 }
+
+/** True when `inert` would change nothing in any line of this text. Asked of a block, it spares the question for each line. */
+export function isInert(block: string): boolean {
+  return !hasControlInLines.test(block);
+}
+
+/**
+ * A text that the program prints, with every control character made visible except line ends, tabs and `own`, the graphic
+ * renditions of the program's own styles. A style that is still on at the end of a line is switched off there. Characters
+ * above 0x7e become `\u009b`, which JSON reads as the character itself, so that an object in JSON stays the same object.
+ */
+export function harmless(text: string, own: ReadonlySet<string>, off: string): string {
+  if (plainLines.test(text) || isInert(text)) return text;
+  return text
+    .split('\n')
+    .map((line) => harmlessLine(line, own, off))
+    .join('\n');
+}
+
+function harmlessLine(line: string, own: ReadonlySet<string>, off: string): string {
+  if (isInert(line)) return line;
+  let last = '';
+  const shown = line.replace(control, (found: string) => {
+    if (found === '\t') return found;
+    if (own.has(found)) {
+      last = found;
+      return found;
+    }
+    const code = found.codePointAt(0) ?? 0;
+    const first = code < 0x20 ? `\\x${hexDigits(code, 2)}` : `\\u${hexDigits(code, 4)}`;
+    return first + found.slice(1);
+  });
+  return last === '' || offCode.test(last) ? shown : shown + off;
+}
+
+/** Nearly every text. The tests of what may be wrong with the others are slow to prepare. */
+const plainLines = /^[\n -~]*$/;
+/** Codes 22 to 29 and 39 end a rendition (ECMA-48 8.3.117). */
+const offCode = /^.\[(2\d|39)m$/u;
+const hasControlInLines = /[^\P{Cc}\t\n]|[\u202a-\u202e\u2066-\u2069]/u;
+const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;

@@ -1,7 +1,7 @@
 // Questions. Asked on a terminal only; elsewhere the answer is the safe one, and the flag that says yes is named.
 
 import type { Client, Ref } from '../app/client.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
 import type { JobSpec } from '../core/spec.ts';
@@ -13,7 +13,7 @@ import type { JobSpec } from '../core/spec.ts';
 export async function confirm(cli: Cli, question: string, refused: string): Promise<boolean> {
   if (cli.yes) return true;
   if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
-    throw new JobmanError(`${refused} Say --yes to do it without a question.`, exitCode.usage);
+    throw usageError(`${refused} Say --yes to do it without a question.`);
   }
   const lines = wrap(`${question} [y/N]`, cli.io.stderr.size().columns);
   cli.io.stderr.write(`${lines.join('\n')} `);

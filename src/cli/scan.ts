@@ -1,7 +1,7 @@
 // Reads the words of a line by the flags and arguments of a command. Of `tpu` this reads the flags of every command; its other
 // words may stand in any order and are read in tpu/read-words.ts.
 
-import { exitCode, JobmanError } from '../app/errors.ts';
+import { type JobmanError, usageError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Argument } from './command.ts';
 import { flagName, formsOf, globalFlags, type Flag, type Flags } from './flags.ts';
@@ -31,7 +31,7 @@ export function split(flags: Flags, words: readonly string[]): Pieces {
     const flag = flags[name];
     if (before !== undefined && flag?.many !== true) {
       const both = flag?.value === undefined ? '' : `: \`${before[0]}\` and \`${word}\``;
-      throw usage(`${flagName(name)} was given twice${both}.`);
+      throw usageError(`${flagName(name)} was given twice${both}.`);
     }
     given.set(name, [...(before ?? []), word]);
   };
@@ -86,7 +86,7 @@ export function scan(flags: Flags, args: readonly Argument[], words: readonly st
   }
   if (waiting !== undefined) problems.push(needsValue(waiting).message);
   const [first, ...others] = problems;
-  if (first !== undefined) throw usage(first, others);
+  if (first !== undefined) throw usageError(first, others);
   return { flags: flagValues, args: values, behind };
 }
 
@@ -136,7 +136,7 @@ function argumentsIn(
   const last = args.at(-1);
   const extra = words[args.length];
   if (last?.many === true) return words.map((word, at) => [args[at] ?? last, word]);
-  if (extra !== undefined) throw usage(`\`${extra}\` is one word too many.`);
+  if (extra !== undefined) throw usageError(`\`${extra}\` is one word too many.`);
   return args.map((argument, at) => {
     if (argument.needed === true && words[at] === undefined) problems.push(`<${argument.name}> is missing.`);
     return [argument, words[at]];
@@ -156,7 +156,7 @@ function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Foun
   if (form !== undefined) {
     const name = flagCalled(flags, form);
     if (name === undefined) throw noFlag(flags, form);
-    if (value === '') throw usage(`${form}= has nothing after the equals sign.`);
+    if (value === '') throw usageError(`${form}= has nothing after the equals sign.`);
     return [[name, value]];
   }
   if (!/^-[a-z]/i.test(word)) return undefined;
@@ -183,7 +183,7 @@ function flagCalled(flags: Flags, form: string): string | undefined {
 }
 
 function noFlag(flags: Flags, form: string): JobmanError {
-  if (!form.startsWith('--')) return usage(noFlagText(form));
+  if (!form.startsWith('--')) return usageError(noFlagText(form));
   const names = Object.keys(flags).map(flagName);
   const known = otherFlags(form.slice(2)).find((name) => names.includes(name));
   const near = didYouMean(
@@ -191,7 +191,7 @@ function noFlag(flags: Flags, form: string): JobmanError {
     names.map((name) => name.slice(2)),
   );
   const meant = known ?? (near === undefined ? undefined : `--${near}`);
-  return usage(noFlagText(form, meant));
+  return usageError(noFlagText(form, meant));
 }
 
 /** The sentence about a command that does not exist, with the nearest of those that do. */
@@ -206,9 +206,5 @@ export function noFlagText(form: string, meant?: string): string {
 }
 
 function needsValue(name: string): JobmanError {
-  return usage(`${flagName(name)} needs a value.`);
-}
-
-function usage(sentence: string, lines: readonly string[] = []): JobmanError {
-  return new JobmanError(sentence, exitCode.usage, lines);
+  return usageError(`${flagName(name)} needs a value.`);
 }

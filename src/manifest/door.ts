@@ -49,11 +49,11 @@ export function readText(
 }
 
 function tooLarge(bytes: number | null, most: number): string {
-  return `is too large${bytes === null ? '' : ` (${sizeText(bytes)})`}; the limit is ${sizeText(most)}`;
+  return `is too large${bytes === null ? '' : ` (${binarySizeText(bytes)})`}; the limit is ${binarySizeText(most)}`;
 }
 
-/** `512 KiB`, `9.5 MiB`. */
-export function sizeText(bytes: number): string {
+/** `512 KiB`, `9.5 MiB`, in powers of two. */
+export function binarySizeText(bytes: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB'];
   let size = bytes;
   let unit = 0;

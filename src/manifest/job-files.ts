@@ -2,7 +2,7 @@
 
 import { basename, join } from 'node:path/posix';
 import type { FilesModule, FrozenFile } from '../setup/modules.ts';
-import { sizeText } from './door.ts';
+import { binarySizeText } from './door.ts';
 import { leavesHome, pathHere, pathOnWorker } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -67,13 +67,16 @@ export function readJobFiles(sections: Sections, { folder, home, door }: Surroun
       return;
     }
     if (look.bytes > fileMost)
-      return refuse(index, `${name} has ${sizeText(look.bytes)}, the limit is ${sizeText(fileMost)}; ${bucket}`);
+      return refuse(
+        index,
+        `${name} has ${binarySizeText(look.bytes)}, the limit is ${binarySizeText(fileMost)}; ${bucket}`,
+      );
     const read = door.read(source, fileMost);
     if ('detail' in read) return refuse(index, `${name} cannot be read: ${read.detail}`);
     total += read.bytes.length;
     if (total > allMost || files.size >= countMost) {
       isOver = true;
-      const limit = files.size >= countMost ? `${countMost} files` : sizeText(allMost);
+      const limit = files.size >= countMost ? `${countMost} files` : binarySizeText(allMost);
       return refuse(index, `job.files together are more than ${limit}; ${bucket}`);
     }
     files.set(target, {

@@ -367,13 +367,12 @@ suite('text that controls a terminal', () => {
     );
     const past = files.filter((name) => /\bexactly\(/.test(readFileSync(join(root, 'src', name), 'utf8')));
     assert.deepEqual(past.toSorted(), [
+      'cli/block.ts',
       'cli/cluster/log-text.ts',
       'cli/commands/logs.ts',
       'cli/hosts/show-lines.ts',
-      'cli/logs/printer.ts',
+      'cli/logs/stream.ts',
       'cli/output.ts',
-      'cli/painter.ts',
-      'cli/window.ts',
     ]);
   });
 });

@@ -13,7 +13,7 @@ import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
 import { sightOf } from './verdict.ts';
 

@@ -16,7 +16,7 @@ import { countText } from '../../app/figures.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import { sayAnswer, type Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import type { PlaceFlags } from './either.ts';
 import { createLogText, expectForClusters, wantedOf } from './log-text.ts';
 import { mainContainer } from './pods.ts';

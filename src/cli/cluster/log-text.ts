@@ -5,8 +5,9 @@ import type { ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
-import { decode, inert, inertWord, isInert } from '../render/inert.ts';
-import { exactly } from '../output.ts';
+import { decode } from '../logs/lines.ts';
+import { inert, inertWord } from '../../app/inert.ts';
+import { exactly, isInert } from '../output.ts';
 
 export interface LogText {
   write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;

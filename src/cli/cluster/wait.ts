@@ -7,9 +7,8 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
 import type { Duration } from '../../core/time.ts';
-import { complainAbout, type Cli } from '../context.ts';
+import { type Cli, complainAbout, verdictCode } from '../context.ts';
 import { callAfter, leaveOnSignal } from '../leave.ts';
-import { verdictCode } from '../settled.ts';
 import { onlyKept, type Meant, type PlaceFlags } from './either.ts';
 import { printVerdict, sightOf } from './verdict.ts';
 

@@ -3,7 +3,7 @@
 import type { AskAnswer, AskOptions, Client, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/client.ts';
 import { costText } from '../../app/cost.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { type Cli, forEach, type GlobalFlags, refsOf, sayAnswer } from '../context.ts';
 import { wake } from '../controller.ts';
@@ -136,13 +136,13 @@ interface DeleteFlags extends AskFlags {
 export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
   if (flags.all === true) {
     if (args.length > 0 || flags.jobName !== undefined) {
-      throw new JobmanError('--all means every job of the namespace; a job beside it says nothing.', exitCode.usage);
+      throw usageError('--all means every job of the namespace; a job beside it says nothing.');
     }
     const { deleteAllJobs } = await import('../cluster/verbs.ts');
     return deleteAllJobs(cli, flags);
   }
   if (flags.own === true) {
-    throw new JobmanError('--own goes with --all: only those jobs of the namespace that are yours.', exitCode.usage);
+    throw usageError('--own goes with --all: only those jobs of the namespace that are yours.');
   }
   return onEither(cli, flags, args, {
     changes: true,
@@ -223,8 +223,7 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
       },
     });
   }
-  if (args.length > 0 || flags.jobName !== undefined)
-    throw new JobmanError('Say jobs or --all, not both.', exitCode.usage);
+  if (args.length > 0 || flags.jobName !== undefined) throw usageError('Say jobs or --all, not both.');
   const question = 'Remove the logs and copies of all your settled jobs?';
   if (await confirm(cli, question, 'Nothing was removed.')) {
     const answers = await client.clean(null, cli.io.user);
@@ -250,13 +249,13 @@ interface RunFlags {
 /** A job that is under way is only followed. One that is not is started, with --cmd-only on the workers it holds ready. */
 export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: readonly string[]): Promise<number> {
   if (cli.behind.length > 0)
-    throw new JobmanError('`jobman run` runs a job that exists, and takes no program.', exitCode.usage, [
+    throw usageError('`jobman run` runs a job that exists, and takes no program.', [
       `For a new job, write \`${cli.behind.join(' ')}\` as command.cmd of a manifest: jobman create train.yaml`,
       'In a Kubernetes cluster: jobman submit -i IMAGE -- PROGRAM',
     ]);
   const client = await cli.services.client();
   const [only, second] = await refsOf(client, refs, flags.jobName);
-  if (only === undefined || second !== undefined) throw new JobmanError('Run one job at a time.', exitCode.usage);
+  if (only === undefined || second !== undefined) throw usageError('Run one job at a time.');
   const [{ followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/follow.ts'),
     client.show(only),

@@ -3,18 +3,17 @@
 import type { Client } from '../../app/client.ts';
 import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { fanOut } from '../../app/fan-out.ts';
-import { countText } from '../../app/figures.ts';
+import { countText, decimalSizeText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { leaveOnSignal } from '../leave.ts';
-import { chosenWorkers } from '../hosts/choose.ts';
-import { workersLabel } from '../logs/mix.ts';
+import { chosenWorkers } from '../hosts/run-on.ts';
+import { workersLabel } from '../logs/lines.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { inertWord } from '../render/inert.ts';
-import { sizeText } from '../render/size.ts';
+import { inertWord } from '../../app/inert.ts';
 
 interface CpFlags extends PlaceFlags {
   readonly workers?: WorkerChoice | undefined;
@@ -61,7 +60,7 @@ async function cpOfRecord(
 ): Promise<number> {
   for (const flag of ['pod', 'container'] as const) {
     if (flags[flag] !== undefined) {
-      throw new JobmanError(`--${flag} is for a job of a cluster; a TPU has workers: --workers.`, exitCode.usage);
+      throw usageError(`--${flag} is for a job of a cluster; a TPU has workers: --workers.`);
     }
   }
   const { id } = await client.show(ref);
@@ -115,7 +114,7 @@ function sideOf(word: string): { readonly ref: string | null; readonly path: str
 }
 
 function usage(sentence: string): JobmanError {
-  return new JobmanError(sentence, exitCode.usage, [
+  return usageError(sentence, [
     'To all workers or pods: jobman cp ./data 42:data; from them: jobman cp 42:results ./',
     'A path of this machine that holds a colon begins with ./',
   ]);
@@ -209,7 +208,7 @@ function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress
   let done = 0;
   const sentence = (size = bytes): string => {
     const seconds = Math.max(0.001, (cli.io.now() - begun) / 1_000);
-    return `${sizeText(size)} in ${seconds.toFixed(1)}s (${sizeText(bytes / seconds)}/s)`;
+    return `${decimalSizeText(size)} in ${seconds.toFixed(1)}s (${decimalSizeText(bytes / seconds)}/s)`;
   };
   const line = drawLine(cli, 250, () => `copied ${sentence()}; ${done} of ${countText(count, noun)} done`);
   return {

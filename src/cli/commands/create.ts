@@ -2,7 +2,7 @@
 
 import type { Plan } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { rowJson } from '../../app/json.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
@@ -11,7 +11,7 @@ import { readManifest } from '../manifest-file.ts';
 import { isGranted } from '../prompt.ts';
 import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';
@@ -27,9 +27,8 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     return submitWishes(cli, { ...read.cluster, ...given({ namespace, context }) }, flags);
   }
   if (flags.namespace !== undefined || flags.context !== undefined) {
-    throw new JobmanError(
+    throw usageError(
       `--namespace and --context are for a job of a cluster, and ${manifestPath(flags, path)} has no section kubernetes.`,
-      exitCode.usage,
     );
   }
   const manifest = { ...read.manifest, warnings: read.warnings };
@@ -83,11 +82,11 @@ function sayCreated(cli: Cli, { command, capacity, finish }: JobSpec, id: string
 
 function manifestPath(flags: CreateFlags, path: string | undefined): string {
   if (path !== undefined && flags.config !== undefined) {
-    throw new JobmanError(`Two manifests are named, ${path} and ${flags.config}; say one.`, exitCode.usage);
+    throw usageError(`Two manifests are named, ${path} and ${flags.config}; say one.`);
   }
   const only = path ?? flags.config;
   if (only === undefined) {
-    throw new JobmanError('Which manifest? `jobman create configs/quick-start.yaml` runs the example.', exitCode.usage);
+    throw usageError('Which manifest? `jobman create configs/quick-start.yaml` runs the example.');
   }
   return only;
 }

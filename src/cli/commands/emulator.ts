@@ -1,16 +1,16 @@
 // emulator: the built-in cloud, as a process.
 
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import type { CloudTpu, CloudView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import type { EmulatorServeFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
@@ -87,9 +87,8 @@ function expectVerb(word: string): void {
   const verbs = emulatorVerbs.map(([verb]) => verb);
   if (word === '' || verbs.includes(word)) return;
   const meant = didYouMean(word, verbs);
-  throw new JobmanError(
+  throw usageError(
     `The built-in cloud has no verb \`${word}\`.${meant === undefined ? '' : ` Did you mean \`${meant}\`?`}`,
-    exitCode.usage,
     ['`jobman emulator --help` lists them.'],
   );
 }
@@ -103,7 +102,7 @@ function holdsNone(job: JobView): JobmanError {
   const number = Number(job.id);
   if (job.backend === 'local') return new JobmanError(`${it} runs on this machine and has no TPU.`, exitCode.conflict);
   const which = job.allocations.length > 1 ? 'a new' : 'its';
-  const why = isSettled(job)
+  const why = isSettledPhase(job.phase)
     ? `it has ended (${job.phase}). More: jobman show ${number}`
     : `it is ${job.phase} and waits for ${which} ${job.accelerator}. More: jobman why ${number}`;
   return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
@@ -148,8 +147,7 @@ function takeApart(words: readonly string[]): {
     options[name] = given ?? (next === undefined || next.startsWith('--') ? 'true' : next);
   }
   const [verb = '', target, tooMany] = plain;
-  if (tooMany !== undefined)
-    throw new JobmanError(`\`${tooMany}\` is one word too many for emulator ${verb}.`, exitCode.usage);
+  if (tooMany !== undefined) throw usageError(`\`${tooMany}\` is one word too many for emulator ${verb}.`);
   return { verb, target, options };
 }
 

@@ -2,11 +2,10 @@
 
 import type { ExecFlags } from '../cluster/exec.ts';
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { usageError } from '../../app/errors.ts';
 import { onEither } from '../cluster/either.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
-import { chosenWorkers, refAndWords } from '../hosts/choose.ts';
-import { programOf, runOn } from '../hosts/run-on.ts';
+import { type Cli, type GlobalFlags, refAndWords } from '../context.ts';
+import { chosenWorkers, programOf, runOn } from '../hosts/run-on.ts';
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, words } = refAndWords(args, flags.jobName);
@@ -34,10 +33,7 @@ async function execOnWorkers(
   try {
     const workers = chosenWorkers(flags.workers, door.workers, view.id);
     if (flags.stdin === true && workers.length !== 1) {
-      throw new JobmanError(
-        `--stdin goes to one worker, and ${workers.length} are meant: say which with --workers.`,
-        exitCode.usage,
-      );
+      throw usageError(`--stdin goes to one worker, and ${workers.length} are meant: say which with --workers.`);
     }
     return await runOn(cli, door, { workers, program, flags });
   } finally {
@@ -47,15 +43,15 @@ async function execOnWorkers(
 
 function refuseOfClusters({ tty, container, pod }: ExecFlags, id: string): void {
   if (tty === true) {
-    throw new JobmanError(`--tty is for a job of a cluster. A shell on a worker: jobman ssh ${id}`, exitCode.usage);
+    throw usageError(`--tty is for a job of a cluster. A shell on a worker: jobman ssh ${id}`);
   }
   const stray = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
   if (stray === undefined) return;
   const instead = stray === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
-  throw new JobmanError(`${stray} is for a job of a cluster; ${instead}.`, exitCode.usage);
+  throw usageError(`${stray} is for a job of a cluster; ${instead}.`);
 }
 
 function expectContainer({ id, spec }: JobView): void {
   if (spec.steps.some(({ name }) => name === 'docker')) return;
-  throw new JobmanError(`Job ${id} runs in no container; leave out --in-container.`, exitCode.usage);
+  throw usageError(`Job ${id} runs in no container; leave out --in-container.`);
 }

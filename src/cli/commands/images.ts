@@ -1,11 +1,11 @@
 // images: what the registry of the settings has for jobs to run.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import type { Dated, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
-import { inert, inertWord } from '../render/inert.ts';
+import { inert, inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { minute, second } from '../../core/time.ts';
 
@@ -49,9 +49,7 @@ export async function imageDetails(
 ): Promise<number> {
   const image = flags.image ?? word;
   if (image === undefined || (flags.image !== undefined && word !== undefined)) {
-    throw new JobmanError('Which image? Say one: jobman image-details -i <name>', exitCode.usage, [
-      '`jobman images` shows them.',
-    ]);
+    throw usageError('Which image? Say one: jobman image-details -i <name>', ['`jobman images` shows them.']);
   }
   const port = await cli.services.images();
   try {
@@ -93,14 +91,14 @@ function artifactCells({ tags, digest, size, platforms, pushedAt }: ImageArtifac
   return [
     inertWord(tags.join(', ')) || '-',
     inertWord(digest.slice(0, digest.indexOf(':') + 13)),
-    size === null ? '-' : sizeText(size),
+    size === null ? '-' : registrySizeText(size),
     pushedAt === null ? '-' : ageText(now - pushedAt),
     inertWord(platforms.join(', ')) || '-',
   ];
 }
 
 /** `5.2 GB`, in powers of ten, as registries tell it. */
-function sizeText(bytes: number): string {
+function registrySizeText(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(bytes, 1)) / 3)));
   const amount = bytes / 1_000 ** power;

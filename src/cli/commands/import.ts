@@ -2,7 +2,7 @@
 
 import { lstatSync, readdirSync, readSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { withRegularFile } from '../../app/regular-file.ts';
 import type { ImportLine } from '../../lab/import-data.ts';
@@ -142,14 +142,13 @@ function realPath(folder: string): string {
 function noFolder(folder: string, door: FolderDoor): JobmanError {
   const isFile = door.changedAt(folder) !== null && door.names(folder) === null;
   if (isFile) {
-    return new JobmanError(`${folder} is a file, and not the folder jobs/ of the TPU manager.`, exitCode.usage, [
+    return usageError(`${folder} is a file, and not the folder jobs/ of the TPU manager.`, [
       `The data.json of the tpu command: tpu import ${folder}`,
     ]);
   }
   if (door.names(folder) === null) return new JobmanError(`There is no folder ${folder}.`, exitCode.notFound);
-  return new JobmanError(
+  return usageError(
     `${folder} is no jobs/ of the TPU manager: it has neither .jobman nor .state, nor a folder of a job (000001).`,
-    exitCode.usage,
   );
 }
 

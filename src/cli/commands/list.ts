@@ -2,16 +2,16 @@
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { given } from '../../core/given.ts';
 import { joined } from '../cluster/record-and-cluster.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { listLines } from '../render/list.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import { columnsOf } from '../screen.ts';
 import type { ListFlags } from '../table/flags.ts';
 
@@ -21,13 +21,10 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   const { io, screen } = cli;
   const isEverywhere = flags.allNamespaces === true;
   if (isEverywhere && flags.namespace !== undefined) {
-    throw new JobmanError(
-      '-A lists every namespace, and -n names one of them; use only one of the two.',
-      exitCode.usage,
-    );
+    throw usageError('-A lists every namespace, and -n names one of them; use only one of the two.');
   }
   if (isEverywhere && flags.watch === true) {
-    throw new JobmanError('--watch follows one namespace of a cluster; -A goes with a list that ends.', exitCode.usage);
+    throw usageError('--watch follows one namespace of a cluster; -A goes with a list that ends.');
   }
   const isPlaceSaid = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
@@ -56,7 +53,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
   if (!cli.json && !isPlaceSaid && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
-  if (own.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
+  if (own.rows.some((row) => !isSettledPhase(row.phase))) await replaceKilled(cli, client, true);
   // With jobs of this machine or of TPUs in the list, a cluster that does not answer is a note; otherwise it is the result.
   return (isPlaceSaid || own.rows.length === 0 ? others?.trouble?.code : undefined) ?? exitCode.ok;
 }

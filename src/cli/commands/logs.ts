@@ -2,7 +2,7 @@
 
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { countText, workerText } from '../../app/figures.ts';
 import { onEither } from '../cluster/either.ts';
 import { type Cli, forEach, type GlobalFlags } from '../context.ts';
@@ -13,7 +13,7 @@ import { bodyText, createSplitter, frontText, jsonText, type Piece } from '../lo
 import { timeOf } from '../logs/mix.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 import { exactly } from '../output.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';
 import { matchPattern } from '../../core/patterns.ts';
@@ -31,11 +31,9 @@ const ofClusters = [
 export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { namespace } = flags;
   if (namespace !== undefined && /^\d+$/.test(namespace)) {
-    throw new JobmanError(
-      `-n is the namespace of a cluster, as in kubectl, and "${namespace}" is a number.`,
-      exitCode.usage,
-      [`For the last lines: --tail ${namespace}`],
-    );
+    throw usageError(`-n is the namespace of a cluster, as in kubectl, and "${namespace}" is a number.`, [
+      `For the last lines: --tail ${namespace}`,
+    ]);
   }
   return onEither(cli, flags, args, {
     record: (client, refs) => logsOfRecord(cli, client, refs, flags),
@@ -59,15 +57,12 @@ async function logsOfRecord(
 ): Promise<number> {
   const stray = ofClusters.find(([flag]) => flags[flag] !== undefined);
   if (stray !== undefined) {
-    throw new JobmanError(`${stray[1]} is for a job of a Kubernetes cluster.`, exitCode.usage);
+    throw usageError(`${stray[1]} is for a job of a Kubernetes cluster.`);
   }
   const [ref] = refs;
   if (flags.firstError === true) {
     if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {
-      throw new JobmanError(
-        '--first-error chooses the lines itself; it goes with --worker, --step and --attempt.',
-        exitCode.usage,
-      );
+      throw usageError('--first-error chooses the lines itself; it goes with --worker, --step and --attempt.');
     }
     return forEach(cli, refs, (one) => printFirstError(cli, client, one, flags));
   }
@@ -77,7 +72,7 @@ async function logsOfRecord(
     return code;
   }
   if (ref === undefined || refs.length > 1) {
-    throw new JobmanError('Follow one job at a time; `jobman list --watch` shows all of them.', exitCode.usage);
+    throw usageError('Follow one job at a time; `jobman list --watch` shows all of them.');
   }
   return followLogs(cli, client, ref, flags);
 }
@@ -100,7 +95,7 @@ async function printLogs(
     // Silence has a reason, and somebody who looks at logs wants to know it.
     if (!printed && flags.grep === undefined) {
       const view = await client.show(ref);
-      cli.note(`${silenceText(isSettled(view), found > 0)} ${view.why.sentence}`);
+      cli.note(`${silenceText(isSettledPhase(view.phase), found > 0)} ${view.why.sentence}`);
     }
   } finally {
     await stream.close();
@@ -157,7 +152,7 @@ function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {
 function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
   const form = flags.raw === true ? 'raw' : cli.json ? 'json' : cli.io.stdout.isTerminal ? 'terminal' : 'pipe';
   if (form === 'raw' && flags.grep !== undefined) {
-    throw new JobmanError('--raw prints all bytes; it cannot go with --grep.', exitCode.usage);
+    throw usageError('--raw prints all bytes; it cannot go with --grep.');
   }
   return {
     form,

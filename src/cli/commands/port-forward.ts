@@ -3,12 +3,11 @@
 import type { Server, Socket } from 'node:net';
 import type { PortForwardFlags } from '../cluster/port-forward.ts';
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { noSuchWorker, type WorkerDoor } from '../../app/by-hand.ts';
 import { onEither } from '../cluster/either.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { type Cli, type GlobalFlags, refAndWords } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { refAndWords } from '../hosts/choose.ts';
 import {
   addressText,
   joinSockets,
@@ -18,8 +17,8 @@ import {
   whoReaches,
   type Way,
 } from '../hosts/forwarded-ports.ts';
-import { inertWord } from '../render/inert.ts';
-import { isSettled } from '../settled.ts';
+import { inertWord } from '../../app/inert.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 
 const lookEvery = 1_000;
 
@@ -33,7 +32,7 @@ export async function portForward(
     async record(client, [ref = '']) {
       const view = await client.show(ref);
       if (flags.pod !== undefined) {
-        throw new JobmanError('--pod is for a job of a cluster; a TPU has workers: --worker.', exitCode.usage);
+        throw usageError('--pod is for a job of a cluster; a TPU has workers: --worker.');
       }
       return forwardToWorker(cli, client, view, waysOf(words, view.id), flags);
     },
@@ -45,8 +44,7 @@ export async function portForward(
 }
 
 function waysOf(words: readonly string[], id: string): readonly Way[] {
-  if (words.length === 0)
-    throw new JobmanError(`Which port? For TensorBoard: jobman port-forward ${id} 6006`, exitCode.usage);
+  if (words.length === 0) throw usageError(`Which port? For TensorBoard: jobman port-forward ${id} 6006`);
   return words.map(parseWay);
 }
 
@@ -97,7 +95,7 @@ async function untilOver(
     const isThere = view.allocations.some(
       ({ gone, released, workers }) => gone === null && released === null && workers.length > 0,
     );
-    if (!isThere && isSettled(view)) {
+    if (!isThere && isSettledPhase(view.phase)) {
       cli.complain(`${first.id} has ended (${view.phase}) and has no machines any more.`);
       return exitCode.failed;
     }

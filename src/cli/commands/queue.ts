@@ -6,7 +6,7 @@ import { amountsText } from '../../app/cluster/lack.ts';
 import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../../app/cluster/queue-source.ts';
 import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import { moment } from '../../app/moment.ts';
 import { given } from '../../core/given.ts';
@@ -14,7 +14,7 @@ import type { Instant } from '../../core/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
 
@@ -25,7 +25,7 @@ const rowsMost = 50;
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
   const isEverywhere = flags.allNamespaces === true;
   if (isEverywhere && flags.namespace !== undefined) {
-    throw new JobmanError('-n names one namespace, and -A means all: use only one of the two.', exitCode.usage);
+    throw usageError('-n names one namespace, and -A means all: use only one of the two.');
   }
   const { jobsQueue } = (await cli.services.clusterSettings()).settings;
   const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));

@@ -1,6 +1,6 @@
 // settings: what is in force, and where each value comes from; and one key set or taken out.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { settingKeys, settingSources } from '../../app/settings.ts';
 import { settingsFile } from '../../app/settings-file.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
@@ -13,9 +13,8 @@ export async function settings(cli: Cli, _flags: GlobalFlags, ...words: readonly
   if (verb === undefined) return show(cli);
   if (verb === 'set' && key !== undefined && value !== undefined && more === undefined) return set(cli, key, value);
   if (verb === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
-  throw new JobmanError(
+  throw usageError(
     `\`jobman settings ${words.join(' ')}\` is none of: jobman settings, jobman settings set <key> <value>, jobman settings unset <key>.`,
-    exitCode.usage,
   );
 }
 

@@ -1,6 +1,6 @@
 // setup: one setup step of a job, gone through again on all workers that it holds ready.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/setup-by-hand.ts';
 import { countText } from '../../app/figures.ts';
@@ -8,7 +8,7 @@ import type { OutcomeResult } from '../../core/observation.ts';
 import { refOfName, sayTrouble } from '../context.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { showLines } from '../hosts/show-lines.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 
 interface SetupFlags {
   readonly force?: boolean | undefined;
@@ -28,7 +28,7 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...words:
   const client = await cli.services.client();
   const [ref, step, tooMuch] = flags.jobName === undefined ? words : [await refOfName(client, flags.jobName), ...words];
   if (ref === undefined || step === undefined || tooMuch !== undefined) {
-    throw new JobmanError('Say one job and one of its setup steps: jobman setup 42 docker', exitCode.usage);
+    throw usageError('Say one job and one of its setup steps: jobman setup 42 docker');
   }
   const force = flags.force === true;
   const plan = await client.planStep(ref, step, io.user);

@@ -7,7 +7,7 @@ import { type Cli, type GlobalFlags, printEachRef } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { showLines, whyLines } from '../render/show.ts';
 import { columnsOf } from '../screen.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 
 interface ShowFlags {
   readonly jobName?: string | undefined;
@@ -35,7 +35,7 @@ async function showRecord(cli: Cli, client: Client, refs: readonly string[]): Pr
   let isAlive = false;
   const code = await printEachRef(cli, refs, async (ref) => {
     const view = await client.show(ref);
-    isAlive ||= !isSettled(view);
+    isAlive ||= !isSettledPhase(view.phase);
     return { objects: () => [viewJson(view)], lines: () => showLines(view, { ...look, now: io.now() }) };
   });
   if (isAlive) await replaceKilled(cli, client, true);

@@ -1,10 +1,9 @@
 // ssh: the system's own ssh on a worker, on this terminal.
 
 import type { SshHost } from '../../app/by-hand.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { onEither } from '../cluster/either.ts';
-import { type Cli, forEach, type GlobalFlags, refsOf } from '../context.ts';
-import { refAndWords } from '../hosts/choose.ts';
+import { type Cli, forEach, type GlobalFlags, refAndWords, refsOf } from '../context.ts';
 
 interface SshFlags {
   readonly worker?: number | undefined;
@@ -20,9 +19,8 @@ export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: read
       return cli.services.onTerminal(await cli.services.sshArgv(id, flags.worker ?? 0, words));
     },
     cluster(_cluster, { name }) {
-      throw new JobmanError(
+      throw usageError(
         `${name} is a job of a cluster, whose pods have no ssh. A shell in one: jobman exec -j ${name} -it -- sh`,
-        exitCode.usage,
       );
     },
   });

@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { V1Job } from '@kubernetes/client-node';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import {
   checkJobFile,
   clusterLabels,
@@ -54,11 +54,11 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
           `jobman submit -f ${stray}    the same for a manifest with a section kubernetes, with flags over it`,
         ]
       : ['What the container runs is given after two dashes: jobman submit -i alpine -- ls -al /'];
-    throw new JobmanError(`Unexpected argument \`${stray}\`.`, exitCode.usage, hints);
+    throw usageError(`Unexpected argument \`${stray}\`.`, hints);
   }
   const file = flags.file === '-' ? '/dev/stdin' : flags.file;
   if (file === undefined && flags.set !== undefined) {
-    throw new JobmanError('--set changes a manifest, and none is named: say it with -f.', exitCode.usage);
+    throw usageError('--set changes a manifest, and none is named: say it with -f.');
   }
   const wishes = wishesOf(cli, flags);
   expectInteractive(cli, flags);
@@ -69,7 +69,7 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
     const [name] = Object.keys(wishes).filter((key) => !forJobFiles.includes(key));
     if (name !== undefined || flags.set !== undefined) {
       const flag = name === undefined ? '--set' : (flagOfWish[name] ?? flagName(name));
-      throw new JobmanError(`${file} is a whole Job, and ${flag} is about a part that the file says.`, exitCode.usage, [
+      throw usageError(`${file} is a whole Job, and ${flag} is about a part that the file says.`, [
         'Change the file. Flags that go with it: -j, -n, --context, -a, --label, --ttl, --suspend, --queue, --dry-run, --follow.',
       ]);
     }
@@ -79,7 +79,7 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
   const { readManifest } = await import('../manifest-file.ts');
   const read = await readManifest(cli, file, flags.set ?? [], { door: found.door });
   if ('manifest' in read) {
-    throw new JobmanError(`${file} has no section kubernetes, so it is no job for a cluster.`, exitCode.usage, [
+    throw usageError(`${file} has no section kubernetes, so it is no job for a cluster.`, [
       `jobman create ${file} runs it where it says.`,
     ]);
   }
@@ -90,31 +90,23 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
 function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
   const { tty, stdin, rm, dryRun, follow, file, suspend, parallelism = 1, completions = 1 } = flags;
   if (tty !== true && stdin !== true) {
-    if (rm === true)
-      throw new JobmanError('--rm deletes an interactive job at its end, so it needs -it or --stdin.', exitCode.usage);
+    if (rm === true) throw usageError('--rm deletes an interactive job at its end, so it needs -it or --stdin.');
     return;
   }
   const isAlone = suspend !== true && parallelism === 1 && completions === 1;
   if (json || !isAlone || (tty === true && follow === true)) throw onlyOnePod(flags);
   if (tty === true && dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
-    throw new JobmanError(
-      '-it needs a terminal on both sides. For a pipe or a file: --stdin; without input: --follow.',
-      exitCode.usage,
-    );
+    throw usageError('-it needs a terminal on both sides. For a pipe or a file: --stdin; without input: --follow.');
   }
   if (file === '-')
-    throw new JobmanError(
-      'The manifest and the program cannot both read standard input: name the file of the manifest.',
-      exitCode.usage,
-    );
+    throw usageError('The manifest and the program cannot both read standard input: name the file of the manifest.');
 }
 
 function onlyOnePod({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
   const [flag, both] = tty === true ? ['-it', 'this terminal'] : ['--stdin', 'this input'];
   const follow = tty === true ? '--follow, ' : '';
-  return new JobmanError(
+  return usageError(
     `${flag} is for one pod and ${both}: it does not go with ${follow}--suspend, --json or several pods.`,
-    exitCode.usage,
   );
 }
 
@@ -189,7 +181,7 @@ interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context
 
 function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
   if (flags.command === true && behind.length === 0) {
-    throw new JobmanError('-c replaces the entry point by the words behind `--`, and there are none.', exitCode.usage);
+    throw usageError('-c replaces the entry point by the words behind `--`, and there are none.');
   }
   const words = behind.length === 0 ? undefined : behind;
   return given({
@@ -234,7 +226,7 @@ function mapOf(
   for (const [key, value] of pairs) {
     const before = found.get(key);
     if (before !== undefined && before !== value) {
-      throw new JobmanError(`${flag} names ${key} twice: as ${before} and as ${value}.`, exitCode.usage);
+      throw usageError(`${flag} names ${key} twice: as ${before} and as ${value}.`);
     }
     found.set(key, value);
   }
@@ -248,9 +240,8 @@ function variablesOf(
 ): Readonly<Record<string, string>> {
   const missing = wishes.filter(([name, value]) => value === null && env[name] === undefined).map(([name]) => name);
   if (missing.length > 0) {
-    throw new JobmanError(
+    throw usageError(
       `${missing.length === 1 ? 'The variable' : 'The variables'} ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not set here: say --env ${missing[0]}=VALUE.`,
-      exitCode.usage,
     );
   }
   return Object.fromEntries(wishes.map(([name, value]) => [name, value ?? env[name] ?? '']));

@@ -7,16 +7,16 @@ import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type Window } from '../block.ts';
 import { meantBy } from '../cluster/either.ts';
 import type { WaitFlags } from '../cluster/wait.ts';
-import { type Cli, forEach, type GlobalFlags } from '../context.ts';
+import { type Cli, forEach, type GlobalFlags, verdictCode } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { isGone, verdictLine } from '../follow/follow.ts';
 import { createProgress, leaving, type Progress, titleText } from '../follow/progress.ts';
 import { createMarks, type Marks } from '../follow/rows.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { cutEnd, width } from '../render/cell.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { glyph } from '../screen.ts';
-import { isSettled, verdictCode } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import type { Event } from '../../core/decision.ts';
 import { type Duration, type Instant, second } from '../../core/time.ts';
 
@@ -73,7 +73,7 @@ async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], fla
       );
       seqs.set(id, news.at(-1)?.seq ?? seqs.get(id) ?? 0);
       views.set(id, view);
-      if (!isSettled(view)) return;
+      if (!isSettledPhase(view.phase)) return;
       open.delete(id);
       verdict(view);
     } catch (error) {
@@ -216,7 +216,7 @@ interface Layout {
 /** A line for each job, as many as the screen holds, the one that has waited longest first; and how to leave. */
 export function waitingLines(views: readonly JobView[], now: Instant, layout: Layout): readonly string[] {
   const { columns, rows, back } = layout;
-  const open = views.filter((view) => !isSettled(view)).toSorted((one, other) => one.since - other.since);
+  const open = views.filter((view) => !isSettledPhase(view.phase)).toSorted((one, other) => one.since - other.since);
   const room = Math.max(1, rows - 3);
   const shown = open.length <= room ? open : open.slice(0, room - 1);
   const lines = shown.map((view) => {

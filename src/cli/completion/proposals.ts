@@ -1,7 +1,7 @@
 // Proposals where a command takes a setup step of a job: behind `logs 42 --step`, and behind `setup 42`.
 
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 
 /** Jobs, and behind a job its steps. */
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {

@@ -6,13 +6,13 @@ import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import { endText } from '../../app/phrases.ts';
-import type { Cli } from '../context.ts';
+import { type Cli, verdictCode } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { createProgress, type Ways } from './progress.ts';
 import { pause } from '../leave.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
-import { inertWord } from '../render/inert.ts';
-import { isSettled, verdictCode } from '../settled.ts';
+import { inertWord } from '../../app/inert.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import { openWindow } from '../block.ts';
 import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
@@ -148,7 +148,7 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
       if (io.stdout.closed) return { kind: 'unread' };
       if (leave.aborted) return { kind: 'left' };
       follower.tick(view, io.now());
-      if (isSettled(view)) {
+      if (isSettledPhase(view.phase)) {
         const isOver =
           logs === null || now - view.since > longSettled || now - Math.max(printedAt, view.since) > quietAfterEnd;
         if (isOver) {

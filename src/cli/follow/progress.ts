@@ -9,9 +9,9 @@ import { createBlock, type Window } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type Silences } from './rows.ts';
 import type { Follower } from './follow.ts';
 
@@ -88,7 +88,7 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
       phaseSince = view.since;
       beaten = lastBeat(cli.io.now() - view.since);
       // The verdict has a line of its own, at the end.
-      if (tellsPhases && !isSettled(view))
+      if (tellsPhases && !isSettledPhase(view.phase))
         lines.push({ at: view.since, text: `${inertWord(view.status)}${lasted}${factOf(view)}` });
       sayAll();
     },
@@ -101,7 +101,7 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
       say(at, view.id, `${text}${isFirst && folds ? foldedText : ''}`);
     },
     tick(view, now) {
-      if (isSettled(view)) return;
+      if (isSettledPhase(view.phase)) return;
       sawItOpen = true;
       if (logs !== null) for (const text of silencesOf(view, silences)) say(now, view.id, text);
       // Lines of the log show that it goes on.
@@ -219,7 +219,7 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
       row(`${view.id} ${attemptText(attempt, workers)}, following${folds && workers.length > 1 ? foldedText : ''}`);
     },
     tick(view, now) {
-      if (isSettled(view)) return;
+      if (isSettledPhase(view.phase)) return;
       sawItOpen = true;
       if (logs !== null) for (const text of silencesOf(view, silences)) row(`${clockText(now)}Z ${text}`);
       const isCalm = view.phase !== 'running' && now - view.since > calmAfter;

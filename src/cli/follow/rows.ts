@@ -5,8 +5,8 @@ import { countText, lengthText, momentText, workerText } from '../../app/figures
 import { eventSentence } from '../../app/history.ts';
 import { endText, evidenceText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
-import { workersLabel } from '../logs/mix.ts';
-import { inertWord } from '../render/inert.ts';
+import { workersLabel } from '../logs/lines.ts';
+import { inertWord } from '../../app/inert.ts';
 import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { type Duration, type Instant, minute, second } from '../../core/time.ts';

@@ -2,7 +2,7 @@
 
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 
 /** From a port here, 0 for any that is free, to a port there. */
 export interface Way {
@@ -36,10 +36,7 @@ export function parseWay(word: string): Way {
   const [, here, there = here] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(word) ?? [];
   const way = { here: Number(here), there: Number(there) };
   if (here === undefined || way.here > 65_535 || way.there > 65_535 || way.there === 0) {
-    throw new JobmanError(
-      `\`${word}\` is no port: expected 6006, or 8080:6006 for port 8080 here and 6006 there.`,
-      exitCode.usage,
-    );
+    throw usageError(`\`${word}\` is no port: expected 6006, or 8080:6006 for port 8080 here and 6006 there.`);
   }
   return way;
 }

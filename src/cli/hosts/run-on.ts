@@ -1,27 +1,27 @@
 // Run on: one command on many workers at once, or on many pods; what they print, folded where it is the same, and how it ended.
 
 import { isUtf8 } from 'node:buffer';
-import type { Program, Session, SessionEnd, WorkerDoor } from '../../app/by-hand.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { noSuchWorker, type Program, type Session, type SessionEnd, type WorkerDoor } from '../../app/by-hand.ts';
+import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { countText, lengthText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { type Cli, sayTrouble } from '../context.ts';
 import { type LineShow, showLines } from './show-lines.ts';
 import { callAfter } from '../leave.ts';
-import { workersLabel } from '../logs/mix.ts';
-import { inertWord } from '../render/inert.ts';
+import { workersLabel } from '../logs/lines.ts';
+import { inertWord } from '../../app/inert.ts';
 import type { Duration } from '../../core/time.ts';
+import type { WorkerChoice } from '../parse.ts';
 
 /** One word is a line for a shell, as with ssh; several are a program and its arguments, as they are. */
 export function programOf(words: readonly string[], id: string): Program {
   const [first, ...rest] = words;
   if (first === undefined || first === '')
-    throw new JobmanError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`, exitCode.usage);
+    throw usageError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`);
   // No program is called so: it is a flag of exec on the wrong side, which the shell there would take for one of its own.
   if (first.startsWith('-'))
-    throw new JobmanError(
+    throw usageError(
       `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
-      exitCode.usage,
     );
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: words };
 }
@@ -343,4 +343,12 @@ function label(outcomes: readonly WorkerOutcome[]): string {
 /** Most of them by their number, a few by their names. */
 function whichText(of: readonly WorkerOutcome[], count: number): string {
   return of.length * 2 > count ? `${of.length}/${count}` : label(of);
+}
+
+/** The numbers that are meant, in order and each once. Throws JobmanError when one of them is no worker of that job. */
+export function chosenWorkers(choice: WorkerChoice | undefined, all: readonly number[], id: string): readonly number[] {
+  if (choice === undefined || choice === 'all') return all;
+  const beyond = choice.find(([, to]) => to >= all.length)?.[1];
+  if (beyond !== undefined) throw noSuchWorker(id, beyond, all.length);
+  return all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
 }

@@ -1,9 +1,9 @@
 // One line of a log as text.
 
 import { isUtf8 } from 'node:buffer';
-import { workersLabel } from './mix.ts';
-import { decode, inert, isInert } from '../render/inert.ts';
-import { sizeText } from '../render/size.ts';
+import { hexDigits, inert } from '../../app/inert.ts';
+import { isInert } from '../output.ts';
+import { decimalSizeText } from '../../app/figures.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
 
@@ -31,6 +31,23 @@ export function frontText(workers: readonly WorkerId[], all: readonly WorkerId[]
   return `${label.padEnd(widest + 2)} `;
 }
 
+/** `0-3`, `0,2-3`, `here`: which workers said it, in order. */
+export function workersLabel(workers: readonly WorkerId[]): string {
+  const labels: string[] = workers.includes('here') ? ['here'] : [];
+  const numbers = workers.filter((worker) => worker !== 'here').toSorted((one, other) => one - other);
+  for (let at = 0; at < numbers.length;) {
+    const from = numbers[at] ?? 0;
+    let to = from;
+    while (numbers[at + 1] === to + 1) {
+      to += 1;
+      at += 1;
+    }
+    labels.push(from === to ? String(from) : `${from}-${to}`);
+    at += 1;
+  }
+  return labels.join(',');
+}
+
 /** The text, with the end of the line where it has come. */
 export function bodyText(piece: Piece, rules: LineRules): string {
   if (rules.form === 'terminal') return forTerminal(piece, rules.colour);
@@ -42,7 +59,7 @@ function forTerminal({ text, left, isInert }: Piece, colour: boolean): string {
   const shown = isInert ? text : inert(text, colour);
   // A colour that a program leaves on must not run into the next worker's line.
   const reset = !isInert && shown.includes('\u001b[') ? '\u001b[0m' : '';
-  return `${shown}${reset}${left === 0 ? '' : ` ~ ${sizeText(left)} more`}\n`;
+  return `${shown}${reset}${left === 0 ? '' : ` ~ ${decimalSizeText(left)} more`}\n`;
 }
 
 /** Carriage returns do no harm in a file, and progress bars are made of them. */
@@ -202,3 +219,52 @@ function wholeCharacters(bytes: Buffer): number {
   }
   return bytes.length;
 }
+
+/** Bytes as text. What is not UTF-8 is shown byte by byte (`\xff`), so that nothing of a binary output is hidden or guessed. */
+export function decode(bytes: Uint8Array): string {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return decodeMixed(bytes);
+  }
+}
+
+/** Valid stretches stay as they are; each byte that belongs to none is written as `\xNN`. */
+function decodeMixed(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  let at = 0;
+  while (at < bytes.length) {
+    const size = validAt(bytes, at);
+    if (size === 0) {
+      parts.push(`\\x${hexDigits(bytes[at] ?? 0, 2)}`);
+      at += 1;
+      continue;
+    }
+    const from = at;
+    at += size;
+    for (let next = validAt(bytes, at); next > 0; next = validAt(bytes, at)) at += next;
+    parts.push(strict.decode(bytes.subarray(from, at)));
+  }
+  return parts.join('');
+}
+
+/** The length of the UTF-8 character at `at`; 0 if there is none (RFC 3629, section 4). */
+function validAt(bytes: Uint8Array, at: number): number {
+  const first = bytes[at];
+  if (first === undefined) return 0;
+  if (first < 0x80) return 1;
+  const second = bytes[at + 1] ?? 0;
+  const within = (low: number, high: number) => second >= low && second <= high;
+  const tail = (offset: number) => ((bytes[at + offset] ?? 0) & 0xc0) === 0x80;
+  if (first >= 0xc2 && first <= 0xdf) return tail(1) ? 2 : 0;
+  if (first === 0xe0) return within(0xa0, 0xbf) && tail(2) ? 3 : 0;
+  if (first === 0xed) return within(0x80, 0x9f) && tail(2) ? 3 : 0;
+  if (first >= 0xe1 && first <= 0xef) return tail(1) && tail(2) ? 3 : 0;
+  if (first === 0xf0) return within(0x90, 0xbf) && tail(2) && tail(3) ? 4 : 0;
+  if (first >= 0xf1 && first <= 0xf3) return tail(1) && tail(2) && tail(3) ? 4 : 0;
+  if (first === 0xf4) return within(0x80, 0x8f) && tail(2) && tail(3) ? 4 : 0;
+  return 0;
+}
+
+// A byte order mark is text like any other here: leaving it out would make a copy differ from its original.
+const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -178,23 +178,6 @@ function foldText(texts: readonly string[]): string {
   return time + (drawn ?? []).join('');
 }
 
-/** `0-3`, `0,2-3`, `here`: which workers said it, in order. */
-export function workersLabel(workers: readonly WorkerId[]): string {
-  const labels: string[] = workers.includes('here') ? ['here'] : [];
-  const numbers = workers.filter((worker) => worker !== 'here').toSorted((one, other) => one - other);
-  for (let at = 0; at < numbers.length;) {
-    const from = numbers[at] ?? 0;
-    let to = from;
-    while (numbers[at + 1] === to + 1) {
-      to += 1;
-      at += 1;
-    }
-    labels.push(from === to ? String(from) : `${from}-${to}`);
-    at += 1;
-  }
-  return labels.join(',');
-}
-
 function range(parts: readonly string[]): string {
   const sorted = parts.toSorted((one, other) => Number(one) - Number(other));
   return `${sorted[0] ?? ''}..${sorted.at(-1) ?? ''}`;

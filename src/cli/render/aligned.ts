@@ -1,7 +1,7 @@
 // Aligned: the rows of a table under their headings.
 
 import { cutEnd, hanging, padEnd, padStart, width, wrap } from './cell.ts';
-import { inertWord } from './inert.ts';
+import { inertWord } from '../../app/inert.ts';
 
 /**
  * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of

@@ -3,7 +3,7 @@
 import type { AllocationView, AttemptView } from '../../app/client.ts';
 import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
 import { filled, hanging, padStart } from './cell.ts';
-import { inertWord } from './inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { day, type Duration, hour, type Instant, minute, second } from '../../core/time.ts';
 
 /**

@@ -5,7 +5,7 @@ import { ageText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
-import { inertWord } from './inert.ts';
+import { inertWord } from '../../app/inert.ts';
 
 export interface ListLayout {
   /** Columns of the terminal; null where there is none: then nothing is cut and no column is left out. */

@@ -16,7 +16,7 @@ import { startText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
 import { aligned, labelled } from './aligned.ts';
 import { filled, wrap } from './cell.ts';
-import { inertWord } from './inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { glyph, type Ink, inPhaseStyle } from '../screen.ts';
 import type { ResumeFrom } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';

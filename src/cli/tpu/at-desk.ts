@@ -12,7 +12,7 @@ import type { LabTpu } from '../../lab/tpus.ts';
 import { minute } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { leaveOnSignal } from '../leave.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { typing } from './people.ts';
 import { confirmDespite } from './terminal.ts';
 import { foldersThere, jobId } from './take.ts';

@@ -22,8 +22,8 @@ import { type LabTpu, shortName, tpuNamed } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wake } from '../controller.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { inertWord } from '../render/inert.ts';
-import { isSettled } from '../settled.ts';
+import { inertWord } from '../../app/inert.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import { bookExistence } from './begin-job.ts';
 import type { TpuCli } from './command.ts';
 import { canAsk, saysYes } from './terminal.ts';
@@ -293,7 +293,7 @@ export async function endJobs(
 }
 
 async function isOver(client: Client, job: string): Promise<boolean> {
-  return isSettled(await client.show(job));
+  return isSettledPhase((await client.show(job)).phase);
 }
 
 async function untilSettled(desk: TpuCli, client: Client, jobs: readonly string[], signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@ import type { JobList, JobRow } from '../../app/client.ts';
 import { localClockText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
-import { inertWord } from '../render/inert.ts';
+import { inertWord } from '../../app/inert.ts';
 import { linesPerJob, listLines, type ListLayout } from '../render/list.ts';
 import type { Ink } from '../screen.ts';
 

@@ -13,7 +13,7 @@ import { followLog, isGone } from '../follow/follow.ts';
 import { pause } from '../leave.ts';
 import { listLines } from '../render/list.ts';
 import { showLines, whyLines } from '../render/show.ts';
-import { isSettled } from '../settled.ts';
+import { isSettledPhase } from '../../core/phase.ts';
 import {
   countsText,
   type Glass,
@@ -158,7 +158,7 @@ function createRecord(cli: Cli, asked: Asked): Record {
         }
         if (io.now() - askedAt >= controllerEvery) {
           askedAt = io.now();
-          const isNeeded = jobs.rows.some((row) => row.backend !== 'kubernetes' && !isSettled(row));
+          const isNeeded = jobs.rows.some((row) => row.backend !== 'kubernetes' && !isSettledPhase(row.phase));
           controller = await controllerNote(cli, asked.client, isNeeded);
         }
         return list !== undefined;

@@ -7,7 +7,7 @@ import { holdSentences, jobsOfManifests, jobsOn, jobsThere } from '../../../lab/
 import type { LabUser } from '../../../lab/people.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, type BookingChange, type BookingSheet, notesIn } from '../../../lab/bookings.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import { type TpuCli, tpuOf, type Words } from '../command.ts';
 import { actingFor, typing } from '../people.ts';
 import { confirmDespite, notesOf, printTable } from '../terminal.ts';

@@ -9,7 +9,7 @@ import { actsForAnother, type LabUser } from '../../../lab/people.ts';
 import { shortName } from '../../../lab/tpus.ts';
 import { replaceKilled, wakerOf } from '../../controller.ts';
 import { hanging } from '../../render/cell.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import { columnsOf } from '../../screen.ts';
 import type { TpuBody, TpuCli } from '../command.ts';
 import { typing, userOf } from '../people.ts';

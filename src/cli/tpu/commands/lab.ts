@@ -14,7 +14,7 @@ import { jsonLines } from '../../../schema/json.ts';
 import { JsonTextError } from '../../../schema/tree.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import { surroundings } from '../begin-job.ts';
 import { textOf, type TpuBody, type TpuCli, wordsInUse } from '../command.ts';
 

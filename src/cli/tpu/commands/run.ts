@@ -24,7 +24,7 @@ import {
 } from '../../../lab/run.ts';
 import { type LabTpu, shortName, tpuNamed } from '../../../lab/tpus.ts';
 import { wake } from '../../controller.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import { beginJob, bookFor, surroundings } from '../begin-job.ts';
 import { type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor } from '../people.ts';

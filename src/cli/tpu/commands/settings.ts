@@ -14,7 +14,7 @@ import {
   withSetting,
 } from '../../../lab/user-settings.ts';
 import { hanging, padEnd, width } from '../../render/cell.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import { labelled } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';

@@ -10,7 +10,7 @@ import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, notesIn } from '../../../lab/bookings.ts';
 import type { Environment, EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../render/inert.ts';
+import { inertWord } from '../../../app/inert.ts';
 import {
   applyRemedies,
   atDesk,

@@ -8,8 +8,8 @@ import { createLooker, type Trouble, troubleOf } from '../../../lab/check.ts';
 import { clockFor } from '../../../lab/local-time.ts';
 import { newName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/people.ts';
-import { inertWord } from '../../render/inert.ts';
-import { isSettled } from '../../settled.ts';
+import { inertWord } from '../../../app/inert.ts';
+import { isSettledPhase } from '../../../core/phase.ts';
 import { textOf, type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf, usersOf } from '../people.ts';
 import { windowCalled } from '../windows.ts';
@@ -18,7 +18,7 @@ export async function ack(desk: TpuCli, words: Words): Promise<number> {
   const users = await usersOf(desk, words);
   const client = await desk.services.client();
   const { rows } = await client.list({});
-  const live = rows.filter((row) => !isSettled(row) && users.some(({ name }) => name === row.user));
+  const live = rows.filter((row) => !isSettledPhase(row.phase) && users.some(({ name }) => name === row.user));
   if (live.length === 0) {
     if (desk.json) return exitCode.ok;
     const whose = words.user === null ? 'No user has a job' : `${words.user} has no job`;

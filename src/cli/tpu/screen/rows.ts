@@ -6,7 +6,7 @@ import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
 import type { UserSettings } from '../../../lab/user-settings.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
-import { inert, inertWord } from '../../render/inert.ts';
+import { inert, inertWord } from '../../../app/inert.ts';
 import type { Ink } from '../../screen.ts';
 
 export interface RowLayout {
