@@ -57,3 +57,8 @@ export class StoreError extends JobmanError {
     this.trouble = trouble;
   }
 }
+
+/** A thrown value in words. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,6 +1,7 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
+import { textOf } from '../app/errors.ts';
 import type { AllocationRef, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Launch } from '../core/prepare.ts';
 import { commandWorkers, openAttempt } from '../core/job.ts';
@@ -12,15 +13,11 @@ import { second } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { fanOut } from '../app/fan-out.ts';
 import { badVariable, startScript } from '../remote/launch.ts';
-import { lookScript, parseLook } from '../remote/look.ts';
-import { textOf } from '../remote/text-of.ts';
+import { followScript, lookScript, parseLook, restScript, stopScript, tailCodes } from '../remote/attempt.ts';
 import { jobMark, runMark } from '../remote/run-folder.ts';
-import { stopScript } from '../remote/stop.ts';
-import { followScript, restScript, tailCodes } from '../remote/tail.ts';
 import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
-import { failed, noAnswer, refused, startOutcome, textFrom, wordsOf } from './worker-outcomes.ts';
-import { runStep } from './worker-step.ts';
+import { failed, noAnswer, refused, runStep, startOutcome, textFrom, wordsOf } from './worker-step.ts';
 
 /** The differences between backends; everything else is the same for all workers. */
 export interface MachinesParts {

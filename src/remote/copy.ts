@@ -7,14 +7,13 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, mkdtemp, stat } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
+import { textOf } from '../app/errors.ts';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { makeFolder } from '../app/make-folder.ts';
 import { removeFolder } from '../app/remove-folder.ts';
-import { keepFirst } from './keep-first.ts';
-import { acceptCopy, fileBytes } from './received-copy.ts';
-import { textOf } from './text-of.ts';
+import { keepFirst } from './process.ts';
 
 /** Begins a session on the worker that is meant. */
 export type StartSession = (request: SessionRequest) => Session;
@@ -346,3 +345,83 @@ if [ -d "$target" ] || { [ -d "$temporary/$name" ] && [ -e "$target" ]; }; then 
 mv -f "$temporary/$name" "$target" || fail 74 'it cannot be put to ' "$target"
 printf '%s\\n' "$target"
 `;
+
+interface ReceivedCopy {
+  /** A private folder into which the archive was unpacked. */
+  readonly received: string;
+  /** A path on the same file system for the entry that is replaced; its caller deletes it. */
+  readonly aside: string;
+  /** The name that the entry must have; null when the worker resolved the path. */
+  readonly asked: string | null;
+  readonly target: string;
+  readonly replace: boolean;
+}
+
+/**
+ * Moves the one entry that was received to `target`. Refuses an archive with another number of entries, or with one of another
+ * name, and a target that is there already unless `replace` allows it. Device nodes, FIFOs and sockets are left out, and
+ * files lose their setuid, setgid and sticky bits.
+ */
+async function acceptCopy({ received, aside, asked, target, replace }: ReceivedCopy): Promise<CopyEnd> {
+  const names = await readdir(received);
+  const [name] = names;
+  if (name === undefined) return failed('nothing arrived');
+  if (names.length > 1) return failed(`${names.length} entries arrived instead of one (${listed(names)})`);
+  const entry = join(received, name);
+  const facts = await lstat(entry);
+  // The worker resolves a path that is a link to a folder, and sends the folder under its own name.
+  if (asked !== null && name !== asked && !facts.isDirectory())
+    return failed(`${JSON.stringify(name)} arrived instead of ${JSON.stringify(asked)}`);
+  const leftOut = await removeSpecial(entry);
+  if ((await lstat(entry).catch(() => undefined)) === undefined)
+    return failed('it is a device, a FIFO or a socket, which are not copied');
+  const old = await lstat(target).catch(() => undefined);
+  if (old !== undefined && !replace)
+    return { kind: 'failed', because: 'conflict', reason: `${target} is there already` };
+  // One file replaces another in one step; a folder has to be moved away first.
+  if (old !== undefined && (old.isDirectory() || facts.isDirectory())) {
+    await mkdir(aside);
+    await rename(target, join(aside, 'replaced'));
+  }
+  await rename(entry, target);
+  return { kind: 'done', path: target, bytes: await fileBytes(target), ...(leftOut === 0 ? {} : { leftOut }) };
+}
+
+/** Deletes device nodes, FIFOs and sockets at and below the path, and drops special mode bits of files. Returns how many it deleted. */
+async function removeSpecial(path: string): Promise<number> {
+  const facts = await lstat(path);
+  // A link has no rights of its own, and what it leads to is not part of the copy.
+  if (facts.isSymbolicLink()) return 0;
+  if (!facts.isFile() && !facts.isDirectory()) {
+    await rm(path);
+    return 1;
+  }
+  if (!facts.isDirectory()) {
+    if ((facts.mode & 0o7000) !== 0) await chmod(path, facts.mode & 0o777);
+    return 0;
+  }
+  // The bits of a folder stay, because a folder inherits setgid from the folder that it is made in.
+  if ((facts.mode & 0o500) !== 0o500) await chmod(path, facts.mode | 0o700);
+  let count = 0;
+  for (const name of await readdir(path)) count += await removeSpecial(join(path, name));
+  return count;
+}
+
+/** The size of all files at and below the path. The archive on the way is larger: it pads each of them. */
+async function fileBytes(path: string): Promise<number> {
+  const facts = await lstat(path);
+  if (facts.isFile()) return facts.size;
+  if (!facts.isDirectory()) return 0;
+  let bytes = 0;
+  for (const name of await readdir(path)) bytes += await fileBytes(join(path, name));
+  return bytes;
+}
+
+function failed(reason: string): CopyEnd {
+  return { kind: 'failed', because: 'failed', reason };
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, 3).map((name) => JSON.stringify(name));
+  return names.length > shown.length ? `${shown.join(', ')}, ...` : shown.join(', ');
+}

@@ -5,13 +5,11 @@
 // made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
 
-import type { Launch } from '../core/prepare.ts';
 import { checkpointRecord } from '../core/checkpoints.ts';
+import type { Launch } from '../core/prepare.ts';
 import { workdirMark } from '../core/spec.ts';
 import type { ResumeFrom } from '../core/spec.ts';
-import { devicesText } from './devices.ts';
-import { fileText, prelude } from './run-folder.ts';
-import { quote } from './quote.ts';
+import { fileText, prelude, quote } from './run-folder.ts';
 
 export interface LaunchText {
   /** JOBMAN_RUN of every process of it. Null: the program's processes are not marked, and what it leaves behind stays. */
@@ -418,3 +416,48 @@ while :; do
   nap 1
 done
 `;
+
+/**
+ * Words of shell that end when nobody holds the chips but this very attempt. What an earlier attempt of the same job has left
+ * there is killed: it carries the job's mark, and has been asked to end long ago. Anybody else is named by process and command
+ * line, and never touched. Calls `busy` with a sentence about who it is, or `fail` about what does not die.
+ *
+ * The devices are `accel0` and so on up to v4, `vfio/0` and so on since v5 (Google's public launchers look for both); a host
+ * without any has nothing to look for. JOBMAN_DEVICES in its environment names another folder than /dev. Other users'
+ * processes show what they hold to the administrator only, whom the login of a TPU VM may become.
+ */
+function devicesText(marks: { readonly job: string; readonly attempt: string }): string {
+  return `
+as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
+}
+is_marked_with() {
+  as_administrator cat "/proc/$1/environ" 2>/dev/null | tr '\\0' '\\n' | LC_ALL=C grep -q "^JOBMAN_RUN=$2"
+}
+check_devices() {
+  devices=\${JOBMAN_DEVICES:-/dev}
+  set -- "$devices"/accel[0-9]* "$devices"/vfio/[0-9]*
+  [ -e "$1" ] || [ -e "$2" ] || return 0
+  rounds=0
+  while :; do
+    ours=
+    for holder in $(as_administrator find /proc/[0-9]*/fd -type l \\
+      \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
+      sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un); do
+      [ -d "/proc/$holder" ] && ! is_marked_with "$holder" ${quote(marks.attempt)} || continue
+      if is_marked_with "$holder" ${quote(marks.job)}; then
+        ours="$ours $holder"
+        continue
+      fi
+      line=$(tr '\\0' ' ' <"/proc/$holder/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-200)
+      [ -z "$line" ] || busy "process $holder (\${line% })"
+    done
+    [ -n "$ours" ] || return 0
+    rounds=$((rounds + 1))
+    [ $rounds -lt 20 ] || fail "processes of an earlier attempt hold its TPU and do not die:$ours"
+    as_administrator kill -s KILL $ours 2>/dev/null
+    sleep 0.2 2>/dev/null || sleep 1
+  done
+}
+`;
+}

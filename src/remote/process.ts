@@ -3,11 +3,10 @@
 
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import type { Duplex } from 'node:stream';
 import { Duplex as DuplexStream } from 'node:stream';
+import type { Duplex } from 'node:stream';
+import { textOf } from '../app/errors.ts';
 import type { Duration } from '../core/time.ts';
-import { keepFirst } from './keep-first.ts';
-import { textOf } from './text-of.ts';
 
 export interface ProcessRequest {
   readonly argv: readonly string[];
@@ -278,4 +277,28 @@ function pause(ms: Duration): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref();
   });
+}
+
+export interface Kept {
+  add(chunk: Uint8Array): void;
+  bytes(): Uint8Array;
+  /** True when more came than was kept. */
+  isCut(): boolean;
+}
+
+/** Keeps the first bytes up to a limit. */
+export function keepFirst(most: number): Kept {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  let cut = false;
+  return {
+    add(chunk) {
+      const part = chunk.subarray(0, Math.max(0, most - length));
+      cut ||= part.length < chunk.length;
+      if (part.length > 0) chunks.push(part);
+      length += part.length;
+    },
+    bytes: () => Buffer.concat(chunks),
+    isCut: () => cut,
+  };
 }

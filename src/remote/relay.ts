@@ -1,25 +1,72 @@
 // Relay: the controller lends its connections. It has one to every worker of every job that runs, so a command of a
 // person begins at once through it, where a connection of its own would cost a handshake for each worker.
 // A socket below `$JOBMAN_HOME` that only its owner may open; whoever can open it can read the key to the workers too.
+// Each session is a connection to that socket. Over it go frames: a length, a kind, and bytes.
 // The relay decides nothing: a client that goes away ends its sessions, and a relay that goes away ends them all.
 
 import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { dirname, join } from 'node:path';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
-import { gatherWrites } from './gather-writes.ts';
-import { dataMost } from './session.ts';
-import { textOf } from './text-of.ts';
-import { frame, kinds, readFrames } from './relay-frames.ts';
-import type { Frame } from './relay-frames.ts';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { dataMost, sessionLater } from './session.ts';
 
 /** The program to be run, and the worker. */
 type Opening = Pick<SessionRequest, 'program' | 'inside' | 'receives'> & {
   readonly job: string;
   readonly worker: number;
 };
+
+/** The kinds of frames. `open`, `data`, `end` and `stop` go to the relay, the others come from it. */
+const kinds = {
+  /** JSON of `Opening`. */
+  open: 1,
+  /** Bytes for the program's input; answered by `taken`, before which no more is sent, so that a `stop` is never stuck behind it. */
+  data: 2,
+  end: 3,
+  stop: 4,
+  /** The first frame of a connection: the version of the relay's program. */
+  hello: 16,
+  taken: 17,
+  stdout: 18,
+  stderr: 19,
+  /** JSON of a `SessionEnd`; the last frame of a session. */
+  over: 20,
+} as const;
+
+type Kind = (typeof kinds)[keyof typeof kinds];
+
+const headLength = 5;
+
+/** A larger frame comes from no relay: the reader gives up. Chunks of a channel have at most 2 MiB, its window. */
+const bodyMost = 8 << 20;
+
+function frame(kind: Kind, body: Uint8Array | string = ''): Buffer {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+  const head = Buffer.alloc(headLength);
+  head.writeUInt32BE(bytes.length, 0);
+  head.writeUInt8(kind, 4);
+  return Buffer.concat([head, bytes]);
+}
+
+function readFrames(socket: Socket, take: (kind: number, body: Buffer) => void): void {
+  let held: Buffer = Buffer.alloc(0);
+  socket.on('data', (chunk: Buffer) => {
+    held = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
+    while (held.length >= headLength) {
+      const end = headLength + held.readUInt32BE(0);
+      if (end - headLength > bodyMost) {
+        socket.destroy();
+        return;
+      }
+      if (held.length < end) return;
+      const whole = held;
+      held = whole.subarray(end);
+      take(whole.readUInt8(4), whole.subarray(headLength, end));
+    }
+  });
+}
 
 /** The socket of a home. */
 export function relayFile(home: string): string {
@@ -31,15 +78,15 @@ const nameMost = 107;
 
 export interface RelayOptions {
   readonly file: string;
-  /** A client of another version helps itself: neither knows the other's words. */
+  /** A client of another version uses its own connections: neither understands the other's frames. */
   readonly version: string;
   /** Begins a session on a worker of a job. Rejects with a sentence when there is no such worker now. */
   readonly start: (job: string, worker: number, request: SessionRequest) => Promise<Session>;
 }
 
 /**
- * Serves until the returned function is called. Undefined when the socket's name is too long for one. One at a time for
- * a home, which the controller's lock sees to: what lies there from before is removed.
+ * Serves until the returned function is called. Undefined when the socket's name is too long for one. The controller's lock
+ * allows one for a home, so a socket that is there already is a leftover and is removed.
  */
 export async function serveRelay(options: RelayOptions): Promise<(() => Promise<void>) | undefined> {
   const { file } = options;
@@ -50,7 +97,6 @@ export async function serveRelay(options: RelayOptions): Promise<(() => Promise<
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    gatherWrites(socket);
     serveClient(socket, options);
   });
   await listen(server, file);
@@ -74,71 +120,41 @@ function listen(server: Server, file: string): Promise<void> {
 }
 
 function serveClient(socket: Socket, { version, start }: RelayOptions): void {
-  const sessions = new Map<number, Session>();
-  const wishes = new Map<number, Frame[]>();
-  const send = sender(socket);
+  let session: Session | undefined;
 
-  async function open({ session: number, body }: Frame): Promise<void> {
-    wishes.set(number, []);
-    let end: SessionEnd;
-    try {
-      const opening = JSON.parse(body.toString('utf8')) as Opening;
-      const session = await start(opening.job, opening.worker, {
-        ...opening,
-        onBytes: (chunk, stream) => send(frame(kinds[stream], number, chunk)),
-      });
-      sessions.set(number, session);
-      if (socket.destroyed) session.stop();
-      // Frames that came while the way was looked for.
-      for (const wish of wishes.get(number) ?? []) heed(session, wish);
-      end = await session.ended;
-    } catch (error) {
-      end = { kind: 'no_answer', reason: textOf(error), sent: false };
-    }
-    sessions.delete(number);
-    wishes.delete(number);
-    await send(frame(kinds.over, number, JSON.stringify(end)));
-  }
-
-  function heed(session: Session, { kind, session: number, body }: Frame): void {
-    if (kind === kinds.stop) session.stop();
-    else if (kind === kinds.end) session.end();
-    else if (kind === kinds.data) {
-      // A copy, because the buffer that it is a part of belongs to the reader.
-      void session.write(Buffer.from(body)).then(() => send(frame(kinds.taken, number)));
-    }
+  async function begin(opening: string): Promise<Session> {
+    const { job, worker, ...request } = JSON.parse(opening) as Opening;
+    return start(job, worker, {
+      ...request,
+      onBytes: (chunk, stream) => send(socket, frame(kinds[stream], chunk)),
+    });
   }
 
   socket.on('error', () => undefined);
-  socket.on('close', () => {
-    for (const session of sessions.values()) session.stop();
+  socket.on('close', () => session?.stop());
+  readFrames(socket, (kind, body) => {
+    if (kind === kinds.open) {
+      session = sessionLater(begin(body.toString('utf8')));
+      void session.ended.then((end) => send(socket, frame(kinds.over, JSON.stringify(end))));
+    } else if (kind === kinds.data) void session?.write(body).then(() => send(socket, frame(kinds.taken)));
+    else if (kind === kinds.end) session?.end();
+    else if (kind === kinds.stop) session?.stop();
   });
-  readFrames(socket, (wish) => {
-    if (wish.kind === kinds.open) {
-      void open(wish);
-      return;
-    }
-    const session = sessions.get(wish.session);
-    if (session !== undefined) heed(session, wish);
-    else wishes.get(wish.session)?.push({ ...wish, body: Buffer.from(wish.body) });
-  });
-  void send(frame(kinds.hello, 0, version));
+  void send(socket, frame(kinds.hello, version));
 }
 
-/** Writes, and resolves when more may be written or nothing ever will be. */
-function sender(socket: Socket): (bytes: Uint8Array) => Promise<void> {
-  return (bytes) => {
-    if (socket.destroyed || socket.write(bytes)) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = (): void => {
-        socket.off('drain', done);
-        socket.off('close', done);
-        resolve();
-      };
-      socket.on('drain', done);
-      socket.on('close', done);
-    });
-  };
+/** Resolves when more may be written or nothing ever will be. */
+function send(socket: Socket, bytes: Uint8Array): Promise<void> {
+  if (socket.destroyed || socket.write(bytes)) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      socket.off('drain', done);
+      socket.off('close', done);
+      resolve();
+    };
+    socket.on('drain', done);
+    socket.on('close', done);
+  });
 }
 
 /** A relay as its client sees it. */
@@ -153,81 +169,74 @@ const helloMost = 1_000;
 /** The relay of that socket, or undefined when there is none, when it is of another version, and when it does not answer. */
 export function connectRelay(file: string, version: string): Promise<RelayLine | undefined> {
   if (Buffer.byteLength(file) > nameMost) return Promise.resolve(undefined);
-  return new Promise((resolve) => {
+  const sockets = new Set<Socket>();
+  const open = (): Socket => {
     const socket = connect(file);
-    gatherWrites(socket);
-    const calls = new Map<number, { readonly take: (frame: Frame) => void; readonly lost: () => void }>();
-    let made = 0;
-    const timer = setTimeout(() => socket.destroy(), helloMost);
+    sockets.add(socket);
     socket.on('error', () => undefined);
-    socket.on('close', () => {
+    socket.on('close', () => sockets.delete(socket));
+    return socket;
+  };
+  return new Promise((resolve) => {
+    const probe = open();
+    const timer = setTimeout(() => probe.destroy(), helloMost);
+    probe.on('close', () => {
       clearTimeout(timer);
       resolve(undefined);
-      for (const { lost } of calls.values()) lost();
     });
-    readFrames(socket, (answer) => {
-      if (answer.kind !== kinds.hello) calls.get(answer.session)?.take(answer);
-      else if (answer.body.toString('utf8') !== version) socket.destroy();
-      else {
-        clearTimeout(timer);
+    readFrames(probe, (_kind, body) => {
+      if (body.toString('utf8') === version) {
         resolve({
-          start(job, worker, request) {
-            made += 1;
-            return call(socket, calls, made, { job, worker, ...request });
+          start: (job, worker, request) => startOver(open(), { job, worker, ...request }),
+          close() {
+            for (const socket of sockets) socket.destroy();
           },
-          close: () => socket.destroy(),
         });
       }
+      probe.destroy();
     });
   });
 }
 
-function call(
-  socket: Socket,
-  calls: Map<number, { readonly take: (frame: Frame) => void; readonly lost: () => void }>,
-  number: number,
-  { onBytes, ...opening }: Opening & Pick<SessionRequest, 'onBytes'>,
-): Session {
+function startOver(socket: Socket, { onBytes, ...opening }: Opening & Pick<SessionRequest, 'onBytes'>): Session {
   let taking: Promise<void> = Promise.resolve();
   let waiting = 0;
   let taken: (() => void) | undefined;
+  let isOver = false;
   const ended = new Promise<SessionEnd>((resolve) => {
     const finish = (end: SessionEnd): void => {
-      calls.delete(number);
+      isOver = true;
       taken?.();
-      void taking.then(() => {
-        resolve(end);
-      });
+      resolve(taking.then(() => end));
+      socket.destroy();
     };
-    calls.set(number, {
-      lost: () => {
-        finish({ kind: 'no_answer', reason: 'the controller, whose connection it went over, has ended', sent: true });
-      },
-      take({ kind, body }) {
-        if (kind === kinds.over) finish(JSON.parse(body.toString('utf8')) as SessionEnd);
-        else if (kind === kinds.taken) taken?.();
-        else {
-          // While a chunk waits for its taker nothing is read, so that a slow reader here slows the program there.
-          const bytes = Buffer.from(body);
-          waiting += 1;
-          socket.pause();
-          taking = taking
-            .then(() => onBytes(bytes, kind === kinds.stdout ? 'stdout' : 'stderr'))
-            .finally(() => {
-              waiting -= 1;
-              if (waiting === 0) socket.resume();
-            });
-        }
-      },
+    socket.on('close', () => {
+      const reason = 'the controller, whose connection it went over, has ended';
+      if (!isOver) finish({ kind: 'no_answer', reason, sent: true });
+    });
+    readFrames(socket, (kind, body) => {
+      if (kind === kinds.over) finish(JSON.parse(body.toString('utf8')) as SessionEnd);
+      else if (kind === kinds.taken) taken?.();
+      else if (kind === kinds.stdout || kind === kinds.stderr) {
+        // While a chunk waits for its taker nothing is read, so that a slow reader here slows the program there.
+        waiting += 1;
+        socket.pause();
+        taking = taking
+          .then(() => onBytes(body, kind === kinds.stdout ? 'stdout' : 'stderr'))
+          .finally(() => {
+            waiting -= 1;
+            if (waiting === 0) socket.resume();
+          });
+      }
     });
   });
-  const say = (kind: 1 | 2 | 3 | 4, body?: Uint8Array | string): void => {
-    if (!socket.destroyed && calls.has(number)) socket.write(frame(kind, number, body));
+  const say = (kind: Kind, body?: Uint8Array | string): void => {
+    if (!isOver) socket.write(frame(kind, body));
   };
   say(kinds.open, JSON.stringify(opening satisfies Opening));
   return {
     async write(bytes) {
-      for (let from = 0; from < bytes.length && calls.has(number); from += dataMost) {
+      for (let from = 0; from < bytes.length && !isOver; from += dataMost) {
         const isTaken = new Promise<void>((resolve) => (taken = resolve));
         say(kinds.data, bytes.subarray(from, from + dataMost));
         await isTaken;

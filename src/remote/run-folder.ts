@@ -19,7 +19,6 @@
 
 import type { Job } from '../core/job.ts';
 import type { WorkerId } from '../core/spec.ts';
-import { quote } from './quote.ts';
 
 /**
  * The root of a job on a remote worker, as a shell word: below the login's home folder, whatever that is called.
@@ -147,3 +146,9 @@ nap() {
 export const prelude = `
 ${readBoot}
 ${shellFunctions}`;
+
+/** The word in single quotes, taken literally by every POSIX shell. Throws on a NUL, which no shell word can hold. */
+export function quote(word: string): string {
+  if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}

@@ -5,10 +5,9 @@
 // its input, `stop`. When that input ends while the program is alive, whoever listened is gone, and the program is
 // ended. A program that has ended by itself and left something running in the background is not touched.
 
+import { textOf } from '../app/errors.ts';
 import type { Program, Session, SessionEnd } from '../app/by-hand.ts';
-import { textOf } from './text-of.ts';
-import { quote } from './quote.ts';
-import { shellFunctions } from './run-folder.ts';
+import { quote, shellFunctions } from './run-folder.ts';
 
 /** Ends what a login shell's start-up files may say on standard error before the program does. */
 const errorMark = 'jobman begins here\n';

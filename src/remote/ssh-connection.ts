@@ -2,20 +2,18 @@
 
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Writable } from 'node:stream';
 import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
+import { textOf } from '../app/errors.ts';
+import { createGate } from '../app/fan-out.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
-import { createGate } from '../app/fan-out.ts';
-import { gatherWrites } from './gather-writes.ts';
-import { fingerprint, keyFromWire } from './host-keys.ts';
-import type { HostKeys } from './host-keys.ts';
 import { processAsStream } from './process.ts';
-import { textOf } from './text-of.ts';
 import { createSshConfigs, isHostName, plainSshConfig } from './ssh-config.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { loadKey } from './ssh-keys.ts';
+import { fingerprint, keyFromWire, loadKey } from './ssh-keys.ts';
+import type { HostKeys } from './ssh-keys.ts';
 import type { SshTarget } from './ssh.ts';
 
 /** TCP and the handshake each get less than the eight seconds of a look, so that the look can say what was wrong. */
@@ -442,4 +440,25 @@ function problemOf(
   if (error.message === 'Keepalive timeout') return `${config.host} has stopped answering`;
   if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
   return `the connection to ${config.host} broke: ${error.message}`;
+}
+
+/**
+ * Makes a stream hold what is written to it until the code that writes has come to its end, and send it as one. The SSH
+ * library writes each of its packets by itself, and a relay each frame; on a socket every one of them is a call of the
+ * kernel here and a wakeup there.
+ */
+export function gatherWrites(stream: Writable): void {
+  const write = stream.write.bind(stream) as (...words: readonly unknown[]) => boolean;
+  let isHeld = false;
+  stream.write = (...words: readonly unknown[]): boolean => {
+    if (!isHeld) {
+      isHeld = true;
+      stream.cork();
+      queueMicrotask(() => {
+        isHeld = false;
+        stream.uncork();
+      });
+    }
+    return write(...words);
+  };
 }

@@ -4,17 +4,16 @@
 
 import type { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
+import { textOf } from '../app/errors.ts';
 import type { Session, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
-import { createHostKeys } from './host-keys.ts';
+import { createHostKeys } from './ssh-keys.ts';
 import { createConnector, hearQuiet, keyFilesOf } from './ssh-connection.ts';
 import type { Connection, Problem } from './ssh-connection.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { runOver, streamOver } from './ssh-script.ts';
-import type { Shell } from './ssh-script.ts';
-import { sessionOver } from './ssh-session.ts';
-import { textOf } from './text-of.ts';
+import { runOver, sessionOver, streamOver } from './ssh-channel.ts';
+import type { Shell } from './ssh-channel.ts';
 import type { Transport } from './transport.ts';
 
 /** One machine, and how to log in there. */
@@ -215,11 +214,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return {
       run: (request) => runOver(target.host, () => openShell(lineTo(target)), request),
       stream: (request) => streamOver(target.host, () => openShell(lineTo(target)), request),
-      session: (request, entry) =>
-        sessionOver(async () => {
-          const shell = await openShell(lineTo(target), entry ?? undefined);
-          return 'problem' in shell ? shell : { channel: shell.channel, why: () => shell.connection.why };
-        }, request),
+      session: (request, entry) => sessionOver(() => openShell(lineTo(target), entry ?? undefined), request),
       tunnel: (port) => openTunnel(lineTo(target), port),
     };
   }

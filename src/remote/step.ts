@@ -3,8 +3,7 @@
 
 import type { SetupStep } from '../core/spec.ts';
 import { launchText } from './launch.ts';
-import { fileText, prelude, readBoot } from './run-folder.ts';
-import { quote } from './quote.ts';
+import { fileText, prelude, quote, readBoot } from './run-folder.ts';
 
 /** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
 export interface StepFileBytes {

@@ -4,8 +4,7 @@ import { readFile } from 'node:fs/promises';
 import type { Backend, Clock, LogFiles } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { createLocalCapacity } from '../backends/local/capacity.ts';
-import { createLocalMachines } from '../backends/local/machines.ts';
+import { createLocalCapacity, createLocalMachines } from '../backends/local/machines.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import type { JobSpec } from '../core/spec.ts';
 

@@ -33,7 +33,7 @@ export function openLab(services: LabServices): Lab {
       return createRecordSheet(record, () => services.io.now());
     },
     tpus: async (note, owner) => (await import('./tpu.ts')).openTpuDesk(services, await site(), note, owner),
-    windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
+    windows: async () => (await import('../remote/tmux.ts')).createTmux({ env: services.io.env }),
     async lookNow(jobs) {
       const { dropWake } = await import('../controller/wake-folder.ts');
       for (const job of jobs) await dropWake(services.home, job);

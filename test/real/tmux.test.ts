@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { WindowHost } from '../../src/lab/lab.ts';
-import { showerArgv } from '../../src/remote/tmux/shower.ts';
-import { createTmux } from '../../src/remote/tmux/tmux.ts';
+import { createTmux, showerArgv } from '../../src/remote/tmux.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 

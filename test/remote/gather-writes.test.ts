@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import { test } from 'node:test';
-import { gatherWrites } from '../../src/remote/gather-writes.ts';
+import { gatherWrites } from '../../src/remote/ssh-connection.ts';
 
 /** A stream that writes down in which portions it was written to. */
 function openStream(): { readonly stream: Writable; readonly portions: string[] } {

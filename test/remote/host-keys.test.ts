@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createHostKeys, fingerprint, keyFromWire } from '../../src/remote/host-keys.ts';
+import { createHostKeys, fingerprint, keyFromWire } from '../../src/remote/ssh-keys.ts';
 import { openWorld } from '../support/world.ts';
 
 test('of many that pin at once one wins, and all are told which', async (t) => {

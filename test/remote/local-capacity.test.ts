@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AllocationRef } from '../../src/app/ports.ts';
-import { createLocalCapacity } from '../../src/backends/local/capacity.ts';
+import { createLocalCapacity } from '../../src/backends/local/machines.ts';
 
 test('this machine is there, costs nothing known, and is never released', async () => {
   const capacity = createLocalCapacity({ now: () => 7 });

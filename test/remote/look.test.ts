@@ -1,7 +1,7 @@
 /** Reading a look's answer: all of it or nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseLook } from '../../src/remote/look.ts';
+import { parseLook } from '../../src/remote/attempt.ts';
 
 const whole = `jobman-look 1
 boot 1a2b

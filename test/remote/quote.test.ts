@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { quote } from '../../src/remote/quote.ts';
+import { quote } from '../../src/remote/run-folder.ts';
 
 test('a shell gives back every quoted word as it was', () => {
   const words = fc.sample(fc.string({ unit: 'binary', maxLength: 20 }), { numRuns: 200, seed: 1 });

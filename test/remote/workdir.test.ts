@@ -27,7 +27,7 @@ import { workdirKey } from '../../src/core/job.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
 import type { RunRequest } from '../../src/remote/transport.ts';
 import { freeze, workdirMost } from '../../src/remote/workdir/freeze.ts';
-import { difference, listScript, parseListing } from '../../src/remote/workdir/list.ts';
+import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
 import { workdirStep } from '../../src/setup/workdir.ts';
 import { findProgram } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';

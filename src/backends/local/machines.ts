@@ -2,25 +2,25 @@
 // a remote host; only what happens a thousand times an hour (look, start, tail) goes without a shell of its own.
 
 import { mkdtempSync, writeFileSync } from 'node:fs';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { textOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
 import { makeFolder } from '../../app/make-folder.ts';
-import type { MachinePort, WorkerRef } from '../../app/ports.ts';
+import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
-import type { Fact, WorkerSeen } from '../../core/observation.ts';
+import type { Fact, OutcomeResult, WorkerSeen } from '../../core/observation.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { Instant } from '../../core/time.ts';
 import { attemptTexts, badVariable } from '../../remote/launch.ts';
 import { startDetached } from '../../remote/process.ts';
-import { textOf } from '../../remote/text-of.ts';
-import { quote } from '../../remote/quote.ts';
-import { bootIdFile, runMark } from '../../remote/run-folder.ts';
+import { bootIdFile, quote, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
 import { createMachines, expectedAttempt, readSecrets } from '../machines.ts';
-import { failed, noAnswer, refused, startOutcome } from '../worker-outcomes.ts';
+import { failed, noAnswer, refused, startOutcome } from '../worker-step.ts';
 import { attemptsBelow, createGlance, findMarked, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
@@ -162,5 +162,30 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     },
 
     forget: () => undefined,
+  };
+}
+
+/** Always ready. Nothing is asked for and nothing is released, so nothing can be left behind either. */
+export function createLocalCapacity(options: { readonly now: () => Instant }): CapacityPort {
+  const done: OutcomeResult = { kind: 'done' };
+  return {
+    backend: 'local',
+    look: (refs) =>
+      Promise.resolve(refs.map(() => known({ state: 'ready', detail: 'this machine', workers: 1 }, options.now()))),
+    async request() {
+      try {
+        await access('/proc/self/environ');
+        return done;
+      } catch {
+        // The processes of a job are read from /proc; without it a stop could not find the children.
+        const detail =
+          'local jobs need Linux: this machine has no /proc, which tells the processes of a job from others';
+        return { kind: 'refused', evidence: { detail }, error: { kind: 'invalid', message: detail, raw: detail } };
+      }
+    },
+    release: () => Promise.resolve(done),
+    sweep: (): Promise<Fact<readonly never[]>> => Promise.resolve(known([], options.now())),
+    releaseStray: () => Promise.resolve(done),
+    pricePerHour: () => null,
   };
 }

@@ -3,12 +3,12 @@
 
 import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { textOf } from '../../app/errors.ts';
 import { namesFileShortage } from '../../app/file-trouble.ts';
 import type { RunSeen } from '../../core/observation.ts';
 import type { Instant } from '../../core/time.ts';
-import { codesOfGoingDown, exited, restartedWords } from '../../remote/look.ts';
+import { codesOfGoingDown, exited, restartedWords } from '../../remote/attempt.ts';
 import { startPatienceMs } from '../../remote/run-folder.ts';
-import { textOf } from '../../remote/text-of.ts';
 
 /** One attempt's run folder. */
 export interface RunFolder {

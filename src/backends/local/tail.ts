@@ -4,11 +4,11 @@
 import { closeSync, openSync, readSync, watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';
 import { join } from 'node:path';
+import { textOf } from '../../app/errors.ts';
 import type { TailReceiver } from '../../app/ports.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
-import { codeOf } from '../../remote/host-keys.ts';
-import { textOf } from '../../remote/text-of.ts';
+import { codeOf } from '../../remote/ssh-keys.ts';
 
 const chunkMost = 256 * 1024;
 

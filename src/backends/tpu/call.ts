@@ -2,7 +2,7 @@
 // A call has four ends: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
 // Facts about errors: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
-import { JobmanError } from '../../app/errors.ts';
+import { JobmanError, textOf } from '../../app/errors.ts';
 import { fits, type Form } from '../../app/form.ts';
 import type { CloudError, CloudErrorKind } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
@@ -99,7 +99,7 @@ export function createCaller(options: {
       url = await endpoint();
       headers = await credentials.headers();
     } catch (error) {
-      const sentence = sentenceOf(error);
+      const sentence = textOf(error);
       if (!(error instanceof NoLogin)) return { answer: lost('NOT_SENT', sentence) };
       return { answer: { ok: false, status: 'NOT_SENT', error: withoutLogin(sentence) } };
     }
@@ -205,10 +205,6 @@ function parseObject(text: string): object | undefined {
   } catch {
     return undefined;
   }
-}
-
-function sentenceOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function hostOf(url: string): string {
@@ -320,7 +316,7 @@ export function unanswered(sentence: string): CloudError {
   return { kind: 'unreachable', message: sentence, raw: sentence };
 }
 
-export function withoutLogin(sentence: string): CloudError {
+function withoutLogin(sentence: string): CloudError {
   return { ...unanswered(sentence), noLogin: true };
 }
 

@@ -3,6 +3,7 @@
 // A release reads first what is there, so that its labels decide and not its name.
 
 import { createHash } from 'node:crypto';
+import { textOf } from '../../app/errors.ts';
 import type { AllocationRef, CapacityPort, Clock, Stray } from '../../app/ports.ts';
 import { generationOf } from '../../catalogue/accelerators.ts';
 import { pricePerHour } from '../../catalogue/prices.ts';
@@ -53,7 +54,7 @@ export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
         sshKeys = await sshKeyLines(tpuOf(ref));
       } catch (error) {
         // Without a way to log in the machine would only cost money.
-        const raw = error instanceof Error ? error.message : String(error);
+        const raw = textOf(error);
         return failed({ kind: 'internal', message: `the keys for logging in cannot be read: ${raw}`, raw });
       }
       return requestAllocation(apiFor(placeOf(ref).project), ref, sshKeys);

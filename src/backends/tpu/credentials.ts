@@ -2,7 +2,7 @@
 // default credentials (the file that the environment names, the one of `gcloud auth application-default login`, the metadata
 // server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { googleLimits, isLoopback } from '../../http/client.ts';
@@ -73,7 +73,7 @@ export function createLogin(options: {
     } catch (error) {
       // The file may be replaced by a new login: it is read again next time.
       adc = undefined;
-      throw unaccepted(error instanceof Error ? error.message : String(error));
+      throw unaccepted(textOf(error));
     }
   }
 

@@ -6,17 +6,16 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/by-hand.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { makeFolder } from '../../app/make-folder.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import type { Host } from '../../core/job.ts';
 import type { TpuSpec } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import { createHostKeys } from '../../remote/host-keys.ts';
-import { quote } from '../../remote/quote.ts';
+import { createHostKeys, ensureOwnKey } from '../../remote/ssh-keys.ts';
+import { quote } from '../../remote/run-folder.ts';
 import { isHostName } from '../../remote/ssh-config.ts';
-import { ensureOwnKey } from '../../remote/ssh-keys.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, Place, TpuApi } from './api.ts';
@@ -59,7 +58,7 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
       try {
         return { kind: 'open', transport: await transport(ref) };
       } catch (error) {
-        return { kind: 'closed', reason: error instanceof Error ? error.message : String(error) };
+        return { kind: 'closed', reason: textOf(error) };
       }
     },
     transport,
@@ -331,7 +330,7 @@ export interface LoginOptions {
 
 type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey'>;
 
-export function userOf(spec: LoginSpec, { user }: LoginOptions): string {
+function userOf(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
 }
 

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
-import { exitCode, JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { fileModeIn, makeFolder } from '../../app/make-folder.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
@@ -14,8 +14,6 @@ import type { FrozenWorkdir } from '../../app/workdir.ts';
 import { minute } from '../../core/time.ts';
 import type { Instant } from '../../core/time.ts';
 import { runProcess } from '../process.ts';
-import { textOf } from '../text-of.ts';
-import { pathBytes } from './list.ts';
 
 /** The most that is copied to every worker before each first start there: code, not data. */
 export const workdirMost = { files: 50_000, bytes: 512 * 1024 * 1024 };
@@ -290,4 +288,9 @@ function bytesOf(top: string, path: string): Buffer {
 
 function textFrom(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).trim();
+}
+
+/** Paths as tar and xargs take them: bytes, each ended by a NUL. */
+export function pathBytes(paths: readonly string[]): Uint8Array {
+  return Buffer.from(paths.map((path) => `${path}\0`).join(''), 'latin1');
 }

@@ -11,7 +11,7 @@ import type { WorkerId } from '../../../src/core/spec.ts';
 import { minute } from '../../../src/core/time.ts';
 import { createTpuWorkers, sshKeyLines } from '../../../src/backends/tpu/workers.ts';
 import type { SshWay, TpuWorkers } from '../../../src/backends/tpu/workers.ts';
-import { createHostKeys } from '../../../src/remote/host-keys.ts';
+import { createHostKeys } from '../../../src/remote/ssh-keys.ts';
 import { createSshPool } from '../../../src/remote/ssh.ts';
 import type { SshPool, SshTarget } from '../../../src/remote/ssh.ts';
 import { findProgram, requireReal } from '../../support/real.ts';

@@ -2,12 +2,13 @@
 // separated by tabs, which are removed from command lines. A script and its secrets go in by the shell's standard input, so
 // that neither is in a list of processes or in a file, and the script ends when the caller stops waiting.
 
+import { textOf } from '../../../app/errors.ts';
 import { second } from '../../../core/time.ts';
 import type { Duration } from '../../../core/time.ts';
 import { findHolders, holderIn, processFunctions } from '../../../lab/worker-facts.ts';
 import type { EndRequest, Holder, WorkerAnswer } from '../../../lab/tpu-desk.ts';
-import { keepFirst } from '../../../remote/keep-first.ts';
-import { quote } from '../../../remote/quote.ts';
+import { keepFirst } from '../../../remote/process.ts';
+import { quote } from '../../../remote/run-folder.ts';
 import type { SshTransport } from '../../../remote/ssh.ts';
 
 export const holdersScript = `${processFunctions}${findHolders}
@@ -147,7 +148,7 @@ export async function runScript(
   try {
     way = await transport();
   } catch (error) {
-    return silent(error instanceof Error ? error.message : String(error));
+    return silent(textOf(error));
   }
   if (signal.aborted) return silent('interrupted');
   const kept = keepFirst(outputMost);
