@@ -57,8 +57,3 @@ export class StoreError extends JobmanError {
     this.trouble = trouble;
   }
 }
-
-/** A thrown value in words. */
-export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
