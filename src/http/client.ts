@@ -327,8 +327,5 @@ export function wholeBody(incoming: IncomingMessage, most: number): Promise<Buff
   });
 }
 
-/**
- * The limits of the HTTP client inside Google's own libraries, by its names: bytes of one answer after unpacking, no redirection (Google's
- * APIs have none, and a login must not follow one), and the time for one request.
- */
+/** For the HTTP client of Google's libraries, by its names. `redirect`: Google's APIs have none, and a login must not follow one. */
 export const googleLimits = { size: 16 * mebibyte, redirect: 'manual', timeout: 20_000 } as const;

@@ -157,10 +157,7 @@ export interface ClusterPriority {
   readonly isDefault: boolean;
 }
 
-/**
- * One event of a watch. `synced` follows the last existing object: at the beginning, and again each time that the cluster has
- * forgotten where the watch was and all was listed anew.
- */
+/** One event of a watch. `synced` follows the last existing object, also after the cluster has forgotten the watch and all was listed again. */
 export type ClusterChange<T> =
   | { readonly kind: 'changed'; readonly object: T }
   | { readonly kind: 'gone'; readonly object: T }
@@ -276,10 +273,7 @@ export interface Cluster {
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
   /** The data of a ConfigMap; null when there is none, or it may not be read. */
   configMap(name: string, namespace?: string, signal?: AbortSignal): Promise<Readonly<Record<string, string>> | null>;
-  /**
-   * Writes these data into a ConfigMap in the place of what it held; makes it where there is none. Another who writes at the
-   * same time is waited for, and written over.
-   */
+  /** Replaces the data of a ConfigMap, or makes it. Another who writes at the same time is waited for, and written over. */
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
   /** Starts a program in a container. Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
   exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;

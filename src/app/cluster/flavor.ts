@@ -165,10 +165,7 @@ function isResourceName(name: string): boolean {
   return name.includes('/') && isQualifiedName(name);
 }
 
-/**
- * A resource of a device plugin: it has a domain of its own, outside of kubernetes.io
- * (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources).
- */
+/** A resource of a device plugin: its domain is not kubernetes.io (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/). */
 export function isExtended(resource: string): boolean {
   const [domain = ''] = resource.split('/');
   return resource.includes('/') && domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
@@ -179,10 +176,7 @@ function mustBeEqual(resource: string): boolean {
   return isExtended(resource) || resource.startsWith('hugepages-');
 }
 
-/**
- * With the limits that an API server would miss: what cannot be promised twice has its request as its limit. A flavor
- * without limits stays otherwise without, and one that only limits such a resource asks for as much.
- */
+/** With the limits that an API server would miss: a resource that cannot be overcommitted has its request as its limit. */
 export function withLimits({ requests, limits }: Resources): Resources {
   const copied = Object.fromEntries(
     Object.entries(requests).filter(([name]) => mustBeEqual(name) && limits?.[name] === undefined),
@@ -191,10 +185,7 @@ export function withLimits({ requests, limits }: Resources): Resources {
   return { requests, limits: Object.keys(all).length === 0 ? null : all };
 }
 
-/**
- * Whether the resource counts as a GPU: every extended one does, unless the settings (`jobsQueue.gpuResources`) list which
- * do.
- */
+/** True of every extended resource, unless the settings (`jobsQueue.gpuResources`) list the ones that are GPUs. */
 export function isGpu(resource: string, gpuResources: readonly string[]): boolean {
   return gpuResources.length === 0 ? isExtended(resource) : gpuResources.includes(resource);
 }

@@ -229,10 +229,7 @@ function volumesOf({ volumes, shm }: SubmitRequest): V1Volume[] {
   ];
 }
 
-/**
- * Where the cluster has made something else of what was asked: a platform's webhook may replace the resources of a flavor
- * that it knows. One line for each amount that differs; how it is written makes no difference.
- */
+/** One line for each amount that a cluster, for example a platform's webhook, has changed; how an amount is written makes no difference. */
 export function replacedResources(asked: V1Job, made: V1Job): readonly string[] {
   const [wanted = [], given = []] = [asked, made].map((job) => job.spec?.template.spec?.containers ?? []);
   return wanted.flatMap((container) => {

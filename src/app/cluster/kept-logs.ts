@@ -27,10 +27,7 @@ function plain(text: string): string {
 
 /** A copy that is being written. */
 export interface KeptWriter {
-  /**
-   * Whole lines from the end of the copy, those of its last two seconds at least; empty where there is nothing yet. By them a
-   * reader knows what it has.
-   */
+  /** The last whole lines, two seconds of them at least, by which a reader knows what it has; empty where there is nothing yet. */
   readonly tail: Uint8Array;
   /** Adds stamped lines. The first one takes the place of half a line that a crash has left. Throws StoreError. */
   append(lines: Uint8Array): void;

@@ -18,10 +18,7 @@ const decimalSuffixes = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'] as con
 /** Nothing, to begin a sum with. */
 export const zero: Quantity = { nanos: 0n, style: 'decimal' };
 
-/**
- * The amount that is meant; undefined for what is none. A number of JSON is taken as it reads. What is finer than a
- * billionth is rounded away from zero, as the API server does.
- */
+/** Undefined for what is no amount. What is finer than a billionth is rounded away from zero, as the API server does. */
 export function parseQuantity(written: string | number): Quantity | undefined {
   const [, sign, digits, suffix = ''] = amountPattern.exec(String(written)) ?? [];
   if (digits === undefined) return undefined;
@@ -57,10 +54,7 @@ export function compareQuantities(one: Quantity, other: Quantity): number {
   return one.nanos < other.nanos ? -1 : one.nanos > other.nanos ? 1 : 0;
 }
 
-/**
- * The canonical text: no fraction, and the largest suffix that leaves none. Binary suffixes where they were written and a
- * whole number of them fits, else decimal ones.
- */
+/** The canonical text: no fraction, and the largest suffix that leaves none; binary if it was written so and a whole number fits. */
 export function quantityText({ nanos, style }: Quantity): string {
   if (nanos === 0n) return '0';
   const sign = nanos < 0n ? '-' : '';

@@ -31,10 +31,7 @@ export interface QueueSeen {
   readonly jobs: readonly QueuedJob[];
 }
 
-/**
- * The active jobs, of the widest source that is open to us. Throws the JobmanError of the cluster, which names the missing
- * right when not even the namespace may be listed.
- */
+/** The active jobs of the widest source that is open to us. Throws the cluster's JobmanError if not even the namespace may be listed. */
 export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings): Promise<QueueSeen> {
   const all = await unlessRefused(activeJobs(cluster, { everywhere: true }));
   if (!(all instanceof JobmanError)) {
@@ -67,10 +64,7 @@ export async function expectNamespace(cluster: Cluster, signal?: AbortSignal): P
   for await (const page of cluster.jobs(given({ signal }))) if (page.length > 0) return;
 }
 
-/**
- * Its result, or the refusal of the cluster. A review of one's own rights would cost a request more, and in some clusters
- * not even that may be asked.
- */
+/** Its result, or the cluster's refusal. A review of one's own rights would cost another request, which some clusters refuse too. */
 async function unlessRefused<T>(look: Promise<T>): Promise<T | JobmanError> {
   try {
     return await look;
@@ -136,10 +130,7 @@ interface PublishedQueue {
   readonly unread: number;
 }
 
-/**
- * The data of the ConfigMap of that name. Whose the jobs are is left out: everybody in the cluster reads it. A list that is
- * too large is packed. Throws JobmanError when it does not fit even then.
- */
+/** The data of the ConfigMap, without owners, because everybody in the cluster reads it. Throws JobmanError if it is too large even when packed. */
 export function queueData(
   configmap: string,
   jobs: readonly QueuedJob[],

@@ -95,10 +95,7 @@ export interface QueueViewer {
   readonly gpuResources: readonly string[];
 }
 
-/**
- * Theirs are the jobs of their namespace that carry nobody else's name. A name alone says little in a whole cluster, where
- * many a login is called `root`: without a namespace it is all there is.
- */
+/** Without a namespace the name decides alone. In a namespace, jobs without an owner's label are the viewer's too. */
 function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean {
   if (viewer.namespace === null) return owner === viewer.owner;
   return namespace === viewer.namespace && (owner === null || owner === viewer.owner);
@@ -127,10 +124,7 @@ export interface QueuePlace {
   readonly isYours: boolean;
   /** From 1: the first place that it may have. */
   readonly place: number;
-  /**
-   * The last place that it may have. A cluster records creation times to the second, and neither the names nor the versions of its
-   * objects show which of two jobs of one second came first.
-   */
+  /** The last place that it may have: a cluster records creation times to the second, so jobs of one second have no known order. */
   readonly last: number;
   readonly of: number;
 }

@@ -264,10 +264,7 @@ function otherThanFlavor(flavor: string, flags: readonly string[]): string {
 
 const usualGpu = 'nvidia.com/gpu';
 
-/**
- * The labels that the vendors' own node labellers write for a model. Their sources: NVIDIA GPU feature discovery; AMD's
- * k8s-device-plugin (labeller); Intel's rules for node feature discovery.
- */
+/** The labels that the vendors' own node labellers write: NVIDIA's GPU feature discovery, AMD's k8s-device-plugin, Intel's rules. */
 const modelLabels: Readonly<Record<string, string>> = {
   'nvidia.com': 'nvidia.com/gpu.product',
   'amd.com': 'amd.com/gpu.product-name',
@@ -342,10 +339,7 @@ function countProblems({ parallelism, completions }: SubmitWishes, name: string)
   return problems;
 }
 
-/**
- * The annotations of `-a`: an object of texts. Throws JobmanError (usage) with the line and column of everything that is
- * not one.
- */
+/** The annotations of `-a`, an object of texts. Throws JobmanError (usage) with the line and column of each problem. */
 export function annotationsIn(written: string): Readonly<Record<string, string>> {
   const called = 'annotations';
   const tree = jsonOf(written, called);

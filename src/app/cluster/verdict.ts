@@ -93,10 +93,7 @@ function failedReason(job: ClusterJob): string {
   return reason === 'DeadlineExceeded' ? deadlineText(job) : reason;
 }
 
-/**
- * The phase and the phrase of a list where the pods are at hand that have not ended; null where they add nothing to what the Job
- * tells. Without events and nodes it is less than the verdict, and never another.
- */
+/** The phase and phrase of a list by pods that have not ended; null where they add nothing. Without events and nodes it says less than the verdict. */
 export function clusterGlance(
   job: ClusterJob,
   pods: readonly ClusterPod[],

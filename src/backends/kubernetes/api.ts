@@ -34,26 +34,7 @@ export interface ApiRequest {
 }
 
 /** Requests to one cluster. Failures are JobmanError; a refusal of the cluster is a ClusterRefusal. */
-export interface Api {
-  /** How soon and how long what was lost is taken up again. */
-  readonly retry: RetryPolicy;
-  ask<T extends object>(request: ApiRequest): Promise<T>;
-  /** The same; null for what is not there. */
-  find<T extends object>(request: ApiRequest): Promise<T | null>;
-  /** A list page by page: one at least, also of an empty list. `read` trims each item; an item that it cannot read ends the list. */
-  pages<R extends object, T>(request: ApiRequest, read: (raw: R) => T): AsyncIterable<ApiPage<T>>;
-  /** Does that; it is reported where it takes longer than two seconds. */
-  reported<T>(request: Pick<ApiRequest, 'what'>, work: () => Promise<T>): Promise<T>;
-  /**
-   * The reply that `send` ends with, which is sent again with a new login if the login was refused. A refusal, and no reply, is thrown as a
-   * sentence.
-   */
-  answered<T extends { readonly status: number }>(what: string, send: () => Promise<T | Reply | NoReply>): Promise<T>;
-  stream(request: ApiRequest): Promise<IncomingMessage>;
-  /** The result of `read` for an answer. Throws JobmanError if the answer is not one of an API server. */
-  readAs<T>(request: Pick<ApiRequest, 'what'>, read: () => T): T;
-  close(): void;
-}
+export type Api = ReturnType<typeof createApi>;
 
 /** The requests of that login over that connection. */
 export function createApi(
@@ -70,7 +51,10 @@ export function createApi(
     /** Called with the request's `what`, which follows "could not" in messages, once a request takes longer than two seconds. */
     readonly onWait?: ((what: string) => void) | undefined;
   },
-): Api {
+) {
+  /**
+   * The reply of `send`, which is called again with a new login if the login was refused. A refusal, and no reply, is thrown as a sentence.
+   */
   async function answered<T extends { readonly status: number }>(
     what: string,
     send: () => Promise<T | Reply | NoReply>,
@@ -86,6 +70,7 @@ export function createApi(
     }
   }
 
+  /** Reports work that takes longer than two seconds to `onWait`. */
   async function reported<T>({ what }: Pick<ApiRequest, 'what'>, work: () => Promise<T>): Promise<T> {
     const timer = onWait === undefined ? undefined : setTimeout(() => onWait(what), slowAfter);
     try {
@@ -96,10 +81,11 @@ export function createApi(
   }
 
   async function bodyOf(request: ApiRequest): Promise<Buffer> {
-    const send = (): Promise<Reply> => answered<Reply>(request.what, () => connection.request(lineOf(request)));
+    const send = () => answered<Reply>(request.what, () => connection.request(lineOf(request)));
     return (await reported(request, send)).bytes;
   }
 
+  /** The result of `read` for an answer. Throws JobmanError if the answer is not one of an API server. */
   function readAs<T>({ what }: Pick<ApiRequest, 'what'>, read: () => T): T {
     try {
       return read();
@@ -115,10 +101,14 @@ export function createApi(
   }
 
   return {
+    /** How soon and how long what was lost is taken up again. */
     retry,
+    /** The answer's object. */
     ask,
     answered,
+    reported,
     readAs,
+    /** The same; null for what is not there. */
     async find<T extends object>(request: ApiRequest): Promise<T | null> {
       try {
         return await ask<T>(request);
@@ -127,15 +117,15 @@ export function createApi(
         throw error;
       }
     },
-    pages: (request, read) => readPages({ bodyOf, readAs, place, limits: lists }, request, read),
-    // A node sends the beginning of its reply before there is a line of the log.
-    async stream(request) {
-      const { stream } = await reported(request, () =>
-        answered<OpenReply>(request.what, () => connection.open(lineOf(request))),
-      );
-      return stream;
+    /** A list page by page: one at least, also of an empty list. `read` trims each item; an item that it cannot read ends the list. */
+    pages: <R extends object, T>(request: ApiRequest, read: (raw: R) => T) =>
+      readPages({ bodyOf, readAs, place, limits: lists }, request, read),
+    /** The body of a reply, as it comes. */
+    async stream(request: ApiRequest): Promise<IncomingMessage> {
+      // A node sends the beginning of its reply before there is a line of the log.
+      const send = () => answered<OpenReply>(request.what, () => connection.open(lineOf(request)));
+      return (await reported(request, send)).stream;
     },
-    reported,
     close: () => connection.close(),
   };
 }
@@ -186,7 +176,8 @@ interface ApiPage<T> {
   readonly resourceVersion: string;
 }
 
-interface PageSource extends Pick<Api, 'readAs'> {
+interface PageSource {
+  readonly readAs: <T>(request: ApiRequest, read: () => T) => T;
   readonly bodyOf: (request: ApiRequest) => Promise<Buffer>;
   readonly place: ClusterPlace;
   readonly limits: Partial<ListLimits> | undefined;

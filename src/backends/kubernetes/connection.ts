@@ -1,6 +1,5 @@
 // Connection: requests to the API server of a context, with its certificates, its proxy and its login.
 
-import type { Agent } from 'node:http';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 import { given } from '../../core/given.ts';
@@ -21,14 +20,7 @@ import type { Login, Proof } from './login.ts';
 export type ConnectionRequest = Omit<HttpRequest, 'url' | 'limits'>;
 
 /** The way to one API server. All methods reject with the signal's reason, or with a JobmanError of the login. */
-export interface Connection {
-  request(request: ConnectionRequest): Promise<Reply | NoReply>;
-  /** Resolves when the reply begins; a refusal is read whole. */
-  open(request: ConnectionRequest): Promise<OpenReply | Reply | NoReply>;
-  /** The login's headers, and an agent with its certificates and proxy, for another client. */
-  way(): Promise<{ readonly headers: Proof['headers']; readonly agent: Agent }>;
-  close(): void;
-}
+export type Connection = ReturnType<typeof createConnection>;
 
 /** The connection to that context's server, as that login. `env` may name a proxy. */
 export function createConnection(
@@ -36,7 +28,7 @@ export function createConnection(
   login: Login,
   env: Environment,
   { limits, retry }: { readonly limits?: Partial<Limits> | undefined; readonly retry: RetryPolicy },
-): Connection {
+) {
   const { server: url, 'proxy-url': proxy } = context.cluster;
   // Node ignores a proxy that is no address.
   if (proxy !== undefined && URL.parse(proxy) === null) {
@@ -64,8 +56,10 @@ export function createConnection(
   }
 
   return {
-    request: (request) => send(request, (by, whole) => by.request(whole)),
-    open: (request) => send(request, (by, whole) => by.open(whole)),
+    request: (request: ConnectionRequest) => send(request, (by, whole) => by.request(whole)),
+    /** Resolves when the reply begins; a refusal is read whole. */
+    open: (request: ConnectionRequest) => send(request, (by, whole) => by.open(whole)),
+    /** The login's headers, and an agent with its certificates and proxy, for another client. */
     async way() {
       const proof = await login.prove();
       return { headers: proof.headers, agent: await clientFor(proof).agentFor(url) };

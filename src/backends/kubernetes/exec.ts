@@ -1,7 +1,14 @@
-// Exec: a program in a container of a pod, as a session: its input, its terminal, and its end.
+// Exec: a program in a container of a pod, as a session: its input, its terminal, and its end. To attach is the same for the container's own
+// program: it starts nothing, the program may have printed before, and its exit code is in the state of the container.
 
 import { notOpened, type Program, type SessionEnd } from '../../app/by-hand.ts';
-import type { ClusterExecRequest, ClusterSession, ClusterTarget, TerminalSize } from '../../app/cluster/cluster.ts';
+import type {
+  ClusterAttachRequest,
+  ClusterExecRequest,
+  ClusterSession,
+  ClusterTarget,
+  TerminalSize,
+} from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { type Duration, second } from '../../core/time.ts';
 import { type Channels, type ChannelsOf, openChannels } from './channels.ts';
@@ -20,7 +27,49 @@ import { randomBytes } from 'node:crypto';
 /** After this time a program that was told to end is not waited for any more: asked, killed three seconds later, told. */
 const stopMost: Duration = 8 * second;
 /** The most bytes in one message to the program. */
-export const messageMost = 1 << 16;
+const messageMost = 1 << 16;
+
+/** The input of a program and the size of its terminal. Both may be given before the line is open. */
+function createInput(terminal: TerminalSize | null) {
+  const opening = Promise.withResolvers<Channels | undefined>();
+  let size = terminal;
+  let isOver = false;
+  // The fields have no other names in Kubernetes' own TerminalSize.
+  const sendSize = (to: Channels | undefined, { columns, rows }: TerminalSize): void =>
+    void to?.send(channel.resize, Buffer.from(JSON.stringify({ Width: columns, Height: rows })));
+  let line: Channels | undefined;
+  return {
+    /** Undefined if there will be none. */
+    line: opening.promise,
+    open(opened: Channels, isPrinting = false): void {
+      line = opened;
+      // A prompt that was printed before is drawn again when the size changes.
+      if (size !== null && isPrinting) sendSize(line, { ...size, columns: size.columns + 1 });
+      if (size !== null) sendSize(line, size);
+      opening.resolve(opened);
+    },
+    /** The program takes no more. */
+    close(): void {
+      isOver = true;
+      opening.resolve(undefined);
+    },
+    async write(bytes: Uint8Array): Promise<void> {
+      const to = await opening.promise;
+      for (let at = 0; at < bytes.length && !isOver; at += messageMost) {
+        await to?.send(channel.input, bytes.subarray(at, at + messageMost));
+      }
+    },
+    resize(next: TerminalSize): void {
+      size = next;
+      if (!isOver) sendSize(line, next);
+    },
+  };
+}
+
+function endBeforeLine(error: unknown): SessionEnd {
+  if (!(error instanceof JobmanError)) throw error;
+  return notOpened(error, isForbidden(error));
+}
 
 /** Starts it. What goes wrong before it runs is told by its end. */
 export function startExec(cluster: ChannelsOf, target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
@@ -30,17 +79,13 @@ export function startExec(cluster: ChannelsOf, target: ClusterTarget, request: C
   let isOver = false;
   let isStopping = false;
   let hasMark = true;
-  let hasReported = false;
-  let size: TerminalSize | null = request.terminal;
-  /** Input that is written before the line is open waits for it. */
-  const opening = Promise.withResolvers<Channels | undefined>();
+  const input = createInput(request.terminal);
   const givenUp = Promise.withResolvers<SessionEnd>();
   const giveUp = (reason: string): void => givenUp.resolve({ kind: 'no_answer', reason, sent: true });
 
   function onOpen(opened: Channels): void {
     line = opened;
-    if (size !== null) void opened.send(channel.resize, sizeMessage(size));
-    opening.resolve(opened);
+    input.open(opened);
     if (isStopping) void endByMark();
   }
 
@@ -51,8 +96,8 @@ export function startExec(cluster: ChannelsOf, target: ClusterTarget, request: C
     for (const [index, argv] of ways.entries()) {
       if (isStopping) return { kind: 'no_answer', reason: 'it was ended before it had begun', sent: false };
       hasMark = argv[1] === mark;
-      const onReport = (): void => void (hasReported = true);
-      const ended = await attemptExec(cluster, target, request, { argv, reportText }, { onOpen, onReport });
+      const events = { onOpen, onReport: input.close };
+      const ended = await attemptExec(cluster, target, request, { argv, reportText }, events);
       if (ended.kind === 'over') return ended.end;
       if (ended.kind === 'broken') return broken(ended.why);
       if (ended.code === notFoundCode && index < ways.length - 1) continue;
@@ -83,34 +128,23 @@ export function startExec(cluster: ChannelsOf, target: ClusterTarget, request: C
   }
 
   const ended = Promise.race([run(), givenUp.promise])
-    .catch((error: unknown): SessionEnd => {
-      if (!(error instanceof JobmanError)) throw error;
-      return notOpened(error, isForbidden(error));
-    })
+    .catch(endBeforeLine)
     .finally(() => {
       isOver = true;
-      opening.resolve(undefined);
+      input.close();
       line?.close();
     });
 
   return {
     ended,
-    async write(bytes) {
-      const to = await opening.promise;
-      for (let at = 0; at < bytes.length && !isOver && !hasReported; at += messageMost) {
-        await to?.send(channel.input, bytes.subarray(at, at + messageMost));
-      }
-    },
+    write: input.write,
     end() {
-      void opening.promise.then((to) => {
+      void input.line.then((to) => {
         if (to === undefined || isOver || to.end(channel.input)) return;
         giveUp('this cluster cannot be told that the input has ended; Kubernetes 1.30 can');
       });
     },
-    resize(next) {
-      size = next;
-      if (!isOver) void line?.send(channel.resize, sizeMessage(next));
-    },
+    resize: input.resize,
     stop() {
       if (isOver || isStopping) return;
       isStopping = true;
@@ -134,9 +168,56 @@ async function isEndedAgain(cluster: ChannelsOf, target: ClusterTarget, mark: st
   }
 }
 
-/** The fields have no other names in Kubernetes' own TerminalSize. */
-export function sizeMessage({ columns, rows }: TerminalSize): Buffer {
-  return Buffer.from(JSON.stringify({ Width: columns, Height: rows }));
+/** Opens the line. Its end is `ended` with 0 when the program closed its terminal, whatever its exit code is. */
+export function startAttach(
+  cluster: ChannelsOf,
+  { pod, container }: ClusterTarget,
+  request: ClusterAttachRequest,
+): ClusterSession {
+  const input = createInput(request.terminal);
+  let isStopped = false;
+  let line: Channels | undefined;
+
+  async function run(): Promise<SessionEnd> {
+    let hasStatus = false;
+    const isTerminal = String(request.terminal !== null);
+    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.place.namespace)}/pods/${encodeURIComponent(pod)}/attach`;
+    const opened = await openChannels(cluster, {
+      path: `${path}?stdin=true&stdout=${isTerminal}&stderr=false&tty=${isTerminal}&container=${encodeURIComponent(container)}`,
+      what: `attach to ${pod}`,
+      async onMessage(number, bytes) {
+        if (number !== channel.status) {
+          if (bytes.length > 0) await request.onBytes(bytes, 'stdout');
+          return;
+        }
+        hasStatus = true;
+        setTimeout(() => opened.close(), second).unref();
+      },
+    });
+    line = opened;
+    if (isStopped) opened.close();
+    input.open(opened, true);
+    const broken = await opened.closed;
+    if (hasStatus) return { kind: 'ended', exitCode: 0, signal: null };
+    return { kind: 'no_answer', reason: broken ?? 'the line was closed', sent: true };
+  }
+
+  return {
+    ended: run().catch(endBeforeLine).finally(input.close),
+    write: input.write,
+    end() {
+      void input.line.then((to) => {
+        // A cluster that has no word for it ends the input with the line.
+        if (to?.end(channel.input) === false && request.terminal === null) to.close();
+      });
+    },
+    resize: input.resize,
+    stop() {
+      isStopped = true;
+      input.close();
+      line?.close();
+    },
+  };
 }
 
 /** How long a cluster may take to close the line after it has reported the end. */
@@ -255,7 +336,7 @@ function waysToRun(program: Program, mark: string): readonly (readonly string[])
 }
 
 /** The channels of `exec` and `attach`. */
-export const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
 
 function execPath(
   namespace: string,

@@ -48,10 +48,7 @@ const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
 /** The namespace of a context that names none; also kubectl's. */
 const usualNamespace = 'default';
 
-/**
- * Whether anything names a cluster: a kubeconfig that is there, or the pod that we run in. Looks at no content, so it is
- * cheap enough for commands that may do without.
- */
+/** Whether a kubeconfig exists, or we run in a pod. Reads no content, so it is cheap enough for commands that may do without a cluster. */
 export function namesCluster(place: KubeconfigPlace): boolean {
   return place.setting.type === 'cluster'
     ? inPod(place)

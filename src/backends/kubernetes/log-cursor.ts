@@ -62,10 +62,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
   let isBeginning = true;
   let last = '';
   const seconds = createSecondCounter();
-  /**
-   * In a reply that tells again: how many lines are still to be passed over. Undefined until its first line is seen; `open` when
-   * nothing but the open line was had.
-   */
+  /** In a reply that repeats lines: how many are still to be passed over. `open` if only the open line was had. */
   let passing: { left: number } | 'unknown' | 'older' | 'open' | undefined;
 
   /** Whether that line has not been had. `line`: all of it, where it has an end. */
@@ -176,10 +173,7 @@ function momentAt(line: Buffer, from: number, end: number): Buffer | undefined {
   return line.subarray(from, gap);
 }
 
-/**
- * Whether the first line of another file is the second part of the last line that is out, which was whole because one reply went through
- * both files.
- */
+/** True if the first line of another file is the second part of the last line that is out, because one reply went through both files. */
 function isRestOf(lastLine: Buffer, line: Buffer): boolean {
   if (line.length < 2 || line.length >= lastLine.length) return false;
   return lastLine.subarray(lastLine.length - line.length).equals(line);

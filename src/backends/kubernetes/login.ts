@@ -26,16 +26,7 @@ export interface Proof {
 }
 
 /** The login at one cluster. */
-export interface Login {
-  /** As whom the cluster knows us, as far as the login itself tells; for people. */
-  readonly user: string;
-  /** Rejects with JobmanError when there is no way to log in. */
-  prove(): Promise<Proof>;
-  /** The last proof was refused with 401. True when the next one may be another. */
-  refused(): boolean;
-  /** When a token or certificate of the kubeconfig has expired, for people; null for one that has not, or does not say. */
-  expiredOn(): string | null;
-}
+export type Login = ReturnType<typeof createLogin>;
 
 /** The surroundings of programs that log in. */
 export interface LoginPlace {
@@ -47,7 +38,7 @@ export interface LoginPlace {
 const sparedBefore = 10 * second;
 
 /** The login of that context. Nothing is read or run before it is asked. */
-export function createLogin(context: KubeContext, place: LoginPlace): Login {
+export function createLogin(context: KubeContext, place: LoginPlace) {
   const { user } = context;
   const common = impersonation(context);
   let kept: { readonly proof: Proof; readonly until: Instant | null } | undefined;
@@ -80,8 +71,10 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
   }
 
   return {
+    /** As whom the cluster knows us, as far as the login itself tells; for people. */
     user: userText(context),
-    async prove() {
+    /** Rejects with JobmanError when there is no way to log in. */
+    async prove(): Promise<Proof> {
       const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
       const key = fileOrData(context, user['client-key'], user['client-key-data']);
       const certificate = given({ cert, key });
@@ -97,12 +90,14 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
       }
       return { headers: common, ...certificate };
     },
+    /** The last proof was refused with 401. True when the next one may be another. */
     refused() {
       const mayDiffer = kept !== undefined;
       isRefused = true;
       kept = undefined;
       return mayDiffer;
     },
+    /** When a token or certificate of the kubeconfig has expired, for people; null for one that has not, or does not say. */
     expiredOn() {
       const ends = endOf(context);
       const now = place.now();

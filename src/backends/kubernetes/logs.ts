@@ -148,10 +148,7 @@ function isWaiting(error: unknown): boolean {
   );
 }
 
-/**
- * The log of a pod that is over: no container of it is started again, and nothing is written into its files, so what was had of
- * them is passed over by its length.
- */
+/** The log of a pod that is over. Nothing is written into its files any more, so what was had of them is passed over by its length. */
 async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
   const { follow = false, signal, onLost, onCut } = query;
   let had = 0;
@@ -236,10 +233,7 @@ function reasonOf(error: unknown): string {
 }
 
 const lineEnd = 0x0a;
-/**
- * `container "main" in pod "x" is terminated`: so the node of an evicted pod says that it has put the container away, and its log
- * with it.
- */
+/** `container "main" in pod "x" is terminated`: the node of an evicted pod has removed the container and its log. */
 function isPutAway(error: unknown): boolean {
   return (
     error instanceof ClusterRefusal && error.status.code === 400 && error.status.message.endsWith(' is terminated')
@@ -252,10 +246,7 @@ function isPutAway(error: unknown): boolean {
  */
 const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
-/**
- * The future of a container's log: more; more once it is restarted in its pod; no more of this run of it; or nothing at all, as
- * its pod is over.
- */
+/** The future of a container's log. `restarts`: more in another run. `is over`: its pod has ended, so none of its containers prints again. */
 type LogState = 'goes on' | 'restarts' | 'has ended' | 'is over';
 
 function hasEnded(state: LogState): boolean {

@@ -39,9 +39,7 @@ import {
 const jobNameLabels = ['batch.kubernetes.io/job-name', 'job-name'];
 const jobUidLabels = ['batch.kubernetes.io/controller-uid', 'controller-uid'];
 
-/**
- * An object as JSON has it: any part may be missing, and a time is text, which the types of the client library describe as it parses them.
- */
+/** An object of the client library as JSON has it: any part may be missing, and a time is text. */
 type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]

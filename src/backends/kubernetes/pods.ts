@@ -3,8 +3,8 @@
 import type { Cluster } from '../../app/cluster/cluster.ts';
 import { get, put } from '../../remote/copy.ts';
 import type { ApiRequest } from './api.ts';
-import { startAttach } from './attach.ts';
-import { startExec } from './exec.ts';
+
+import { startAttach, startExec } from './exec.ts';
 import { readLog } from './logs.ts';
 import { readPod, readPodOwner } from './objects.ts';
 import { openTunnel } from './port-forward.ts';

@@ -7,10 +7,7 @@ import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
 
 const channel = { data: 0, error: 1 } as const;
 
-/**
- * A side that has ended its own words cannot say so on this line, and may yet be answered; the line stays until the pod has
- * been silent for so long.
- */
+/** This line cannot say that one side has ended its data, and an answer may follow; it is closed when the pod has been silent for so long. */
 const lingers: Duration = 10 * second;
 
 /** Opens it. An error of the connection says what the pod has told, such as that nothing listens there. */

@@ -118,10 +118,7 @@ function notChanged({ job: { job }, note }: Kept): JobmanError {
   );
 }
 
-/**
- * Finds out what each word means. Throws JobmanError for a command line that names no job, or one name for two; with `changes`
- * also for a name of jobs in two namespaces.
- */
+/** Finds what each word means. Throws JobmanError without a job, for a name of two jobs, and with `changes` for a name in two namespaces. */
 export async function meantBy(cli: Cli, flags: EitherFlags, args: readonly string[], changes = false): Promise<Meant> {
   const words = [
     ...args.map((text) => ({ text, isExact: false })),

@@ -19,10 +19,7 @@ const endMost: Duration = 10 * second;
 /** A longer removal is left to the cluster. */
 const removalMost: Duration = 40 * second;
 
-/**
- * `leave` ends the wait for the pod. Without a terminal the program gets our input, and its output is its log. With `remove` the Job is deleted when the session ends, for any
- * reason.
- */
+/** `leave` ends the wait for the pod. With `remove` the Job is deleted when the session ends, for any reason. */
 export async function runInteractive(
   cli: Cli,
   cluster: Cluster,

@@ -32,10 +32,7 @@ export function whyKept(cli: Cli, kept: KeptJob): number {
   return printVerdict(cli, kept.job.name, keptVerdict(kept, cli.io.now()));
 }
 
-/**
- * `logs` of pods that are gone, or whose node has put their log away, while their Job is still there: from the copies, of the pods that
- * `isMeant` names. False where there is no such copy.
- */
+/** `logs` of the pods that `isMeant` names and the cluster has no log of, from the copies. False where there is no such copy. */
 export async function printCopies(
   cli: Cli,
   { uid }: Pick<ClusterJob, 'uid'>,

@@ -94,10 +94,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
   }
 }
 
-/**
- * Rows of jobs that are kept here and that no cluster has told of: forgotten ones, and those of clusters that are away. One
- * cluster may have several contexts, so what it told of is known by its uid.
- */
+/** Rows of kept jobs that no cluster has reported. One cluster may have several contexts, so jobs are compared by uid, too. */
 export async function keptRows(cli: Cli, query: ListQuery, told: ReadonlySet<string>): Promise<readonly JobRow[]> {
   if (query.tag !== undefined) return [];
   const keeper = await cli.services.keeper();

@@ -376,10 +376,7 @@ function createBefore(): LogBefore {
 
 const lineEnd = 0x0a;
 
-/**
- * 0 when it succeeded, 1 when it did not or is gone, 130 when the reader left, which `leave` tells. Several pods are told side by
- * side.
- */
+/** 0 when it succeeded, 1 when it did not or is gone, 130 when `leave` tells that the reader left. */
 export async function followToVerdict(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
   if (job === null) return exitCode.failed;

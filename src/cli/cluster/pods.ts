@@ -103,10 +103,7 @@ function isRunning({ phase, deleting }: ClusterPod): boolean {
   return phase === 'Running' && !deleting;
 }
 
-/**
- * The container that is named, else the one that jobman makes, else the first; then it is told which others there are. Throws
- * JobmanError (not found).
- */
+/** The named container, else the one that jobman makes, else the first, with a note about the others. Throws JobmanError (not found). */
 export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
   const found = named === undefined ? mainContainer(pod.containers) : pod.containers.find(({ name }) => name === named);
   const names = pod.containers.map(({ name }) => name).join(', ');

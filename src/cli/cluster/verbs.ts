@@ -68,10 +68,7 @@ export async function askCluster(
   }
 }
 
-/**
- * Names of its pods that have not ended, those that are being ended among them. Where pods may not be listed the Job's own counts
- * answer, without names.
- */
+/** Names of its pods that have not ended. Where pods may not be listed, the Job's own counts answer, without names. */
 async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly string[]> {
   try {
     const pods = await podsOf(cluster, job);
