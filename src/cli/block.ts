@@ -1,4 +1,5 @@
-// A block of lines that lasts while a command goes on: drawn in place at the end of a terminal's text, under a title of its window.
+// A block of lines that is redrawn in place at the end of a terminal's text, below a title of its window. It stays on the main
+// screen, so that the last frame and everything above it remain when the command ends.
 
 import type { Io, Stream } from '../app/services.ts';
 import type { Cli } from './context.ts';
@@ -11,17 +12,12 @@ import type { Duration, Instant } from '../core/time.ts';
 const resizeRest: Duration = 100;
 
 interface Block {
-  /** The picture is no longer true. */
   stale(): void;
   /** True if the picture is stale, or `every` old, and the terminal is not being resized. */
   isDue(every?: Duration): boolean;
-  /** See Painter. */
   draw(title: string, lines: readonly string[]): void;
-  /** Takes the block away, so that other text can be written where it was. */
   readonly clear: () => void;
-  /** Leaves the block where it is; the next one begins below. */
   leave(): void;
-  /** Gives the window its title back. The block stays. */
   close(): void;
 }
 
@@ -82,7 +78,6 @@ export function drawLine(
 }
 
 export interface Painter {
-  /** Shows these lines instead of the last ones. They are to be no wider than the terminal and to leave it one row. */
   draw(lines: readonly string[]): void;
   /** Takes the block away, so that other text can be written where it stood; the next `draw` puts it below that text. */
   erase(): void;
@@ -147,7 +142,6 @@ function changes(before: readonly string[], after: readonly string[]): string {
   );
 }
 
-/** To the start of the row so many rows above, with everything from there on cleared. */
 function toTop(rows: number): string {
   return rows === 0 ? '' : `\r${csi}${rows}A${csi}J`;
 }
@@ -158,9 +152,7 @@ const beginUpdate = `${csi}?2026h`;
 const endUpdate = `${csi}?2026l`;
 
 export interface Window {
-  /** Sets the title; the same one again writes nothing. */
   title(text: string): void;
-  /** Rings once, however often it is asked. */
   ring(): void;
   /** Gives the window the title back that it had. The end of the program does so too, whatever ends it. */
   close(): void;

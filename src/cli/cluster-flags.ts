@@ -24,22 +24,17 @@ function parserOf<T>(read: (text: string) => Reading<T>): (text: string) => T {
   };
 }
 
-/** `-j`: a name for the Job. */
 export const parseJobName = parserOf(readJobName);
 
 /** The name of anything else in a cluster. */
 export const parseObjectName = parserOf(readObjectName);
 
-/** `--gpus 2:NVIDIA-A100-SXM4-80GB`. */
 export const parseGpus = parserOf(readGpus);
 
-/** `--volume datasets:/data:ro`. */
 export const parseVolume = parserOf(readVolume);
 
-/** `--secret wandb:api-key=WANDB_API_KEY`. */
 export const parseSecret = parserOf(readSecret);
 
-/** `--shm 8G`. */
 export function parseAmount(text: string): string {
   if (parseQuantity(text) === undefined) throw new Error('expected an amount: 8G, 512Mi');
   return text;
@@ -54,13 +49,10 @@ export function parseRequest(text: string): string {
   return text;
 }
 
-/** `--label team=vision`, `--node-selector disk=ssd`. */
 export const parseLabel = parserOf(readLabel);
 
-/** `--toleration gpu`, `--toleration gpu=a100:NoSchedule`. */
 export const parseToleration = parserOf(readToleration);
 
-/** `--ttl 7d`, or `none`: Kubernetes keeps the Job. */
 export function parseTtl(text: string): Duration | 'none' {
   if (text === 'none') return text;
   try {
@@ -70,16 +62,13 @@ export function parseTtl(text: string): Duration | 'none' {
   }
 }
 
-/** A whole number from 1 on. */
 export function parsePods(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('expected a whole number from 1 on');
   return Number(text);
 }
 
-/** A variable and its value; null: the value that it has here. */
 export type VariableWish = readonly [name: string, value: string | null];
 
-/** `--env SEED=7`, or `--env WANDB_MODE` for the value that it has here. */
 export function parseVariable(text: string): VariableWish {
   const at = text.indexOf('=');
   const name = at < 0 ? text : text.slice(0, at);

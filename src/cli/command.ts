@@ -5,23 +5,16 @@ import type { Services } from '../app/services.ts';
 import type { Cli, GlobalFlags } from './context.ts';
 import type { Flag, Flags, FlagValues } from './flags.ts';
 
-/** A command that is typed, and what it does. */
 export type Example = readonly [command: string, meaning: string];
 
 export interface Command<Body = unknown> {
-  /** Its names, the main one first: `list`, `controller start`. */
   readonly names: readonly [string, ...string[]];
-  /** The heading of the help under which it is listed. */
   readonly group: string;
-  /** In no list of commands. */
   readonly hidden?: true;
-  /** One line for the list of commands. */
   readonly summary: string;
   /** The rest of the usage line: `<job>... [--release]`. */
   readonly usage: string;
-  /** Further sentences for its own help. */
   readonly about?: string;
-  /** Words that it takes in addition, each with its meaning, under a heading. */
   readonly list?: readonly [heading: string, rows: readonly Example[]];
   readonly examples: readonly Example[];
   /** The meaning of its exit codes, where it is more than the general table says. */
@@ -31,14 +24,12 @@ export interface Command<Body = unknown> {
   readonly load: (program: Program) => Promise<Body>;
 }
 
-/** A word that is no flag. */
 export interface Argument<T = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly needed?: true;
   /** Takes all words that are left; the last argument only. */
   readonly many?: true;
-  /** As of a flag. Without it the value is the word. */
   readonly parse?: (word: string) => T;
   readonly propose?: Propose;
 }
@@ -51,15 +42,12 @@ export type Candidate = string | Proposal;
 
 export interface Proposal {
   readonly word: string;
-  /** Its meaning, in a few words. */
   readonly summary: string;
 }
 
-/** A line that is being typed. */
 export interface PartialLine {
   readonly services: Services;
   readonly program: Program;
-  /** The arguments before the word that is being typed. */
   readonly args: readonly string[];
   /** The word that is being typed, as far as it is there. */
   readonly partial: string;
@@ -70,17 +58,12 @@ export interface Program<C extends Command = Command> {
   readonly name: 'jobman' | 'tpu';
   readonly usage: string;
   readonly commands: readonly C[];
-  /** Headings of the help, in the order in which they are shown. */
   readonly groups: readonly string[];
   /** Commands that share their first word, by that word: what they are about. */
   readonly families: Readonly<Record<string, string>>;
-  /** The flags of every command, with the heading under which the help lists them. */
   readonly globals: readonly [heading: string, flags: Flags];
-  /** The words that a command takes, with their heading. */
   taken(command: C): readonly [heading: string, rows: readonly Example[]];
-  /** The help of everything lists them too. */
   readonly isListingGlobals: boolean;
-  /** Sentences below the list of all commands. */
   readonly closing: readonly string[];
 }
 
@@ -88,7 +71,6 @@ export interface Program<C extends Command = Command> {
 type JobmanBody = (cli: Cli, flags: GlobalFlags, ...args: readonly unknown[]) => Promise<number>;
 export type JobmanCommand = Command<JobmanBody>;
 
-/** The values of arguments, as a command gets them. */
 type ArgumentValues<A extends readonly Argument[]> = A extends readonly [infer One extends Argument]
   ? One extends { readonly many: true }
     ? readonly ValueOf<One>[]
@@ -106,9 +88,7 @@ type Definition<F extends Flags, A extends readonly Argument[]> = Omit<Command, 
   ) => Promise<(cli: Cli, flags: FlagValues<F> & GlobalFlags, ...args: ArgumentValues<A>) => Promise<number>>;
 };
 
-/** These commands under one heading of the help. */
 export function grouped<C extends Command>(group: string, commands: readonly Omit<C, 'group'>[]): readonly C[] {
-  // The one property that was missing is added.
   return commands.map((one) => ({ ...one, group }) as C);
 }
 

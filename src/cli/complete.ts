@@ -9,7 +9,6 @@ import { formsOf, globalFlags, type Flags } from './flags.ts';
 import { leadingGlobals, split } from './scan.ts';
 import { jobmanProgram as program } from './table.ts';
 
-/** Prints what could stand in the place of the last word of a line of `jobman`. */
 export async function propose(words: readonly string[], services: Services): Promise<number> {
   const partial = words.at(-1) ?? '';
   let proposals: readonly Proposal[] = [];
@@ -48,10 +47,8 @@ async function proposalsFor(
   return [...(isOver ? [] : flagForms(flags, given)), ...(await proposed(argument, line(plain)))];
 }
 
-/** The words with which another table begins. */
 const tpu: Proposal = { word: 'tpu', summary: 'The commands of a lab that shares its TPUs' };
 
-/** The next word of every command that begins so, once each. */
 function commandNames(front: string): readonly Proposal[] {
   const words = new Map<string, string>();
   for (const { names, summary } of program.commands.filter(({ hidden }) => hidden !== true)) {
@@ -63,7 +60,6 @@ function commandNames(front: string): readonly Proposal[] {
   return [...words].map(([word, summary]) => ({ word, summary }));
 }
 
-/** The forms of each flag that may still be given. */
 function flagForms(flags: Flags, given: ReadonlyMap<string, unknown>): readonly Proposal[] {
   return Object.entries(flags)
     .filter(([name, { many }]) => many === true || !given.has(name))

@@ -12,7 +12,6 @@ export interface GlobalFlags extends ScreenFlags {
   readonly json?: boolean | undefined;
   readonly yes?: boolean | undefined;
   readonly quiet?: boolean | undefined;
-  /** A file of settings over the others. */
   readonly settings?: string | undefined;
 }
 
@@ -25,7 +24,6 @@ export interface Cli {
   readonly quiet: boolean;
   /** The words behind `--`, as they were given. */
   readonly behind: readonly string[];
-  /** One line of result, on standard output, as it is. */
   print(line: string): void;
   /** Lines of result in one write: thousands of small ones would be most of a command's time. */
   printAll(lines: readonly string[]): void;
@@ -33,7 +31,6 @@ export interface Cli {
   printObjects(objects: readonly object[]): void;
   /** One sentence of result, on standard output; a terminal gets it in lines that end between words. */
   tell(sentence: string): void;
-  /** The object with --json, else the sentence. */
   answer(object: object, sentence: string): void;
   /** One line of remark, on standard error; not said when the user wants quiet. */
   readonly note: (line: string) => void;
@@ -96,7 +93,6 @@ export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'com
   return error.code;
 }
 
-/** One line for one job: done on standard output, refused on standard error. */
 export function sayAnswer(cli: Cli, answer: AskAnswer): number {
   if (cli.json) cli.print(JSON.stringify(answer));
   else if (answer.ok) cli.tell(answer.message);
@@ -125,12 +121,10 @@ export async function refsOf(client: Client, args: readonly Ref[], name: string 
   return refs;
 }
 
-/** For a command line that names no job. */
 export function whichJob(): JobmanError {
   return usageError('Which job? Say its id or name; `jobman list` shows them.');
 }
 
-/** The text of one job, and its objects for --json. */
 interface Shown {
   readonly objects: () => readonly object[];
   readonly lines: () => readonly string[];

@@ -7,7 +7,6 @@ import { JobmanError } from '../app/errors.ts';
 import type { Duration } from '../core/time.ts';
 import type { Cli } from './context.ts';
 
-/** All that is needed of a client here. */
 type Waker = Pick<Client, 'wake'>;
 
 /** For a caller without a client: one is made when it is needed. */
@@ -32,7 +31,6 @@ export async function keepController(cli: Cli, client: Waker, beforeNote: () => 
   cli.note(said);
 }
 
-/** Starts a controller where none runs; answers what is to be said of it, if anything. */
 async function replaceDead(cli: Cli, client: Waker): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
@@ -72,7 +70,6 @@ function mayHaveBeenKilled({ services: { home } }: Cli): boolean {
   return existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'));
 }
 
-/** True when a wake file lies there that no controller has taken. */
 function hasKnock(folder: string): boolean {
   try {
     return readdirSync(folder).length > 0;

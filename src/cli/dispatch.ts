@@ -9,7 +9,6 @@ import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
 import { jobmanProgram as program } from './table.ts';
 
-/** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
 export async function dispatch(argv: readonly string[], services: Services): Promise<number> {
   const { io } = services;
   let cli = createCli(services, {});
@@ -19,7 +18,6 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
     if (!('command' in found)) return printHelp(io, program, argv);
     const { command, words } = found;
     const { flags, args, behind } = scanned(command, words);
-    // The flags of every command are among those that were read.
     const given = flags as unknown as GlobalFlags;
     cli = createCli(services, given, behind);
     const body = await command.load(program);

@@ -9,7 +9,6 @@ import { otherWord } from './other-words.ts';
 import { globalsApart, leadingGlobals, noCommandText } from './scan.ts';
 import { columnsOf } from './screen.ts';
 
-/** A line, as far as its command. */
 type Found<C> =
   | { readonly command: C; readonly words: readonly string[] }
   | { readonly family: string }

@@ -11,9 +11,7 @@ export interface Flag<T = unknown> {
   readonly value?: string;
   /** Turns the word into the value. Throws an Error whose message says what was expected. */
   readonly parse: (word: string) => T;
-  /** The only values that it takes. */
   readonly choices?: readonly string[];
-  /** May be given several times. */
   readonly many?: true;
   /** Other forms: letters, of which several may share a dash, or whole words with their dashes. */
   readonly also?: readonly string[];
@@ -34,12 +32,10 @@ export function mark(summary: string, ...also: readonly string[]) {
   return { summary, parse: isTrue, also } satisfies Flag;
 }
 
-/** A flag that takes one word. */
 export function word(summary: string, value: string, ...also: readonly string[]) {
   return { summary, value, parse: String, also } satisfies Flag;
 }
 
-/** A flag that takes one word each time it is given. */
 export function words(summary: string, value: string, ...also: readonly string[]) {
   return { ...word(summary, value, ...also), many: true } as const satisfies Flag;
 }
@@ -54,7 +50,6 @@ export function values<T>(summary: string, placeholder: string, parse: (word: st
   return { ...value(summary, placeholder, parse), many: true } as const satisfies Flag<T>;
 }
 
-/** A flag that takes one of these words. */
 export function choice<const T extends string>(
   summary: string,
   choices: readonly T[],
@@ -63,7 +58,6 @@ export function choice<const T extends string>(
   return { summary, value: placeholder, parse: parseChoice(choices), choices } satisfies Flag<T>;
 }
 
-/** Reads one of these words. */
 export function parseChoice<T extends string>(choices: readonly T[]): (word: string) => T {
   return (typed) => {
     const found = choices.find((one) => one === typed);
@@ -79,7 +73,6 @@ export function flagName(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Every form in which a flag is typed: `--follow`, `-f`. */
 export function formsOf([name, { also = [] }]: readonly [name: string, flag: Flag]): readonly string[] {
   return [flagName(name), ...also.map((other) => (other.startsWith('-') ? other : `-${other}`))];
 }
@@ -90,7 +83,6 @@ function isTrue(typed: string): boolean {
   throw new Error('takes no value');
 }
 
-/** The flags of every command of `jobman`. */
 export const globalFlags = {
   json: mark('Print JSON, one object a line'),
   yes: mark('Answer yes to every question', 'y'),

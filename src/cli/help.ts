@@ -6,7 +6,6 @@ import { flagName, type Flags } from './flags.ts';
 import { filled, width } from './render/cell.ts';
 import { fitted, inColumns } from './render/aligned.ts';
 
-/** Every command under its heading. `columns` of the terminal; null where there is none, and no line is broken. */
 export function wholeHelp(program: Program, columns: number | null): readonly string[] {
   const [heading, globals] = program.globals;
   const lists = program.groups.map((group) => [group, rowsOf(program, group)] as const);
@@ -18,7 +17,6 @@ export function wholeHelp(program: Program, columns: number | null): readonly st
   ];
 }
 
-/** The commands that begin with that word. */
 export function familyHelp(program: Program, family: string, columns: number | null): readonly string[] {
   const commands = program.commands.filter(({ names }) => names[0].startsWith(`${family} `));
   const rows = commands.map(
@@ -38,7 +36,6 @@ export function familyHelp(program: Program, family: string, columns: number | n
   ];
 }
 
-/** One command: what it takes, examples, exit codes. */
 export function commandHelp<C extends Command>(
   program: Program<C>,
   command: C,
@@ -67,7 +64,6 @@ export function commandHelp<C extends Command>(
   ];
 }
 
-/** One row a flag: its forms, and its meaning. */
 export function flagRows(flags: Flags): readonly Example[] {
   return Object.entries(flags).map(([name, { summary, also = [], value }]) => {
     const letter = also.find((form) => form.length === 1);
@@ -89,7 +85,6 @@ function rowsOf({ commands, families }: Program, group: string): readonly Exampl
   return [...rows];
 }
 
-/** Lists under their headings, each behind an empty line; one without rows is left out. */
 function listed(
   lists: readonly (readonly [heading: string, rows: readonly Example[]])[],
   columns: number | null,
@@ -97,7 +92,6 @@ function listed(
   return lists.flatMap(([heading, rows]) => (rows.length === 0 ? [] : ['', heading, ...inColumns(rows, columns)]));
 }
 
-/** A usage line, broken between its words and below the first of them. */
 function usageLines(front: string, usage: string, columns: number | null): readonly string[] {
   const line = `${front} ${usage}`.trimEnd();
   if (columns === null || width(line) <= columns) return [line];

@@ -17,7 +17,6 @@ export function leaveOnSignal(cli: Pick<Cli, 'io'>): { readonly signal: AbortSig
   return { signal: controller.signal, release };
 }
 
-/** Does that with a signal that the first Ctrl-C aborts. */
 export async function untilLeft<T>(cli: Pick<Cli, 'io'>, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const { signal, release } = leaveOnSignal(cli);
   try {
@@ -39,7 +38,6 @@ export async function pause(length: Duration, signal: AbortSignal): Promise<void
 /** The longest that one timer of Node's takes; it would end a longer one at once. */
 const longestTimer: Duration = 2 ** 31 - 1;
 
-/** Calls once after that long, which may be months. The result calls it off; nothing happens at all without a length. */
 export function callAfter(length: Duration | undefined, call: () => void): () => void {
   if (length === undefined) return () => undefined;
   let timer: NodeJS.Timeout;

@@ -57,7 +57,6 @@ export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]
 interface CheckOptions {
   /** The job is created if nothing is wrong: a bucket that the emulator lacks is then made for it. */
   readonly isCreating?: boolean;
-  /** Do not request the region of any bucket. */
   readonly offline?: boolean;
   /** Reads the files in place of the disk, for example a pipe that was read already. */
   readonly door?: FileDoor;
@@ -129,7 +128,6 @@ export async function clusterProblems(
   }
 }
 
-/** Why that folder cannot be copied to the workers; null where it can. */
 async function workdirTrouble({ services }: Cli, from: string): Promise<string | null> {
   try {
     await services.checkWorkdir(from);

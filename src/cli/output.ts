@@ -38,7 +38,6 @@ export function withHarmlessOutput<T extends { readonly io: Io }>(
   });
 }
 
-/** A text as the outputs print it. */
 export function harmlessText(text: string): string {
   return harmless(text, ownStyles, stylesOff);
 }
@@ -57,7 +56,6 @@ function harmlessStream(stream: Stream): Stream {
 /** An object that has all of the other's properties and these instead of some; getters of the other stay unread. */
 function derived<T extends object>(from: T, properties: PropertyDescriptorMap): T {
   const made: unknown = Object.create(from, properties);
-  // The prototype has every property of T.
   return made as T;
 }
 

@@ -4,13 +4,11 @@ import type { WorkerId } from '../core/spec.ts';
 import type { Duration } from '../core/time.ts';
 import { parseDuration as durationOf } from '../manifest/durations.ts';
 
-/** A whole number, zero or more. */
 export function parseCount(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new Error('expected a whole number');
   return Number(text);
 }
 
-/** A number greater than zero. */
 export function parseFactor(text: string): number {
   const factor = Number(text);
   if (text.trim() === '' || !Number.isFinite(factor) || factor <= 0) throw new Error('expected a number above 0');
@@ -31,12 +29,10 @@ export function parseDuration(text: string): Duration {
   return duration;
 }
 
-/** The same, or `never`. */
 export function parseDurationOrNever(text: string): Duration | 'never' {
   return text === 'never' ? text : parseDuration(text);
 }
 
-/** A regular expression of JavaScript. */
 export function parsePattern(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
@@ -51,7 +47,6 @@ export function parsePattern(text: string): RegExp {
   }
 }
 
-/** The kind of hosts of the built-in cloud. */
 export function parseHosts(text: string): 'process' | 'sshd' {
   if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
   return text;
@@ -60,7 +55,6 @@ export function parseHosts(text: string): 'process' | 'sshd' {
 /** `all`, or numbers and ranges: `0,2,4-7`. */
 export type WorkerChoice = 'all' | readonly (readonly [from: number, to: number])[];
 
-/** Throws an Error that says what was expected. */
 export function parseWorkers(text: string): WorkerChoice {
   if (text === 'all') return text;
   return text.split(',').map((part) => {

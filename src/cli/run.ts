@@ -7,7 +7,6 @@ import { lookWord } from '../app/version-check.ts';
 import { withHarmlessOutput } from './output.ts';
 import { runTpu } from './tpu/run-tpu.ts';
 
-/** Only `tpu` asks for the lab. */
 type Given = Services & Partial<LabServices>;
 
 /**
@@ -60,7 +59,6 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
         ? runWordOfTable(argv, services)
         : runWord([...rest, '--help'], services);
     case '__complete':
-      // `tpu` has a table of its own.
       if (rest[0] === 'tpu' && rest.length > 1) return runWord(['tpu', '__complete', ...rest.slice(1)], services);
       return (await import('./complete.ts')).propose(rest, services);
     case 'tpu': {

@@ -7,13 +7,9 @@ import type { Argument } from './command.ts';
 import { flagName, formsOf, globalFlags, type Flag, type Flags } from './flags.ts';
 import { otherFlags } from './other-words.ts';
 
-/** A line by its form: values are not read yet. */
 interface Pieces {
-  /** The words that were given for each flag, by the flag's key. A flag that is true by being there has `true`. */
   readonly given: ReadonlyMap<string, readonly string[]>;
-  /** All other words, those behind `--` included. */
   readonly plain: readonly string[];
-  /** The words behind `--`. */
   readonly behind: readonly string[];
   /** The flag whose value would be the next word. */
   readonly waiting: string | undefined;
@@ -55,7 +51,6 @@ export function split(flags: Flags, words: readonly string[]): Pieces {
   return { given, plain: [...plain, ...behind], behind, waiting, isOver: end >= 0 };
 }
 
-/** Values of flags and arguments. */
 interface Scanned {
   readonly flags: Readonly<Record<string, unknown>>;
   readonly args: readonly unknown[];
@@ -90,13 +85,11 @@ export function scan(flags: Flags, args: readonly Argument[], words: readonly st
   return { flags: flagValues, args: values, behind };
 }
 
-/** A sentence about a word that is no value, with what was expected. */
 export function withReason(front: string, error: unknown): string {
   const reason = error instanceof Error ? error.message : String(error);
   return `${front}: ${reason}${reason.endsWith('?') ? '' : '.'}`;
 }
 
-/** Parts a line into flags of every command, with their values, and all other words. Behind `--` nothing is a flag. */
 export function globalsApart(
   flags: Flags,
   words: readonly string[],
@@ -112,14 +105,12 @@ export function globalsApart(
   return { own, rest };
 }
 
-/** The number of leading words that are flags of every command, or their values. */
 export function leadingGlobals(words: readonly string[]): number {
   let count = 0;
   for (let length = -1; length !== 0; count += length) length = globalLength(globalFlags, words[count] ?? '');
   return count;
 }
 
-/** The number of words of a flag of every command, with its value; 0 for any other word. */
 function globalLength(flags: Flags, word: string): number {
   const [form = ''] = word.split('=');
   const name = flagCalled(flags, form);
@@ -127,7 +118,6 @@ function globalLength(flags: Flags, word: string): number {
   return flags[name]?.value === undefined || word.includes('=') ? 1 : 2;
 }
 
-/** Each argument with its word, in their order. */
 function argumentsIn(
   args: readonly Argument[],
   words: readonly string[],
@@ -175,7 +165,6 @@ function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Foun
   return found;
 }
 
-/** The key of the flag that is typed so. `--dryRun` is as good as `--dry-run`. */
 function flagCalled(flags: Flags, form: string): string | undefined {
   if (!form.startsWith('-')) return undefined;
   const typed = form.startsWith('--') ? flagName(form.slice(2)) : form;
@@ -194,13 +183,11 @@ function noFlag(flags: Flags, form: string): JobmanError {
   return usageError(noFlagText(form, meant));
 }
 
-/** The sentence about a command that does not exist, with the nearest of those that do. */
 export function noCommandText(typed: string, names: readonly string[]): string {
   const near = didYouMean(typed, names);
   return `there is no command \`${typed}\`.${near === undefined ? '' : ` Did you mean \`${near}\`?`}`;
 }
 
-/** The sentence about a flag that a command does not have, with the flag that was probably meant. */
 export function noFlagText(form: string, meant?: string): string {
   return `there is no flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
 }

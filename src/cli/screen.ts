@@ -86,7 +86,6 @@ export const ownStyles: ReadonlySet<string> = new Set(
   Object.values(codes).flatMap(([on, off]) => [`\u001b[${on}m`, `\u001b[${off}m`]),
 );
 
-/** Switches off all of them. */
 export const stylesOff = '\u001b[22m\u001b[39m';
 
 function styled(style: Style, text: string): string {
@@ -115,7 +114,6 @@ const glyphs: Readonly<Record<Phase, readonly [string, string]>> = {
   cancelled: ['▫', '_'],
 };
 
-/** The glyph of a phase for this screen. */
 export function glyph(screen: Pick<Screen, 'unicode'>, phase: Phase): string {
   return glyphs[phase][screen.unicode ? 0 : 1];
 }

@@ -1,4 +1,4 @@
-// start, stop, resume, rerun, cancel: the owner's words. What each does is decided behind the Client.
+// The commands that change jobs: start, stop, resume, rerun, cancel, delete, clean, run. What each does is decided behind the Client.
 
 import type { AskAnswer, AskOptions, Client, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/client.ts';
@@ -115,7 +115,6 @@ async function askAll(
   return code;
 }
 
-/** Asks one job and says its answer; resolves with the exit code of that answer. */
 async function askOne(
   cli: Cli,
   client: Client,
@@ -126,7 +125,6 @@ async function askOne(
   return sayAnswer(cli, await client.ask(ref, verb, { by: cli.io.user, ...options }));
 }
 
-/** The flags of `jobman delete`. */
 interface DeleteFlags extends AskFlags {
   readonly force?: boolean | undefined;
   readonly all?: boolean | undefined;

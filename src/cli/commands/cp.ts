@@ -3,7 +3,7 @@
 import type { Client } from '../../app/client.ts';
 import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, type JobmanError, usageError } from '../../app/errors.ts';
 import { fanOut } from '../../app/fan-out.ts';
 import { countText, decimalSizeText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
@@ -79,7 +79,6 @@ async function cpOfRecord(
   }
 }
 
-/** The other side of a copy: workers of a TPU job, or pods of a job of a cluster. */
 interface CopyDoor extends Pick<WorkerDoor, 'workers' | 'put' | 'get'> {
   readonly noun: 'worker' | 'pod';
 }

@@ -70,7 +70,6 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   }
 }
 
-/** Warnings about the new job, and what becomes of a TPU on which no command will run. */
 function sayCreated(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
   const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
   for (const warning of warnings) cli.note(`${word} ${inertWord(warning)}.`);

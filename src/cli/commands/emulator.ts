@@ -1,4 +1,5 @@
-// emulator: the built-in cloud, as a process.
+// emulator: the built-in cloud as a process, and what may happen in it. Its verbs and their options are its own; here they are
+// only taken apart.
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
@@ -108,7 +109,6 @@ function holdsNone(job: JobView): JobmanError {
   return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
 }
 
-/** True if the cloud does not know the target: its name may still be that of a job. */
 function isAboutTarget(error: unknown): boolean {
   return isNotFound(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
 }
@@ -160,7 +160,6 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
 
 const title = ['NAME', 'ZONE', 'TYPE', 'STATE', 'WORKERS', 'JOB', 'AGE'];
 
-/** A row for each TPU and a line for each condition; `columns` is null where nothing is to be cut. */
 function cloudLines({ tpus, inForce }: CloudView, columns: number | null, now: Instant): readonly string[] {
   const rows = tpus.map((tpu) => [
     inertWord(tpu.name),
@@ -185,7 +184,6 @@ function stateText({ node, queued }: CloudTpu): string {
   return node === 'READY' && queued === 'ACTIVE' ? node : `${node} / ${queued}`;
 }
 
-/** `2`, or who is not well: `2, 1 is dead`. */
 function workersText({ workers }: CloudTpu): string {
   if (workers.length === 0) return '-';
   const unwell = workers.flatMap((state, worker) => (state === 'runs' ? [] : [`${worker} ${state}`]));

@@ -1,4 +1,5 @@
-// help: the words of a command line that asks for help without a flag.
+// help, version, completion: what jobman says about itself. A completion script hands the words typed so far to
+// `jobman __complete`; where nothing is proposed the shell completes file names.
 
 import { exitCode } from '../../app/errors.ts';
 import type { Program } from '../command.ts';
@@ -23,7 +24,6 @@ export async function completion(cli: Cli, _flags: object, shell: Shell): Promis
   return exitCode.ok;
 }
 
-/** For the program of that name: `jobman`, `tpu`. */
 export function completionScript(shell: Shell, name = 'jobman'): string {
   return { bash, zsh, fish }[shell].replaceAll('PROGRAM', name);
 }

@@ -1,4 +1,4 @@
-// images: what the registry of the settings has for jobs to run.
+// images, image-details: the images of the registry that the settings name, and what is written about one.
 
 import { exitCode, usageError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
@@ -9,7 +9,6 @@ import { inert, inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { minute, second } from '../../core/time.ts';
 
-/** One line an image; asks no cluster. */
 export async function images(cli: Cli, flags: { readonly refresh?: boolean | undefined }): Promise<number> {
   const port = await cli.services.images();
   try {
@@ -38,10 +37,8 @@ interface ImageDetailsFlags {
   readonly refresh?: boolean | undefined;
 }
 
-/** Artifacts beyond this many are counted, not listed; `--json` has all. */
 const rowsMost = 20;
 
-/** The description belongs to the image, whatever its tag; a tag or a digest chooses what stands in the table. */
 export async function imageDetails(
   cli: Cli,
   flags: ImageDetailsFlags & GlobalFlags,
@@ -97,7 +94,6 @@ function artifactCells({ tags, digest, size, platforms, pushedAt }: ImageArtifac
   ];
 }
 
-/** `5.2 GB`, in powers of ten, as registries tell it. */
 function registrySizeText(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(bytes, 1)) / 3)));
@@ -105,7 +101,6 @@ function registrySizeText(bytes: number): string {
   return `${amount < 10 && power > 0 ? amount.toFixed(1) : Math.floor(amount)} ${units[power] ?? ''}`;
 }
 
-/** A remark on standard error; none for what was said just now. */
 function noteAge(cli: Cli, { at, because }: Dated<unknown>): void {
   const age = cli.io.now() - at;
   if (because !== null) cli.note(`This is a copy that is ${ageText(age)} old. ${because}`);

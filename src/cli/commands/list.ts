@@ -109,7 +109,6 @@ function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
   };
 }
 
-/** The number of rows and how to see the others; or how to create a first job. */
 function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0

@@ -1,4 +1,4 @@
-// logs: what the workers print, once or as it comes.
+// logs: what the workers print, once or as it comes; or only the first error.
 
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
@@ -19,7 +19,6 @@ import { given } from '../../core/given.ts';
 import { matchPattern } from '../../core/patterns.ts';
 import type { WorkerId } from '../../core/spec.ts';
 
-/** Flags for a job of a cluster only. */
 const ofClusters = [
   ['container', '--container'],
   ['allContainers', '--all-containers'],
@@ -165,12 +164,10 @@ function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
   };
 }
 
-/** The first error in a worker's log, with the lines around it. */
 interface FoundError {
   readonly worker: WorkerId | null;
   /** From 1. */
   readonly line: number;
-  /** The lines before it, it, and those after it. */
   readonly pieces: readonly Piece[];
   /** The time that the line itself says, or that of the nearest line before it that says one; null where none does. */
   readonly time: string | null;
@@ -179,7 +176,6 @@ interface FoundError {
 const linesBefore = 3;
 const linesAfter = 20;
 const blockSize = 64 * 1024;
-/** Of a longer line only its beginning is looked at. */
 const lineMost = 4 * 1024;
 
 /**
@@ -204,7 +200,6 @@ async function firstErrors(files: readonly LogFile[], evidence: WorkerId | undef
 const signs =
   /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
 
-/** True of a line that says that something is wrong. */
 function isError(text: string): boolean {
   return signs.test(text) || matchPattern(text) !== undefined;
 }

@@ -108,11 +108,8 @@ async function untilOver(
 }
 
 interface Forward {
-  /** Throws JobmanError when the job has no such worker now. */
   reach(): Promise<void>;
-  /** Goes to the job's new machines, when it has new ones, and says so. */
   look(): Promise<void>;
-  /** Joins a connection here with one there. */
   join(socket: Socket, there: number): Promise<void>;
   close(): void;
 }

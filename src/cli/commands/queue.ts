@@ -18,7 +18,6 @@ import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
 
-/** Waiting jobs that are shown, yours before others; `--json` has all. */
 const rowsMost = 50;
 
 /** The view of the queue, or with `publish` the list of it for those who may not list all jobs. */
@@ -59,7 +58,6 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
   }
 }
 
-/** One object a line: where it is from, then the groups, then the waiting jobs. */
 function printJson(cli: Cli, { source }: QueueSeen, view: QueueView, { context, namespace }: ClusterPlace): void {
   const { jobs, yours } = view;
   const from = source.kind;
@@ -141,7 +139,6 @@ function placeLines(places: readonly QueuePlace[], columns: number | null, now: 
   return aligned([heads, ...rows], sides, columns);
 }
 
-/** From where it is, how old, and what to make of it. */
 function sayNotes(
   cli: Cli,
   source: QueueSource,

@@ -68,7 +68,6 @@ async function show(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
-/** Settings of Kubernetes jobs; see docs/kubernetes.md. */
 async function clusterRows({ services }: Cli): Promise<readonly Row[]> {
   const { clusterSettingKeys } = await import('../../app/cluster/settings.ts');
   const { settings: inForce, sources } = await services.clusterSettings();

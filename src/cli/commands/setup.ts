@@ -16,7 +16,6 @@ interface SetupFlags {
   readonly jobName?: string | undefined;
 }
 
-/** `detail` is null where the step holds. */
 interface WorkerResult {
   readonly worker: number;
   readonly detail: string | null;

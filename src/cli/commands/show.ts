@@ -1,4 +1,4 @@
-// show, also called details.
+// show, why: one job on one screen, and why it is in its phase.
 
 import type { Client } from '../../app/client.ts';
 import { viewJson, whyJson } from '../../app/json.ts';

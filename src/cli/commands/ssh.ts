@@ -1,4 +1,4 @@
-// ssh: the system's own ssh on a worker, on this terminal.
+// ssh, ssh-config: the system's own ssh on a worker, and the workers as hosts for everything else that goes over ssh.
 
 import type { SshHost } from '../../app/by-hand.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
@@ -48,7 +48,6 @@ export async function sshConfig(
   });
 }
 
-/** `jobman-42-0`, and for the first worker also `jobman-42`. */
 function aliases(id: string, worker: number): readonly string[] {
   const short = `jobman-${Number(id)}`;
   return worker === 0 ? [`${short}-0`, short] : [`${short}-${worker}`];

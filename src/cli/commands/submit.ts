@@ -86,7 +86,6 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
   return submitWishes(cli, mergedWishes(read.cluster, wishes), flags);
 }
 
-/** Throws JobmanError (usage) for an interactive session that cannot be one. */
 function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
   const { tty, stdin, rm, dryRun, follow, file, suspend, parallelism = 1, completions = 1 } = flags;
   if (tty !== true && stdin !== true) {
@@ -138,7 +137,6 @@ const forJobFiles: readonly string[] = [
   'queue',
 ];
 
-/** Keys of a request whose flag has another name. */
 const flagOfWish: Readonly<Record<string, string>> = {
   flavor: '-r',
   command: '-c',
@@ -149,7 +147,6 @@ const flagOfWish: Readonly<Record<string, string>> = {
   imagePullSecrets: '--image-pull-secret',
 };
 
-/** Creates the Job of a file, with our labels. */
 async function submitJobFile(cli: Cli, job: V1Job, wishes: JobFileWishes, way: Way): Promise<number> {
   const { settings } = await cli.services.clusterSettings();
   const name = jobFileName(job, wishes, freshJobName(randomBytes(5)));
@@ -174,7 +171,6 @@ async function submitJobFile(cli: Cli, job: V1Job, wishes: JobFileWishes, way: W
   );
 }
 
-/** A job that is ready to be created. */
 interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context' | 'flavor'> {
   readonly object: (submitter: Submitter) => V1Job;
 }
@@ -217,7 +213,6 @@ function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
   });
 }
 
-/** Throws JobmanError (usage) for a key that has two values. */
 function mapOf(
   flag: string,
   pairs: readonly (readonly [key: string, value: string])[],

@@ -1,4 +1,4 @@
-// tpus: what exists in the clouds, whose it is, and what it costs for nothing.
+// tpus, gc: what exists in the clouds and what it costs; and what was left behind there, which gc releases with --yes.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText, countText, dollarsText, priceText } from '../../app/figures.ts';
@@ -149,7 +149,6 @@ function list(cli: Cli, strays: readonly StrayView[]): number {
   return exitCode.ok;
 }
 
-/** TPUs that gc never touches, under a heading. */
 function listTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: boolean): void {
   if (cli.json) cli.printObjects(rows.map((row) => ({ ours, ...tpuJson(row) })));
   else if (rows.length > 0) {
@@ -240,10 +239,8 @@ function hourlyText({ pricePerHour }: TpuRow): string {
 
 /** The page of the command tells this order too. */
 const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'TYPE'] as const;
-/** Below this width a TPU takes two lines. */
 const narrowTerminal = 60;
 
-/** The lines of the table, a heading first; `[]` for no rows. `terminal` is its width, null where nothing is to be cut. */
 function tpuLines(rows: readonly TpuRow[], terminal: number | null, now: Instant): readonly string[] {
   if (rows.length === 0) return [];
   if (terminal !== null && terminal < narrowTerminal) return rows.flatMap((row) => twoLines(row, terminal));
@@ -256,7 +253,6 @@ function twoLines(row: TpuRow, terminal: number): readonly string[] {
   return [cutEnd(inertWord(`${row.name}  ${row.type ?? ''}`), terminal), cutEnd(`  ${facts.join('  ')}`, terminal)];
 }
 
-/** The owner in a word or two: that of its job, `stray`, another jobman by its id, a person, nobody. */
 function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): string {
   switch (whose.kind) {
     case 'job':
@@ -281,7 +277,6 @@ function idleText({ idle, readySince, whose }: TpuRow): string {
   return readySince === null || whose.kind === 'job' ? '-' : '?';
 }
 
-/** `4 TPUs, about $29.00/h; 2 idle, about $31.20 for nothing so far`. What is only pretended is not in the sums. */
 function tpuSum({ rows }: TpuList): string {
   const paid = rows.filter(({ pretended }) => !pretended);
   const hourly = paid.reduce((sum, { pricePerHour, state }) => sum + (state === 'READY' ? (pricePerHour ?? 0) : 0), 0);
@@ -293,7 +288,6 @@ function tpuSum({ rows }: TpuList): string {
   ].join('; ');
 }
 
-/** `project lab, zone us-east5-b was not asked: ...`. */
 function missedText({ project, zone, says }: TpuMissed): string {
   const place = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
   return inertWord(`${place} could not be asked: ${says}`);

@@ -1,4 +1,4 @@
-// validate: everything that is wrong with a manifest, at once, and what is worth a warning.
+// validate, schema: everything that is wrong with a manifest, and what a manifest may hold.
 
 import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -7,7 +7,6 @@ import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts
 import { manifestSchema } from '../../manifest/schema.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
-/** The flags of `jobman validate`. */
 interface ValidateFlags {
   readonly set?: readonly string[] | undefined;
   readonly offline?: boolean | undefined;

@@ -60,7 +60,6 @@ async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], fla
     cli.answer(viewJson(view), verdictLine(view));
     worst = Math.max(worst, verdictCode(view));
   };
-  /** Looks at one job, and tells what is new about it. */
   const look = async (id: string): Promise<void> => {
     try {
       // Events first: the view is then at least as new as what is told of it.
@@ -134,16 +133,12 @@ async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], fla
 }
 
 interface Waiting {
-  /** A job as it is now, and what happened to it since the last call; at first all that ever happened. */
   changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
-  /** Called often, with the jobs that are still waited for. */
   tick(views: readonly JobView[], now: Instant): void;
-  /** Something else is about to be printed: whatever is drawn must go. */
   readonly clear: () => void;
   close(): void;
 }
 
-/** The display for these jobs. `back` is the command that comes back to it. */
 function createWaiting(cli: Cli, ids: readonly string[], back: string, window: Window): Waiting {
   return cli.screen.progress === 'redraw' && ids.length > 1 ? together(cli, back, window) : oneByOne(cli, back, window);
 }

@@ -36,7 +36,6 @@ function zoneJson(row: ZoneRow): object {
   };
 }
 
-/** The lines of the table, a heading first; `[]` for no rows. `terminal` is its width, null where nothing is to be cut. */
 export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now: Instant): readonly string[] {
   if (rows.length === 0) return [];
   const isOneProject = new Set(rows.map(({ project }) => project)).size === 1;

@@ -1,9 +1,8 @@
-// Proposals where a command takes a setup step of a job: behind `logs 42 --step`, and behind `setup 42`.
+// Proposals for a shell: jobs, setup steps, settings, and what can happen in the built-in cloud.
 
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
 import { inertWord } from '../../app/inert.ts';
 
-/** Jobs, and behind a job its steps. */
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return line.args.length === 0 ? jobIds(line) : line.args.length === 1 ? stepsOf(line) : [];
 }
@@ -61,7 +60,6 @@ export function proposalLines(proposals: readonly Proposal[]): string {
   return possible.map(({ word, summary }) => `${word}\t${inertWord(summary)}\n`).join('');
 }
 
-/** The verbs in the place of a verb, and jobs in the place of its target. */
 export async function happenings(line: PartialLine): Promise<readonly Candidate[]> {
   const [verb, target] = line.args;
   if (verb === undefined) return emulatorVerbs.map(([word, summary]) => ({ word, summary }));
@@ -70,7 +68,6 @@ export async function happenings(line: PartialLine): Promise<readonly Candidate[
   return jobs.map((word) => ({ word, summary: 'its TPU, or one worker of it: 1/3' }));
 }
 
-/** The two words first; the keys once one is begun. */
 export async function settingWords({ partial }: PartialLine): Promise<readonly string[]> {
   const { settingKeys } = await import('../../app/settings.ts');
   return ['set', 'unset', ...(partial === '' ? [] : settingKeys.map(({ key }) => key))];

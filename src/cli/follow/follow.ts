@@ -18,23 +18,18 @@ import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 
-/** Shows changes around the logs. */
 export interface Follower {
   /** The job as it is now, and what happened since the last call; at first all that ever happened. */
   changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
   /** The log of another attempt begins, of these workers; `isFirst` says that nothing was printed before it. */
   begins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
-  /** Called four times a second, for what moves by itself. */
   tick(view: JobView, now: Instant): void;
-  /** The log is about to print: whatever is drawn below it must go. */
   readonly clear: () => void;
 }
 
 type FollowEnd =
   | { readonly kind: 'settled'; readonly view: JobView }
-  /** The user left; the job goes on. */
   | { readonly kind: 'left' }
-  /** Nobody reads our output any more. */
   | { readonly kind: 'unread' };
 
 interface FollowOptions {
@@ -46,7 +41,6 @@ interface FollowOptions {
   readonly query: LogQuery;
   /** Attempts up to this one are passed over, and of the later ones none. Without it: the newest, and all that follow. */
   readonly after?: number;
-  /** Aborted when the user leaves. */
   readonly leave: AbortSignal;
 }
 
@@ -72,7 +66,6 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
   // The first look asks too: whoever follows expects that somebody works.
   let controllerAt = shownAt - controllerEvery;
   let printedAt = shownAt;
-  /** The attempt whose log is being read. */
   let attempt: number | null = null;
   /** Attempts up to this one have been asked for what they said. */
   let asked = options.after ?? 0;
@@ -213,7 +206,6 @@ function watchFiles(): FileWatch {
   };
 }
 
-/** True when the error says that the job is no longer there, as after a delete from elsewhere. */
 export function isGone(error: unknown): boolean {
   return error instanceof JobmanError && error.code === exitCode.notFound;
 }

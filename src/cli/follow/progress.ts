@@ -16,9 +16,7 @@ import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type
 import type { Follower } from './follow.ts';
 
 export interface Progress extends Follower {
-  /** Takes the block away and says how it ended. */
   end(line: string, now: Instant): void;
-  /** Takes the block away, whatever happens next. */
   close(): void;
 }
 
@@ -30,11 +28,9 @@ interface ProgressOptions {
   readonly folds: boolean;
   /** The hint how to leave, from the longest to the shortest; by default that of a log that is followed. */
   readonly ways?: Ways;
-  /** For what stands in the title meanwhile, and for the ring at the end. */
   readonly window: Window;
 }
 
-/** The one that fits the screen: redrawn, plain or silent. */
 export function createProgress(cli: Cli, options: ProgressOptions): Progress {
   switch (cli.screen.progress) {
     case 'redraw':
@@ -45,8 +41,6 @@ export function createProgress(cli: Cli, options: ProgressOptions): Progress {
       return { changed() {}, begins() {}, tick() {}, clear() {}, end: () => {}, close: () => options.window.close() };
   }
 }
-
-// ---------------------------------------------------------------------------------------------- lines
 
 const beats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
 
@@ -123,7 +117,6 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
 
 const foldedText = '; equal lines are shown once';
 
-/** The state that the cloud reports, and the usual wait. */
 function waitText(view: JobView): string {
   const { because, usually } = view.why;
   return inertWord(`${because ?? view.reason}${usually === null ? '' : `; usually ${usually}`}`);
@@ -134,7 +127,6 @@ function silencesOf(view: JobView, silences: Silences): readonly string[] {
   return view.phase === 'running' ? silences(view.workers) : [];
 }
 
-/** The facts of the phase, without ages. */
 function factOf(view: JobView): string {
   switch (view.phase) {
     case 'queued':
@@ -160,7 +152,6 @@ function stepsOf({ spec, attempts }: JobView): string {
   return inertWord(spec.steps.map((step) => step.name).join(', '));
 }
 
-/** `v5litepod-16 spot us-west4-a`, or `this machine`. */
 function placeOf(view: JobView): string {
   return inertWord([view.accelerator, view.pricing, view.zone].filter((part) => part !== null).join(' '));
 }
@@ -178,8 +169,6 @@ function nextBeat(beaten: Duration): Duration {
   return beats.find((beat) => beat > beaten) ?? (Math.floor(beaten / hour) + 1) * hour;
 }
 
-// ---------------------------------------------------------------------------------------------- redrawn
-
 /** Short waits are watched; long ones are glanced at. */
 const calmAfter: Duration = minute;
 const calmEvery: Duration = 5 * second;
@@ -193,7 +182,6 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
   const silences = createSilences();
   let sawItOpen = false;
 
-  /** A line that stays, between those of the log. */
   function row(text: string): void {
     block.clear();
     cli.complain(`${screen.err('bold', '--')} ${text}`);
@@ -249,7 +237,6 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
   };
 }
 
-/** `42 queued 1h02m`. */
 export function titleText(view: JobRow, now: Instant): string {
   return `${Number(view.id)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
 }
@@ -280,7 +267,6 @@ export function statusLines(
   return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(ways, columns - 1)}`];
 }
 
-/** The same thing said in ever fewer words. */
 export type Ways = readonly [string, ...string[]];
 
 /** The hint how to leave and to come back by that command, from the longest to the shortest. */

@@ -1,4 +1,4 @@
-// Rows that part one attempt's log from the next one's, so that nobody takes two lives of a program for one.
+// Rows between the lines of a log: where another attempt begins, what happened to the job, and who has fallen silent.
 
 import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
 import { countText, lengthText, momentText, workerText } from '../../app/figures.ts';
@@ -161,7 +161,6 @@ export function createSilences(): Silences {
   };
 }
 
-/** `, from the others 4s to 12s ago`. */
 function othersText(ages: readonly Duration[]): string {
   if (ages.length === 0) return '';
   const [least, most] = [lengthText(Math.min(...ages)), lengthText(Math.max(...ages))];

@@ -4,7 +4,6 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 
-/** From a port here, 0 for any that is free, to a port there. */
 export interface Way {
   readonly here: number;
   readonly there: number;
@@ -18,7 +17,6 @@ function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';
 }
 
-/** Said once it is open. */
 export function whoReaches(address: string): string {
   const who = isLoopback(address)
     ? 'Only this machine can reach it.'
@@ -26,12 +24,10 @@ export function whoReaches(address: string): string {
   return `${who} Ctrl-C ends it; the job goes on.`;
 }
 
-/** `http://[::1]:6006`. */
 export function addressText(address: string, port: number): string {
   return `http://${address.includes(':') ? `[${address}]` : address}:${port}`;
 }
 
-/** `6006`, or `8080:6006`: here and there. */
 export function parseWay(word: string): Way {
   const [, here, there = here] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(word) ?? [];
   const way = { here: Number(here), there: Number(there) };
@@ -41,7 +37,6 @@ export function parseWay(word: string): Way {
   return way;
 }
 
-/** Joins a connection here with one there, until either ends. */
 export function joinSockets(socket: Socket, tunnel: Duplex): void {
   tunnel.on('close', () => socket.destroy());
   socket.on('close', () => tunnel.destroy());

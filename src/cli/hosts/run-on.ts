@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { noSuchWorker, type Program, type Session, type SessionEnd, type WorkerDoor } from '../../app/by-hand.ts';
-import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
 import { countText, lengthText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { type Cli, sayTrouble } from '../context.ts';
@@ -37,7 +37,6 @@ interface Wanted {
   readonly workers: readonly number[];
   readonly program: Program;
   readonly flags: RunFlags;
-  /** Beside the number, with --json: what each of them is called. */
   readonly pods?: ReadonlyMap<number, string>;
 }
 
@@ -145,7 +144,6 @@ function timeText({ timeout }: RunFlags): string {
   return `It took longer than ${lengthText(timeout ?? 0)} and was ended.`;
 }
 
-/** The line that says who is waited for; null while nobody is. */
 function waitingText(cli: Cli, on: readonly number[], count: number): string | null {
   if (on.length === 0 || cli.json) return null;
   const who = `[${workersLabel(on)}]`;
@@ -205,9 +203,7 @@ function outputJson(name: 'stdout' | 'stderr', chunks: readonly Uint8Array[]): o
 interface WorkerOutcome {
   readonly worker: number;
   readonly end: SessionEnd;
-  /** It was still running when its time was over. */
   readonly timedOut: boolean;
-  /** Equal for workers that printed the same bytes on both streams. */
   readonly printed: string;
 }
 
@@ -276,7 +272,6 @@ const signalNumbers: Readonly<Record<string, number>> = {
   TERM: 15,
 };
 
-/** 0 when it is 0 everywhere, else the greatest. */
 function worstCode(outcomes: readonly WorkerOutcome[]): number {
   return Math.max(exitCode.ok, ...outcomes.map(codeOf));
 }
@@ -323,7 +318,6 @@ function silenceText({ reason, sent }: SessionEnd & { readonly kind: 'no_answer'
   return sent ? `the line broke while it ran: ${reason}` : `not reached: ${reason}`;
 }
 
-/** Each key with its members, the largest group first. */
 function groups(
   outcomes: readonly WorkerOutcome[],
   keyOf: (outcome: WorkerOutcome) => string,
@@ -340,7 +334,6 @@ function label(outcomes: readonly WorkerOutcome[]): string {
   return `[${workersLabel(outcomes.map(({ worker }) => worker))}]`;
 }
 
-/** Most of them by their number, a few by their names. */
 function whichText(of: readonly WorkerOutcome[], count: number): string {
   return of.length * 2 > count ? `${of.length}/${count}` : label(of);
 }

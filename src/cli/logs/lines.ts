@@ -1,4 +1,5 @@
-// One line of a log as text.
+// Lines of a log: from the bytes of a file, and as the text that is printed. What is held at any time is bounded, whatever the
+// program prints: a line of 10 MB, a progress bar that never ends its line, nothing but zero bytes.
 
 import { isUtf8 } from 'node:buffer';
 import { hexDigits, inert } from '../../app/inert.ts';
@@ -10,11 +11,8 @@ import type { Instant } from '../../core/time.ts';
 export interface LineRules {
   /** `terminal`: cut, collapsed. `pipe`: every line whole. `raw`: the bytes. `json`: an object a line. */
   readonly form: 'terminal' | 'pipe' | 'raw' | 'json';
-  /** The worker's number in front of each line. */
   readonly numbered: boolean;
-  /** Equal lines of several workers once. */
   readonly fold: boolean;
-  /** Keep the program's own colours. */
   readonly colour: boolean;
 }
 
@@ -48,7 +46,6 @@ export function workersLabel(workers: readonly WorkerId[]): string {
   return labels.join(',');
 }
 
-/** The text, with the end of the line where it has come. */
 export function bodyText(piece: Piece, rules: LineRules): string {
   if (rules.form === 'terminal') return forTerminal(piece, rules.colour);
   const text = piece.isInert ? piece.text : forPipe(piece.text);
@@ -83,11 +80,8 @@ export function jsonText(
 /** A line, or a part of one that was too long to be held. Without its newline. */
 export interface Piece {
   readonly text: string;
-  /** False for the later parts of a line. */
   readonly starts: boolean;
-  /** False for all parts of a line but the last. */
   readonly ends: boolean;
-  /** Bytes of the line that were left out. */
   readonly left: number;
   /** True when it is known to hold no control character, so that nobody has to look. */
   readonly isInert: boolean;
@@ -95,7 +89,6 @@ export interface Piece {
 }
 
 export interface SplitRules {
-  /** The most bytes of a line that are held. */
   readonly most: number;
   /** A longer line loses its end, which is counted, or is handed on in parts. */
   readonly longer: 'cut' | 'parts';
@@ -105,9 +98,7 @@ export interface SplitRules {
 
 export interface Splitter {
   push(bytes: Buffer, at: Instant): void;
-  /** The begun line; empty if there is none. */
   pending(): string;
-  /** Hands on a line that was not ended. */
   end(at: Instant): void;
 }
 
@@ -229,7 +220,6 @@ export function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Valid stretches stay as they are; each byte that belongs to none is written as `\xNN`. */
 function decodeMixed(bytes: Uint8Array): string {
   const parts: string[] = [];
   let at = 0;

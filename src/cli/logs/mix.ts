@@ -36,7 +36,6 @@ export function createQueue(): Queue {
   };
 }
 
-/** The lines of one worker that were read and not yet printed. */
 export interface Lane {
   readonly worker: WorkerId | null;
   readonly queue: Queue;
@@ -49,7 +48,6 @@ interface MixRules {
   readonly patience: Duration;
 }
 
-/** Prints one piece that one worker said, or that several said alike. */
 type Emit<L extends Lane> = (from: L | readonly L[], piece: Piece) => void;
 
 /** Lines that are searched for an equal one; workers that are further apart print on their own. */

@@ -25,7 +25,6 @@ export interface LogRules extends LineRules {
   readonly grep?: RegExp | undefined;
   /** The last lines of each file that is there at the beginning. With `grep`: the last matches, unless more is to come. */
   readonly tail?: number | undefined;
-  /** More may come. */
   readonly follow: boolean;
 }
 
@@ -50,12 +49,9 @@ export interface LogStream {
   close(): Promise<void>;
 }
 
-/** A line longer than this is cut on a terminal. */
 const terminalMost = 4 * 1024;
-/** A line longer than this goes to a pipe in parts. */
 const pipeMost = 1024 * 1024;
 const blockSize = 64 * 1024;
-/** Text is written in parts of this size. */
 const writeSize = 64 * 1024;
 /** A program may print faster than anybody reads; one call of `pump` ends after this many bytes. */
 const pumpMost = 8 * 1024 * 1024;
@@ -73,9 +69,7 @@ interface Source extends Lane {
 export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let sources: Source[] = [];
   let readAt: Instant = 0;
-  /** Bytes that this call may still read. */
   let budget = 0;
-  /** The last matches are known only at the end. */
   const lastMatches =
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
   // The last matches of each worker are found out one by one.
@@ -183,7 +177,6 @@ async function openLog(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** Empty at the end of what is there now. */
 async function nextBlock(source: Source): Promise<Buffer> {
   const block = Buffer.allocUnsafe(blockSize);
   const { bytesRead } = await source.file.read(block, 0, blockSize, source.offset);
@@ -200,26 +193,21 @@ function waitingIn(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
 }
 
-/** A file that lines come from. */
 interface Origin extends Lane {
   readonly attempt: number | null;
 }
 
 interface Printer<From extends Origin> {
-  /** `before` is called once, ahead of the first text from now on. */
   begin(before: (() => void) | undefined): void;
   hasPrinted(): boolean;
   /** Gathers one piece; of several files where all have printed it. */
   put(from: From | readonly From[], piece: Piece): void;
   /** Writes what was gathered where it is at least so much, and waits until the reader has taken it. */
   write(least?: number): Promise<void>;
-  /** Writes bytes as they are. */
   bytes(bytes: Uint8Array): Promise<void>;
   /** Ends a line that has come in part, and writes all. */
   end(): Promise<void>;
-  /** These workers will have lines, so that the column of their numbers is wide enough. */
   expect(workers: readonly WorkerId[]): void;
-  /** There are other files than before, so the column of numbers may have become wider. */
   widen(): void;
 }
 

@@ -1,4 +1,4 @@
-// Aligned: the rows of a table under their headings.
+// Rows in columns: tables under their headings, labels with sentences, and the lists of a help.
 
 import { cutEnd, hanging, padEnd, padStart, width, wrap } from './cell.ts';
 import { inertWord } from '../../app/inert.ts';
@@ -28,7 +28,6 @@ export function aligned(
   });
 }
 
-/** A column that is narrower than this is no place for sentences. */
 const leastWrapped = 16;
 
 export interface Column<Row> {

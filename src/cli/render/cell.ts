@@ -9,12 +9,10 @@ export function width(text: string): number {
   return columns;
 }
 
-/** Blanks after the text up to `columns`. */
 export function padEnd(text: string, columns: number): string {
   return text + ' '.repeat(Math.max(0, columns - width(text)));
 }
 
-/** Blanks before the text up to `columns`. */
 export function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - width(text))) + text;
 }
@@ -49,7 +47,6 @@ export function wrap(text: string, columns: number): readonly string[] {
   return [...lines, line];
 }
 
-/** A column of sentences that is narrower than this is mostly blanks. */
 const leastRoom = 24;
 
 /**

@@ -1,4 +1,4 @@
-// Events of a job, a line each.
+// The history of a job: its events, a line each, and its life as one line.
 
 import type { AllocationView, AttemptView } from '../../app/client.ts';
 import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
@@ -33,7 +33,6 @@ export function historyLines(
 const marks = { ended: '!', run: '>', setup: '+', waiting: '.' } as const;
 type Kind = keyof typeof marks;
 
-/** In what is said of a whole life, and in the key to the bar. */
 const words: Readonly<Record<Kind, string>> = {
   run: 'running',
   waiting: 'waiting',
@@ -108,7 +107,6 @@ interface Stretch {
   readonly to: Instant;
 }
 
-/** The phases of an attempt with their lengths. An attempt that succeeded has lost nothing by ending. */
 function stretchesOf(attempt: AttemptView, allocations: readonly AllocationView[], now: Instant): readonly Stretch[] {
   const stop = attempt.ended ?? now;
   const ready = allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;
@@ -125,7 +123,6 @@ function stretchesOf(attempt: AttemptView, allocations: readonly AllocationView[
   ];
 }
 
-/** `14h18m in all: 9h21m running`, `4h32m waiting`, ...; what no attempt was under way for was rest. */
 function sums(stretches: readonly Stretch[], all: Duration): readonly string[] {
   const sum = (of: readonly Stretch[]) => of.reduce((total, { from, to }) => total + (to - from), 0);
   const kinds = Object.keys(words) as readonly Kind[];
@@ -143,7 +140,6 @@ function dayAndTime(at: Instant, now: Instant): string {
 
 const order: readonly Kind[] = ['ended', 'run', 'setup', 'waiting'];
 
-/** The time at about every tenth column. */
 function ruler(from: Instant, scale: Duration, count: number): string {
   const line = ' '.repeat(count).split('');
   const digits = scale < minute ? 8 : 5;
@@ -153,7 +149,6 @@ function ruler(from: Instant, scale: Duration, count: number): string {
 }
 
 function write(line: string[], at: number, text: string): void {
-  // The text is of digits and colons: one unit each.
   for (let offset = 0; offset < text.length; offset += 1) line[at + offset] = text.charAt(offset);
 }
 

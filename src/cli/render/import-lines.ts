@@ -6,7 +6,6 @@ import { inert } from '../../app/inert.ts';
 
 const marks: Readonly<Record<ImportLine['kind'], string>> = { take: '+', have: '=', leave: '-', note: '!' };
 
-/** Prints them, with a count at the end. `isMeant`: it was done. */
 export function showImport(cli: Cli, lines: readonly ImportLine[], isMeant: boolean): void {
   if (cli.json) {
     for (const line of lines) cli.print(JSON.stringify({ ...line, done: isMeant && line.kind === 'take' }));

@@ -13,7 +13,6 @@ export interface ListLayout {
   readonly ink: Ink;
   readonly unicode: boolean;
   readonly now: Instant;
-  /** Rows of these jobs are bold throughout; none without it. */
   readonly bold?: ReadonlySet<string>;
   /** Only the rows from the first number up to before the second are written; columns are as wide as all of them need. */
   readonly only?: readonly [number, number];
@@ -53,10 +52,8 @@ const reasonLeast = 24;
 /** From this width on nothing is left out: names and reasons are cut further instead. */
 const wideTerminal = 120;
 
-/** Below this width a job takes two lines. */
 const narrowTerminal = 60;
 
-/** The lines of a job on a terminal of so many columns. */
 export function linesPerJob(columns: number): number {
   return columns < narrowTerminal ? 2 : 1;
 }
@@ -91,7 +88,6 @@ export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly
   });
 }
 
-/** A column's texts, its title first. */
 interface Cells {
   readonly texts: readonly string[];
   readonly widest: number;
@@ -128,7 +124,6 @@ function padding(name: ColumnName, size: number, isEven: boolean, isLast: boolea
   };
 }
 
-/** The columns that are shown, with their widths. */
 function fit(
   cells: ReadonlyMap<ColumnName, Cells>,
   users: number,

@@ -1,4 +1,4 @@
-// One job on one screen: its sentence, where it is, its attempts, its workers.
+// One job on one screen: its sentence, where it is, its attempts, its workers; and why it is in its phase.
 
 import { causeText } from '../../app/cause.ts';
 import type {
@@ -79,12 +79,10 @@ function ownerText({ spec: { capacity } }: JobView): string | null {
   return owner === undefined ? null : `${inertWord(owner)}, by tpu.metadata`;
 }
 
-/** `step_000120.json, 3m ago, in /srv/checkpoints`. */
 function savedText({ name, folder, at }: SavedView, now: Instant): string {
   return `${name}, ${ageText(now - at)} ago, in ${folder}`;
 }
 
-/** `~/bucket/runs/000001-k3x9ab`, and that others share it. */
 function checkpointsText({ checkpointDir, spec }: JobView): string {
   return `${checkpointDir}${spec.command.checkpoints === 'shared' ? ', shared with every job that uses this folder' : ''}`;
 }
@@ -107,7 +105,6 @@ function workdirText(workdir: WorkdirView, { attempts: all }: JobView): string {
   return `${inertWord(workdir.from)}${commit}${branch}${changes}, ${countText(workdir.files, 'file')}${copy}${next}`;
 }
 
-/** The price an hour of its capacity, and the sum so far. */
 function costLine(view: JobView): string | null {
   const now = view.pricePerHour === null ? [] : [`${costText(view, view.pricePerHour)}, for what it holds now`];
   const free = view.pretended && view.pricePerHour === null ? ' at Google and nothing here' : '';
@@ -282,7 +279,6 @@ function situationRow({ situation }: Why): readonly [string, string] {
   return ['situation', means === null ? name : `${name}: ${means}`];
 }
 
-/** The rows below the sentence, with labels. */
 function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[] {
   const rows: (readonly [string, string])[] = [];
   if (why.because !== null) rows.push(['because', why.because]);

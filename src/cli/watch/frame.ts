@@ -22,7 +22,6 @@ interface ListPicture extends Glass {
   readonly jobs: JobList;
   /** Marked with `>`; null where there are no keys to move it. */
   readonly selected: string | null;
-  /** Jobs that changed a moment ago. */
   readonly changed: ReadonlySet<string>;
   readonly last: string;
 }
@@ -84,7 +83,6 @@ function moreText(above: number, below: number): string {
   return below === 0 ? `${above} above` : `${above} above, ${below} below`;
 }
 
-/** The parts of the last line, in addition to the counts. */
 interface StateWords {
   readonly now: Instant;
   /** Clusters and controllers that do not answer. */
@@ -110,7 +108,6 @@ export function stateLine(jobs: JobList, { now, notes, keys }: StateWords, colum
   return lines.find((line) => width(line) <= columns) ?? cutEnd(lines.at(-1) ?? '', columns);
 }
 
-/** `2 running, 1 queued`. */
 export function countsText({ rows }: Pick<JobList, 'rows'>): string {
   const counts = new Map<string, number>();
   for (const { phase } of rows) counts.set(phase, (counts.get(phase) ?? 0) + 1);
@@ -147,7 +144,6 @@ const keyWords: readonly (readonly [keys: string, meaning: string])[] = [
   ['q, Ctrl-C', 'leave; the jobs go on'],
 ];
 
-/** The help about keys. */
 export function keyLines(columns: number): readonly string[] {
   const left = Math.max(...keyWords.map(([keys]) => keys.length));
   return keyWords.flatMap(([keys, meaning]) => {

@@ -32,7 +32,6 @@ import type { Duration, Instant } from '../../core/time.ts';
 const lookEvery: Duration = 250;
 /** Ages grow without any change of the record. */
 const ageEvery: Duration = 1_000;
-/** Lines of its past that a log shows first. */
 const logTail = 20;
 
 /** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
@@ -57,7 +56,6 @@ export async function watchList(cli: Cli, client: Client, query: ListQuery, plac
 interface Asked {
   readonly client: Client;
   readonly query: ListQuery;
-  /** Null where no cluster is in use. */
   readonly cluster: WatchedRows | null;
 }
 
@@ -80,8 +78,6 @@ function createLister(
     return cluster === null ? own : joined(own, cluster.list(now));
   };
 }
-
-// ------------------------------------------------------------------------------------------ on a terminal
 
 function tableScreen(cli: Cli, asked: Asked, hands: Hands): LiveScreen {
   const { io, screen } = cli;
@@ -124,13 +120,11 @@ function tableScreen(cli: Cli, asked: Asked, hands: Hands): LiveScreen {
   };
 }
 
-/** The jobs, and the age of that information. */
 interface Record {
   readonly jobs: JobList;
   /** Reads the record where it may have changed; true when there is something else to draw. */
   look(): Promise<boolean>;
   notes(): readonly string[];
-  /** The jobs whose rows changed a moment ago. */
   changed(now: Instant): ReadonlySet<string>;
 }
 
@@ -234,8 +228,6 @@ async function lookIntoLogs(
   return wish;
 }
 
-// ------------------------------------------------------------------------------------------ elsewhere
-
 function rowPrinter(cli: Cli, asked: Asked): () => Promise<readonly string[]> {
   const { io, screen } = cli;
   const next = createLister(cli, asked, Number.POSITIVE_INFINITY);
@@ -268,7 +260,6 @@ interface State {
   readonly screen: 'list' | 'show' | 'why' | 'keys';
   /** The job that the keys are about; null while there is none. */
   readonly selected: string | null;
-  /** Lines of the text above the screen. */
   readonly scrolled: number;
 }
 
@@ -312,7 +303,6 @@ function press(
   }
 }
 
-/** The same key again goes back. */
 function go(state: State, screen: State['screen']): { readonly state: State; readonly wish: Wish } {
   return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, wish: null };
 }

@@ -9,7 +9,6 @@ import { type Duration, type Instant, second } from '../../core/time.ts';
 
 /** The screen looks, and so draws, no more than four times a second, save for an answer to a key. */
 const lookEvery: Duration = 250;
-/** A row that changed is bold for so long. */
 const boldFor: Duration = 5 * second;
 
 interface Watching {
@@ -20,13 +19,9 @@ interface Watching {
   readonly linesEvery: Duration;
 }
 
-/** Access to the terminal, in addition to pictures. */
 export interface Hands {
-  /** Undefined where nobody can type. */
   readonly keyboard: Keyboard | undefined;
-  /** Aborted when the user leaves by a signal. */
   readonly signal: AbortSignal;
-  /** Takes the picture away, so that other text can be written where it stood. */
   readonly erase: () => void;
 }
 
@@ -99,7 +94,6 @@ async function watchScreen(cli: Cli, watching: Watching, signal: AbortSignal): P
 
 /** Rows as they were last seen, and which of them have changed since. */
 interface SeenRows<Row> {
-  /** False before any were seen. */
   readonly isBegun: boolean;
   /** Takes rows as they are now; answers those that are new or not as they were. */
   take(rows: readonly Row[], now: Instant): readonly Row[];
@@ -133,16 +127,12 @@ export function createSeenRows<Row>(nameOf: (row: Row) => string, factsOf: (row:
 }
 
 export interface Keyboard {
-  /** Keys that were pressed since the last call. */
   take(): readonly string[];
-  /** Resolves when a key was pressed. */
   pressed(): Promise<void>;
-  /** Keys go elsewhere until the returned function is called. */
   divert(to: (key: string) => void): () => void;
   close(): void;
 }
 
-/** Every key is heard, unseen, until it is closed. */
 function listen(input: Pick<Input, 'keys'>): Keyboard {
   let waiting: string[] = [];
   let tell: (() => void) | undefined;
