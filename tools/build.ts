@@ -41,8 +41,6 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
       'src/core/patterns.ts',
       'src/core/phases.ts',
       'src/core/spec.ts',
-      'src/app/moment.ts',
-      'src/app/reason-words.ts',
       'src/cli/context.ts',
       'src/cli/controller.ts',
       'src/cli/help.ts',

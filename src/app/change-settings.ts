@@ -6,11 +6,9 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
-import { exitCode, JobmanError } from './errors.ts';
-import { fileError } from './file-trouble.ts';
-import { fileModeIn, makeFolder } from './make-folder.ts';
+import { exitCode, JobmanError, fileError } from './errors.ts';
+import { fileModeIn, makeFolder, settingsFile } from './files.ts';
 import { clusterSections, readOptional, settingKeys, settingsIn } from './settings.ts';
-import { settingsFile } from './settings-file.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 

@@ -1,12 +1,12 @@
 // Clean: removes the files of jobs that are over.
 
-import { stat } from 'node:fs/promises';
+import { stat, rm } from 'node:fs/promises';
 import { heldAllocations, type Job } from '../core/job.ts';
 import type { AskAnswer } from './client.ts';
-import { exitCode } from './errors.ts';
-import { fileError } from './file-trouble.ts';
+import { exitCode, fileError } from './errors.ts';
 import { folderOf, tracesOf } from './job-folder.ts';
-import { removeFolder } from './remove-folder.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 
 /**
  * Removes the files of that job (its snapshot, its logs, what it left on this machine), if it is settled, holds nothing
@@ -48,4 +48,18 @@ function isOver(job: Job): boolean {
 
 async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
+}
+
+/**
+ * Removes a folder with all that is in it; one that is not there is fine. It may hold paths that are longer than a path can be, which
+ * Node does not remove, and folders that their owner may not enter. Throws what the system says where something stays.
+ */
+export async function removeFolder(folder: string): Promise<void> {
+  try {
+    await rm(folder, { recursive: true, force: true });
+  } catch {
+    const script = 'chmod -R u+rwx -- "$1"; rm -rf -- "$1"';
+    await once(spawn('sh', ['-c', script, 'sh', folder], { stdio: 'ignore' }), 'close');
+    await rm(folder, { recursive: true, force: true });
+  }
 }

@@ -1,7 +1,8 @@
-// Figures: lengths of time, moments and money as people read them. Short, with a unit, and the same on every screen.
-// Intl is left alone: its first use costs 19 ms, half of what a whole `list` may take.
+// Figures: lengths of time, moments, money and texts of others as people read them, the same on every screen. Nothing here
+// uses Intl, whose first use costs 19 ms, half of what a whole `list` may take.
 
 import { day, hour, minute, second, type Duration, type Instant } from '../core/time.ts';
+import type { Reason } from '../core/spec.ts';
 
 /** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
 export function ageText(length: Duration): string {
@@ -66,7 +67,7 @@ export function countText(count: number, one: string, many = `${one}s`): string 
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** `a`, `a and b`, `a, b and c`. Node's own, Intl.ListFormat, takes 20 ms to load. */
+/** `a`, `a and b`, `a, b and c`. */
 export function joinedText(words: readonly string[]): string {
   const [last = ''] = words.slice(-1);
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
@@ -94,4 +95,73 @@ export function decimalSizeText(bytes: number): string {
   let value = bytes;
   for (; value >= 1_000 && unit < units.length - 1; unit += 1) value /= 1_000;
   return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+// ------------------------------------------------------------------------------------------ for programs
+
+/** `2026-11-20T18:02:13.000Z`, or null where there is no moment. */
+export function moment(at: Instant | null): string | null {
+  return at === null ? null : new Date(at).toISOString();
+}
+
+// ------------------------------------------------------------------------------------------ words
+
+/** Reasons as words of a sentence. */
+export const reasonWords: Readonly<Record<Reason, string>> = {
+  succeeded: 'succeeded',
+  stopped: 'stopped',
+  preempted: 'preempted',
+  unreachable: 'unreachable',
+  allocation_failed: 'allocation failed',
+  setup_failed: 'setup failed',
+  command_failed: 'command failed',
+  hung: 'hung',
+  timed_out: 'timed out',
+};
+
+/** A text of others as a part of our sentence: in one line and without its full stop. */
+export function sentencePart(text: string): string {
+  return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
+}
+
+/** A text as the beginning of a sentence. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The evidence of an imported job whose end is unknown begins with these words. */
+export const importedWords = 'imported';
+
+// ------------------------------------------------------------------------------------------ text of others
+
+/**
+ * Control characters become visible (`\x07`), so that no program's output can move the cursor, ring, or retitle the
+ * window. Tabs stay, and colours (SGR, ECMA-48 8.3.117) stay unless `colour` is false. Characters that change the direction
+ * of text become visible too, because they can make a line read as something else.
+ */
+export function inert(text: string, colour = true): string {
+  if (plainAscii.test(text) || !hasControl.test(text)) return text;
+  return text.replace(control, (found: string, graphic: string | undefined) => {
+    if (found === '\t') return found;
+    if (graphic !== undefined && found.startsWith(escape)) return colour ? found : '';
+    const code = found.codePointAt(0) ?? 0;
+    const shown = code < 0x100 ? `\\x${hexDigits(code, 2)}` : `\\u${hexDigits(code, 4)}`;
+    return shown + found.slice(1);
+  });
+}
+
+/** The same for one cell of a table or one line of a sentence: there, a tab or a colour is out of place too. */
+export function inertWord(text: string): string {
+  return plainAscii.test(text) ? text : inert(text, false).replaceAll('\t', ' ');
+}
+
+const escape = '\u001b';
+/** Nearly every text, so that the slower expressions below are rarely compiled. */
+const plainAscii = /^[ -~]*$/;
+const hasControl = /[^\P{Cc}\t]|[\u202a-\u202e\u2066-\u2069]/u;
+const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
+
+/** The code of a character as it is written after a backslash. */
+export function hexDigits(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, '0');
 }

@@ -3,9 +3,9 @@
 import type { Event } from '../core/decision.ts';
 import type { AllocationState, Job } from '../core/job.ts';
 import type { Override } from '../core/spec.ts';
-import { causeText, exitText } from './cause.ts';
-import { countText, lengthText, workerText } from './figures.ts';
 import {
+  causeText,
+  exitText,
   allowanceText,
   answerWords,
   capacityText,
@@ -15,7 +15,7 @@ import {
   ruleText,
   withoutWho,
 } from './phrases.ts';
-import { reasonWords, sentencePart } from './reason-words.ts';
+import { countText, lengthText, workerText, reasonWords, sentencePart } from './figures.ts';
 
 /** The event as a sentence. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {

@@ -6,7 +6,7 @@ import { isSettledPhase } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Client, JobList, JobRow, ListQuery } from './client.ts';
-import type { Grant } from './grant-parts.ts';
+import type { Grant } from './settings.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';
@@ -64,17 +64,17 @@ export function createClient(parts: ClientParts): Client {
       const job = typeof asked === 'string' ? (await find(asked)).job : null;
       const spec = job?.spec ?? (asked as JobSpec);
       if (spec.command.checkpointStorage !== undefined) {
-        const { checkpointsInUse } = await import('./checkpoint-use.ts');
+        const { checkpointsInUse } = await import('./confirmation.ts');
         const inUse = await checkpointsInUse(store, spec, job);
         if (inUse !== null) return inUse;
       }
       if (spec.capacity.kind !== 'tpu') return null;
-      const { usedByOthers } = await import('./in-use.ts');
+      const { usedByOthers } = await import('./confirmation.ts');
       const used = await usedByOthers(store, spec, job);
       if (used !== null) return used;
       const grants = parts.grants ?? (() => Promise.resolve([]));
       if ((await grants()).length === 0 && job !== null) return null;
-      const { beyondGrants } = await import('./grants.ts');
+      const { beyondGrants } = await import('./confirmation.ts');
       return beyondGrants({ ...parts, grants }, spec, job);
     },
 

@@ -3,8 +3,8 @@
 
 import type { AllocationView, AttemptView, JobRow, JobView, Why } from './client.ts';
 import type { Event } from '../core/decision.ts';
-import { hexDigits } from './inert.ts';
-import { moment } from './moment.ts';
+import { hexDigits, moment } from './figures.ts';
+import type { JobSpec } from '../core/spec.ts';
 
 export function rowJson(row: JobRow): object {
   return { ...row, createdAt: moment(row.createdAt), since: moment(row.since) };
@@ -86,4 +86,40 @@ function allocationJson(allocation: AllocationView): object {
     released: moment(allocation.released),
     gone: moment(allocation.gone),
   };
+}
+
+/**
+ * A spec without scripts, frozen files and environments. It has every field, so all that decides about a job's phase and
+ * words reads it as it would the whole. Lists of thousands are read in this form, and the copies for people written in it.
+ */
+export function outline(spec: JobSpec): JobSpec {
+  return {
+    ...spec,
+    capacity: spec.capacity.kind === 'tpu' ? { ...spec.capacity, startupScript: null, metadata: {} } : spec.capacity,
+    steps: spec.steps.map((step) => ({ ...step, check: null, apply: '', files: [] })),
+    command: { ...spec.command, script: '', env: {} },
+  };
+}
+
+/** A JSON type, a list of a form, or an object by its fields; `*` is every field that is not named. Other fields may be anything. */
+export type Form = 'string' | 'number' | 'boolean' | readonly [Form] | { readonly [field: string]: Form };
+
+/** By these fields a thing is known, so that none may be missing. */
+const needed = ['name', 'digest'];
+
+/** True if the value has that form. A field of an object may be missing, except `name` and `digest`; with `nulls` it may be null as well. */
+export function fits(value: unknown, form: Form, nulls = false): boolean {
+  if (typeof form === 'string') return typeof value === form;
+  if (isList(form)) return Array.isArray(value) && value.every((one) => fits(one, form[0], nulls));
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  if (needed.some((field) => form[field] !== undefined && !Object.hasOwn(value, field))) return false;
+  return Object.entries(value).every(([field, part]) => {
+    const wanted = Object.hasOwn(form, field) ? form[field] : form['*'];
+    const isMissing = wanted === undefined || (nulls && part === null && !needed.includes(field));
+    return isMissing || fits(part, wanted, nulls);
+  });
+}
+
+function isList(form: Exclude<Form, string>): form is readonly [Form] {
+  return Array.isArray(form);
 }

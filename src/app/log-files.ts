@@ -4,7 +4,7 @@
 // Each thing is done at once, and not by another thread: the record beside these files is written that way too, and for a
 // line or a small file the handing over costs ten times the work. A thousand jobs write ten thousand such lines.
 
-import { eventJson, jsonText, recordJson } from './json.ts';
+import { eventJson, jsonText, recordJson, outline } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -24,13 +24,11 @@ import type { Job } from '../core/job.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { phaseOf } from '../core/phase.ts';
 import type { Instant } from '../core/time.ts';
-import { workerText } from './figures.ts';
-import { fileError } from './file-trouble.ts';
+import { workerText, inertWord } from './figures.ts';
+import { fileError } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
-import { fileModeIn, makeFolder } from './make-folder.ts';
-import { outline } from './outline.ts';
+import { fileModeIn, makeFolder } from './files.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
-import { inertWord } from './inert.ts';
 
 /** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
 const tailBytes = 64 * 1024;

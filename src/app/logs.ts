@@ -13,8 +13,7 @@ import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { countText, workerText } from './figures.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
-import { lastWordsBytes, lastWordsOf } from './last-words.ts';
-import { newestCounts, oldestCounts, paceOf, type Progress } from './progress.ts';
+import { lastWordsBytes, lastWordsOf, newestCounts, oldestCounts, paceOf, type Progress } from './log-lines.ts';
 import { hostOf, workersOf } from './views.ts';
 
 /** How much of the end of a log is read to find its last line. */

@@ -3,9 +3,8 @@
 import { inVain } from '../core/allocate.ts';
 import { openAttempt, type Allocation, type Attempt, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
-import { ageText, countText, momentText } from './figures.ts';
+import { ageText, countText, momentText, sentencePart } from './figures.ts';
 import { cloudWords } from './phrases.ts';
-import { sentencePart } from './reason-words.ts';
 
 /**
  * The state of an allocation that is not ready for the job, or not gone yet, in short and without its name:

@@ -2,12 +2,21 @@
 
 import type { CloudError, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { vanishedWords } from '../core/evidence.ts';
-import { capacityAt } from '../core/place.ts';
+import { capacityAt, capacityOf } from '../core/place.ts';
 import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
-import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
-import { causeText, type Spec } from './cause.ts';
-import { countText, joinedText, workerText } from './figures.ts';
-import { reasonWords, sentencePart } from './reason-words.ts';
+import {
+  type LocalSpec,
+  type Reason,
+  type RecoverySpec,
+  type TpuSpec,
+  type WorkdirSpec,
+  type JobSpec,
+  builtInProject,
+  type CapacitySpec,
+} from '../core/spec.ts';
+import { countText, joinedText, workerText, lengthText, priceText, reasonWords, sentencePart } from './figures.ts';
+import { patterns } from '../core/patterns.ts';
+import { hour, type Instant } from '../core/time.ts';
 
 /** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */
 export function endWords({ reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence }): string {
@@ -132,4 +141,116 @@ export function evidenceText(evidence: Evidence): string {
 /** Words of a failed look without the name of who was looked at, where the sentence has it already. */
 export function withoutWho(words: string, who: string): string {
   return words.startsWith(`${who}: `) ? words.slice(who.length + 2) : words;
+}
+
+// ------------------------------------------------------------------------------------------ causes
+
+/** The parts of a spec that a cause names. */
+export type Spec = Pick<JobSpec, 'limits' | 'capacity'>;
+
+/**
+ * One phrase: `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. The
+ * core's own phrase where that says it all. Never ends in a full stop of ours.
+ */
+export function causeText(spec: Spec, reason: Reason, evidence: Evidence): string {
+  const { limits, capacity } = spec;
+  const isPlain = evidence.worker === undefined || capacity.kind === 'local';
+  const where = isPlain ? '' : ` on ${workerText(evidence.worker)}`;
+  switch (reason) {
+    case 'hung':
+      return limits.silenceTimeout === null || evidence.pattern !== undefined
+        ? evidence.detail
+        : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${lengthText(limits.silenceTimeout)} (job.silence_timeout)`;
+    case 'timed_out':
+      return limits.maxRuntime === null
+        ? evidence.detail
+        : `it ran for ${lengthText(limits.maxRuntime)}, which is all that it may (job.max_runtime)`;
+    case 'command_failed':
+      if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.detail;
+      return `${exitText(evidence)}${where}`;
+    case 'succeeded':
+    case 'stopped':
+    case 'preempted':
+    case 'unreachable':
+    case 'allocation_failed':
+    case 'setup_failed':
+      return evidence.detail;
+  }
+}
+
+/** `killed by SIGKILL (exit code 137)`; a shell tells a signal as 128 and its number, and so do we. */
+export function exitText({ signal, exitCode }: Pick<Evidence, 'signal' | 'exitCode'>): string {
+  const code = exitCode === undefined ? '' : `exit code ${exitCode}`;
+  return signal === undefined ? code : `killed by SIG${signal}${code === '' ? '' : ` (${code})`}`;
+}
+
+/**
+ * The usual reason of that end, for who has not met it before; null where the words say it themselves. A guess that
+ * holds mostly, so it is told as what such an end mostly means and never as what happened.
+ */
+export function mostlyMeans({ pattern, signal, exitCode }: Evidence): string | null {
+  // Its own words are the better witness.
+  const said = patterns.find(({ name }) => name === pattern);
+  if (said !== undefined) return said.means;
+  if (signal !== undefined) return signalsMean[signal] ?? null;
+  return exitCode === undefined ? null : (codesMean[exitCode] ?? null);
+}
+
+/** Sources: signal(7) for what sends each; the kernel's memory killer sends SIGKILL. */
+const signalsMean: Readonly<Record<string, string>> = {
+  KILL: 'mostly the machine ran out of memory, or somebody killed it',
+  TERM: 'somebody, or the machine going down, asked it to end',
+  INT: 'somebody interrupted it',
+  HUP: 'the session that it belonged to ended',
+  SEGV: 'it touched memory that is not its own: a mistake in compiled code, mostly a library',
+  BUS: 'it touched memory that is not there: mostly a file that was cut, or full shared memory',
+  ABRT: 'it gave up by itself: what it printed last says why',
+  ILL: 'it was built for another processor than this one',
+  FPE: 'it divided by zero in compiled code',
+  PIPE: 'it wrote to a program that had ended',
+  XCPU: 'a limit on its time of computing ended it',
+  XFSZ: 'a file of its grew beyond a limit',
+};
+
+/** Sources: POSIX, "Exit Status for Commands" (126 and 127 of a shell); timeout(1) of GNU coreutils (124). */
+const codesMean: Readonly<Record<number, string>> = {
+  124: 'what `timeout` says when it ended a program',
+  126: 'something that it called is there and cannot be run',
+  127: 'something that it called was not found',
+};
+
+// ------------------------------------------------------------------------------------------ cost
+
+/** True for the TPUs of the built-in cloud. They have Google's prices, so that a rehearsal shows what the real thing costs. */
+export function isPretended(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
+  return capacity.kind === 'tpu' && capacity.project === builtInProject;
+}
+
+/** `about $4.00/h`, as a part of a sentence; on the built-in cloud `about $4.00/h at Google and nothing here`. */
+export function costText({ pretended }: { readonly pretended: boolean }, pricePerHour: number): string {
+  return `about ${priceText(pricePerHour)}${pretended ? ' at Google and nothing here' : ''}`;
+}
+
+/** The same of what a spec asks for. */
+export function costOf(capacity: CapacitySpec, pricePerHour: number): string {
+  return costText({ pretended: isPretended(capacity) }, pricePerHour);
+}
+
+/**
+ * Dollars that what the job asked for has cost until now, an estimate: each allocation from ready until it was seen gone,
+ * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready. What a
+ * forced delete has left behind is nobody's look any more: it counts until that word, and `gc` tells what it costs since.
+ */
+export function spentOn(job: Job, now: Instant): number | null {
+  const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'owned' && readyAt !== null);
+  if (paid.length === 0) return null;
+  const until = job.removed ? job.desiredAt : now;
+  let spent = 0;
+  for (const allocation of paid) {
+    const capacity = capacityOf(job, allocation);
+    if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
+    const held = Math.max(0, (allocation.goneAt ?? until) - (allocation.readyAt ?? until));
+    spent += (held / hour) * capacity.pricePerHour;
+  }
+  return spent;
 }

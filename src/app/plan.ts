@@ -5,10 +5,8 @@ import { answerFor } from '../core/recover.ts';
 import { placesOf } from '../core/place.ts';
 import { nodeNameMark, withJobIds, type JobSpec, type Rule, type RuledReason, type TpuSpec } from '../core/spec.ts';
 import type { Plan } from './client.ts';
-import { isPretended } from './cost.ts';
-import { countText, lengthText, workerText } from './figures.ts';
-import { allowanceText, startText } from './phrases.ts';
-import { reasonWords } from './reason-words.ts';
+import { isPretended, allowanceText, startText } from './phrases.ts';
+import { countText, lengthText, workerText, reasonWords } from './figures.ts';
 
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';

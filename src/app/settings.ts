@@ -1,14 +1,29 @@
-// Settings: `$JOBMAN_HOME/settings.json` and the environment, over the defaults; and what each key means. Small on
-// purpose; a key is added with the feature that reads it. How the file is changed by command: change-settings.ts.
+// Settings: `$JOBMAN_HOME/settings.json` and the environment, over the defaults; and what each key means. Commands change the
+// file in change-settings.ts.
 //
-// The same files hold the settings of Kubernetes jobs, which have keys of their own: cluster/settings.ts. Whoever has to do
-// with TPUs only does not load those, and a slip in them is nothing to them.
+// The same files hold the settings of Kubernetes jobs, in a table of their own (cluster/settings.ts), so that a mistake in
+// those does not matter to commands for TPUs.
 
 import { readFileSync } from 'node:fs';
-import { minute } from '../core/time.ts';
+import { minute, day, type Instant } from '../core/time.ts';
 import { jsonLines } from '../schema/json.ts';
 import { JsonTextError } from '../schema/tree.ts';
-import { addressOrNull, listOf, textOrNull, textsLike, truth, whole } from '../schema/kinds.ts';
+import {
+  addressOrNull,
+  listOf,
+  textOrNull,
+  textsLike,
+  truth,
+  whole,
+  isFilled,
+  orNull,
+  record,
+  textLike,
+  textOrNullLike,
+  checked,
+  wordOf,
+  type ValueOf,
+} from '../schema/kinds.ts';
 import { newFindings, type Found, type Place } from '../schema/problems.ts';
 import {
   keysOf,
@@ -20,11 +35,141 @@ import {
   type SettingsTable,
   type SettingValues,
 } from '../schema/settings.ts';
-import { exitCode, JobmanError } from './errors.ts';
-import { fileError } from './file-trouble.ts';
-import { grant } from './grant-parts.ts';
-import { labTable } from './lab-settings.ts';
-import { settingsFile } from './settings-file.ts';
+import { exitCode, JobmanError, fileError } from './errors.ts';
+import { settingsFile } from './files.ts';
+import { zoneMeant, zones as knownZones } from '../catalogue/zones.ts';
+import { accelerator, acceleratorMeant, generations } from '../catalogue/accelerators.ts';
+
+// ------------------------------------------------------------------------------------------ the lab
+
+/** A word that no shell and no command line reads as something else. */
+const isPlain = (text: string): boolean => /^[^\s'"\\`$;|&<>*?]+$/u.test(text);
+
+/** Google adds zones, so an unknown one may be right where it could be one. */
+const isZone = (text: string): boolean => /^[a-z]+-[a-z]+\d+-[a-z]$/.test(text);
+
+/** The zone that was most likely meant by the first of a list that is none. */
+function zoneSlip(value: unknown): string | undefined {
+  const wrong: unknown = Array.isArray(value) ? value.find((one) => typeof one !== 'string' || !isZone(one)) : value;
+  const meant = typeof wrong === 'string' ? zoneMeant(wrong) : undefined;
+  return meant !== undefined && knownZones.includes(meant) ? meant : undefined;
+}
+
+const share = record(
+  'a share',
+  '{ "source": "10.0.0.2:/home", "target": "/home-nfs" }',
+  {
+    source: textLike('an NFS export like "10.0.0.2:/home"', (text) => isPlain(text) && /^[^:]+:\/.*$/.test(text)),
+    target: textLike('an absolute path like "/home-nfs"', (text) => isPlain(text) && /^\/[^/]/.test(text)),
+  },
+  {
+    zones: textsLike('a list of zones, perhaps with a star: ["europe-*"]', (text) => /^[a-z\d*-]+$/.test(text)),
+    options: textLike('options of mount(8) like "vers=3,hard"', (text) => isPlain(text) && !text.startsWith('-')),
+  },
+);
+
+const spreadsheet = record(
+  'a spreadsheet',
+  '{ "id": "...", "credentials": "..." }',
+  {
+    id: textLike('the id of a spreadsheet, which stands in its address behind /d/', (text) => /^[\w-]+$/.test(text)),
+    credentials: textLike('the path of a service account’s key', isFilled),
+  },
+  { tab: textOrNullLike('the name of a tab, or null', isFilled), endpoint: addressOrNull },
+);
+
+/** Paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */
+const labTable = {
+  zones: setting(
+    textsLike('a list of zones like ["us-central2-b"]', isZone, zoneSlip),
+    [],
+    'The zones in which the lab has TPUs.',
+  ),
+  shares: setting(listOf('a list of shares', share), [], 'The NFS shares that its TPUs mount, in order.'),
+  condaEnvironment: setting(textOrNull, null, 'The conda environment that its scripts use.'),
+  python: setting(textOrNull, null, 'The Python on the workers that `tpu check-env` runs, an absolute path.'),
+  wandbKeyFile: setting(
+    textOrNull,
+    null,
+    'A file that holds the key for Weights & Biases; the key itself is in no setting.',
+    { variable: 'JOBMAN_WANDB_KEY_FILE' },
+  ),
+  remoteUser: setting(textOrNull, null, 'The login on the workers; none: your own login name.'),
+  privateKey: setting(
+    textOrNull,
+    null,
+    "The private key that opens it; none: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
+  ),
+  namePrefix: setting(
+    textLike('a text', () => true),
+    '',
+    'What all names of its TPUs begin with, and is not shown.',
+  ),
+  stageLimit: setting(whole('a whole number from 1 on', 1), 10, 'How often the rules resume a job of `tpu run`.'),
+  hangGraceMs: setting(
+    whole('a number of milliseconds from 0 on', 0),
+    5 * minute,
+    'A job of `tpu run` whose log ends in a failed call between workers is ended after this long without output.',
+  ),
+  spreadsheet: setting(
+    orNull('a spreadsheet like { "id": "...", "credentials": "..." }, or null', spreadsheet, null),
+    null,
+    'The Google spreadsheet of bookings; none: a table here.',
+  ),
+};
+
+export type LabSettings = SettingsOf<typeof labTable>;
+
+export const defaultLabSettings: LabSettings = settingsOf(labTable, new Map());
+
+// ------------------------------------------------------------------------------------------ grants
+
+/** One row of the setting `grants`. A part that is not there limits nothing. */
+const grant = record(
+  'a grant',
+  '{ "accelerator": "v4-16", "chips": 16 }',
+  {},
+  {
+    /** `*` stands for any text. */
+    zone: textLike('a zone like "us-east5-b", or with a star "us-*"', isName),
+    accelerator: checked(
+      'a type like "v4-16", a generation like "v5e", or one with a star',
+      (value): value is string => typeof value === 'string' && isName(value) && acceleratorSlip(value) === undefined,
+      (value) => (typeof value === 'string' ? acceleratorSlip(value) : undefined),
+    ),
+    pricing: wordOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
+    /** The most chips that all jobs of this record together may hold of what the row is about. */
+    chips: whole('a whole number from 1 on', 1),
+    until: textLike(
+      'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
+      (text) => !Number.isNaN(endOf(text)),
+    ),
+  },
+);
+
+export type Grant = ValueOf<typeof grant>;
+
+/** The type that was most likely meant, when it is certain that no type is called so; undefined for what may be a new one. */
+function acceleratorSlip(text: string): string | undefined {
+  if (text.includes('*') || generations.some(({ name }) => name === text) || accelerator(text) !== undefined)
+    return undefined;
+  return acceleratorMeant(text);
+}
+
+function isName(text: string): boolean {
+  return /^[a-z0-9*-]+$/.test(text);
+}
+
+/** The first moment that is not within it any more; NaN for what is neither a day nor a moment. */
+export function endOf(until: string): Instant {
+  const [, date = '', time] = /^(\d{4}-\d\d-\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d))?$/.exec(until) ?? [];
+  const midnight = Date.parse(date);
+  // Date.parse takes 30 February for 2 March, and says nothing of it.
+  if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(date)) return Number.NaN;
+  return time === undefined ? midnight + day : Date.parse(until);
+}
+
+// ------------------------------------------------------------------------------------------ all settings
 
 /** In the order in which people are told of them. */
 const table = {

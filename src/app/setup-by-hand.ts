@@ -9,7 +9,7 @@ import { stepFor } from '../core/prepare.ts';
 import type { SetupStep } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import { commitOwn } from './own-commit.ts';
+import { commitOwn } from './ask.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 
 /** A step that may be gone through now, with its final texts, and the workers. */

@@ -2,24 +2,26 @@
 
 import { existsSync } from 'node:fs';
 import { capacityTraits } from '../core/allocate.ts';
-import { checkpointFolder } from '../core/checkpoints.ts';
 import { turnOf, waitsForSlot, type Turn } from '../core/admit.ts';
-import { lastAllocation, openAttempt, type Job } from '../core/job.ts';
+import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import { allowance, answerFor } from '../core/recover.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobView, SavedView, Why } from './client.ts';
-import { spentOn } from './cost.ts';
+import { spentOn } from './phrases.ts';
 import { lengthText } from './figures.ts';
 import { folderOf } from './job-folder.ts';
 import { hangOf, lastWords, progressOf, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
-import { progressText } from './progress.ts';
-import { newestSaved } from './saved.ts';
+import { progressText } from './log-lines.ts';
 import { usualWait } from './usual.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failureOf, whyOf, type Around } from './why.ts';
 import { workdirViews } from './workdir.ts';
+import { readdir, stat } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/checkpoints.ts';
+import { readRegularFile } from './files.ts';
 
 /** The sources of a view of one job. Nothing outside is asked: the record, our copies of logs, and folders of this machine. */
 export interface Sources {
@@ -122,4 +124,74 @@ function lossText(then: 'resume' | 'rerun', saved: SavedView | null, runningAt: 
   const lost = (since: Instant): Duration => Math.max(0, now - since);
   if (then === 'rerun') return runningAt === null ? '' : `; ${lengthText(lost(runningAt))} of work would be lost`;
   return saved === null ? '' : `; ${lengthText(lost(saved.at))} of work would be lost`;
+}
+
+// ------------------------------------------------------------------------------------------ the newest checkpoint
+
+/**
+ * The checkpoint that JOBMAN_RESUME_FROM would name now: the newest whole entry of the job's checkpoint folder that counts. Null
+ * when the folder is not on this machine, has none, or cannot be read: then nothing is known.
+ */
+export async function newestSaved(job: Job): Promise<SavedView | null> {
+  const { command, capacity } = job.spec;
+  const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const folder = attempt === undefined ? null : checkpointFolder(job, attempt);
+  const isHere = capacity.kind === 'local' || command.place === 'here';
+  if (attempt === undefined || folder === null || !isHere || !isAbsolute(folder)) return null;
+  const names = await readdir(folder).catch(() => []);
+  const counts = await entryFilter(job, attempt, folder, names);
+  const entries = await Promise.all(
+    names.filter(isWhole).map(async (name) => {
+      const at = (await stat(join(folder, name)).catch(() => undefined))?.mtimeMs;
+      return at === undefined || counts?.(name, at) !== true ? [] : [{ name, at }];
+    }),
+  );
+  const [newest] = entries.flat().toSorted(newestFirst);
+  return newest === undefined ? null : { name: newest.name, folder, at: Math.floor(newest.at) };
+}
+
+/**
+ * A function that is true for entries that count by the folder's records; null if none counts. The folder and its records are on one
+ * machine, so the time of an entry shows whether it has changed since.
+ */
+async function entryFilter(
+  job: Job,
+  attempt: Attempt,
+  folder: string,
+  names: readonly string[],
+): Promise<((name: string, at: number) => boolean) | null> {
+  if (job.spec.command.checkpoints !== 'named') return () => true;
+  for (const name of names.filter((one) => one.startsWith(checkpointRecord))) {
+    const file = join(folder, name);
+    const about = await stat(file).catch(() => ({ mtimeMs: 0 }));
+    const [owner, ...before] = recordText(file).split('\n');
+    if (owner !== checkpointOwner(job, attempt)) continue;
+    const old = new Set(before.map((line) => line.split('\t')[0]));
+    return (entry, at) => !old.has(entry) || at > about.mtimeMs;
+  }
+  return null;
+}
+
+/** Empty if there is no such file, or if it is not a regular file, because other people may write into the folder. */
+function recordText(file: string): string {
+  try {
+    return readRegularFile(file).toString('utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** The launcher's rule (`newest_complete` in remote/launch.ts): what is hidden or still being written is no checkpoint. */
+function isWhole(name: string): boolean {
+  if (name.startsWith('.') || /(tmp|partial)$/.test(name)) return false;
+  return !/(^|[^a-zA-Z0-9])(tmp|partial)[^a-zA-Z0-9]/.test(name);
+}
+
+/** The launcher's rule again: of two of one age the longer name, and of those the later in order. */
+function newestFirst(
+  one: { readonly name: string; readonly at: Instant },
+  other: { readonly name: string; readonly at: Instant },
+): number {
+  const byOrder = one.name < other.name ? 1 : -1;
+  return other.at - one.at || other.name.length - one.name.length || byOrder;
 }

@@ -6,7 +6,7 @@ import { type Job, heldAllocations } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { capacityOf } from '../core/place.ts';
 import type { Instant } from '../core/time.ts';
-import { sentencePart } from './reason-words.ts';
+import { sentencePart } from './figures.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
 import {

@@ -6,7 +6,7 @@ import { placesOf } from '../core/place.ts';
 import type { TpuSpec } from '../core/spec.ts';
 import { hour, type Duration, type Instant } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import type { Grant } from './grant-parts.ts';
+import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
 
 /** One TPU as its cloud shows it: a node, a queued resource that has none, or the two together. */

@@ -4,7 +4,7 @@
 import { mayRequest } from '../core/allocate.ts';
 import { allocationOf, openAttempt, type Job } from '../core/job.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
-import { isPretended } from './cost.ts';
+import { isPretended } from './phrases.ts';
 import { countText, lengthText } from './figures.ts';
 import type { Store } from './ports.ts';
 

@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCode, JobmanError } from './errors.ts';
-import { readRegularFile } from './regular-file.ts';
+import { readRegularFile } from './files.ts';
 
 /** Where to look, and for what. */
 export interface VersionSource {

@@ -20,10 +20,8 @@ import { budgetOf, usedBudget } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
-import { isPretended } from './cost.ts';
-import { ageText, countText, lengthText, workerText } from './figures.ts';
-import { acceleratorText, endWords, refusalWord, refusalWords } from './phrases.ts';
-import { importedWords, reasonWords } from './reason-words.ts';
+import { isPretended, acceleratorText, endWords, refusalWord, refusalWords } from './phrases.ts';
+import { ageText, countText, lengthText, workerText, importedWords, reasonWords } from './figures.ts';
 import { sayingOf } from './outside.ts';
 
 /** The longest phrase of a row; a narrow terminal still shows it whole. */

@@ -25,12 +25,19 @@ import { situations, type SituationName } from '../core/situation.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
-import { exitText, mostlyMeans } from './cause.ts';
+import {
+  exitText,
+  mostlyMeans,
+  costOf,
+  capacityText,
+  endText,
+  endWords,
+  refusalWord,
+  ruleText,
+  withoutWho,
+} from './phrases.ts';
 import type { Why } from './client.ts';
-import { costOf } from './cost.ts';
-import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import { capacityText, endText, endWords, refusalWord, ruleText, withoutWho } from './phrases.ts';
-import { reasonWords, sentencePart } from './reason-words.ts';
+import { ageText, countText, lengthText, momentText, workerText, reasonWords, sentencePart } from './figures.ts';
 import type { Hang } from './logs.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { awaitsCapacity, usualText, waitedFor, type UsualWait } from './usual.ts';

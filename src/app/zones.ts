@@ -6,7 +6,7 @@ import type { Job, PlaceAnswer } from '../core/job.ts';
 import { capacityOf, placesOf } from '../core/place.ts';
 import { isSamePlace, placeName, type PlaceAnswered, type PlaceName } from '../core/place-answers.ts';
 import type { Duration, Instant } from '../core/time.ts';
-import { isPretended } from './cost.ts';
+import { isPretended } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 

@@ -5,7 +5,7 @@ import type { Io, Stream } from '../app/services.ts';
 import type { Cli } from './context.ts';
 import { exactly, harmlessText } from './output.ts';
 import { width } from './render/cell.ts';
-import { inertWord } from '../app/inert.ts';
+import { inertWord } from '../app/figures.ts';
 import type { Duration, Instant } from '../core/time.ts';
 
 /** Terminals tell every step of a resize; drawing waits until it has come to rest. */

@@ -4,7 +4,7 @@
 // A string is text and is made harmless. Bytes are written unchanged: raw output of a program on a worker, log lines that were
 // made harmless one by one, and movements of the cursor.
 
-import { hexDigits } from '../app/inert.ts';
+import { hexDigits } from '../app/figures.ts';
 import type { Io, Stream } from '../app/services.ts';
 import { ownStyles, stylesOff } from './screen.ts';
 

@@ -4,10 +4,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { StoreError } from '../app/errors.ts';
-import { fileError } from '../app/file-trouble.ts';
-import { fileModeIn } from '../app/make-folder.ts';
-import { readRegularFile } from '../app/regular-file.ts';
+import { StoreError, fileError } from '../app/errors.ts';
+import { fileModeIn, readRegularFile } from '../app/files.ts';
 import type { Instant } from '../core/time.ts';
 
 /** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */

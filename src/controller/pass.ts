@@ -1,8 +1,7 @@
 // Pass: load -> observe -> reconcile -> commit -> perform, for one job.
 
 import { isDeepStrictEqual } from 'node:util';
-import { textOf } from '../app/errors.ts';
-import { namesFileShortage } from '../app/file-trouble.ts';
+import { textOf, namesFileShortage } from '../app/errors.ts';
 import { cloudAnswer, eventSentence } from '../app/history.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';

@@ -2,8 +2,7 @@
 // It decides nothing. Every action names the ordinal of what it acts on and may be done twice; what came back is an
 // outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
 
-import { textOf } from '../app/errors.ts';
-import { namesFileShortage } from '../app/file-trouble.ts';
+import { textOf, namesFileShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
 import type { Action } from '../core/decision.ts';
 import {

@@ -10,7 +10,7 @@ import { randomUUID } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { fileModeIn, makeHome } from '../app/make-folder.ts';
+import { fileModeIn, makeHome } from '../app/files.ts';
 import { createController, type Controller, type ControllerOptions, type LeftBecause } from './controller.ts';
 import { takeLock, type ControllerFile } from './lock.ts';
 import { oneAtATime } from './timers.ts';

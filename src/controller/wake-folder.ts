@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/files.ts';
 
 const leaveFile = '.leave';
 /** Somebody has submitted to a cluster. */

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/files.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 
 interface Kept<T> {

@@ -7,7 +7,7 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { type Duration, type Instant, minute } from '../core/time.ts';
 import type { Cache } from './cache.ts';
 import { type Asker, HarborRefusal } from './request.ts';
-import type { Form } from '../app/form.ts';
+import type { Form } from '../app/json.ts';
 
 interface HarborOf {
   readonly asker: Asker;

@@ -4,8 +4,8 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { fits, type Form } from '../app/form.ts';
-import { readRegularFile } from '../app/regular-file.ts';
+import { fits, type Form } from '../app/json.ts';
+import { readRegularFile } from '../app/files.ts';
 import { minute, second, type Duration } from '../core/time.ts';
 import { certificateTrouble, NoReply, type Reply } from '../http/reply.ts';
 import { createHttpClient, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';

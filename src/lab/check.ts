@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
-import { reasonWords } from '../app/reason-words.ts';
+import { reasonWords } from '../app/figures.ts';
 import type { Attempt, Ending, Job } from '../core/job.ts';
 import { betweenWorkers } from '../core/patterns.ts';
 import { type LogSoFar, phaseText } from '../core/phases.ts';

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import type { Evidence, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
-import { importedWords } from '../app/reason-words.ts';
+import { importedWords } from '../app/figures.ts';
 import type { Instant } from '../core/time.ts';
 import type { ImportLine } from './import-data.ts';
 import type { PastJob } from './past-job.ts';

@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/files.ts';
 import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/phases.ts';
 
 export interface LogBounds {

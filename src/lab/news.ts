@@ -1,7 +1,6 @@
 // News: what happened to the jobs of a user since they last looked, a group for each job, the newest last.
 
-import { lengthText } from '../app/figures.ts';
-import { reasonWords, sentencePart } from '../app/reason-words.ts';
+import { lengthText, reasonWords, sentencePart } from '../app/figures.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
 import { errorOf } from './check.ts';

@@ -1,11 +1,10 @@
 // Past jobs: what another program ran, as a job of this record that has ended. It can be shown, resumed and rerun; nothing of it
 // counts as alive or as ours.
 
-import { importedWords } from '../app/reason-words.ts';
+import { importedWords } from '../app/figures.ts';
 import { unasked } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import { withLife } from '../core/job.ts';
-import type { Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
+import { withLife, type Attempt, type Evidence, type Exit, type Job, type Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { LabJob, WindowReport } from './record.ts';

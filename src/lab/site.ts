@@ -1,7 +1,7 @@
 // Site: what is true of one lab only: its zones, shared disks and Python. All of it is in the section `lab` of the settings.
 
 import { isAbsolute, join, resolve } from 'node:path';
-import type { LabSettings } from '../app/lab-settings.ts';
+import type { LabSettings } from '../app/settings.ts';
 import type { Duration } from '../core/time.ts';
 
 export interface Site {

@@ -4,15 +4,14 @@
 // It arrives in a folder of its own beside its place and is renamed into it when all of it is there. A line that breaks
 // ends the tar that reads it (see session.ts), so half a copy is never renamed.
 
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
 import { textOf } from '../app/errors.ts';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
-import { makeFolder } from '../app/make-folder.ts';
-import { removeFolder } from '../app/remove-folder.ts';
+import { makeFolder } from '../app/files.ts';
+import { removeFolder } from '../app/clean.ts';
 import { keepFirst } from './process.ts';
 
 /** Begins a session on the worker that is meant. */

@@ -5,11 +5,10 @@
 // The relay decides nothing: a client that goes away ends its sessions, and a relay that goes away ends them all.
 
 import { chmod, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/files.ts';
 import { dataMost, sessionLater } from './session.ts';
 
 /** The program to be run, and the worker. */

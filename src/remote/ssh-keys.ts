@@ -5,7 +5,7 @@ import { chmod, link, readdir, readFile, rename, rm, writeFile } from 'node:fs/p
 import { basename, dirname, join } from 'node:path';
 import type { ParsedKey } from 'ssh2';
 import { exitCode, JobmanError, textOf } from '../app/errors.ts';
-import { fileModeIn, isShared, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, isShared, makeFolder } from '../app/files.ts';
 
 export interface OwnKey {
   /** The private key's file. */

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { fileModeIn } from '../app/make-folder.ts';
+import { fileModeIn } from '../app/files.ts';
 import type { Clock } from '../app/ports.ts';
 import { day, hour, second, type Instant, type Duration } from '../core/time.ts';
 import { copyInto, firstDamage, openForReading } from './sqlite.ts';

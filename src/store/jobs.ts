@@ -1,7 +1,7 @@
 // Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
 
 import type { JobRow } from '../app/client.ts';
-import { outline } from '../app/outline.ts';
+import { outline } from '../app/json.ts';
 import type {
   Commit,
   CommitResult,

@@ -7,7 +7,7 @@
 import { statSync, realpathSync } from 'node:fs';
 import { dirname, basename, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
-import { makeHome } from '../app/make-folder.ts';
+import { makeHome } from '../app/files.ts';
 import { sql, type Database } from './sql.ts';
 import { inMemory, inTurn, needsWriter, openForReading, openForWriting, waitForNoDisk, hasTable } from './sqlite.ts';
 import { refuseCut, troubleOf } from './trouble.ts';

@@ -5,7 +5,7 @@ import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { fileModeIn } from '../app/make-folder.ts';
+import { fileModeIn } from '../app/files.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 
 /** The name of a database that lives in memory and is gone when it is closed. */

@@ -2,8 +2,7 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { StoreError, textOf } from '../app/errors.ts';
-import { fileTrouble, troubleWith, type FileTrouble } from '../app/file-trouble.ts';
+import { StoreError, textOf, fileTrouble, troubleWith, type FileTrouble } from '../app/errors.ts';
 import { meaningOf } from './sqlite.ts';
 
 /** Where the copy of a record lies that `backup.ts` makes. */

@@ -7,7 +7,7 @@ import type { ClusterKeeper } from '../app/cluster/client.ts';
 import type { KeptJob } from '../app/cluster/kept.ts';
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
-import { settingsFile } from '../app/settings-file.ts';
+import { settingsFile } from '../app/files.ts';
 import type { RecordStore } from '../store/store.ts';
 import { clusterMark, recordFile } from './paths.ts';
 

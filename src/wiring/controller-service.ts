@@ -1,8 +1,7 @@
 // The controller as a process of this machine: run here, started in the background, asked to leave, installed for good.
 
 import { join } from 'node:path';
-import { JobmanError, exitCode } from '../app/errors.ts';
-import { fileError, fileTrouble } from '../app/file-trouble.ts';
+import { JobmanError, exitCode, fileError, fileTrouble } from '../app/errors.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { isControllerRunning, readController } from '../controller/lock.ts';

@@ -18,11 +18,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { exitCode, JobmanError, textOf } from '../app/errors.ts';
-import { fileError } from '../app/file-trouble.ts';
+import { exitCode, JobmanError, textOf, fileError } from '../app/errors.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
-import { fileModeIn, isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
-import { withRegularFile } from '../app/regular-file.ts';
+import { fileModeIn, isShared, makeFolder, sharedFolderMode, withRegularFile } from '../app/files.ts';
 import { isControllerRunning } from '../controller/lock.ts';
 import { logHere } from '../lab/import-jobs.ts';
 import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';

@@ -71,7 +71,7 @@ export function createServices(io: Io): LabServices {
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
-      const { settingsFile } = await import('../app/settings-file.ts');
+      const { settingsFile } = await import('../app/files.ts');
       const { named, template } = services.settingsFiles();
       return createControllerService({
         io,

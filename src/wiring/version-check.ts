@@ -4,9 +4,8 @@ import { spawn } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { JobmanError, textOf } from '../app/errors.ts';
-import { fileModeIn, makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder, settingsFile } from '../app/files.ts';
 import type { Io, Services } from '../app/services.ts';
-import { settingsFile } from '../app/settings-file.ts';
 import type { SettingsFiles } from '../app/settings.ts';
 import {
   everyLeast,

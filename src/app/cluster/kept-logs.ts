@@ -6,8 +6,8 @@ import { closeSync, createReadStream, fstatSync, ftruncateSync, openSync, readSy
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { second, type Instant } from '../../core/time.ts';
-import { fileError } from '../file-trouble.ts';
-import { fileModeIn, makeFolder } from '../make-folder.ts';
+import { fileError } from '../errors.ts';
+import { fileModeIn, makeFolder } from '../files.ts';
 import type { ClusterJob } from './cluster.ts';
 
 /** The folder of a job's copies: its name for people, its uid because another job may get the name. */

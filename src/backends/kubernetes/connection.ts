@@ -1,7 +1,7 @@
 // Connection: requests to the API server of a context, with its certificates, its proxy and its login.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { readRegularFile } from '../../app/regular-file.ts';
+import { readRegularFile } from '../../app/files.ts';
 import { given } from '../../core/given.ts';
 import {
   createHttpClient,

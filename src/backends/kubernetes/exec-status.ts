@@ -1,7 +1,7 @@
 // Exec status: how a program in a container ended, by the channel of status or by its own report.
 
 import type { SessionEnd } from '../../app/by-hand.ts';
-import { fits, type Form } from '../../app/form.ts';
+import { fits, type Form } from '../../app/json.ts';
 
 /** How the program ended, on the channel of status. */
 export interface ExecStatus {

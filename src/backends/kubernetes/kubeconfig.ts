@@ -8,7 +8,7 @@ import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { readRegularFile } from '../../app/regular-file.ts';
+import { readRegularFile } from '../../app/files.ts';
 
 /** The surroundings that decide which kubeconfig is read. */
 export interface KubeconfigPlace {

@@ -7,7 +7,7 @@ import { type Instant, minute, second } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { momentText } from '../../app/figures.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
-import { readRegularFile } from '../../app/regular-file.ts';
+import { readRegularFile } from '../../app/files.ts';
 import { runLoginProgram } from '../../http/login-program.ts';
 import {
   createHttpClient,

@@ -6,25 +6,31 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { textOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
-import { makeFolder } from '../../app/make-folder.ts';
+import { makeFolder } from '../../app/files.ts';
 import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
-import { known, unknown } from '../../core/observation.ts';
-import type { Fact, OutcomeResult, WorkerSeen } from '../../core/observation.ts';
+import { known, unknown, type Fact, type OutcomeResult, type WorkerSeen } from '../../core/observation.ts';
 import type { WorkerId } from '../../core/spec.ts';
-import { second } from '../../core/time.ts';
-import type { Instant } from '../../core/time.ts';
+import { second, type Instant } from '../../core/time.ts';
 import { attemptTexts, badVariable } from '../../remote/launch.ts';
 import { startDetached } from '../../remote/process.ts';
 import { bootIdFile, quote, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
 import { createMachines, expectedAttempt, readSecrets } from '../machines.ts';
 import { failed, noAnswer, refused, startOutcome } from '../worker-step.ts';
-import { attemptsBelow, createGlance, findMarked, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
-import type { RunFolder } from './runs.ts';
-import { createTailHub } from './tail.ts';
-import type { Rounds } from './tail.ts';
+import {
+  attemptsBelow,
+  createGlance,
+  findMarked,
+  isOver,
+  isThere,
+  lookAtRun,
+  namesIn,
+  readLine,
+  type RunFolder,
+} from './runs.ts';
+import { createTailHub, type Rounds } from './tail.ts';
 
 export interface LocalMachinesOptions {
   /** `$JOBMAN_HOME`, absolute. Run folders are below `runs/`. */

@@ -3,8 +3,7 @@
 
 import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { textOf } from '../../app/errors.ts';
-import { namesFileShortage } from '../../app/file-trouble.ts';
+import { textOf, namesFileShortage } from '../../app/errors.ts';
 import type { RunSeen } from '../../core/observation.ts';
 import type { Instant } from '../../core/time.ts';
 import { codesOfGoingDown, exited, restartedWords } from '../../remote/attempt.ts';

@@ -2,11 +2,9 @@
 // the one question that jobman has for Cloud Storage: in which location a bucket is.
 // Field names and paths: Google's discovery documents `tpu v2` and `tpu v2alpha1`, revision 20260127.
 
-import { fits } from '../../app/form.ts';
-import type { Form } from '../../app/form.ts';
+import { fits, type Form } from '../../app/json.ts';
 import type { BucketLook } from '../../app/ports.ts';
-import { failureForm, unanswered } from './call.ts';
-import type { Answer, Caller, Listing, StatusBody } from './call.ts';
+import { failureForm, unanswered, type Answer, type Caller, type Listing, type StatusBody } from './call.ts';
 
 export interface TpuNode {
   /** `projects/P/locations/Z/nodes/N`. */

@@ -3,10 +3,9 @@
 // Facts about errors: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
 import { JobmanError, textOf } from '../../app/errors.ts';
-import { fits, type Form } from '../../app/form.ts';
+import { fits, type Form } from '../../app/json.ts';
 import type { CloudError, CloudErrorKind } from '../../core/job.ts';
-import { second } from '../../core/time.ts';
-import type { Duration } from '../../core/time.ts';
+import { second, type Duration } from '../../core/time.ts';
 import { createHttpClient, type Environment } from '../../http/client.ts';
 import { NoReply } from '../../http/reply.ts';
 

@@ -7,13 +7,12 @@ import { amountsText } from '../../app/cluster/lack.ts';
 import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
 import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
-import { ageText, clockText, countText } from '../../app/figures.ts';
+import { ageText, clockText, countText, inertWord } from '../../app/figures.ts';
 import { recordJson } from '../../app/json.ts';
 import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
-import { inertWord } from '../../app/inert.ts';
 import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
 import { sightOf } from './verdict.ts';
 

@@ -11,7 +11,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { sayTrouble, type Cli } from '../context.ts';
 import { codeOf, programOf, type RunFlags, runOn } from '../hosts/run-on.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import type { PlaceFlags } from './either.ts';
 import { chosenPods, targetsOf } from './pods.ts';
 

@@ -7,7 +7,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { complainAbout, sayTrouble, type Cli } from '../context.ts';
 import { pause, untilLeft } from '../leave.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import { onTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';
 import { mainContainer } from './pods.ts';

@@ -12,11 +12,10 @@ import {
   type KeptJob,
 } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { countText } from '../../app/figures.ts';
+import { countText, inertWord } from '../../app/figures.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import { sayAnswer, type Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
-import { inertWord } from '../../app/inert.ts';
 import type { PlaceFlags } from './either.ts';
 import { createLogText, expectForClusters, wantedOf } from './log-text.ts';
 import { mainContainer } from './pods.ts';

@@ -6,7 +6,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import type { Cli } from '../context.ts';
 import { decode } from '../logs/lines.ts';
-import { inert, inertWord } from '../../app/inert.ts';
+import { inert, inertWord } from '../../app/figures.ts';
 import { exactly, isInert } from '../output.ts';
 
 export interface LogText {

@@ -9,7 +9,7 @@ import { second, type Duration } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { addressText, joinSockets, listen, loopback, whoReaches, type Way } from '../hosts/forwarded-ports.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import type { PlaceFlags } from './either.ts';
 import { podsAtHand } from './pods.ts';
 

@@ -2,7 +2,7 @@
 
 import type { AskAnswer, AskOptions, Client, JobView, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/client.ts';
-import { costText } from '../../app/cost.ts';
+import { costText } from '../../app/phrases.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { type Cli, forEach, type GlobalFlags, refsOf, sayAnswer } from '../context.ts';

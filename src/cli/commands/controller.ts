@@ -1,8 +1,7 @@
 // controller: the loop that looks after jobs, as a process.
 
 import { exitCode } from '../../app/errors.ts';
-import { lengthText } from '../../app/figures.ts';
-import { moment } from '../../app/moment.ts';
+import { lengthText, moment } from '../../app/figures.ts';
 import type { Cli } from '../context.ts';
 import type { Duration } from '../../core/time.ts';
 

@@ -5,7 +5,7 @@ import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, type JobmanError, usageError } from '../../app/errors.ts';
 import { fanOut } from '../../app/fan-out.ts';
-import { countText, decimalSizeText } from '../../app/figures.ts';
+import { countText, decimalSizeText, inertWord } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
@@ -13,7 +13,6 @@ import { leaveOnSignal } from '../leave.ts';
 import { chosenWorkers } from '../hosts/run-on.ts';
 import { workersLabel } from '../logs/lines.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { inertWord } from '../../app/inert.ts';
 
 interface CpFlags extends PlaceFlags {
   readonly workers?: WorkerChoice | undefined;

@@ -1,7 +1,7 @@
 // create: from a manifest to a job, and on request to its end.
 
 import type { Plan } from '../../app/client.ts';
-import { costText } from '../../app/cost.ts';
+import { costText } from '../../app/phrases.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { rowJson } from '../../app/json.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -11,7 +11,7 @@ import { readManifest } from '../manifest-file.ts';
 import { isGranted } from '../prompt.ts';
 import { labelled } from '../render/aligned.ts';
 import { wrap } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import { columnsOf } from '../screen.ts';
 import type { CreateFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';

@@ -3,13 +3,12 @@
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { ageText } from '../../app/figures.ts';
+import { ageText, inertWord } from '../../app/figures.ts';
 import type { CloudTpu, CloudView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
-import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import type { EmulatorServeFlags } from '../table/flags.ts';

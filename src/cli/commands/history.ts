@@ -8,7 +8,7 @@ import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
 import { historyLines, timelineLines } from '../render/history.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 
 /** Width of the timeline where there is no terminal to ask. */
 const plainColumns = 80;

@@ -1,11 +1,10 @@
 // images, image-details: the images of the registry that the settings name, and what is written about one.
 
 import { exitCode, usageError } from '../../app/errors.ts';
-import { ageText, countText } from '../../app/figures.ts';
+import { ageText, countText, inert, inertWord } from '../../app/figures.ts';
 import type { Dated, ImageArtifact, ImageDetails, ImageRow } from '../../app/images.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
-import { inert, inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { minute, second } from '../../core/time.ts';
 

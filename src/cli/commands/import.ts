@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { withRegularFile } from '../../app/regular-file.ts';
+import { withRegularFile } from '../../app/files.ts';
 import type { ImportLine } from '../../lab/import-data.ts';
 import {
   oldJobFolders,

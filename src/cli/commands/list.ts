@@ -1,7 +1,7 @@
 // list: the table of jobs, once or as it changes.
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import { countText } from '../../app/figures.ts';
+import { countText, inertWord } from '../../app/figures.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
 import { given } from '../../core/given.ts';
 import { joined } from '../cluster/record-and-cluster.ts';
@@ -9,7 +9,6 @@ import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
-import { inertWord } from '../../app/inert.ts';
 import { listLines } from '../render/list.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { columnsOf } from '../screen.ts';

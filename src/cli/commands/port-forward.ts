@@ -17,7 +17,7 @@ import {
   whoReaches,
   type Way,
 } from '../hosts/forwarded-ports.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 
 const lookEvery = 1_000;

@@ -7,14 +7,12 @@ import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../
 import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { ageText, countText } from '../../app/figures.ts';
-import { moment } from '../../app/moment.ts';
+import { ageText, countText, moment, inertWord } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
 

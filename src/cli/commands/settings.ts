@@ -2,7 +2,7 @@
 
 import { exitCode, usageError } from '../../app/errors.ts';
 import { settingKeys, settingSources } from '../../app/settings.ts';
-import { settingsFile } from '../../app/settings-file.ts';
+import { settingsFile } from '../../app/files.ts';
 import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';

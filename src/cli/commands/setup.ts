@@ -3,12 +3,10 @@
 import { exitCode, usageError } from '../../app/errors.ts';
 import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/setup-by-hand.ts';
-import { countText } from '../../app/figures.ts';
+import { countText, inertWord } from '../../app/figures.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
-import { refOfName, sayTrouble } from '../context.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { refOfName, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { showLines } from '../hosts/show-lines.ts';
-import { inertWord } from '../../app/inert.ts';
 
 interface SetupFlags {
   readonly force?: boolean | undefined;

@@ -1,8 +1,7 @@
 // tpus, gc: what exists in the clouds and what it costs; and what was left behind there, which gc releases with --yes.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { ageText, countText, dollarsText, priceText } from '../../app/figures.ts';
-import { moment } from '../../app/moment.ts';
+import { ageText, countText, dollarsText, priceText, moment, inertWord } from '../../app/figures.ts';
 import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
 import type { TpuList, TpuMissed, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, sayTrouble } from '../context.ts';
@@ -10,7 +9,6 @@ import { leaveOnSignal, pause } from '../leave.ts';
 import { confirm } from '../prompt.ts';
 import { aligned, type Column, fittedTable } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpusFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';

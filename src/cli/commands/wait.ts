@@ -2,7 +2,7 @@
 
 import type { Client, JobView, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
-import { clockText, countText, lengthText } from '../../app/figures.ts';
+import { clockText, countText, lengthText, inertWord } from '../../app/figures.ts';
 import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type Window } from '../block.ts';
 import { meantBy } from '../cluster/either.ts';
@@ -14,7 +14,6 @@ import { createProgress, leaving, type Progress, titleText } from '../follow/pro
 import { createMarks, type Marks } from '../follow/rows.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { cutEnd, width } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { glyph } from '../screen.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import type { Event } from '../../core/decision.ts';

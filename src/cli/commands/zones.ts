@@ -1,7 +1,6 @@
 // zones: what the places of a cloud have answered to jobs, and what we hold there.
 
-import { ageText, lengthText } from '../../app/figures.ts';
-import { moment } from '../../app/moment.ts';
+import { ageText, lengthText, moment } from '../../app/figures.ts';
 import { refusalWords } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

@@ -1,7 +1,7 @@
 // Proposals for a shell: jobs, setup steps, settings, and what can happen in the built-in cloud.
 
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return line.args.length === 0 ? jobIds(line) : line.args.length === 1 ? stepsOf(line) : [];

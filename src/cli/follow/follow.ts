@@ -4,14 +4,13 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { lengthText } from '../../app/figures.ts';
+import { lengthText, inertWord } from '../../app/figures.ts';
 import { endText } from '../../app/phrases.ts';
 import { type Cli, verdictCode } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { createProgress, type Ways } from './progress.ts';
 import { pause } from '../leave.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
-import { inertWord } from '../../app/inert.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { openWindow } from '../block.ts';
 import type { Event } from '../../core/decision.ts';

@@ -2,14 +2,12 @@
 // elsewhere a line for each change of fact and a heartbeat.
 
 import type { JobRow, JobView } from '../../app/client.ts';
-import { clockText, countText, lengthText, stampText } from '../../app/figures.ts';
-import { reasonWords } from '../../app/reason-words.ts';
+import { clockText, countText, lengthText, stampText, reasonWords, inertWord } from '../../app/figures.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import { createBlock, type Window } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type Silences } from './rows.ts';

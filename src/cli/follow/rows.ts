@@ -1,12 +1,10 @@
 // Rows between the lines of a log: where another attempt begins, what happened to the job, and who has fallen silent.
 
 import type { AttemptView, JobView, WorkerView } from '../../app/client.ts';
-import { countText, lengthText, momentText, workerText } from '../../app/figures.ts';
+import { countText, lengthText, momentText, workerText, reasonWords, inertWord } from '../../app/figures.ts';
 import { eventSentence } from '../../app/history.ts';
 import { endText, evidenceText } from '../../app/phrases.ts';
-import { reasonWords } from '../../app/reason-words.ts';
 import { workersLabel } from '../logs/lines.ts';
-import { inertWord } from '../../app/inert.ts';
 import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { type Duration, type Instant, minute, second } from '../../core/time.ts';

@@ -3,13 +3,12 @@
 import { isUtf8 } from 'node:buffer';
 import { noSuchWorker, type Program, type Session, type SessionEnd, type WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { countText, lengthText } from '../../app/figures.ts';
+import { countText, lengthText, inertWord } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { type Cli, sayTrouble } from '../context.ts';
 import { type LineShow, showLines } from './show-lines.ts';
 import { callAfter } from '../leave.ts';
 import { workersLabel } from '../logs/lines.ts';
-import { inertWord } from '../../app/inert.ts';
 import type { Duration } from '../../core/time.ts';
 import type { WorkerChoice } from '../parse.ts';
 

@@ -2,9 +2,8 @@
 // program prints: a line of 10 MB, a progress bar that never ends its line, nothing but zero bytes.
 
 import { isUtf8 } from 'node:buffer';
-import { hexDigits, inert } from '../../app/inert.ts';
+import { hexDigits, inert, decimalSizeText } from '../../app/figures.ts';
 import { isInert } from '../output.ts';
-import { decimalSizeText } from '../../app/figures.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
 

@@ -17,7 +17,7 @@ import {
 } from './lines.ts';
 import { createQueue, type Lane, lookahead, mix } from './mix.ts';
 import { exactly } from '../output.ts';
-import { inert, inertWord } from '../../app/inert.ts';
+import { inert, inertWord } from '../../app/figures.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
 

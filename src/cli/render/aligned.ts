@@ -1,7 +1,7 @@
 // Rows in columns: tables under their headings, labels with sentences, and the lists of a help.
 
 import { cutEnd, hanging, padEnd, padStart, width, wrap } from './cell.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 
 /**
  * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of

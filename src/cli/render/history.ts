@@ -1,9 +1,8 @@
 // The history of a job: its events, a line each, and its life as one line.
 
 import type { AllocationView, AttemptView } from '../../app/client.ts';
-import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
+import { clockText, dateText, lengthText, stampText, inertWord } from '../../app/figures.ts';
 import { filled, hanging, padStart } from './cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { day, type Duration, hour, type Instant, minute, second } from '../../core/time.ts';
 
 /**

@@ -2,7 +2,7 @@
 
 import type { ImportLine } from '../../lab/import-data.ts';
 import type { Cli } from '../context.ts';
-import { inert } from '../../app/inert.ts';
+import { inert } from '../../app/figures.ts';
 
 const marks: Readonly<Record<ImportLine['kind'], string>> = { take: '+', have: '=', leave: '-', note: '!' };
 

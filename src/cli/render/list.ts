@@ -1,11 +1,10 @@
 // The table of jobs. Rows come from app/views.ts; here they are only made to fit.
 
 import type { JobRow } from '../../app/client.ts';
-import { ageText } from '../../app/figures.ts';
+import { ageText, inertWord } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
-import { inertWord } from '../../app/inert.ts';
 
 export interface ListLayout {
   /** Columns of the terminal; null where there is none: then nothing is cut and no column is left out. */

@@ -1,6 +1,6 @@
 // One job on one screen: its sentence, where it is, its attempts, its workers; and why it is in its phase.
 
-import { causeText } from '../../app/cause.ts';
+import { causeText, costText, startText } from '../../app/phrases.ts';
 import type {
   AllocationView,
   AttemptView,
@@ -10,13 +10,18 @@ import type {
   WorkdirView,
   WorkerView,
 } from '../../app/client.ts';
-import { costText } from '../../app/cost.ts';
-import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
-import { startText } from '../../app/phrases.ts';
-import { reasonWords } from '../../app/reason-words.ts';
+import {
+  ageText,
+  clockText,
+  countText,
+  dateText,
+  dollarsText,
+  lengthText,
+  reasonWords,
+  inertWord,
+} from '../../app/figures.ts';
 import { aligned, labelled } from './aligned.ts';
 import { filled, wrap } from './cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { glyph, type Ink, inPhaseStyle } from '../screen.ts';
 import type { ResumeFrom } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';

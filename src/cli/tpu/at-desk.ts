@@ -2,17 +2,14 @@
 // ends the program.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { countText } from '../../app/figures.ts';
-import { capital } from '../../app/reason-words.ts';
+import { countText, capital, inertWord } from '../../app/figures.ts';
 import { mountRemedy, type Remedy, sharesOf, wandbKey, wandbRemedy, wandbVariable } from '../../lab/site-setup.ts';
 import { bookingsNow, holdersNow, holdSentences, jobsOn, othersBooking } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
 import type { KnownState, Say, TpuDesk, TpuState, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { minute } from '../../core/time.ts';
-import type { Duration } from '../../core/time.ts';
+import { minute, type Duration } from '../../core/time.ts';
 import { leaveOnSignal } from '../leave.ts';
-import { inertWord } from '../../app/inert.ts';
 import { typing } from './people.ts';
 import { confirmDespite } from './terminal.ts';
 import { foldersThere, jobId } from './take.ts';

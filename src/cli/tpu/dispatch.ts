@@ -6,7 +6,7 @@ import type { LabRecord } from '../../lab/record.ts';
 import { complainAbout, createCli } from '../context.ts';
 import { commandHelp, wholeHelp } from '../help.ts';
 import { fitted, inColumns } from '../render/aligned.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import { columnsOf } from '../screen.ts';
 import type { Known, TpuCli, TpuCommand } from './command.ts';
 import { keysOf } from './line.ts';

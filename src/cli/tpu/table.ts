@@ -1,7 +1,7 @@
 // Every command of `tpu`, in the order of the help. Help, completion and the reading of words use these rows; a test compares
 // docs/tpu.md with them.
 
-import { capital } from '../../app/reason-words.ts';
+import { capital } from '../../app/figures.ts';
 import type { Example, Program } from '../command.ts';
 import type { GlobalFlags } from '../context.ts';
 import { globalFlags, mark, word } from '../flags.ts';

@@ -3,7 +3,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { capital } from '../../app/reason-words.ts';
+import { capital, inertWord } from '../../app/figures.ts';
 import { minute, second } from '../../core/time.ts';
 import { foldersOf } from '../../lab/attempt.ts';
 import {
@@ -22,7 +22,6 @@ import { type LabTpu, shortName, tpuNamed } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wake } from '../controller.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { inertWord } from '../../app/inert.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { bookExistence } from './begin-job.ts';
 import type { TpuCli } from './command.ts';

@@ -4,7 +4,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
-import { inertWord } from '../../app/inert.ts';
+import { inertWord } from '../../app/figures.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpuCli, Words } from './command.ts';
 

@@ -1,10 +1,9 @@
 // One picture of a list that is watched: never wider than the terminal, and never taller.
 
 import type { JobList, JobRow } from '../../app/client.ts';
-import { localClockText } from '../../app/figures.ts';
+import { localClockText, inertWord } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
-import { inertWord } from '../../app/inert.ts';
 import { linesPerJob, listLines, type ListLayout } from '../render/list.ts';
 import type { Ink } from '../screen.ts';
 

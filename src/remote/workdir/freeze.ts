@@ -8,7 +8,7 @@ import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { fileModeIn, makeFolder } from '../../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../../app/files.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import type { FrozenWorkdir } from '../../app/workdir.ts';
 import { minute } from '../../core/time.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { siteOf } from '../../../src/lab/site.ts';
-import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
+import { defaultLabSettings } from '../../../src/app/settings.ts';
 import { openUsualLab } from './lab-world.ts';
 
 test('news is told once to the user whose it is', async () => {

@@ -18,7 +18,7 @@ import { beginningText, standIns } from '../../../lab/script.ts';
 import type { TpuDesk, TpuState } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wake } from '../../controller.ts';
-import { inertWord } from '../../../app/inert.ts';
+import { inertWord } from '../../../app/figures.ts';
 import { bookAttempt } from '../begin-job.ts';
 import type { TpuCli, Words } from '../command.ts';
 import { endOnWorkers, endWhereHeard, labTpuOf } from '../take.ts';

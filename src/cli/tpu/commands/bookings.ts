@@ -1,13 +1,12 @@
 // find, book and release: what the booking sheet says of TPUs.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capital } from '../../../app/reason-words.ts';
+import { capital, inertWord } from '../../../app/figures.ts';
 import { findTpus, type FoundTpu, groupsOf } from '../../../lab/find.ts';
 import { holdSentences, jobsOfManifests, jobsOn, jobsThere } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, type BookingChange, type BookingSheet, notesIn } from '../../../lab/bookings.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { type TpuCli, tpuOf, type Words } from '../command.ts';
 import { actingFor, typing } from '../people.ts';
 import { confirmDespite, notesOf, printTable } from '../terminal.ts';

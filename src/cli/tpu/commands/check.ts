@@ -1,7 +1,7 @@
 // `tpu check`, `tpu monitor` and `tpu news`: the jobs of a user, once, as they change, and what happened to them.
 
 import { exitCode } from '../../../app/errors.ts';
-import { moment } from '../../../app/moment.ts';
+import { moment, inertWord } from '../../../app/figures.ts';
 import { createLooker, isUnderWay } from '../../../lab/check.ts';
 import { clockFor } from '../../../lab/local-time.ts';
 import { clockOf, type JobNews, newsKinds, newsOf } from '../../../lab/news.ts';
@@ -9,7 +9,6 @@ import { actsForAnother, type LabUser } from '../../../lab/people.ts';
 import { shortName } from '../../../lab/tpus.ts';
 import { replaceKilled, wakerOf } from '../../controller.ts';
 import { hanging } from '../../render/cell.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { columnsOf } from '../../screen.ts';
 import type { TpuBody, TpuCli } from '../command.ts';
 import { typing, userOf } from '../people.ts';

@@ -6,7 +6,7 @@ import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt, LabJob } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { inertWord } from '../../../app/inert.ts';
+import { inertWord } from '../../../app/figures.ts';
 import { bookAttempt } from '../begin-job.ts';
 import { endJobs, endOnWorkers, foldersThere, jobId, labTpuOf, type TakeParts, withParts } from '../take.ts';
 import { listOf, type ListOf, windowCalled } from '../windows.ts';

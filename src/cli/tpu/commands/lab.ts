@@ -4,8 +4,8 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText } from '../../../app/figures.ts';
-import { readRegularFile } from '../../../app/regular-file.ts';
+import { countText, inertWord } from '../../../app/figures.ts';
+import { readRegularFile } from '../../../app/files.ts';
 import { checkCount, examine, type LabState } from '../../../lab/doctor.ts';
 import { applyImport, type ImportLine, type ImportParts, planImport } from '../../../lab/import-data.ts';
 import { type OldData, oldDataIn } from '../../../lab/old-data.ts';
@@ -14,7 +14,6 @@ import { jsonLines } from '../../../schema/json.ts';
 import { JsonTextError } from '../../../schema/tree.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { surroundings } from '../begin-job.ts';
 import { textOf, type TpuBody, type TpuCli, wordsInUse } from '../command.ts';
 

@@ -5,7 +5,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capital } from '../../../app/reason-words.ts';
+import { capital, inertWord } from '../../../app/figures.ts';
 import { isSettledPhase } from '../../../core/phase.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
 import { stageOf, triesOf } from '../../../lab/lineage.ts';
@@ -24,7 +24,6 @@ import {
 } from '../../../lab/run.ts';
 import { type LabTpu, shortName, tpuNamed } from '../../../lab/tpus.ts';
 import { wake } from '../../controller.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { beginJob, bookFor, surroundings } from '../begin-job.ts';
 import { type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor } from '../people.ts';

@@ -1,7 +1,7 @@
 // A user's own settings, the numbers of their windows, and config aliases: their own words for keys of a config.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { choiceText } from '../../../app/figures.ts';
+import { choiceText, inertWord } from '../../../app/figures.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { kept, newName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/people.ts';
@@ -14,7 +14,6 @@ import {
   withSetting,
 } from '../../../lab/user-settings.ts';
 import { hanging, padEnd, width } from '../../render/cell.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { labelled } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
 import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';

@@ -8,7 +8,7 @@ import { askPython, type Finding, findings, gatherFacts, hasWorkers, type SolveF
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wandbKey } from '../../../lab/site-setup.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/inert.ts';
+import { inertWord } from '../../../app/figures.ts';
 import { applyRemedies, atDesk, confirmUse, hasFailed, known, wandbOf, type AtDesk } from '../at-desk.ts';
 import { bookExistence } from '../begin-job.ts';
 import type { TpuBody, TpuCli } from '../command.ts';

@@ -6,7 +6,7 @@ import { kept, newName } from '../../../lab/names.ts';
 import { acceleratorCalled, aliasesOf, isTpuName, type LabTpu, tpuNamed } from '../../../lab/tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/inert.ts';
+import { inertWord } from '../../../app/figures.ts';
 import { confirmDespite, printList } from '../terminal.ts';
 import { textOf, type TpuCli, tpuOf, type Words, wordsInUse } from '../command.ts';
 

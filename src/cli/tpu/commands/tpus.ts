@@ -2,7 +2,7 @@
 // reapply, delete, restart), and preparing its workers (mount-disk, set-wandb).
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText } from '../../../app/figures.ts';
+import { countText, inertWord } from '../../../app/figures.ts';
 import { bookingsNow } from '../../../lab/holds.ts';
 import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { askPython, findings, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
@@ -10,7 +10,6 @@ import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, notesIn } from '../../../lab/bookings.ts';
 import type { Environment, EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/inert.ts';
 import {
   applyRemedies,
   atDesk,

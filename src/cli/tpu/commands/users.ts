@@ -3,12 +3,11 @@
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText } from '../../../app/figures.ts';
+import { countText, inertWord } from '../../../app/figures.ts';
 import { defaultAliases, newName } from '../../../lab/names.ts';
 import { directoryOf, type LabUser, withDirectory, withoutDirectory, withSwapped } from '../../../lab/people.ts';
 import { defaultUserSettings, userSetting } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf } from '../people.ts';
 import { canAsk, printList, question } from '../terminal.ts';

@@ -2,13 +2,11 @@
 // cloud's report, and tells when a program that hangs is ended.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText } from '../../../app/figures.ts';
-import { moment } from '../../../app/moment.ts';
+import { countText, moment, inertWord } from '../../../app/figures.ts';
 import { createLooker, type Trouble, troubleOf } from '../../../lab/check.ts';
 import { clockFor } from '../../../lab/local-time.ts';
 import { newName } from '../../../lab/names.ts';
 import type { LabUser } from '../../../lab/people.ts';
-import { inertWord } from '../../../app/inert.ts';
 import { isSettledPhase } from '../../../core/phase.ts';
 import { textOf, type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf, usersOf } from '../people.ts';

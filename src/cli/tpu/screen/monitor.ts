@@ -8,7 +8,7 @@ import { nameOf } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import { controllerEvery, controllerNote, wakerOf } from '../../controller.ts';
 import { cutEnd, width } from '../../render/cell.ts';
-import { inertWord } from '../../../app/inert.ts';
+import { inertWord } from '../../../app/figures.ts';
 import { createSeenRows, watchUntilLeft, type LiveScreen } from '../../watch/live.ts';
 import type { TpuCli } from '../command.ts';
 import { clockFor, zoneText } from '../../../lab/local-time.ts';

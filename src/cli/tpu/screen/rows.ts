@@ -1,12 +1,11 @@
 // Rows: the table of `tpu check` and `tpu monitor`, made to fit. What stands in it is decided in lab/check.ts.
 
-import { moment } from '../../../app/moment.ts';
+import { moment, inert, inertWord } from '../../../app/figures.ts';
 import type { Instant } from '../../../core/time.ts';
 import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
 import type { UserSettings } from '../../../lab/user-settings.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
-import { inert, inertWord } from '../../../app/inert.ts';
 import type { Ink } from '../../screen.ts';
 
 export interface RowLayout {

@@ -1,6 +1,6 @@
 // Commands of `tpu` about one user and about the lab, and those that scripts call.
 
-import { capital } from '../../../app/reason-words.ts';
+import { capital } from '../../../app/figures.ts';
 import { userSettings } from '../../../lab/user-settings.ts';
 import { grouped } from '../../command.ts';
 import { shells } from '../../completion/proposals.ts';

@@ -1,6 +1,6 @@
-// Grants: what may be asked of a cloud without a question, as the owner of the bill has written it into the settings. A list
-// of what is allowed. Without any row everything is allowed, and a new job on a terminal is asked about once, with its price.
-// Nothing of the built-in cloud needs a grant.
+// Confirmation: what a person is asked before a job begins. It requests more of a cloud than the settings grant, or it would use a
+// TPU or a checkpoint folder that another job uses. Without any grant everything is allowed, and a new job on a terminal is
+// asked about once, with its price. Nothing of the built-in cloud needs a grant.
 
 import { accelerator, generationOf } from '../catalogue/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
@@ -9,11 +9,14 @@ import { capacityAt, placesOf } from '../core/place.ts';
 import type { JobSpec, TpuSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Beyond } from './client.ts';
-import { costOf, isPretended } from './cost.ts';
+import { costOf, isPretended, acceleratorText } from './phrases.ts';
 import { countText } from './figures.ts';
-import { endOf, type Grant } from './grant-parts.ts';
-import { acceleratorText } from './phrases.ts';
+import { endOf, type Grant } from './settings.ts';
 import type { Store } from './ports.ts';
+import { checkpointFolder } from '../core/checkpoints.ts';
+import { phaseOf } from '../core/phase.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { resolve } from './refs.ts';
 
 /**
  * Why something is outside of the grants, as a sentence without its full stop; null when it is inside. A spec that names
@@ -135,4 +138,104 @@ function isAbout(grant: Grant, { zone, accelerator: type, pricing }: TpuSpec): b
 function isLike(text: string, pattern: string): boolean {
   const parts = pattern.split('*').map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`).test(text);
+}
+
+// ------------------------------------------------------------------------------------------ checkpoint folders
+
+/**
+ * The question before a job begins in a checkpoint folder that another unfinished job uses, while neither shares it on purpose.
+ * Null when there is none. `job` is the job that is to run again; null for one that is to be created.
+ */
+export async function checkpointsInUse(
+  store: Pick<Store, 'list'>,
+  spec: JobSpec,
+  job: Job | null,
+): Promise<Beyond | null> {
+  if (spec.command.checkpoints !== 'named') return null;
+  const [other] = await usersOf(store, spec, job);
+  if (other === undefined) return null;
+  return {
+    sentence: `job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}, keeps its checkpoints in the same folder (${spec.command.checkpointDir}), so each job could overwrite the checkpoints of the other`,
+    cost: null,
+    remedy: 'Give the job another name or folder, or share the folder on purpose with job.checkpoint_shared: true.',
+  };
+}
+
+/** The warning about a folder that is shared on purpose, while another unfinished job uses it; null when none does. */
+export async function sharedCheckpoints(store: Pick<Store, 'list'>, spec: JobSpec): Promise<string | null> {
+  if (spec.command.checkpoints !== 'shared') return null;
+  const others = await usersOf(store, spec, null);
+  if (others.length === 0) return null;
+  const named = others.slice(0, 3).map((one) => `job ${one.id} (${one.spec.name}), which is ${phaseOf(one)}`);
+  const more = others.length > named.length ? ` and ${others.length - named.length} more` : '';
+  return `the checkpoint folder ${spec.command.checkpointDir} is also used by ${named.join(', ')}${more}: each job may resume from a checkpoint of another (job.checkpoint_shared)`;
+}
+
+async function usersOf(store: Pick<Store, 'list'>, spec: JobSpec, job: Job | null): Promise<readonly Job[]> {
+  const { checkpointStorage: storage } = spec.command;
+  if (storage === undefined) return [];
+  return unfinishedOthers(store, job, (other) => other.command.checkpointStorage === storage);
+}
+
+/** The spec with the folder of the job that `job.resume_from` names. Throws when there is no such job, or it has no folder. */
+export async function withResumeFrom(store: Store, spec: JobSpec, owner: string, now: Instant): Promise<JobSpec> {
+  const { resumeFrom } = spec.command;
+  if (resumeFrom?.kind !== 'job') return spec;
+  const { job: source } = await resolve(store, resumeFrom.job, owner, now);
+  const it = `job ${source.id} (${source.spec.name})`;
+  const newest = source.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const path = newest === undefined ? source.spec.command.checkpointDir : checkpointFolder(source, newest);
+  if (path === null)
+    throw new JobmanError(
+      `The job cannot begin from ${it}, whose manifest names no job.checkpoint_dir. Name a path as job.resume_from.`,
+      exitCode.usage,
+    );
+  if (isOnThisMachine(source.spec) !== isOnThisMachine(spec) && !path.includes('://'))
+    throw new JobmanError(
+      `The job cannot begin from ${it}: its checkpoints are ${isOnThisMachine(source.spec) ? 'on this machine' : 'on TPU workers'}. Copy them and name the path as job.resume_from.`,
+      exitCode.usage,
+    );
+  return { ...spec, command: { ...spec.command, resumeFrom: { kind: 'folder', path, job: source.id } } };
+}
+
+function isOnThisMachine({ capacity, command }: JobSpec): boolean {
+  return capacity.kind === 'local' || command.place === 'here';
+}
+
+// ------------------------------------------------------------------------------------------ standing TPUs
+
+// Two programs cannot hold one TPU's chips, and the second one ends with an error that names neither.
+
+/** The question before a job begins on a standing TPU that another one uses; null when none does. */
+export async function usedByOthers(
+  store: Pick<Store, 'list'>,
+  spec: JobSpec,
+  /** The job that is wanted again; null for one that is to be created. */
+  job: Job | null,
+): Promise<Beyond | null> {
+  const wanted = standing(spec);
+  if (wanted === null) return null;
+  const [other] = await unfinishedOthers(store, job, (one) => isSame(standing(one), wanted));
+  if (other === undefined) return null;
+  const said = `the TPU ${wanted.name} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
+  return { sentence: said, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
+}
+
+/** The unfinished jobs but this one, of those whose spec fits. */
+async function unfinishedOthers(
+  store: Pick<Store, 'list'>,
+  job: Job | null,
+  fits: (spec: JobSpec) => boolean,
+): Promise<readonly Job[]> {
+  const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
+  return jobs.filter((one) => one.id !== job?.id && one.settled === null && fits(one.spec));
+}
+
+/** The standing TPU that a job of that spec works on; null for any other capacity. */
+function standing({ capacity }: JobSpec): TpuSpec | null {
+  return capacity.kind === 'tpu' && capacity.ownership === 'standing' ? capacity : null;
+}
+
+function isSame(one: TpuSpec | null, other: TpuSpec): boolean {
+  return one?.project === other.project && one.zone === other.zone && one.name === other.name;
 }

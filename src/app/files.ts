@@ -1,14 +1,24 @@
-// Make folder: a folder with those above it, and who may use what is made in it.
+// Files: making folders, who may use what is made in them, and reading files that other people can write.
 //
 // A home is its owner's only, unless a group shares it (lab mode, see src/wiring/lab-home.ts): then the system gives all that is
 // made in it to that group, because its folder is setgid, and so do we. Each place tells by the folder that it writes in, and
 // nothing has to be remembered.
 
-import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  statSync,
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+} from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname } from 'node:path';
-import { StoreError } from './errors.ts';
-import { troubleWith } from './file-trouble.ts';
+import { dirname, join } from 'node:path';
+import { StoreError, troubleWith } from './errors.ts';
 
 /** The mode of a folder that a group shares: setgid, everything for its owner and the group, nothing for others. */
 export const sharedFolderMode = 0o2770;
@@ -76,4 +86,47 @@ function makeWithin(path: string, mode: number | undefined, triesLeft: number): 
     if (!existsSync(above)) makeWithin(above, mode, 2);
     makeWithin(path, mode, triesLeft - 1);
   }
+}
+
+/**
+ * Opens a regular file for reading, and hands its descriptor to `read`. Throws for everything else: a link anywhere in `path`
+ * below `root`, which must be a resolved path itself; a folder, a FIFO, a socket, a device. Never waits for a writer.
+ */
+export function withRegularFile<T>(root: string, path: string, read: (file: number, size: number) => T): T {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const file = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    const facts = fstatSync(file);
+    if (!facts.isFile()) throw new Error(`${path} is not a regular file`);
+    // O_NOFOLLOW is about the last name only.
+    if (!path.startsWith(`${root}/`) || realpathSync(path) !== path)
+      throw new Error(`${path} is reached through a symbolic link`);
+    return read(file, facts.size);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * The content of the regular file that a path leads to, of at most `most` bytes. Throws the system's error, or one that says why the
+ * file is not read. Never waits for a writer.
+ */
+export function readRegularFile(path: string, most: number = 16 * mebibyte): Buffer {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const facts = fstatSync(file);
+    if (facts.isDirectory()) throw new Error(`${path} is a folder`);
+    if (!facts.isFile()) throw new Error(`${path} is not a regular file`);
+    if (facts.size > most) throw new Error(`${path} is larger than ${most / mebibyte} MiB`);
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The path of the file. */
+export function settingsFile(home: string): string {
+  return join(home, 'settings.json');
 }

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { causeText, mostlyMeans } from '../../src/app/cause.ts';
+import { causeText, mostlyMeans, spentOn } from '../../src/app/phrases.ts';
 import { hour, minute } from '../../src/core/time.ts';
-import { localSpec, tpuSpec } from '../support/builders.ts';
+import { localSpec, tpuSpec, aJob, living, noon, ready } from '../support/builders.ts';
 
 const spec = tpuSpec({
   limits: { maxRuntime: 2 * hour, silenceTimeout: 30 * minute, capacityWait: null, setupTries: 3 },
@@ -40,4 +40,29 @@ test('on this machine there is one place, which needs no number', () => {
   const evidence = { detail: 'exit code 1 on worker 0', worker: 0, exitCode: 1 };
   assert.equal(causeText(localSpec(), 'command_failed', evidence), 'exit code 1');
   assert.equal(causeText(localSpec(), 'command_failed', { detail: 'as it was told', worker: 0 }), 'as it was told');
+});
+
+const tpu = tpuSpec();
+assert.ok(tpu.capacity.kind === 'tpu');
+const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: 4 } };
+const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: null } };
+const readyAtNoon = { ...ready, readyAt: noon };
+
+test('what is held counts until now, what is gone until it was seen gone', () => {
+  const held = living(aJob(priced), [readyAtNoon], []);
+  assert.equal(spentOn(held, noon + 3 * hour), 12);
+  const gone = living(aJob(priced), [{ ...readyAtNoon, releasedAt: noon + hour, goneAt: noon + 2 * hour }], []);
+  assert.equal(spentOn(gone, noon + 30 * hour), 8);
+});
+
+test('what a forced delete has left behind counts until that word: nobody looks at it for the job any more', () => {
+  const left = { ...living(aJob(priced), [readyAtNoon], []), removed: true, desiredAt: noon + hour };
+  assert.equal(spentOn(left, noon + 2 * hour), 4);
+  assert.equal(spentOn(left, noon + 200 * hour), 4);
+});
+
+test('without a price, or where nothing of its own was ready, nobody can tell', () => {
+  assert.equal(spentOn(living(aJob(unpriced), [readyAtNoon], []), noon + hour), null);
+  assert.equal(spentOn(living(aJob(priced), [{ ...ready, readyAt: null }], []), noon + hour), null);
+  assert.equal(spentOn(aJob(localSpec()), noon + hour), null);
 });

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, existsSync, mkdirSync, renameSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
+import { removeFolder } from '../../src/app/clean.ts';
 
 /** Makes a folder of its own in each round, deep below the same missing ones as the others, in the same moment as they. */
 const maker = `
@@ -23,7 +24,7 @@ const maker = `
 test('two who make the same folders in the same moment both have them', async () => {
   const base = mkdtempSync(join(tmpdir(), 'jobman-make-folder-'));
   const turns = new SharedArrayBuffer(4);
-  const module = new URL('../../src/app/make-folder.ts', import.meta.url).href;
+  const module = new URL('../../src/app/files.ts', import.meta.url).href;
   try {
     const told = await Promise.all(
       [0, 1].map(
@@ -39,4 +40,15 @@ test('two who make the same folders in the same moment both have them', async ()
   } finally {
     rmSync(base, { recursive: true });
   }
+});
+
+test('a folder goes with paths that are longer than a path can be', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-remove-'));
+  const chain = Array<string>(30).fill('d'.repeat(100));
+  const [one, other] = ['one', 'other'].map((name) => join(folder, name, ...chain)) as [string, string];
+  for (const path of [one, other]) mkdirSync(path, { recursive: true });
+  renameSync(join(folder, 'other'), join(one, 'other'));
+  await removeFolder(folder);
+  assert.equal(existsSync(folder), false);
+  await removeFolder(folder);
 });
