@@ -13,10 +13,7 @@ interface Kept<T> {
 }
 
 /** Answers by the question, each in a file of its own. */
-export interface Cache {
-  read<T>(question: string): Kept<T> | undefined;
-  write<T>(question: string, kept: Kept<T>): void;
-}
+export type Cache = ReturnType<typeof createCache>;
 
 /** Raised when what is kept changes its form, so that no older file is taken for it. */
 const version = 1;
@@ -24,7 +21,7 @@ const version = 1;
 const keptFor: Duration = 30 * day;
 
 /** The answers in that folder, which is made when there is one. */
-export function createCache(folder: string, pid: number): Cache {
+export function createCache(folder: string, pid: number) {
   const fileOf = (question: string): string =>
     join(folder, `${createHash('sha256').update(question).digest('hex').slice(0, 32)}.json`);
   return {
@@ -40,7 +37,7 @@ export function createCache(folder: string, pid: number): Cache {
         return undefined;
       }
     },
-    write(question, { at, value }) {
+    write<T>(question: string, { at, value }: Kept<T>): void {
       const file = fileOf(question);
       const part = `${file}.${pid}`;
       try {

@@ -205,16 +205,7 @@ function placesOf(path: string, host: string, project: string | null): readonly 
 
 // ------------------------------------------------------------------------------------------ questions
 
-interface Questions {
-  projects(): Promise<readonly string[]>;
-  repositories(project: string): Promise<readonly RawRepository[]>;
-  repository(place: RepositoryPlace): Promise<RawRepository>;
-  /** Newest first. */
-  artifacts(place: RepositoryPlace): Promise<readonly ImageArtifact[]>;
-  artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact>;
-}
-
-function createQuestions(asker: Asker, host: string): Questions {
+function createQuestions(asker: Asker, host: string) {
   return {
     async projects() {
       const all = await asker.all<{ readonly name: string }>({
@@ -226,7 +217,7 @@ function createQuestions(asker: Asker, host: string): Questions {
       return all.map(({ name }) => name);
     },
 
-    async repositories(project) {
+    async repositories(project: string) {
       const all = await asker.all<RawRepository>({
         path: `/projects/${encodeURIComponent(project)}/repositories`,
         form: repositoryForm,
@@ -236,14 +227,15 @@ function createQuestions(asker: Asker, host: string): Questions {
       return [...new Map(all.map((one) => [one.name, one])).values()];
     },
 
-    repository: (place) =>
+    repository: (place: RepositoryPlace) =>
       asker.get<RawRepository>({
         path: pathOf(place),
         form: repositoryForm,
         what: `look at the image ${place.project}/${place.repository}`,
       }),
 
-    async artifacts(place) {
+    /** Newest first. */
+    async artifacts(place: RepositoryPlace) {
       const all = await asker.all<RawArtifact>({
         path: `${pathOf(place)}/artifacts`,
         form: artifactForm,
@@ -254,7 +246,7 @@ function createQuestions(asker: Asker, host: string): Questions {
       return read.toSorted((one, other) => (other.pushedAt ?? 0) - (one.pushedAt ?? 0));
     },
 
-    async artifact(place, reference) {
+    async artifact(place: RepositoryPlace, reference: string) {
       const raw = await asker.get<RawArtifact>({
         path: `${pathOf(place)}/artifacts/${encodeURIComponent(reference)}`,
         form: artifactForm,

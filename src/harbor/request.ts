@@ -51,11 +51,7 @@ export class HarborRefusal extends JobmanError {
 }
 
 /** Questions to one registry. Failures are JobmanError; a refusal is a HarborRefusal. */
-export interface Asker {
-  get<T>(question: Question): Promise<T>;
-  all<T>(question: Question): Promise<readonly T[]>;
-  close(): void;
-}
+export type Asker = ReturnType<typeof createAsker>;
 
 /** Most that Harbor puts on a page; it answers 422 to more. */
 const pageSize = 100;
@@ -65,7 +61,7 @@ const pagesMost = 1_000;
 const answerMost = 16 * 1024 * 1024;
 
 /** The questions to that registry. Nothing is read or asked before the first. */
-export function createAsker({ base, caFile, login, env, retry = usualRetry, whole = usualWhole }: Way): Asker {
+export function createAsker({ base, caFile, login, env, retry = usualRetry, whole = usualWhole }: Way) {
   let client: HttpClient | undefined;
   let found: Promise<LoginFound> | undefined;
   let late: AbortSignal | undefined;

@@ -63,15 +63,7 @@ export interface HttpClientOptions {
 }
 
 /** Requests over connections that are kept for the next request. */
-export interface HttpClient {
-  /** The whole reply. Rejects only with the reason of an aborted signal. */
-  request(request: HttpRequest): Promise<Reply | NoReply>;
-  /** Resolves when the reply begins. A reply with a status of 300 or more is read whole. Rejects as `request` does. */
-  open(request: HttpRequest): Promise<OpenReply | Reply | NoReply>;
-  /** An agent that goes the same way for another client, and keeps no connection. */
-  agentFor(url: string): Promise<Agent>;
-  close(): void;
-}
+export type HttpClient = ReturnType<typeof createHttpClient>;
 
 /** How often the system checks an idle connection. A reader of a quiet log would otherwise never notice that it is gone. */
 const keepAliveEvery: Duration = 30 * second;
@@ -81,7 +73,7 @@ const refusalMost = 1024 * 1024;
 const keptFor: Duration = 5 * second;
 
 /** The client. It connects to nothing before the first request. */
-export function createHttpClient(options: HttpClientOptions): HttpClient {
+export function createHttpClient(options: HttpClientOptions) {
   const { env, proxy, trust = {}, retry } = options;
   const agents = new Map<string, Promise<Agent>>();
 
@@ -112,9 +104,12 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   }
 
   return {
-    request: (request) => repeated(request, true) as Promise<Reply | NoReply>,
-    open: (request) => repeated(request, false),
-    agentFor: (url) => newAgent(new URL(url), {}),
+    /** The whole reply. Rejects only with the reason of an aborted signal. */
+    request: (request: HttpRequest) => repeated(request, true) as Promise<Reply | NoReply>,
+    /** Resolves when the reply begins. A reply with a status of 300 or more is read whole. Rejects as `request` does. */
+    open: (request: HttpRequest) => repeated(request, false),
+    /** An agent that goes the same way for another client, and keeps no connection. */
+    agentFor: (url: string) => newAgent(new URL(url), {}),
     close() {
       for (const agent of agents.values()) {
         void agent.then(

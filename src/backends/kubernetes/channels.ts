@@ -30,15 +30,7 @@ export interface ChannelsRequest {
 }
 
 /** A line that stands. */
-export interface Channels {
-  /** Resolves when the bytes are under way; does nothing once the line is closed. */
-  send(channel: number, bytes: Uint8Array): Promise<void>;
-  /** No more comes on that channel. False where this cluster cannot be told so. */
-  end(channel: number): boolean;
-  close(): void;
-  /** Resolves after the last message was taken: null when the line was closed in order, else why it broke. */
-  readonly closed: Promise<string | null>;
-}
+export type Channels = ReturnType<typeof watched>;
 
 /** With this message a channel ends, in the one protocol that has it (`v5.channel.k8s.io`, since 1.29). */
 const endMessage = 255;
@@ -118,14 +110,9 @@ async function handshake(
   });
 }
 
-interface Reader {
-  readonly take: (message: Buffer) => void;
-  begin(socket: WebSocket): void;
-  /** Resolves when all that has come was taken; rejects with the error of the one who takes them. */
-  taken(): Promise<void>;
-}
+type Reader = ReturnType<typeof createReader>;
 
-function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
+function createReader(onMessage: ChannelsRequest['onMessage']) {
   let taken = Promise.resolve();
   let kept = 0;
   let isPaused = false;
@@ -139,7 +126,7 @@ function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
     }
   };
   return {
-    take(message) {
+    take(message: Buffer): void {
       const [channel, bytes] = [message[0], message.subarray(1)];
       if (channel === undefined || channel === endMessage) return;
       kept += bytes.length;
@@ -155,10 +142,11 @@ function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
         pauseOrGoOn();
       });
     },
-    begin(opened) {
+    begin(opened: WebSocket): void {
       socket = opened;
-      if (isPaused) socket.pause();
+      if (isPaused) opened.pause();
     },
+    /** Resolves when all that has come was taken; rejects with the error of the one who takes them. */
     async taken() {
       await taken;
       if (failed !== undefined) throw failed;
@@ -166,7 +154,7 @@ function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
   };
 }
 
-function watched(socket: WebSocket, reader: Reader): Channels {
+function watched(socket: WebSocket, reader: Reader) {
   let isClosed = false;
   let why: string | null = null;
   let heardAt = performance.now();
@@ -191,8 +179,10 @@ function watched(socket: WebSocket, reader: Reader): Channels {
   });
   closed.catch(() => undefined);
   return {
+    /** Resolves after the last message was taken: null when the line was closed in order, else why it broke. */
     closed,
-    send(channel, bytes) {
+    /** Resolves when the bytes are under way; does nothing once the line is closed. */
+    send(channel: number, bytes: Uint8Array): Promise<void> {
       if (isClosed) return Promise.resolve();
       const message = Buffer.allocUnsafe(bytes.length + 1);
       message[0] = channel;
@@ -200,12 +190,13 @@ function watched(socket: WebSocket, reader: Reader): Channels {
       // An error is told by the line's end.
       return new Promise((resolve) => socket.send(message, () => resolve()));
     },
-    end(channel) {
+    /** No more comes on that channel. False where this cluster cannot be told so. */
+    end(channel: number): boolean {
       if (socket.protocol !== 'v5.channel.k8s.io') return false;
       if (!isClosed) socket.send(Buffer.from([endMessage, channel]), () => undefined);
       return true;
     },
-    close() {
+    close(): void {
       if (isClosed) return;
       socket.close();
       // A server that does not answer the close is not waited for.

@@ -73,21 +73,14 @@ export function reporting(argv: readonly string[], text: string): readonly strin
 /** As many bytes as the number of a report and its end have: no shell has an exit code above 255. */
 const reportMost = 4;
 
-interface ReportReader {
-  /** The program's own output in these bytes and in those held back before. */
-  take(bytes: Uint8Array): Buffer;
-  /** The bytes that were held back and are no report. */
-  rest(): Buffer;
-  code(): number | undefined;
-}
-
 /** `text` is that of `reporting`. Bytes that may begin the report are held back until more is known. */
-export function createReportReader(text: string): ReportReader {
+export function createReportReader(text: string) {
   const mark = Buffer.from(text);
   let held: Buffer = Buffer.alloc(0);
   let code: number | undefined;
   return {
-    take(bytes) {
+    /** The program's own output in these bytes and in those held back before. */
+    take(bytes: Uint8Array): Buffer {
       const all = Buffer.concat([held, bytes]);
       let at = all.indexOf(mark);
       for (; at >= 0; at = all.indexOf(mark, at + 1)) {
@@ -108,6 +101,7 @@ export function createReportReader(text: string): ReportReader {
       held = from < 0 ? Buffer.alloc(0) : all.subarray(from);
       return from < 0 ? all : all.subarray(0, from);
     },
+    /** The bytes that were held back and are no report. */
     rest() {
       const bytes = held;
       held = Buffer.alloc(0);

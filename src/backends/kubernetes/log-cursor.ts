@@ -11,19 +11,6 @@
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
 import { second } from '../../core/time.ts';
 
-interface LogCursor {
-  /** The query of the next request. */
-  from(query: Pick<ClusterLogQuery, 'tail' | 'since'>): Readonly<Record<string, string | number | undefined>>;
-  /** The new whole lines of that piece. */
-  take(piece: Buffer): Buffer;
-  /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
-  rest(): Buffer;
-  /** Bytes of a line that has no end yet: of this reply, or of those before it, whichever are more. */
-  held(): number;
-  /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
-  again(): void;
-}
-
 const lineEnd = 0x0a;
 const blank = 0x20;
 const dash = 0x2d;
@@ -49,7 +36,7 @@ interface OpenLine {
 }
 
 /** At the beginning. `stamped`: lines keep their moments. */
-export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
+export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}) {
   /** The bytes after the last whole line. */
   let cut: Buffer = noBytes;
   /** The parts of an unfinished line from earlier replies. */
@@ -97,12 +84,14 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
   }
 
   return {
-    from({ tail, since }) {
+    /** The query of the next request. */
+    from({ tail, since }: Pick<ClusterLogQuery, 'tail' | 'since'>) {
       const again = seconds.firstSecond() ?? (open === undefined ? undefined : secondBefore(open.moment));
       if (again !== undefined) return { sinceTime: again };
       return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
     },
-    take(piece) {
+    /** The new whole lines of that piece. */
+    take(piece: Buffer): Buffer {
       const bytes = cut.length === 0 ? piece : Buffer.concat([cut, piece]);
       const fresh = Buffer.allocUnsafe(bytes.length + (open === undefined ? 0 : open.head.length + open.text.length));
       let [size, from, lastFrom] = [0, 0, 0];
@@ -136,7 +125,9 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       cut = Buffer.from(bytes.subarray(from));
       return fresh.subarray(0, size);
     },
+    /** Bytes of a line that has no end yet: of this reply, or of those before it, whichever are more. */
     held: () => Math.max(cut.length, open === undefined ? 0 : open.head.length + open.text.length),
+    /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
     rest() {
       const line = cutLine() ?? open;
       cut = noBytes;
@@ -144,6 +135,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       if (line === undefined) return noBytes;
       return Buffer.concat([stamped ? Buffer.from(`${line.moment} `) : noBytes, line.head, line.text]);
     },
+    /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
     again() {
       open = cutLine() ?? open;
       cut = noBytes;
@@ -217,23 +209,13 @@ interface Second {
   count: number;
 }
 
-interface SecondCounter {
-  count(moment: Buffer): void;
-  /** The second from which the counted lines are told again, with the node's time zone; undefined before the first line. */
-  firstSecond(): string | undefined;
-  /** The moment of the line that is told first then. */
-  firstMoment(): string | undefined;
-  /** How many lines that are out are told again then. */
-  lines(): number;
-}
-
-function createSecondCounter(): SecondCounter {
+function createSecondCounter() {
   let now: Second | undefined;
   let before: Second | undefined;
   let out = 0;
   const isIn = (moment: Buffer, { text }: Second): number => moment.compare(text, 0, secondLength, 0, secondLength);
   return {
-    count(moment) {
+    count(moment: Buffer): void {
       out += 1;
       const order = now === undefined ? 1 : isIn(moment, now);
       if (now === undefined || order > 0) {
@@ -247,14 +229,17 @@ function createSecondCounter(): SecondCounter {
         before.count += 1;
       }
     },
+    /** The second from which the counted lines are told again, with the node's time zone; undefined before the first line. */
     firstSecond() {
       if (now === undefined || before === undefined) return undefined;
       return before.text.toString('latin1') + zoneOf(now.first);
     },
+    /** The moment of the line that is told first then. */
     firstMoment() {
       const [one, other] = [before, now].filter((each) => each !== undefined && each.count > 0);
       return other !== undefined && one !== undefined && other.at < one.at ? other.first : one?.first;
     },
+    /** How many lines that are out are told again then. */
     lines: () => (before?.count ?? 0) + (now?.count ?? 0),
   };
 }

@@ -246,17 +246,13 @@ async function elsewhere(
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound, manifestHint(name)) };
 }
 
-interface OpenPlaces {
-  readonly own: Cluster | null;
-  open(job: KeptJob): Promise<Cluster>;
-  readonly close: () => Promise<void>;
-}
+type OpenPlaces = ReturnType<typeof openPlaces>;
 
-function openPlaces({ services }: Cli, own: Cluster | null): OpenPlaces {
+function openPlaces({ services }: Cli, own: Cluster | null) {
   const others = new Map<string, Promise<Cluster>>();
   return {
     own,
-    open({ context, job: { namespace } }) {
+    open({ context, job: { namespace } }: KeptJob): Promise<Cluster> {
       const isSame = own?.place().context === context;
       const key = `${context}/${namespace}`;
       const opened = others.get(key) ?? services.cluster({ namespace, ...(isSame ? {} : { context }) });

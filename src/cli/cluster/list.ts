@@ -210,27 +210,22 @@ const podWithin: Duration = 3 * second;
 /** Failed pods of one job that are read for a list; the newest has the cause. */
 const podsMost = 20;
 
-interface Glancing {
-  /** True if their answer may change the row of the job. */
-  add(job: ClusterJob): boolean;
-  /** By the uids of the jobs, where they add something to what the Job tells. An answer that is late or refused is left out. */
-  read(): Promise<ReadonlyMap<string, Glance>>;
-}
-
 interface GlanceOptions {
   readonly left?: AbortSignal;
   readonly isEverywhere?: boolean;
 }
 
 /** Asks nothing before `read`, and nothing for no jobs. */
-export function createGlancing(cluster: Cluster, now: Instant, options: GlanceOptions = {}): Glancing {
+export function createGlancing(cluster: Cluster, now: Instant, options: GlanceOptions = {}) {
   const [unready, byPods, podless] = [createNewest(), createNewest(), createNewest()];
   return {
-    add(job) {
+    /** True if their answer may change the row of the job. */
+    add(job: ClusterJob): boolean {
       const list = isUnready(job) ? unready : isToldByPods(job) ? byPods : isPodless(job, now) ? podless : undefined;
       list?.add(job);
       return list !== undefined;
     },
+    /** By the uids of the jobs, where they add something to what the Job tells. An answer that is late or refused is left out. */
     async read() {
       const found = await Promise.all([
         glances(cluster, unready.jobs(), now, options),

@@ -9,11 +9,7 @@ import { decode } from '../logs/lines.ts';
 import { inert, inertWord } from '../../app/figures.ts';
 import { exactly, isInert } from '../output.ts';
 
-export interface LogText {
-  write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;
-  /** Nobody reads any more. */
-  isOver(): boolean;
-}
+export type LogText = ReturnType<typeof createLogText>;
 
 /** Wait for the output after so many bytes, so that a slow reader slows the reading down. */
 const writeSize = 256 * 1024;
@@ -50,7 +46,7 @@ function linesWith(piece: Uint8Array, grep: RegExp): readonly Uint8Array[] {
 const lineEnd = 0x0a;
 
 /** `isMarked`: each line has its pod in front. */
-export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): LogText {
+export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean) {
   const { stdout } = cli.io;
   const { grep } = flags;
   const colour = stdout.isTerminal && cli.screen.colour;
@@ -66,7 +62,7 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
           .join('\r');
 
   return {
-    async write(pod, container, piece) {
+    async write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void> {
       if (stdout.closed) return;
       if (flags.raw === true) {
         for (const part of grep === undefined ? [piece] : linesWith(piece, grep)) stdout.write(part);
@@ -92,6 +88,7 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
       waiting = 0;
       await stdout.flush();
     },
+    /** Nobody reads any more. */
     isOver: () => stdout.closed,
   };
 }

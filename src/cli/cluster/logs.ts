@@ -190,27 +190,13 @@ const missesMost = 5;
 
 type Pair = readonly [pod: ClusterPod, container: ClusterContainer];
 
-interface FollowedPods {
-  /** Begins to read these, as many as may be open. One that waits for its turn is lost only if its pod is deleted. */
-  read(wanted: readonly Pair[]): void;
-  isTaken(pair: Pair): boolean;
-  hasTaken(): boolean;
-  isIdle(): boolean;
-  /** One promise for each log that is being read; it resolves at the end of the log. */
-  reading(): Iterable<Promise<void>>;
-  expectNoFailure(): void;
-  /** True when a log has begun or ended since the last call. */
-  takeChange(): boolean;
-  sayRestarts(pods: readonly ClusterPod[]): void;
-}
-
 interface FollowOptions {
   readonly flags: LogsFlags;
   readonly text: LogText;
   readonly signal: AbortSignal;
 }
 
-function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: FollowOptions): FollowedPods {
+function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: FollowOptions) {
   const { flags, text, signal } = options;
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();
@@ -271,7 +257,8 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
   }
 
   return {
-    read(wanted) {
+    /** Begins to read these, as many as may be open. One that waits for its turn is lost only if its pod is deleted. */
+    read(wanted: readonly Pair[]): void {
       const room = Math.max(0, followedMost - reading.size);
       if (wanted.length > room && !hasSaidMany) {
         hasSaidMany = true;
@@ -279,19 +266,21 @@ function followPods(cli: Cli, cluster: Cluster, job: ClusterJob, options: Follow
       }
       for (const pair of wanted.slice(0, room)) readOne(pair);
     },
-    isTaken: ([pod, container]) => taken.has(keyOf(pod, container)),
+    isTaken: ([pod, container]: Pair) => taken.has(keyOf(pod, container)),
     hasTaken: () => taken.size > 0,
     isIdle: () => reading.size === 0,
+    /** One promise for each log that is being read; it resolves at the end of the log. */
     reading: () => reading,
     expectNoFailure() {
       if (failed !== undefined) throw failed;
     },
+    /** True when a log has begun or ended since the last call. */
     takeChange() {
       const was = hasChanged;
       hasChanged = false;
       return was;
     },
-    sayRestarts(pods) {
+    sayRestarts(pods: readonly ClusterPod[]): void {
       for (const pod of pods) {
         for (const container of pod.containers.filter((one) => taken.has(keyOf(pod, one)))) {
           const key = keyOf(pod, container);
@@ -347,20 +336,16 @@ function keyOf({ uid }: ClusterPod, { name }: ClusterContainer): string {
   return `${uid} ${name}`;
 }
 
-interface LogBefore {
-  /** The whole lines of these pieces without their moments. What has no end yet will be told by whoever goes on. */
-  through(stamped: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array>;
-  /** The last lines with their moments: the `after` of a query that goes on behind them. */
-  after(): Uint8Array;
-}
+type LogBefore = ReturnType<typeof createBefore>;
 
 /** Lines of the last two seconds tell a place; the first of them may be a part of one. */
 const kept = 3 * second;
 
-function createBefore(): LogBefore {
+function createBefore() {
   let last: { readonly at: number; readonly piece: Uint8Array }[] = [];
   return {
-    async *through(stamped) {
+    /** The whole lines of these pieces without their moments. What has no end yet will be told by whoever goes on. */
+    async *through(stamped: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
       for await (const piece of stamped) {
         if (piece.at(-1) !== lineEnd) continue;
         const newest = stampOf(piece, piece.lastIndexOf(lineEnd, -2) + 1);
@@ -370,6 +355,7 @@ function createBefore(): LogBefore {
         yield bareLines(piece);
       }
     },
+    /** The last lines with their moments: the `after` of a query that goes on behind them. */
     after: () => Buffer.concat(last.map(({ piece }) => piece)),
   };
 }

@@ -30,18 +30,10 @@ const glanceEvery: Duration = 3 * second;
 const firstGlanceEvery: Duration = 0.2 * second;
 
 /** The Jobs of a namespace as they are now. */
-export interface WatchedRows {
-  /** Grows with each change. */
-  readonly turn: number;
-  /** The cluster; null as long as it cannot be opened. */
-  readonly cluster: Cluster | null;
-  list(now: Instant): JobList;
-  job(name: string): ClusterJob | undefined;
-  close(): Promise<void>;
-}
+export type WatchedRows = ReturnType<typeof watchClusterRows>;
 
 /** Begins at once, and never rejects: what is wrong is a note beside the rows. */
-export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags): WatchedRows {
+export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags) {
   const end = new AbortController();
   const jobs = new Map<string, ClusterJob>();
   let cluster: Cluster | null = null;
@@ -126,14 +118,16 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
   let failed: unknown;
   work.catch((error: unknown) => (failed = error));
   return {
+    /** Grows with each change. */
     get turn() {
       if (failed !== undefined) throw failed;
       return turn;
     },
+    /** The cluster; null as long as it cannot be opened. */
     get cluster() {
       return cluster;
     },
-    list(now) {
+    list(now: Instant): JobList {
       const notes = [trouble, missing].filter((note) => note !== null);
       const place = cluster?.place();
       // Tags are words of the record; no Job of a cluster has one.
@@ -147,7 +141,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
         notes,
       };
     },
-    job: (name) => [...jobs.values()].find((job) => job.name === name),
+    job: (name: string) => [...jobs.values()].find((job) => job.name === name),
     async close() {
       end.abort();
       await work.catch(() => undefined);
