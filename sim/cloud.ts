@@ -2,10 +2,10 @@
 // a message whose reply is lost.
 
 import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports.ts';
+import { capacityOf } from '../src/core/job.ts';
 import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
-import { capacityOf } from '../src/core/place.ts';
 import type { BackendName, JobSpec } from '../src/core/spec.ts';
 import type { Chance } from './chance.ts';
 import type { Weather } from './weather.ts';

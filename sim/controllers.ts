@@ -4,8 +4,8 @@
 import type { Backend, Clock, Store, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, LeftBecause } from '../src/controller/controller.ts';
-import { ask, jobCan } from '../src/core/ask.ts';
-import type { AskOptions, Verb } from '../src/core/ask.ts';
+import { ask, jobCan } from '../src/core/commands.ts';
+import type { AskOptions, Verb } from '../src/core/commands.ts';
 import type { Job } from '../src/core/job.ts';
 import type { Outcome, OutcomeResult } from '../src/core/observation.ts';
 import type { SetupStep } from '../src/core/spec.ts';

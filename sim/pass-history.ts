@@ -2,7 +2,7 @@
 // and what makes `history` and `events.jsonl` worth keeping.
 
 import type { Event } from '../src/core/decision.ts';
-import { rightBackoff, rightMoment } from '../src/core/clock-set-back.ts';
+import { rightBackoff, rightMoment } from '../src/core/fold.ts';
 import type { Allocation, AllocationFields, Attempt, ExitSeen, Job } from '../src/core/job.ts';
 import type { Instant } from '../src/core/time.ts';
 

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../src/app/ports.ts';
 import type { Job } from '../src/core/job.ts';
-import { capacityAt, placeCount } from '../src/core/place.ts';
+import { capacityAt, placeCount } from '../src/core/spec.ts';
 import { hour, minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance } from './chance.ts';

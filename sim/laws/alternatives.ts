@@ -2,7 +2,7 @@
 
 import type { AllocationRef } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/job.ts';
-import { placesOf } from '../../src/core/place.ts';
+import { placesOf } from '../../src/core/spec.ts';
 import { ruleOf } from '../../src/core/recover.ts';
 import { minute, second } from '../../src/core/time.ts';
 import { replyMost } from './scene.ts';

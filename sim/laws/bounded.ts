@@ -1,8 +1,8 @@
 // Invariant 7: attempts, tries, requests and the record itself are bounded.
 
 import type { AllocationRef } from '../../src/app/ports.ts';
+import { taskKey } from '../../src/core/job.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
-import { taskKey } from '../../src/core/subject.ts';
 import { minute } from '../../src/core/time.ts';
 import type { Run } from '../world.ts';
 import { visitKey } from './alternatives.ts';

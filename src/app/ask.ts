@@ -1,8 +1,8 @@
 // Ask: what the owner says to a job, from the word to the commit and the answer. What a word does is decided in core/ask.ts.
 
 import { isLost } from '../core/allocate.ts';
-import { ask, hasEnded, jobCan, type AskOptions as CoreOptions, type Verb } from '../core/ask.ts';
-import { heldAllocations, isUnread, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
+import { ask, jobCan, type AskOptions as CoreOptions, type Verb } from '../core/commands.ts';
+import { hasEnded, heldAllocations, isUnread, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { AskAnswer, AskOptions } from './client.ts';
 import { costOf } from './phrases.ts';

@@ -1,7 +1,7 @@
 // Client: everything that a person can do with jobs, whichever way they came in. The terminal, the HTTP API and the pages
 // speak this one interface. It has two implementations: in process over the store (`jobman.ts`), and HTTP (later).
 
-import type { Verb } from '../core/ask.ts';
+import type { Verb } from '../core/commands.ts';
 import type { Event } from '../core/decision.ts';
 import type { Desired, Evidence, Exit } from '../core/job.ts';
 import type { Phase } from '../core/phase.ts';

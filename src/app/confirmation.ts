@@ -5,7 +5,7 @@
 import { accelerator, generationOf } from '../catalogue/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
 import { heldAllocations, type Job } from '../core/job.ts';
-import { capacityAt, placesOf } from '../core/place.ts';
+import { capacityAt, placesOf } from '../core/spec.ts';
 import type { JobSpec, TpuSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Beyond } from './client.ts';
@@ -13,7 +13,7 @@ import { costOf, isPretended, acceleratorText } from './phrases.ts';
 import { countText } from './figures.ts';
 import { endOf, type Grant } from './settings.ts';
 import type { Store } from './ports.ts';
-import { checkpointFolder } from '../core/checkpoints.ts';
+import { checkpointFolder } from '../core/prepare.ts';
 import { phaseOf } from '../core/phase.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { resolve } from './refs.ts';

@@ -5,7 +5,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
-import { capacityAt } from '../core/place.ts';
+import { capacityAt } from '../core/spec.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { sharedCheckpoints, withResumeFrom } from './confirmation.ts';
 import type { Created, CreateRequest } from './client.ts';

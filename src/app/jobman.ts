@@ -1,6 +1,6 @@
 // Jobman: the Client in process, over the store.
 
-import type { Verb } from '../core/ask.ts';
+import type { Verb } from '../core/commands.ts';
 import type { Job } from '../core/job.ts';
 import { isSettledPhase } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
@@ -46,7 +46,7 @@ export function createClient(parts: ClientParts): Client {
   const find = (ref: string) => resolve(store, ref, owner, now());
   /** A working directory that is copied anew, where the word can be said at all. */
   async function copyFor(job: Job, verb: Verb, by: string) {
-    const [{ jobCan }, { copyAnew }] = await Promise.all([import('../core/ask.ts'), import('./workdir.ts')]);
+    const [{ jobCan }, { copyAnew }] = await Promise.all([import('../core/commands.ts'), import('./workdir.ts')]);
     return jobCan(job, verb, by).ok ? copyAnew(parts, job, folderOf(home, job)) : undefined;
   }
   return {

@@ -1,10 +1,10 @@
 // Phrases: parts of sentences that history, `why`, the rows of a list and the screens say in the same words.
 
+import { capacityOf } from '../core/job.ts';
 import type { CloudError, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { vanishedWords } from '../core/evidence.ts';
-import { capacityAt, capacityOf } from '../core/place.ts';
-import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
 import {
+  capacityAt,
   type LocalSpec,
   type Reason,
   type RecoverySpec,
@@ -14,8 +14,9 @@ import {
   builtInProject,
   type CapacitySpec,
 } from '../core/spec.ts';
+import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
 import { countText, joinedText, workerText, lengthText, priceText, reasonWords, sentencePart } from './figures.ts';
-import { patterns } from '../core/patterns.ts';
+import { patterns } from '../core/log-lines.ts';
 import { hour, type Instant } from '../core/time.ts';
 
 /** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */

@@ -2,8 +2,15 @@
 
 import { nodeName } from '../core/allocate.ts';
 import { answerFor } from '../core/recover.ts';
-import { placesOf } from '../core/place.ts';
-import { nodeNameMark, withJobIds, type JobSpec, type Rule, type RuledReason, type TpuSpec } from '../core/spec.ts';
+import {
+  placesOf,
+  nodeNameMark,
+  withJobIds,
+  type JobSpec,
+  type Rule,
+  type RuledReason,
+  type TpuSpec,
+} from '../core/spec.ts';
 import type { Plan } from './client.ts';
 import { isPretended, allowanceText, startText } from './phrases.ts';
 import { countText, lengthText, workerText, reasonWords } from './figures.ts';

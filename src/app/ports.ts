@@ -5,7 +5,7 @@ import type { BucketPlace } from '../core/bucket-place.ts';
 import type { Event } from '../core/decision.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
-import type { PlaceAnswered } from '../core/place-answers.ts';
+import type { PlaceAnswered } from '../core/alternatives.ts';
 import type { Launch } from '../core/prepare.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';

@@ -18,10 +18,10 @@ import { usualWait } from './usual.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failureOf, whyOf, type Around } from './why.ts';
 import { workdirViews } from './workdir.ts';
+import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/prepare.ts';
+import { readRegularFile } from './files.ts';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/checkpoints.ts';
-import { readRegularFile } from './files.ts';
 
 /** The sources of a view of one job. Nothing outside is asked: the record, our copies of logs, and folders of this machine. */
 export interface Sources {

@@ -2,9 +2,8 @@
 // claims; here a person goes through the notes, and through all else that carries our label: look first, then let go, and
 // forget what is seen gone. What is not of this record is shown beside it, and cannot be let go of from here.
 
-import { type Job, heldAllocations } from '../core/job.ts';
+import { type Job, heldAllocations, capacityOf } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
-import { capacityOf } from '../core/place.ts';
 import type { Instant } from '../core/time.ts';
 import { sentencePart } from './figures.ts';
 import { placeOf } from './places.ts';

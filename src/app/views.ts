@@ -11,10 +11,10 @@ import {
   lastAllocation,
   lastAttempt,
   openAttempt,
+  capacityOf,
 } from '../core/job.ts';
 import { isLost, nextTryAt } from '../core/allocate.ts';
 import { takesTurns } from '../core/admit.ts';
-import { capacityOf } from '../core/place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf, usedBudget } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';

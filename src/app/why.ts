@@ -4,7 +4,7 @@
 import { takesTurns, type Turn } from '../core/admit.ts';
 import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import { keptUntil } from '../core/attempts.ts';
+import { keptUntil, givenUpAt } from '../core/attempts.ts';
 import { workerName } from '../core/evidence.ts';
 import {
   allocationOf,
@@ -18,12 +18,11 @@ import {
   type Job,
   type StepFailure,
 } from '../core/job.ts';
-import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
+import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/alternatives.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { allowance, answerFor, isOnHeld, silencePatience, whatFollows } from '../core/recover.ts';
 import { situations, type SituationName } from '../core/situation.ts';
 import type { RuledReason } from '../core/spec.ts';
-import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
 import {
   exitText,

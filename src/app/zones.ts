@@ -2,9 +2,10 @@
 // for it: it is what the jobs were told when they asked.
 
 import { accelerator as knownType, generationOf } from '../catalogue/accelerators.ts';
+import { capacityOf } from '../core/job.ts';
 import type { Job, PlaceAnswer } from '../core/job.ts';
-import { capacityOf, placesOf } from '../core/place.ts';
-import { isSamePlace, placeName, type PlaceAnswered, type PlaceName } from '../core/place-answers.ts';
+import { placesOf } from '../core/spec.ts';
+import { isSamePlace, placeName, type PlaceAnswered, type PlaceName } from '../core/alternatives.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { isPretended } from './phrases.ts';
 import type { Store } from './ports.ts';

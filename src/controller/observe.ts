@@ -27,10 +27,9 @@ import {
   type AllocationSeen,
   type Known,
 } from '../core/observation.ts';
-import { matchPattern } from '../core/patterns.ts';
-import { troubleIn } from '../core/phases.ts';
-import { saidToOthers, type PlaceAnswered } from '../core/place-answers.ts';
-import { placeCount } from '../core/place.ts';
+import { matchPattern, troubleIn } from '../core/log-lines.ts';
+import { saidToOthers, type PlaceAnswered } from '../core/alternatives.ts';
+import { placeCount } from '../core/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/time.ts';
 import type { DrainPatience, LogMirror } from './log-mirror.ts';
 

@@ -4,6 +4,7 @@
 
 import { textOf, namesFileShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
+import { subjectKey, type Subject } from '../core/decision.ts';
 import type { Action } from '../core/decision.ts';
 import {
   allocationOf,
@@ -16,7 +17,6 @@ import {
 } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
-import { subjectKey, type Subject } from '../core/subject.ts';
 import { minute, second } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import { isSameOutput, type DrainPatience, type LogMirror, type Output } from './log-mirror.ts';

@@ -6,8 +6,8 @@
 import { textOf } from '../app/errors.ts';
 import { placeOf } from '../app/places.ts';
 import type { AllocationRef, CapacityPort, Stray } from '../app/ports.ts';
+import { capacityOf } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
-import { capacityOf } from '../core/place.ts';
 import { minute, second, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { PerformerOptions } from './performer.ts';

@@ -1,15 +1,13 @@
 // Allocate: asking for capacity, at what pace, and letting it go.
 
-import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
-import type { Change } from './change.ts';
-import type { Action } from './decision.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './decision.ts';
+import type { Change, Action } from './decision.ts';
 import { allocationOf, isNowhere, isUnconfirmed, isUnusable, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
-import { between, doubling } from './pace.ts';
-import type { CapacitySpec, JobSpec } from './spec.ts';
-import { earliest, hour, minute, second } from './time.ts';
+import { between, doubling, earliest, hour, minute, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
+import type { CapacitySpec, JobSpec } from './spec.ts';
 
 /** A look that misses something is believed when another, at least this much later, misses it too. */
 export const secondLookAfter: Duration = 10 * second;

@@ -4,7 +4,7 @@ import type { Attempt, Evidence, StepFailure } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import { minute, second } from './time.ts';
 import type { Duration } from './time.ts';
-import type { Place, View } from './view.ts';
+import type { Place, View } from './facts.ts';
 
 /** The pattern that has been found in the output of that attempt there. */
 export function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {

@@ -12,14 +12,14 @@ import {
   nextTryAt,
   secondLookAfter,
 } from './allocate.ts';
-import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
-import type { Change } from './change.ts';
-import { attemptOf, failureOf, lastAllocation, openAttempt } from './job.ts';
-import type { Allocation, AllocationFields, Attempt, CloudError, Host, Job } from './job.ts';
-import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './decision.ts';
+import type { Change, Subject } from './decision.ts';
+import { attemptOf, failureOf, lastAllocation, openAttempt, withLife } from './job.ts';
+import type { Allocation, AllocationFields, Attempt, CloudError, Host, Job, WorkerTask } from './job.ts';
+import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult, Fact } from './observation.ts';
 import { isRefusedSince } from './phase.ts';
 import type { WorkerId } from './spec.ts';
-import type { Subject, WorkerTask } from './subject.ts';
+import { second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 
 /** Replies first, then looks: a look is never older than a reply that is folded with it. */
@@ -370,4 +370,104 @@ function silenceOf(observation: Observation, allocation: Allocation): Silence | 
       longest = { who: 'worker', worker, detail: fact.reason, since: fact.since };
   }
   return longest;
+}
+
+// ------------------------------------------------------------------------------------------ a clock that was set back
+//
+// Times of the record are by the clock of this machine, and people and time servers set that clock right. A backoff, a grace or a
+// limit that counts from a time noted while it was ahead would last for as long as the clock was wrong. How long ago it really
+// was is unknown, so it counts anew from now: no wait is cut short by that, and none is more than doubled.
+//
+// Only this part knows of it. What runs after it in a pass may take every time of the record as past.
+
+/** A step smaller than this is the clock being kept right, and makes no wait noticeably longer. */
+const stepLeast = second;
+
+/** Brings every moment that something may be counted from back to now, where it lies ahead, and tells that once. */
+export function setRight(job: Job, now: Instant): Change {
+  const begun = openAttempt(job)?.createdAt;
+  let isAhead = false;
+  const right: Right = (moment) => {
+    if (moment > now + stepLeast) isAhead = true;
+    return rightMoment(moment, now, begun);
+  };
+  const next: Job = {
+    ...job,
+    allocations: job.allocations.map((one) => withLife({ ...one, ...allocationRight(one, right) })),
+    attempts: job.attempts.map((one) => ({ ...one, ...attemptRight(one, right, now) })),
+    settled: job.settled === null ? null : { ...job.settled, at: right(job.settled.at) },
+  };
+  return isAhead ? told(next, now, { kind: 'clock_set_back' }) : unchanged(job);
+}
+
+/** The same observation with no time later than now: a clock set back twice leaves such times, and silences would seem long. */
+export function notAhead(observation: Observation, now: Instant): Observation {
+  return {
+    ...observation,
+    allocations: observation.allocations.map((one) => ({ ...one, fact: factNotAhead(one.fact, now) })),
+    workers: observation.workers.map((one) => ({ ...one, fact: factNotAhead(one.fact, now) })),
+  };
+}
+
+function factNotAhead<T>(fact: Fact<T>, now: Instant): Fact<T> {
+  if (fact.kind === 'known') return fact.seenAt > now ? { ...fact, seenAt: now } : fact;
+  return fact.since > now ? { ...fact, since: now } : fact;
+}
+
+/** A time that is not ahead of now; what was before the open attempt `begun` stays before it, since times tell whose it is. */
+export function rightMoment(moment: Instant, now: Instant, begun: Instant | undefined): Instant {
+  if (moment <= now) return moment;
+  return begun !== undefined && moment < begun ? now - 1 : now;
+}
+
+/** A backoff lasts as long as it was to last, from the moment at which it counts now. */
+export function rightBackoff(
+  { createdAt, movedAt, notBefore }: Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>,
+  now: Instant,
+): Instant {
+  const since = movedAt ?? createdAt;
+  return since > now ? now + Math.max(0, notBefore - since) : notBefore;
+}
+
+type Right = (moment: Instant) => Instant;
+
+function orNull(moment: Instant | null, right: Right): Instant | null {
+  return moment === null ? null : right(moment);
+}
+
+/** Of what is gone only that it was asked for sets a pace any more; the rest is history. */
+function allocationRight(allocation: Allocation, right: Right): Partial<AllocationFields> {
+  const { lastFailure, seen } = allocation;
+  const asked: Partial<AllocationFields> = { requestedAt: orNull(allocation.requestedAt, right) };
+  if (allocation.goneAt !== null) return asked;
+  return {
+    ...asked,
+    acceptedAt: orNull(allocation.acceptedAt, right),
+    readyAt: orNull(allocation.readyAt, right),
+    missedAt: orNull(allocation.missedAt, right),
+    silentSince: orNull(allocation.silentSince, right),
+    releasedAt: orNull(allocation.releasedAt, right),
+    lastFailure: lastFailure === null ? null : { ...lastFailure, at: right(lastFailure.at) },
+    seen: seen === null ? null : { ...seen, at: right(seen.at) },
+  };
+}
+
+/** Of an attempt that has ended, what is left of its program may still have to be stopped; the rest is history. */
+function attemptRight(attempt: Attempt, right: Right, now: Instant): Partial<Attempt> {
+  const { ending, movedAt, placesPassed } = attempt;
+  const stopping = {
+    failures: attempt.failures.map((one) => ({ ...one, lastAt: right(one.lastAt) })),
+    ending: ending === null ? null : { ...ending, stopAskedAt: orNull(ending.stopAskedAt, right) },
+  };
+  if (attempt.endedAt !== null) return stopping;
+  return {
+    ...stopping,
+    createdAt: right(attempt.createdAt),
+    ...(movedAt !== undefined && { movedAt: right(movedAt) }),
+    ...(placesPassed !== undefined && { placesPassed: placesPassed.map((one) => ({ ...one, at: right(one.at) })) }),
+    notBefore: rightBackoff(attempt, now),
+    startedAt: orNull(attempt.startedAt, right),
+    runningAt: orNull(attempt.runningAt, right),
+    ending: stopping.ending === null ? null : { ...stopping.ending, since: right(stopping.ending.since) },
+  };
 }

@@ -1,9 +1,9 @@
 // Job: a spec and all that has happened to it. This is the record that `reconcile` reads and returns.
 // Values never change under you: a rule returns a new job.
 
-import type { CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
-import { isSameTask } from './subject.ts';
-import type { WorkerTask } from './subject.ts';
+import type { Event } from './decision.ts';
+import { capacityAt, withJobIds } from './spec.ts';
+import type { CapacitySpec, CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
 /**
@@ -425,4 +425,66 @@ export function isNowhere(allocation: Allocation): boolean {
 /** Owned allocations that may exist outside. Empty is what "settled means empty" asks for. */
 export function heldAllocations(job: Job): readonly Allocation[] {
   return job.allocations.filter((allocation) => allocation.ownership === 'owned' && mayExist(allocation));
+}
+
+/** The capacity that is requested, or held, as that allocation; the spec's own where the job has none yet. */
+export function capacityOf(job: Pick<Job, 'spec'>, allocation: Pick<Allocation, 'place'> | undefined): CapacitySpec {
+  return capacityAt(job.spec.capacity, allocation?.place ?? 0);
+}
+
+/** A thing that an attempt tries on one worker: a setup step, or to start or end the command there. */
+export type WorkerTask =
+  | { readonly kind: 'step'; readonly worker: number; readonly step: string }
+  | { readonly kind: 'start' | 'stop'; readonly worker: WorkerId };
+
+/** True for two names of one task. */
+function isSameTask(one: WorkerTask, other: WorkerTask): boolean {
+  return taskKey(one) === taskKey(other);
+}
+
+/** A text that differs for each task: `3/docker`, `start/3`. Only the store reads it back. */
+export function taskKey(task: WorkerTask): string {
+  return task.kind === 'step' ? `${task.worker}/${task.step}` : `${task.kind}/${task.worker}`;
+}
+
+/** A new job, wanted to run, with the first line of its history. */
+export function newJob(given: {
+  readonly id: string;
+  readonly installation: string;
+  readonly owner: string;
+  /** Who made it, where that is somebody else. */
+  readonly by?: string;
+  readonly spec: JobSpec;
+  readonly at: Instant;
+}): { readonly job: Job; readonly event: Event } {
+  const job: Job = {
+    id: given.id,
+    installation: given.installation,
+    owner: given.owner,
+    createdAt: given.at,
+    spec: withJobIds(given.spec, given.id, given.installation),
+    desired: 'run',
+    wish: { how: 'fresh', at: given.at },
+    cancelled: false,
+    desiredAt: given.at,
+    attempts: [],
+    allocations: [],
+    settled: null,
+    removed: false,
+  };
+  const { overrides } = job.spec;
+  return {
+    job,
+    event: {
+      kind: 'created',
+      at: given.at,
+      by: given.by ?? given.owner,
+      ...(overrides !== undefined && { overrides }),
+    },
+  };
+}
+
+/** The words after `has`: `been stopped`, `succeeded`. */
+export function hasEnded(verdict: Settled['verdict']): string {
+  return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
 }

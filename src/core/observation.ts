@@ -3,7 +3,7 @@
 
 import type { AllocationState, CloudError, CloudErrorKind, Evidence, Host, PlaceAnswer } from './job.ts';
 import type { WorkerId } from './spec.ts';
-import type { Subject } from './subject.ts';
+import type { Subject } from './decision.ts';
 import type { Instant } from './time.ts';
 
 /** One thing seen, with its time, or not seen, with the reason. */

@@ -13,27 +13,31 @@ import {
   secondLookAfter,
   takePlace,
 } from './allocate.ts';
-import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
-import type { Change } from './change.ts';
-import { notAhead, setRight } from './clock-set-back.ts';
-import type { Action, Decision } from './decision.ts';
-import { answerWish, beginEnding, closeAttempt, settleAsAsked, tidySettled } from './attempts.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './decision.ts';
+import type { Change, Action, Decision } from './decision.ts';
+import { notAhead, setRight, fold } from './fold.ts';
+import {
+  answerWish,
+  beginEnding,
+  closeAttempt,
+  settleAsAsked,
+  tidySettled,
+  stopStrangers,
+  windDown,
+} from './attempts.ts';
 import { matchedIn } from './evidence.ts';
-import { fold } from './fold.ts';
 import { silencePatience } from './recover.ts';
 import type { Attempt, Job } from './job.ts';
 import { hasSucceeded } from './observation.ts';
 import type { Observation } from './observation.ts';
-import { between, later } from './pace.ts';
+import { between, later, earliest, second } from './time.ts';
+import type { Duration, Instant } from './time.ts';
 import { stepsDue, tryAgainAt } from './prepare.ts';
 import { classify } from './situation.ts';
 import type { Situation } from './situation.ts';
 import type { WorkerId } from './spec.ts';
-import { stopStrangers, windDown } from './stop.ts';
-import { earliest, second } from './time.ts';
-import type { Duration, Instant } from './time.ts';
-import { lastOutputAt, viewOf } from './view.ts';
-import type { View } from './view.ts';
+import { lastOutputAt, viewOf } from './facts.ts';
+import type { View } from './facts.ts';
 
 /** The answer of one arm: the changed job, the actions that should be under way, and the time of the next observation. */
 interface Arm extends Change {

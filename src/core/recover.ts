@@ -3,11 +3,10 @@
 import { capacityTraits } from './allocate.ts';
 import { allocationOf } from './job.ts';
 import type { Attempt, Ending, Evidence, Job, Settled, Wish } from './job.ts';
-import { capacityAt, placeCount } from './place.ts';
-import { doubling } from './pace.ts';
-import { betweenWorkers } from './patterns.ts';
+import { capacityAt, placeCount } from './spec.ts';
 import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
-import { second, type Duration, type Instant } from './time.ts';
+import { doubling, second, type Duration, type Instant } from './time.ts';
+import { betweenWorkers } from './log-lines.ts';
 
 // ------------------------------------------------------------------------------------------ the table
 

@@ -12,12 +12,11 @@ import {
   workerName,
 } from './evidence.ts';
 import { factsOf, mayRunAfterRemoval } from './facts.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, View } from './facts.ts';
 import type { Evidence, PlaceAnswer } from './job.ts';
-import type { Turn } from './next-place.ts';
+import type { Turn } from './alternatives.ts';
 import type { Reason, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
-import type { View } from './view.ts';
 
 /** All that a job can be in, each with what its arm needs to know. */
 export type Situation =

@@ -318,3 +318,36 @@ export interface FinishSpec {
   /** How long a job that has failed keeps it for a look, whatever `capacity` says. Absent: no longer than that says. */
   readonly holdOnFailure?: Duration;
 }
+
+// ------------------------------------------------------------------------------------------ alternatives
+
+/** Every place that the spec names, its own first; the number of each in an allocation's `place` is its index. */
+export function placesOf(spec: TpuSpec): readonly TpuPlace[] {
+  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHour } = spec;
+  const own = {
+    zone,
+    accelerator,
+    pricing,
+    runtimeVersion,
+    pricePerHour,
+    ...(topology === undefined ? {} : { topology }),
+  };
+  return [own, ...(spec.alternatives ?? [])];
+}
+
+/** How many places the spec names. */
+export function placeCount(capacity: CapacitySpec): number {
+  return capacity.kind === 'tpu' ? 1 + (capacity.alternatives?.length ?? 0) : 1;
+}
+
+/** The capacity to request at that place: the spec with the place's own values; the spec itself for a number it does not have. */
+export function capacityAt(capacity: TpuSpec, place: number): TpuSpec;
+export function capacityAt(capacity: CapacitySpec, place: number): CapacitySpec;
+export function capacityAt(capacity: CapacitySpec, place: number): CapacitySpec {
+  if (capacity.kind !== 'tpu' || place === 0) return capacity;
+  const at = capacity.alternatives?.[place - 1];
+  if (at === undefined) return capacity;
+  // A wiring belongs to the type that it was written for.
+  const { topology: _own, ...rest } = capacity;
+  return { ...rest, ...at };
+}

@@ -1,4 +1,4 @@
-// Instants and lengths of time, as the core sees them. The core never reads a clock: `now` is handed in.
+// Instants and lengths of time, as the core sees them, and the lengths of waits. The core never reads a clock: `now` is handed in.
 
 /** A moment: milliseconds since 1970-01-01T00:00:00Z. */
 export type Instant = number;
@@ -18,4 +18,40 @@ export function earliest(...instants: readonly (Instant | undefined)[]): Instant
     if (instant !== undefined && (first === undefined || instant < first)) first = instant;
   }
   return first;
+}
+
+// ------------------------------------------------------------------------------------------ waiting
+
+/** `first` doubled with every try up to `most`, a quarter more or less. Zero tries wait nothing. */
+export function doubling(
+  first: Duration,
+  most: Duration,
+  tries: number,
+  ...seed: readonly (string | number)[]
+): Duration {
+  if (tries <= 0) return 0;
+  const wait = Math.min(most, first * 2 ** Math.min(tries - 1, 30));
+  return Math.round(wait * (0.75 + fraction(...seed, tries) / 2));
+}
+
+/** The value kept within these bounds. */
+export function between(least: Duration, value: Duration, most: Duration): Duration {
+  return Math.round(Math.min(most, Math.max(least, value)));
+}
+
+/** That moment, or just after now when it has passed: a time to wake that lies ahead. */
+export function later(at: Instant, now: Instant): Instant {
+  return Math.max(at, now + second);
+}
+
+/** A number in [0, 1) that depends on nothing but these words (FNV-1a, then mixed): the core rolls no dice. */
+export function fraction(...words: readonly (string | number)[]): number {
+  let hash = 0x811c9dc5;
+  for (const character of words.join('/')) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
+  }
+  // FNV leaves the high bits of short, similar words alike; this spreads them.
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 0x1_0000_0000;
 }

@@ -15,7 +15,7 @@ import {
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
-import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/phases.ts';
+import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/log-lines.ts';
 
 export interface LogBounds {
   /** Of a log that is seen for the first time (`monitor_length`). */

@@ -3,8 +3,15 @@
 import { join, normalize, relative } from 'node:path/posix';
 import { accelerator } from '../catalogue/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
-import { capacityAt, placeCount, placesOf } from '../core/place.ts';
-import { jobIdMark, nodeNameMark, ownCheckpointLevel, workdirMark } from '../core/spec.ts';
+import {
+  capacityAt,
+  placeCount,
+  placesOf,
+  jobIdMark,
+  nodeNameMark,
+  ownCheckpointLevel,
+  workdirMark,
+} from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import { copiedFolder } from '../setup/docker.ts';

@@ -2,7 +2,7 @@
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { given } from '../core/given.ts';
-import { patterns } from '../core/patterns.ts';
+import { patterns } from '../core/log-lines.ts';
 import { presets, usualSetupFailures } from '../core/recover.ts';
 import type { PresetName } from '../core/recover.ts';
 import type { RecoverySpec, Rule } from '../core/spec.ts';

@@ -5,7 +5,7 @@
 // made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
 
-import { checkpointRecord } from '../core/checkpoints.ts';
+import { checkpointRecord } from '../core/prepare.ts';
 import type { Launch } from '../core/prepare.ts';
 import { workdirMark } from '../core/spec.ts';
 import type { ResumeFrom } from '../core/spec.ts';

@@ -14,12 +14,12 @@ import type {
   StoredOutcome,
 } from '../app/ports.ts';
 import { lastingRow, rowVersion } from '../app/views.ts';
-import { newJob } from '../core/create.ts';
-import type { Event } from '../core/decision.ts';
+import { newJob } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
+import { subjectKey } from '../core/decision.ts';
+import type { Event } from '../core/decision.ts';
 import type { Outcome, OutcomeResult } from '../core/observation.ts';
-import { answersIn } from '../core/place-answers.ts';
-import { subjectKey } from '../core/subject.ts';
+import { answersIn } from '../core/alternatives.ts';
 import { readLease } from './lease.ts';
 import { sweepColumns, writeAnswers, writePlaces, type SweepColumns } from './places.ts';
 import { sql, type Database, type Sql } from './sql.ts';

@@ -2,9 +2,10 @@
 
 import { placeOf } from '../app/places.ts';
 import type { AllocationRef, Stray } from '../app/ports.ts';
+import { capacityOf } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
-import type { PlaceAnswered } from '../core/place-answers.ts';
-import { capacityOf, placeCount } from '../core/place.ts';
+import type { PlaceAnswered } from '../core/alternatives.ts';
+import { placeCount } from '../core/spec.ts';
 import { hour } from '../core/time.ts';
 import { sql, type Database } from './sql.ts';
 import { jobOf } from './stored-job.ts';

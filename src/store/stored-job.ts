@@ -2,8 +2,9 @@
 // with.
 
 import { withLife, type AllocationFields, type Attempt, type Job, type StepFailure } from '../core/job.ts';
+import type { WorkerTask } from '../core/job.ts';
 import type { JobSpec, WorkerId } from '../core/spec.ts';
-import type { Subject, WorkerTask } from '../core/subject.ts';
+import type { Subject } from '../core/decision.ts';
 
 type StoredLife = Omit<Job, 'spec' | 'attempts' | 'allocations'> & {
   readonly attempts: readonly (Attempt | OldAttempt)[];

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
 import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
-import { ask } from '../../src/core/ask.ts';
+import { ask } from '../../src/core/commands.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { withLife } from '../../src/core/job.ts';
 import type { Ending, Job, Settled } from '../../src/core/job.ts';

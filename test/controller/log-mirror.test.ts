@@ -9,9 +9,9 @@ import { createChance } from '../../sim/chance.ts';
 import { createCopies, contentOf } from '../../sim/copies.ts';
 import type { Disk } from '../../sim/copies.ts';
 import { createTimeline } from '../../sim/timeline.ts';
-import { newJob } from '../../src/core/create.ts';
-import { drawJobs } from '../../sim/jobs.ts';
+import { newJob } from '../../src/core/job.ts';
 import type { Allocation, Job } from '../../src/core/job.ts';
+import { drawJobs } from '../../sim/jobs.ts';
 
 const output = { attempt: 1, allocation: 1, worker: 0 } as const;
 

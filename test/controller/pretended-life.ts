@@ -4,8 +4,8 @@
 import type { Backend, CapacityPort, Clock, MachinePort, Store } from '../../src/app/ports.ts';
 import { createController } from '../../src/controller/controller.ts';
 import type { Controller } from '../../src/controller/controller.ts';
-import { ask } from '../../src/core/ask.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import { ask } from '../../src/core/commands.ts';
+import type { Verb } from '../../src/core/commands.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';

@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPermanent, nodeName, pace } from '../../src/core/allocate.ts';
-import { fraction } from '../../src/core/pace.ts';
-import { minute, second } from '../../src/core/time.ts';
+import { fraction, minute, second } from '../../src/core/time.ts';
 import { local, spec, tpu } from './world.ts';
 
 test('a node is called by the manifest, the job and the allocation', () => {

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ask, jobCan } from '../../src/core/ask.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import { ask, jobCan } from '../../src/core/commands.ts';
+import type { Verb } from '../../src/core/commands.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { withLife } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';

@@ -2,10 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ask } from '../../src/core/ask.ts';
+import { ask } from '../../src/core/commands.ts';
 import type { Attempt } from '../../src/core/job.ts';
-import { launchFor } from '../../src/core/prepare.ts';
-import { checkpointFolder, checkpointOwner } from '../../src/core/checkpoints.ts';
+import { launchFor, checkpointFolder, checkpointOwner } from '../../src/core/prepare.ts';
 import { minute } from '../../src/core/time.ts';
 import { World, spec } from './world.ts';
 

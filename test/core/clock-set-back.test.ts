@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { subjectKey } from '../../src/core/subject.ts';
-import { rightBackoff, rightMoment, setRight } from '../../src/core/clock-set-back.ts';
+import { subjectKey } from '../../src/core/decision.ts';
+import { rightBackoff, rightMoment, setRight } from '../../src/core/fold.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { lastAttempt } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';

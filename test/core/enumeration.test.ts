@@ -4,10 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitsForSlot } from '../../src/core/admit.ts';
-import { ask, jobCan } from '../../src/core/ask.ts';
-import type { AskOptions, Verb } from '../../src/core/ask.ts';
-import type { Change } from '../../src/core/change.ts';
-import type { Action, Event } from '../../src/core/decision.ts';
+import { ask, jobCan } from '../../src/core/commands.ts';
+import type { AskOptions, Verb } from '../../src/core/commands.ts';
+import type { Change, Action, Event } from '../../src/core/decision.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { lastAllocation, mayExist } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';

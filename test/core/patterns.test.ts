@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { matchPattern, patterns } from '../../src/core/patterns.ts';
+import { matchPattern, patterns } from '../../src/core/log-lines.ts';
 
 for (const { name, anyOf } of patterns) {
   for (const part of anyOf) {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readLog } from '../../src/lab/log-reading.ts';
-import { nothingRead, phaseOfLine, phaseText, readOn, type LogSoFar } from '../../src/core/phases.ts';
+import { nothingRead, phaseOfLine, phaseText, readOn, type LogSoFar } from '../../src/core/log-lines.ts';
 
 /** Lines as programs and S3's scripts print them, and what each says of the phase. */
 const lines: readonly (readonly [line: string, phase: string | null])[] = [

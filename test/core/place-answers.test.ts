@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answersIn, saidToOthers } from '../../src/core/place-answers.ts';
-import type { PlaceAnswered } from '../../src/core/place-answers.ts';
+import { answersIn, saidToOthers } from '../../src/core/alternatives.ts';
+import type { PlaceAnswered } from '../../src/core/alternatives.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, freshJob, spec, t0, tpu, tpuOfPlaces } from './world.ts';
 

@@ -2,16 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Action } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/decision.ts';
+import type { Action, Subject } from '../../src/core/decision.ts';
 import { eventSentence } from '../../src/app/history.ts';
-import { subjectKey } from '../../src/core/subject.ts';
-import type { Subject } from '../../src/core/subject.ts';
 import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { broken } from '../../sim/pass-laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { phaseOf } from '../../src/core/phase.ts';
-import { givenUpAt } from '../../src/core/stop.ts';
+import { givenUpAt } from '../../src/core/attempts.ts';
 import type { SetupStep } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';

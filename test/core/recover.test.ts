@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
-import { betweenWorkers } from '../../src/core/patterns.ts';
+import { betweenWorkers } from '../../src/core/log-lines.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { answerFor, budgetOf, presets, usualSetupFailures } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';

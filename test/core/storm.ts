@@ -1,8 +1,8 @@
 // Storm: one job in a small world, to which things happen; then calm. The invariants are asked after every pass, and the
 // world itself is asked what the record cannot know.
 
-import { ask, jobCan } from '../../src/core/ask.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import { ask, jobCan } from '../../src/core/commands.ts';
+import type { Verb } from '../../src/core/commands.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { heldAllocations, lastAllocation, outlivesRemoval } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';

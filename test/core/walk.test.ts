@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ruleMutants } from '../../sim/mutants/list.ts';
 import { importMutant } from '../../sim/mutants/load.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/commands.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import type { JobSpec } from '../../src/core/spec.ts';

@@ -1,11 +1,11 @@
 // A small pretend world for tests of the rules: one cloud, its workers, and a controller's pass over them.
 // It is as kind as the outside can be; faults are brought in by the tests that need them.
 
-import { ask } from '../../src/core/ask.ts';
-import type { AskOptions, Verb } from '../../src/core/ask.ts';
-import type { Action, Decision, Event } from '../../src/core/decision.ts';
+import { ask } from '../../src/core/commands.ts';
+import type { AskOptions, Verb } from '../../src/core/commands.ts';
+import { newJob, commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
-import { commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
+import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { hasSucceeded, known, unknown } from '../../src/core/observation.ts';
 import type {
   AllocationSeen,
@@ -16,7 +16,6 @@ import type {
   RunSeen,
   WorkerSeen,
 } from '../../src/core/observation.ts';
-import { newJob } from '../../src/core/create.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import { reconcile } from '../../src/core/reconcile.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
 import { cases } from '../../src/lab/solve.ts';
 import { laws as lawsOfOnePass } from '../../sim/pass-laws.ts';
-import { patterns } from '../../src/core/patterns.ts';
+import { patterns } from '../../src/core/log-lines.ts';
 import { phases } from '../../src/core/phase.ts';
 import { answerFor, budgetOf, presets, type PresetName } from '../../src/core/recover.ts';
 import type { Answer, Reason, RecoverySpec, RuledReason } from '../../src/core/spec.ts';

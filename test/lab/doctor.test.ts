@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobRow } from '../../src/app/client.ts';
 import { jobRow } from '../../src/app/views.ts';
-import { newJob } from '../../src/core/create.ts';
+import { newJob } from '../../src/core/job.ts';
 import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
 import type { LabAttempt, LabJob, LabWindow } from '../../src/lab/record.ts';
 import { localSpec } from '../support/builders.ts';

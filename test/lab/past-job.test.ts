@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ask } from '../../src/core/ask.ts';
+import { ask } from '../../src/core/commands.ts';
 import { answerWish } from '../../src/core/attempts.ts';
 import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { heldAllocations } from '../../src/core/job.ts';

@@ -1,7 +1,7 @@
 /** The checkpoint folder of a job, and the values of `${job.id}` and `${job.name}`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newJob } from '../../src/core/create.ts';
+import { newJob } from '../../src/core/job.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { assertRefused, clusterOf, specOf, tpu } from './pretend.ts';
 

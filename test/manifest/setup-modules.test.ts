@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addAllocation } from '../../src/core/allocate.ts';
-import { newJob } from '../../src/core/create.ts';
+import { newJob } from '../../src/core/job.ts';
 import { stepFor } from '../../src/core/prepare.ts';
 import { assertEach, assertRefused, specOf, stepNames, stepsOf, told, tpu } from './pretend.ts';
 

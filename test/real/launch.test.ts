@@ -14,8 +14,8 @@ import { hour, type Instant } from '../../src/core/time.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
-import type { Ground } from '../remote/machines-contract.ts';
 import { launchOf, machinesContract, reach, seen, tail, testRef } from '../remote/machines-contract.ts';
+import type { Ground } from '../remote/machines-contract.ts';
 
 let jobs = 0;
 

@@ -1,8 +1,7 @@
 // Sample jobs for tests: specs, allocations and attempts with every field, and what a test wants to be different.
 
 import { unasked } from '../../src/core/allocate.ts';
-import { newJob } from '../../src/core/create.ts';
-import { withLife } from '../../src/core/job.ts';
+import { newJob, withLife } from '../../src/core/job.ts';
 import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/job.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';

@@ -2,7 +2,7 @@
 // stop is `suspend`, start takes that back, rerun makes a new Job of the same spec. Values in, values out.
 
 import type { V1Job } from '@kubernetes/client-node';
-import { hasEnded } from '../../core/ask.ts';
+import { hasEnded } from '../../core/job.ts';
 import { given } from '../../core/given.ts';
 import type { ClusterJob, ClusterPlace } from './cluster.ts';
 import { clusterLabels, isWrittenByCluster, labelValue } from './job-object.ts';

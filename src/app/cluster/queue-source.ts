@@ -8,8 +8,8 @@ import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
 import { clusterLabels } from './job-object.ts';
 import { isActive, isOrderedByQueue, queuedJob, type QueuedJob, queueKey, type QueueState } from './queue.ts';
 import type { ClusterSettings } from './settings.ts';
-import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Amounts } from './flavor.ts';
+import { gunzipSync, gzipSync } from 'node:zlib';
 
 type QueuePlaceSettings = Pick<ClusterSettings['jobsQueue'], 'namespace' | 'configmap'>;
 

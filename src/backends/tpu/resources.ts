@@ -3,7 +3,7 @@
 // Keys and values of Google's labels are `[a-z0-9_-]`, up to 63, keys begin with a letter.
 
 import type { AllocationRef } from '../../app/ports.ts';
-import { capacityOf } from '../../core/place.ts';
+import { capacityOf } from '../../core/job.ts';
 import type { TpuSpec } from '../../core/spec.ts';
 import type { Place, QueuedResource, TpuNode } from './api.ts';
 

@@ -9,7 +9,7 @@ import { type Cli, forEach, type GlobalFlags, refsOf, sayAnswer } from '../conte
 import { wake } from '../controller.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { confirm, isGranted } from '../prompt.ts';
-import type { Verb } from '../../core/ask.ts';
+import type { Verb } from '../../core/commands.ts';
 
 interface AskFlags extends PlaceFlags {
   readonly jobName?: string | undefined;

@@ -16,7 +16,7 @@ import { exactly } from '../output.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import type { LogsFlags } from '../table/flags.ts';
 import { given } from '../../core/given.ts';
-import { matchPattern } from '../../core/patterns.ts';
+import { matchPattern } from '../../core/log-lines.ts';
 import type { WorkerId } from '../../core/spec.ts';
 
 const ofClusters = [

@@ -5,13 +5,13 @@
  */
 import { createHash } from 'node:crypto';
 import type { Duration } from '../../core/time.ts';
-import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { EmulatorRefusal } from '../contract.ts';
 import { type Chance, createChance } from './chance.ts';
 import { optionHelp, readDuration, readOptions, suggestion } from './options.ts';
 import type { Happening } from './records.ts';
 import { act, verbRule, verbs } from './verbs.ts';
 import type { World } from './world.ts';
+import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 
 type Span = readonly [atLeast: Duration, atMost: Duration];
 

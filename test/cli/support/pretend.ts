@@ -21,7 +21,7 @@ import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../../src/cli/run.ts';
-import type { Verb } from '../../../src/core/ask.ts';
+import type { Verb } from '../../../src/core/commands.ts';
 import type { Event } from '../../../src/core/decision.ts';
 import type { TpuRow } from '../../../src/app/tpus.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';

@@ -1,13 +1,12 @@
-// Ask: the owner's words. What each does to a job, and the sentence for when it cannot be done.
-// A word only changes what is wanted; the controller makes it so. Saying one twice is no mistake and changes nothing.
+// Commands: what the owner of a job asks. A command changes only what is wanted; the controller makes it so.
+// A command that is given twice changes nothing the second time.
 
 import { usableAllocation } from './allocate.ts';
-import { chain, told, unchanged, withAttempt } from './change.ts';
-import type { Change } from './change.ts';
-import type { EventBody } from './decision.ts';
+import { chain, told, unchanged, withAttempt } from './decision.ts';
+import type { Change, EventBody } from './decision.ts';
 import { remove } from './attempts.ts';
-import { heldAllocations, openAttempt } from './job.ts';
-import type { Desired, Job, Settled, Wish } from './job.ts';
+import { hasEnded, heldAllocations, openAttempt } from './job.ts';
+import type { Desired, Job, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
 import type { SituationName } from './situation.ts';
 import type { Instant } from './time.ts';
@@ -111,11 +110,6 @@ function isWanted(job: Job): boolean {
 
 function alreadyThere(it: string, phase: string): string {
   return phase === 'queued' ? `${it} is queued already` : `${it} is under way already (${phase})`;
-}
-
-/** The words after `has`: `been stopped`, `succeeded`. */
-export function hasEnded(verdict: Settled['verdict']): string {
-  return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
 }
 
 function holdsNothing(job: Job): string {

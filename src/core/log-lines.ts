@@ -1,12 +1,8 @@
-// Phases: how far a run has come, as its own lines say: staging, initializing, compiling, sampling, or at which epoch it is.
+// Log lines: what the lines of a program tell: the cause of its death, and how far it has come.
 //
-// A log is read on from where it was read to, never from its beginning, so what was learnt is a value that is carried along.
-// The words are those that the older program looked for (facts/references.md, B.2), with two differences. They have to stand in
-// a line as words: a path through a folder called `staging`, a key called `num_epochs` and an `error` in an ordinary line say
-// nothing. And the newest line that tells a phase counts, where the older program took the first word of a list that stood
-// anywhere in what it saw: a program that samples between two epochs was called running.
-
-import { matchPattern } from './patterns.ts';
+// A log is read on from where it was read to, so what was learnt is a value that is carried along. A word tells a phase only
+// where it is a word of the line: a folder called `staging` or a key called `num_epochs` tells nothing. The newest such line
+// counts: a program that samples between two epochs is running again afterwards.
 
 /** How far a run has come; `unknown` while no line has said it. `epoch` is as the program wrote it: `3.2`, `12`. */
 export type LogPhase =
@@ -129,4 +125,100 @@ export function phaseText(phase: LogPhase): string {
     case 'sampling':
       return phase.kind.charAt(0).toUpperCase() + phase.kind.slice(1);
   }
+}
+
+// ------------------------------------------------------------------------------------------ patterns
+//
+// The exit code and the cloud's report come first; a pattern only tells apart failures that look the same from outside.
+
+/** Something that a program says when it dies of a known cause. */
+export interface Pattern {
+  readonly name: string;
+  /** Its meaning, as a phrase for people. */
+  readonly means: string;
+  /** Any of these in one line. Plain strings: a line may have ten million characters. */
+  readonly anyOf: readonly string[];
+}
+
+/** In order of what explains most: running out of memory is often reported through a failed remote call. */
+export const patterns = [
+  {
+    name: 'out_of_memory',
+    means: 'the accelerator ran out of memory',
+    anyOf: ['RESOURCE_EXHAUSTED', 'Allocation type'],
+  },
+  {
+    name: 'busy',
+    means: 'another process holds the TPU',
+    anyOf: ['The TPU is already in use', 'Could not open any log file'],
+  },
+  // A shell's words, and those of env(1). The blank keeps other programs out whose names end so, such as ipython.
+  {
+    name: 'no_python',
+    means: 'the machine has no program `python`, perhaps only `python3`',
+    anyOf: [' python: command not found', ' python: not found', " 'python': No such file or directory"],
+  },
+  {
+    name: 'file_missing',
+    means: 'the program was not found',
+    anyOf: ['python: No such file or directory', 'python3: No such file or directory', ": can't open file '"],
+  },
+  { name: 'grpc', means: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
+  { name: 'deadline', means: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },
+  { name: 'invalid_pointer', means: 'the runtime crashed', anyOf: ['Attempt to free invalid pointer'] },
+  // The words of gcloud when its ssh ends by itself, and the first words of OpenSSH: a script here that drives workers sees no more.
+  {
+    name: 'line_cut',
+    means: 'the line to a worker was cut',
+    anyOf: ['return code [255]', 'client_loop: send disconnect'],
+  },
+] as const satisfies readonly Pattern[];
+
+/** Failures of the machinery between workers, which say nothing against the program: a rule may answer them apart. */
+export const betweenWorkers: readonly string[] = ['grpc', 'deadline', 'line_cut'];
+
+const quoteLongest = 400;
+
+/** The pattern that explains most, with its first line, cut; undefined when none matches. The job's own texts come first. */
+export function matchPattern(
+  text: string,
+  own: readonly string[] = [],
+): { readonly pattern: string; readonly line: string } | undefined {
+  for (const pattern of own) {
+    const place = placeOf(text, pattern.split('*'));
+    if (place !== undefined) return { pattern, line: lineAround(text, place) };
+  }
+  for (const { name, anyOf } of patterns) {
+    const places = anyOf.map((part) => text.indexOf(part)).filter((place) => place >= 0);
+    if (places.length > 0) return { pattern: name, line: lineAround(text, Math.min(...places)) };
+  }
+  return undefined;
+}
+
+/** Where the first line begins to have these parts, one after the other. Takes one walk through the text, however they are. */
+function placeOf(text: string, parts: readonly string[]): number | undefined {
+  const [first = '', ...rest] = parts.filter((part) => part !== '');
+  if (first === '') return undefined;
+  for (let from = 0; ;) {
+    const place = text.indexOf(first, from);
+    if (place < 0) return undefined;
+    const newline = text.indexOf('\n', place);
+    const line = text.slice(place + first.length, newline < 0 ? text.length : newline);
+    let at = 0;
+    const isThere = rest.every((part) => {
+      const next = line.indexOf(part, at);
+      at = next + part.length;
+      return next >= 0;
+    });
+    if (isThere) return place;
+    if (newline < 0) return undefined;
+    from = newline;
+  }
+}
+
+/** The line that holds this place; of a long one the part around it. */
+function lineAround(text: string, place: number): string {
+  const begin = Math.max(text.lastIndexOf('\n', place) + 1, place - quoteLongest / 2);
+  const newline = text.indexOf('\n', place);
+  return text.slice(begin, Math.min(newline < 0 ? text.length : newline, begin + quoteLongest)).trim();
 }
