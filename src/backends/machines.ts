@@ -4,13 +4,10 @@
 import { textOf } from '../app/errors.ts';
 import type { AllocationRef, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Launch } from '../core/prepare.ts';
-import { commandWorkers, openAttempt } from '../core/job.ts';
-import type { Job } from '../core/job.ts';
-import { known, unknown } from '../core/observation.ts';
-import type { Fact, WorkerSeen } from '../core/observation.ts';
+import { commandWorkers, openAttempt, type Job } from '../core/job.ts';
+import { known, unknown, type Fact, type WorkerSeen } from '../core/observation.ts';
 import type { WorkerId } from '../core/spec.ts';
-import { second } from '../core/time.ts';
-import type { Duration, Instant } from '../core/time.ts';
+import { second, type Duration, type Instant } from '../core/time.ts';
 import { fanOut } from '../app/fan-out.ts';
 import { badVariable, startScript } from '../remote/launch.ts';
 import { followScript, lookScript, parseLook, restScript, stopScript, tailCodes } from '../remote/attempt.ts';
@@ -19,7 +16,6 @@ import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
 import { failed, noAnswer, refused, runStep, startOutcome, textFrom, wordsOf } from './worker-step.ts';
 
-/** The differences between backends; everything else is the same for all workers. */
 export interface MachinesParts {
   /**
    * The way to that worker. Called for every action, so it must be cheap; transports are pooled behind it. A backend
@@ -33,14 +29,12 @@ export interface MachinesParts {
   readonly root: (ref: WorkerRef) => string;
   /** Takes what a setup step prints; nothing at all, when it is done and has printed nothing. */
   readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
-  /** A file of this machine that a step needs on the worker. Throws when it cannot be read. */
   readonly readFile: (path: string) => Promise<Uint8Array>;
   /** The folder on this machine that holds that copy of the job's working directory. */
   readonly workdirOf?: (job: Job, snapshot: number) => string;
   /** Where the value of a secret is that was taken from the environment of the job's creator, on this machine. */
   readonly secretFile?: (job: Job, name: string) => string;
   readonly now: () => Instant;
-  /** Lets go of connections to this allocation. */
   readonly forget: (ref: AllocationRef) => void;
 }
 

@@ -5,15 +5,12 @@ import type { StepByHand, WorkerRef } from '../app/ports.ts';
 import type { Evidence } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import type { SetupStep, StepFile, WorkerId } from '../core/spec.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
-import { isStepKey, killStepScript, stepScript } from '../remote/step.ts';
-import type { StepFileBytes, StepMode } from '../remote/step.ts';
+import { second, type Duration } from '../core/time.ts';
+import { isStepKey, killStepScript, stepScript, type StepFileBytes, type StepMode } from '../remote/step.ts';
 import type { RunRequest, RunResult } from '../remote/transport.ts';
 import type { createWorkdirSender } from '../remote/workdir/send.ts';
 import type { MachinesParts } from './machines.ts';
 
-/** The parts of the machines that a step uses. */
 export interface StepParts {
   readonly parts: MachinesParts;
   readonly run: (ref: WorkerRef, request: RunRequest) => Promise<RunResult>;
@@ -22,11 +19,9 @@ export interface StepParts {
 
 /** Added to a step's own time limit, for the connection. */
 const stepMargin: Duration = 15 * second;
-/** How long the end of a step that took too long may take. */
 const killTimeout: Duration = 30 * second;
 const answerMost = 1_000_000;
 
-/** MachinePort.step. */
 export async function runStep(
   { parts, run, workdirs }: StepParts,
   ref: WorkerRef,
@@ -92,7 +87,6 @@ export async function runStep(
   return failed(worker, `${failureText(verdict, command, last)}${note}`, lastLines(last), Number(verdict));
 }
 
-/** Whether the step's proof or check may replace running it. */
 function stepMode(byHand: StepByHand | undefined): StepMode {
   if (byHand === undefined) return 'unless-proven';
   return byHand.force ? 'apply' : 'check';
@@ -117,7 +111,6 @@ async function noteSilence({ stepLog }: MachinesParts, { job, worker }: WorkerRe
   }
 }
 
-/** The outcome that the launcher's line stands for. */
 export function startOutcome(worker: WorkerId, said: string | undefined, raw: string): OutcomeResult {
   if (said === 'started' || said === 'already') return { kind: 'done' };
   if (said === 'restarted')
@@ -186,13 +179,11 @@ function meaningfulLine(printed: string): string {
   return (lines.findLast((line) => !isAdvice(line)) ?? '').slice(0, 300);
 }
 
-/** The end of a sentence with that line; nothing if there is none. */
 function lastLine(text: string): string {
   const line = meaningfulLine(text);
   return line === '' ? '' : `: ${line}`;
 }
 
-/** The end of a failed step's output, for people. */
 function lastLines(text: string): string {
   return text.trimEnd().split('\n').slice(-10).join('\n');
 }
@@ -203,7 +194,6 @@ export function wordsOf(result: Extract<RunResult, { kind: 'ended' }>): string {
   return words === '' ? `nothing, with exit code ${result.exitCode}` : words.slice(-500);
 }
 
-/** Bytes as text. */
 export function textFrom(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }

@@ -1,4 +1,5 @@
-// Look: what one script sees on one worker, and how its answer is read. It reads only.
+// An attempt on one worker after its launch: a look (which only reads), the output as it grows, and the end of the program
+// with all its children.
 
 import { constants } from 'node:os';
 import type { RunSeen, WorkerSeen } from '../core/observation.ts';
@@ -11,7 +12,6 @@ import { prelude, quote, startPatienceMs } from './run-folder.ts';
  */
 export const codesOfGoingDown: readonly number[] = [129, 137, 143];
 
-/** The detail of a run that went with a boot of its machine. */
 export const restartedWords = 'the machine was restarted';
 
 /**
@@ -22,7 +22,6 @@ export function lookScript(
   root: string,
   ask: {
     readonly allocation: number;
-    /** The start of the marks of this job's attempts. */
     readonly jobMark: string;
     readonly mark: (attempt: string) => string;
     /** The attempt whose program should be alive there by all that is recorded; looked for also without its folder. */
@@ -183,7 +182,6 @@ function isNumber(word: string): boolean {
   return /^\d{1,15}$/u.test(word);
 }
 
-/** Exit codes of the scripts here, told apart by whoever started them. */
 export const tailCodes = { over: 0, missing: 4 } as const;
 
 /**

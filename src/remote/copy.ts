@@ -14,10 +14,8 @@ import { makeFolder } from '../app/files.ts';
 import { removeFolder } from '../app/clean.ts';
 import { keepFirst } from './process.ts';
 
-/** Begins a session on the worker that is meant. */
 export type StartSession = (request: SessionRequest) => Session;
 
-/** A copy, and from where its relative paths start here. */
 export interface CopyFrom extends CopyRequest {
   readonly cwd: string;
   /** In a `container` relative paths start at the working directory, since it need not have a home. */
@@ -31,7 +29,6 @@ const conflict = 73;
 /** So much is gathered before it is sent: each portion costs the worker a process. */
 const portion = 1 << 20;
 
-/** From here to a worker. */
 export async function put(start: StartSession, request: CopyFrom): Promise<CopyEnd> {
   const from = resolve(request.cwd, request.from);
   try {
@@ -85,8 +82,8 @@ export async function put(start: StartSession, request: CopyFrom): Promise<CopyE
 }
 
 /**
- * From a worker to here. The worker is not trusted: see received-copy.ts for what is accepted of the archive. The copy has the name
- * that was asked for, or the one given as its target, never a name that the worker chose.
+ * From a worker to here. A worker runs other people's programs, so its archive is untrusted: acceptCopy checks it. The copy has
+ * the name that was asked for, or the one given as its target, never a name that the worker chose.
  */
 export async function get(start: StartSession, request: CopyFrom): Promise<CopyEnd> {
   const asked = askedName(request.from);
@@ -144,7 +141,6 @@ export async function get(start: StartSession, request: CopyFrom): Promise<CopyE
   }
 }
 
-/** A copy of the login folder itself, whose name only the worker knows. */
 const homeName = 'home';
 
 /**
@@ -164,7 +160,6 @@ function inTheWay(target: string): CopyEnd {
   return { kind: 'failed', because: 'conflict', reason: `${target} is there already` };
 }
 
-/** Where a copy to that path goes: into a folder that is there, or beside what is there under a new name. */
 async function placeFor(
   path: string,
   isFolder: boolean,
@@ -218,7 +213,6 @@ function startTar(args: readonly string[]): ChildProcess {
   return tar;
 }
 
-/** The exit code; null when a signal ended it or there is no such program. */
 function endOfChild(child: ChildProcess): Promise<number | null> {
   return new Promise((done) => {
     child.once('error', () => {
@@ -406,7 +400,6 @@ async function removeSpecial(path: string): Promise<number> {
   return count;
 }
 
-/** The size of all files at and below the path. The archive on the way is larger: it pads each of them. */
 async function fileBytes(path: string): Promise<number> {
   const facts = await lstat(path);
   if (facts.isFile()) return facts.size;

@@ -4,11 +4,12 @@
 // win. So the folder's existence means that a launcher lived, and everything before it can be repeated. Had the starter
 // made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
+//
+// Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken dies of
+// something that explains nothing, or waits for ever.
 
-import { checkpointRecord } from '../core/prepare.ts';
-import type { Launch } from '../core/prepare.ts';
-import { workdirMark } from '../core/spec.ts';
-import type { ResumeFrom } from '../core/spec.ts';
+import { checkpointRecord, type Launch } from '../core/prepare.ts';
+import { workdirMark, type ResumeFrom } from '../core/spec.ts';
 import { fileText, prelude, quote } from './run-folder.ts';
 
 export interface LaunchText {
@@ -47,7 +48,6 @@ boot_wanted=${value(text.bootId)}
 ${launcher}`;
 }
 
-/** Variables for a shell to read. */
 function exportText(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .map(([name, value]) => `export ${name}=${quote(value)}\n`)

@@ -1,18 +1,14 @@
 // Processes of this machine behind one small door: what ran, how long, how it ended and what it printed come back as data.
 // An exit code is never an exception; whoever asked knows what a code means.
 
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { Duplex as DuplexStream } from 'node:stream';
-import type { Duplex } from 'node:stream';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { Duplex as DuplexStream, type Duplex } from 'node:stream';
 import { textOf } from '../app/errors.ts';
 import type { Duration } from '../core/time.ts';
 
 export interface ProcessRequest {
   readonly argv: readonly string[];
-  /** Everything the program reads; it sees the end of input after it. Nothing when absent. */
   readonly stdin?: string | Uint8Array;
-  /** The whole environment; that of this process when absent. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   /** After this time the program is killed with all of its group. */
@@ -23,7 +19,6 @@ export interface ProcessRequest {
   readonly onOutput?: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
 }
 
-/** Success and failure have one shape. */
 export interface ProcessResult {
   readonly argv: readonly string[];
   /** Null when a signal ended it or it could not be started. */
@@ -31,7 +26,6 @@ export interface ProcessResult {
   readonly signal: string | null;
   readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
-  /** True when more was printed than was kept. */
   readonly cut: boolean;
   readonly timedOut: boolean;
   readonly durationMs: Duration;
@@ -39,71 +33,71 @@ export interface ProcessResult {
   readonly error: string | null;
 }
 
+type Output = (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
+
+type ProcessEnd = Pick<ProcessResult, 'exitCode' | 'signal' | 'error'>;
+
+/** A program with its three pipes, in a group of its own, so that a kill ends what it started as well. May throw. */
+function spawnPiped(argv: readonly string[], { env, cwd }: Pick<ProcessRequest, 'env' | 'cwd'>, onOutput: Output) {
+  const [program = '', ...args] = argv;
+  const child = spawn(program, args, {
+    env: env as NodeJS.ProcessEnv | undefined,
+    cwd,
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  // A program may end without reading its input; that is its own affair.
+  child.stdin.on('error', () => undefined);
+  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
+    try {
+      for await (const chunk of child[name] as AsyncIterable<Buffer>) await onOutput(chunk, name);
+    } catch {
+      // The pipe was torn by a kill. What came before it counts.
+    }
+  });
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    child.once('error', (error) => resolve({ exitCode: null, signal: null, error: textOf(error) }));
+    child.once('exit', (exitCode, signal) => resolve({ exitCode, signal, error: null }));
+  });
+  return { child, reads: Promise.all(reads), ended };
+}
+
 /** Runs a program to its end. Never throws: a program that cannot be started has `error` set. */
 export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
   const begun = performance.now();
-  const [program = '', ...args] = request.argv;
   const kept = { stdout: keepFirst(request.outputMost), stderr: keepFirst(request.outputMost) };
-  const answer = (part: Partial<ProcessResult>): ProcessResult => ({
+  let timedOut = false;
+  const answer = (end: ProcessEnd): ProcessResult => ({
     argv: request.argv,
-    exitCode: null,
-    signal: null,
+    ...end,
     stdout: kept.stdout.bytes(),
     stderr: kept.stderr.bytes(),
     cut: kept.stdout.isCut() || kept.stderr.isCut(),
-    timedOut: false,
+    timedOut,
     durationMs: performance.now() - begun,
-    error: null,
-    ...part,
   });
-
-  let child: ChildProcess;
+  let process: ReturnType<typeof spawnPiped>;
   try {
-    child = spawn(program, args, {
-      ...(request.env === undefined ? {} : { env: request.env as NodeJS.ProcessEnv }),
-      ...(request.cwd === undefined ? {} : { cwd: request.cwd }),
-      stdio: ['pipe', 'pipe', 'pipe'],
-      // Its own group, so that a time limit ends what it started as well.
-      detached: true,
+    process = spawnPiped(request.argv, request, async (chunk, stream) => {
+      kept[stream].add(chunk);
+      await request.onOutput?.(chunk, stream);
     });
   } catch (error) {
-    return answer({ error: textOf(error) });
+    return answer({ exitCode: null, signal: null, error: textOf(error) });
   }
-
-  let timedOut = false;
+  const { child, reads, ended } = process;
   const timer = setTimeout(() => {
     timedOut = true;
     killGroup(child);
   }, request.timeoutMs);
-  // A program may end without reading its input; that is its own affair.
-  child.stdin?.on('error', () => undefined);
-  child.stdin?.end(request.stdin ?? '');
-  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
-    const stream = child[name];
-    if (stream === null) return;
-    try {
-      for await (const chunk of stream as AsyncIterable<Buffer>) {
-        kept[name].add(chunk);
-        await request.onOutput?.(chunk, name);
-      }
-    } catch {
-      // The pipe was torn by the kill. What came before it is kept.
-    }
-  });
-  const end = await new Promise<{ code: number | null; signal: string | null; error: string | null }>((resolve) => {
-    child.once('error', (error) => {
-      resolve({ code: null, signal: null, error: textOf(error) });
-    });
-    child.once('exit', (code, signal) => {
-      resolve({ code, signal, error: null });
-    });
-  });
+  child.stdin.end(request.stdin ?? '');
+  const end = await ended;
   // Somebody else may hold the pipes open (a detached child): after the exit they get a moment, not for ever.
-  if (end.error === null) await Promise.race([Promise.all(reads), pause(timedOut ? 100 : 2_000)]);
+  if (end.error === null) await Promise.race([reads, pause(timedOut ? 100 : 2_000)]);
   clearTimeout(timer);
-  child.stdout?.destroy();
-  child.stderr?.destroy();
-  return answer({ exitCode: end.code, signal: end.signal, timedOut, error: end.error });
+  child.stdout.destroy();
+  child.stderr.destroy();
+  return answer(end);
 }
 
 export interface OpenProcess {
@@ -120,44 +114,15 @@ export interface OpenProcess {
  */
 export function openProcess(
   argv: readonly string[],
-  options: { readonly env?: Readonly<Record<string, string | undefined>>; readonly cwd?: string },
-  receiver: {
-    onOutput(chunk: Uint8Array, stream: 'stdout' | 'stderr'): void | Promise<void>;
-    ended(end: {
-      readonly exitCode: number | null;
-      readonly signal: string | null;
-      readonly error: string | null;
-    }): void;
-  },
+  options: Pick<ProcessRequest, 'env' | 'cwd'>,
+  receiver: { readonly onOutput: Output; ended(end: ProcessEnd): void },
 ): OpenProcess {
-  const [program = '', ...args] = argv;
-  const child = spawn(program, args, {
-    ...(options.env === undefined ? {} : { env: options.env as NodeJS.ProcessEnv }),
-    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
-    stdio: ['pipe', 'pipe', 'pipe'],
-    detached: true,
-  });
+  const { child, reads, ended } = spawnPiped(argv, options, receiver.onOutput);
   let isOver = false;
-  child.stdin.on('error', () => undefined);
-  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
-    try {
-      for await (const chunk of child[name] as AsyncIterable<Buffer>) await receiver.onOutput(chunk, name);
-    } catch {
-      // Torn by a kill; the end says how.
-    }
-  });
-  const finish = (exitCode: number | null, signal: string | null, error: string | null): void => {
-    if (isOver) return;
+  void ended.then(async (end) => {
     isOver = true;
-    void Promise.all(reads).then(() => {
-      receiver.ended({ exitCode, signal, error });
-    });
-  };
-  child.once('error', (error) => {
-    finish(null, null, textOf(error));
-  });
-  child.once('exit', (code, signal) => {
-    finish(code, signal, null);
+    await reads;
+    receiver.ended(end);
   });
   return {
     pid: child.pid,
@@ -176,7 +141,6 @@ export function openProcess(
 
 export interface ProcessStream {
   readonly stream: Duplex;
-  /** The program's standard error: all of it when it has ended, else what there is after a moment. */
   words(): Promise<string>;
 }
 
@@ -282,11 +246,9 @@ function pause(ms: Duration): Promise<void> {
 export interface Kept {
   add(chunk: Uint8Array): void;
   bytes(): Uint8Array;
-  /** True when more came than was kept. */
   isCut(): boolean;
 }
 
-/** Keeps the first bytes up to a limit. */
 export function keepFirst(most: number): Kept {
   const chunks: Uint8Array[] = [];
   let length = 0;

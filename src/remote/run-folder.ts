@@ -33,7 +33,6 @@ export function runMark(job: Job, attempt: number | string, worker: WorkerId): s
   return `${job.installation}/${job.id}/${attempt}/${worker}`;
 }
 
-/** The start of every attempt's mark of that job. */
 export function jobMark(job: Job): string {
   return `${job.installation}/${job.id}/`;
 }
@@ -142,7 +141,6 @@ nap() {
 }
 `;
 
-/** The beginning of a script about a run folder. */
 export const prelude = `
 ${readBoot}
 ${shellFunctions}`;

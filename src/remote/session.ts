@@ -18,7 +18,6 @@ export const dataMost = 1 << 20;
 /** How long a session that was told to stop may take before its line is closed. */
 export const stopMost = 6_000;
 
-/** The words for the watcher. */
 export const word = {
   data: (length: number): string => `data ${length}\n`,
   end: 'end\n',
@@ -105,7 +104,6 @@ const shellWords = new Set(
   then time times trap true type typeset ulimit umask unalias unset until wait which while`.split(/\s+/u),
 );
 
-/** The program of a line that a shell would only begin: plain words, the first of which is none of the shell's own. */
 function plainProgram(line: string): string | undefined {
   const [, first] = /^([a-z][\w.-]*)(?: [\w@%+:,./-]+)*$/u.exec(line) ?? [];
   return first === undefined || shellWords.has(first) ? undefined : first;

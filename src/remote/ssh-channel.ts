@@ -5,12 +5,9 @@ import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import { keepFirst } from './process.ts';
 import { dataMost, sessionScript, stopMost, word } from './session.ts';
-import { hearQuiet } from './ssh-connection.ts';
-import type { Connection, Problem } from './ssh-connection.ts';
-import { afterBeginMark, asProgram } from './transport.ts';
-import type { RunRequest, RunResult, StreamRequest } from './transport.ts';
+import { hearQuiet, type Connection, type Problem } from './ssh-connection.ts';
+import { afterBeginMark, asProgram, type RunRequest, type RunResult, type StreamRequest } from './transport.ts';
 
-/** A shell that waits for its program, and the connection that it is reached over. */
 export interface Shell {
   readonly channel: ClientChannel;
   readonly connection: Connection;
@@ -179,7 +176,6 @@ function receiveScript(
   });
 }
 
-/** Runs the program of `request` in a shell that `open` gives. */
 export function sessionOver(open: OpenShell, request: Omit<SessionRequest, 'inside'>): Session {
   let channel: ClientChannel | undefined;
   let isStopped = false;
@@ -242,7 +238,6 @@ export function sessionOver(open: OpenShell, request: Omit<SessionRequest, 'insi
   };
 }
 
-/** How much of what is printed before a program begins is kept, in bytes. */
 const reasonMost = 4_096;
 
 /** Hands on all that comes; resolves with how the program ended, or undefined when the line broke before it was told. */

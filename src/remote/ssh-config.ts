@@ -4,18 +4,15 @@ import { isAbsolute, join } from 'node:path';
 import { createGate } from '../app/fan-out.ts';
 import { runProcess } from './process.ts';
 
-/** The configuration of one host. */
 export interface SshConfig {
   readonly host: string;
   readonly port: number;
   readonly user: string;
-  /** Key files in the order in which they are to be tried; not all of them need exist. */
   readonly keyFiles: readonly string[];
   /** Certificates that the configuration names. They cannot be used in process. */
   readonly certificates: readonly string[];
   /** The agent's socket: null when there is none or none is to be used. */
   readonly agent: string | null;
-  /** The program whose input and output are the line to the host; null means TCP. */
   readonly proxy: readonly string[] | null;
   /** Whether it limits how long a host may take to answer (ConnectTimeout), and to be silent then (ServerAliveInterval). */
   readonly limits: { readonly connecting: boolean; readonly silence: boolean };
@@ -30,7 +27,6 @@ export interface SshQuestion {
 export interface SshDefaults {
   readonly user: string;
   readonly userHome: string;
-  /** SSH_AUTH_SOCK. */
   readonly agent: string | null;
   /** Further arguments of the system's ssh, such as `-F file`. */
   readonly sshArgs: readonly string[];
@@ -69,7 +65,6 @@ export function createSshConfigs(defaults: SshDefaults): (question: SshQuestion)
   };
 }
 
-/** The defaults without any configuration. */
 export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): SshConfig {
   return {
     host: question.host,
@@ -83,7 +78,6 @@ export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): Ss
   };
 }
 
-/** Reads what `ssh -G` printed: a key and its value on each line, some keys more than once. */
 export function parseSshConfig(text: string, question: SshQuestion, defaults: SshDefaults): SshConfig {
   const values = new Map<string, string[]>();
   for (const line of text.split('\n')) {

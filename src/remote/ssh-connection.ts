@@ -7,13 +7,10 @@ import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
 import { textOf } from '../app/errors.ts';
 import { createGate } from '../app/fan-out.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { second, type Duration } from '../core/time.ts';
 import { processAsStream } from './process.ts';
-import { createSshConfigs, isHostName, plainSshConfig } from './ssh-config.ts';
-import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { fingerprint, keyFromWire, loadKey } from './ssh-keys.ts';
-import type { HostKeys } from './ssh-keys.ts';
+import { createSshConfigs, isHostName, plainSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
+import { fingerprint, keyFromWire, loadKey, type HostKeys } from './ssh-keys.ts';
 import type { SshTarget } from './ssh.ts';
 
 /** TCP and the handshake each get less than the eight seconds of a look, so that the look can say what was wrong. */
@@ -61,40 +58,32 @@ const hostKeyTypes: readonly ServerHostKeyAlgorithm[] = [
 
 type Ssh2 = typeof Ssh2Module;
 
-/** Why there is no connection, in words for people. */
 export interface Problem {
   readonly problem: string;
 }
 
-/** A connection that was logged in on. */
 export interface Connection {
   readonly client: Client;
-  /** Sessions and tunnels on it. */
   channels: number;
   isOpen: boolean;
   /** Nothing has come over it for so long that it is doubted. It may speak again. */
   isQuiet: boolean;
   /** Called each time when it begins to be doubted. */
   readonly whenQuiet: Set<() => void>;
-  /** Why it ended, for whoever is on it; empty while it is well. */
   why: string;
   idle: NodeJS.Timeout | undefined;
 }
 
-/** Makes connections. */
 export interface Connector {
-  /** The user's ssh_config about that machine, or the defaults. */
   config(target: SshTarget): Promise<SshConfig>;
   /** Logs in there. `isHurried` when a line to that host has just fallen quiet. Never throws. */
   connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem>;
-  /** Ends those that are being made. */
   close(): void;
 }
 
 export function createConnector(
   hostKeys: HostKeys,
   options: SshDefaults & {
-    /** How many hosts may shake hands at once. */
     readonly connectingMost: number;
   },
 ): Connector {
@@ -164,7 +153,6 @@ export function createConnector(
   };
 }
 
-/** Logs in over that socket. */
 function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket, shared: Shared): Promise<Outcome> {
   const { hostKeys, shaking } = shared;
   const client = new ssh2.Client();
@@ -270,7 +258,6 @@ function speaks(stream: Duplex, patience: Duration): Promise<boolean> {
   });
 }
 
-/** Calls when that connection begins to be doubted, until the returned function is called. */
 export function hearQuiet({ whenQuiet }: Connection, call: () => void): () => void {
   whenQuiet.add(call);
   return () => void whenQuiet.delete(call);
@@ -299,7 +286,6 @@ function watchForQuiet(connection: Connection, stream: Duplex): void {
   });
 }
 
-/** The parameters of one connection. */
 interface Way {
   readonly ssh2: Ssh2;
   readonly target: SshTarget;
@@ -308,10 +294,8 @@ interface Way {
   readonly pinned: string | undefined;
 }
 
-/** The parts that all handshakes of one connector share. */
 interface Shared {
   readonly hostKeys: HostKeys;
-  /** The clients that shake hands now, to be destroyed with the pool. */
   readonly shaking: Set<Client>;
   readonly isClosed: () => boolean;
 }
@@ -321,9 +305,7 @@ type Outcome = Connection | Problem | { readonly offered: number };
 
 interface Login {
   readonly methods: readonly AnyAuthMethod[];
-  /** The names of the methods, for people. */
   readonly names: readonly string[];
-  /** Why a key was not tried. */
   readonly notes: string[];
 }
 
@@ -384,7 +366,6 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
 
 interface Socket {
   readonly stream: Duplex;
-  /** The output so far of the program that makes the line. */
   readonly words: () => Promise<string>;
 }
 
@@ -444,8 +425,7 @@ function problemOf(
 
 /**
  * Makes a stream hold what is written to it until the code that writes has come to its end, and send it as one. The SSH
- * library writes each of its packets by itself, and a relay each frame; on a socket every one of them is a call of the
- * kernel here and a wakeup there.
+ * library writes each of its packets by itself; on a socket every one of them is a call of the kernel here and a wakeup there.
  */
 export function gatherWrites(stream: Writable): void {
   const write = stream.write.bind(stream) as (...words: readonly unknown[]) => boolean;

@@ -1,4 +1,6 @@
-// Login keys: jobman's own, made once, and those of the user, as far as they can be used in process.
+// SSH keys: jobman's own login key, made once, those of the user as far as they can be used in process, and the pinned host
+// keys. There is one file of host keys per worker, in OpenSSH's own format, so that the system's ssh can be pointed at it
+// (UserKnownHostsFile with HostKeyAlias), and so that pinning and forgetting need no lock.
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { chmod, link, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -8,7 +10,6 @@ import { exitCode, JobmanError, textOf } from '../app/errors.ts';
 import { fileModeIn, isShared, makeFolder } from '../app/files.ts';
 
 export interface OwnKey {
-  /** The private key's file. */
   readonly file: string;
   /** The public half, one line without its end: `ssh-ed25519 AAAA… jobman`. */
   readonly publicKey: string;
@@ -39,7 +40,6 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
   return { file, publicKey };
 }
 
-/** A private key that can be used in process, or the sentence why not. */
 export type LoadedKey = { readonly key: ParsedKey } | { readonly problem: string };
 
 /** Reads a private key file. Undefined when there is none. `parse` is ssh2's. */
@@ -142,13 +142,10 @@ function number(value: number): Buffer {
 }
 
 export interface HostKeys {
-  /** The pinned key of that name as `type base64`; undefined when none is. Throws when the file cannot be read. */
   pinned(name: string): Promise<string | undefined>;
   /** Pins a key unless one is pinned; answers the key that is pinned now. Safe to repeat, also by two at once. */
   pin(name: string, key: string): Promise<string>;
-  /** Forgets every pin whose name begins so. */
   forget(prefix: string): Promise<void>;
-  /** The known_hosts file of that name. */
   file(name: string): string;
 }
 
@@ -214,7 +211,6 @@ export function keyFromWire(bytes: Uint8Array): string {
   return `${type} ${buffer.toString('base64')}`;
 }
 
-/** A key's fingerprint as ssh-keygen shows it. */
 export function fingerprint(key: string): string {
   const [type = '', base64 = ''] = key.split(' ');
   const hash = createHash('sha256').update(Buffer.from(base64, 'base64')).digest('base64').replace(/=+$/u, '');

@@ -6,17 +6,13 @@ import type { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { textOf } from '../app/errors.ts';
 import type { Session, SessionRequest } from '../app/by-hand.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { second, type Duration } from '../core/time.ts';
 import { createHostKeys } from './ssh-keys.ts';
-import { createConnector, hearQuiet, keyFilesOf } from './ssh-connection.ts';
-import type { Connection, Problem } from './ssh-connection.ts';
+import { createConnector, hearQuiet, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { runOver, sessionOver, streamOver } from './ssh-channel.ts';
-import type { Shell } from './ssh-channel.ts';
+import { runOver, sessionOver, streamOver, type Shell } from './ssh-channel.ts';
 import type { Transport } from './transport.ts';
 
-/** One machine, and how to log in there. */
 export interface SshTarget {
   readonly host: string;
   /** Null: as the user's configuration says, else 22. */
@@ -37,11 +33,9 @@ export interface SshTarget {
   readonly pin: string;
   /** Keys (`type base64`) of which the host must show one, when its maker has told them; empty pins the first that comes. */
   readonly hostKeys: readonly string[];
-  /** Whether the user's ssh_config has a say. False for the built-in cloud. */
   readonly userConfig: boolean;
 }
 
-/** A transport over SSH, which also has sessions and tunnels. */
 export interface SshTransport extends Transport {
   /** Runs a program while we listen. `entry` is what the login shell is asked to become; null means a plain sh. */
   session(request: Omit<SessionRequest, 'inside'>, entry: string | null): Session;
@@ -61,23 +55,18 @@ export interface SshPool {
   keyFiles(target: SshTarget): Promise<readonly string[]>;
   /** Closes the connections whose pin's name begins so, and forgets the pins when the machines are gone for good. */
   forget(pinPrefix: string, options: { readonly pins: boolean }): void;
-  /** Closes everything; what is under way is dropped. */
   close(): void;
 }
 
 export interface SshPoolOptions extends SshDefaults {
-  /** `$JOBMAN_HOME`: pinned host keys are kept below it. */
   readonly home: string;
-  /** How many hosts may shake hands at once. */
   readonly connectingMost?: number;
-  /** An idle connection is closed after this time. */
   readonly idleMs?: Duration;
 }
 
 /** sshd allows ten sessions on a connection unless told otherwise (MaxSessions of sshd_config). */
 const channelsMost = 8;
 
-/** The connections to one machine. */
 interface Line {
   readonly target: SshTarget;
   readonly connections: Connection[];
@@ -91,7 +80,6 @@ interface Refused extends Problem {
 
 type Connect = (line: Line) => Promise<Connection | Problem>;
 
-/** A connection with room for one more channel, with that room taken. */
 async function take(line: Line, connect: Connect, tries = 3): Promise<Connection | Problem> {
   const free = line.connections.find(({ isOpen, isQuiet, channels }) => isOpen && !isQuiet && channels < channelsMost);
   if (free !== undefined) {
@@ -168,7 +156,6 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return opened;
   }
 
-  /** A shell on that machine, ready for a program on its standard input. */
   async function openShell(
     line: Line,
     // The login shell's part is over with this: whatever shell the account has, it becomes sh.

@@ -12,7 +12,6 @@ export interface StepFileBytes {
   readonly bytes: Uint8Array;
 }
 
-/** A step whose texts are final. */
 export type FinalStep = Pick<SetupStep, 'key' | 'check' | 'apply'>;
 
 /** True for a key that may be a file's name and a word of a look's answer. */
@@ -20,7 +19,6 @@ export function isStepKey(key: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}$/u.test(key);
 }
 
-/** The folder of a step's tries, as a shell word. */
 function triesFolder(root: string, allocation: number, step: FinalStep): string {
   return `${root}/steps/${allocation}/${step.key}`;
 }

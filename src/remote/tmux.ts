@@ -7,8 +7,7 @@ import { delimiter, join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { second } from '../core/time.ts';
 import type { WindowHost, WindowRef } from '../lab/lab.ts';
-import { runProcess } from './process.ts';
-import type { ProcessResult } from './process.ts';
+import { runProcess, type ProcessResult } from './process.ts';
 
 export interface TmuxOptions {
   /** The environment that tmux is found and run in. TMUX_TMPDIR in it says where its socket is. */
@@ -26,7 +25,6 @@ const patience = 10 * second;
 export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
   const path = programOnPath('tmux', options.env['PATH'] ?? '');
   const version = path === null ? undefined : await versionOf(path, options.env);
-  // One that does not even tell its version is none.
   if (path === null || version === undefined) return noTmux;
   const server = options.socket === undefined ? [] : ['-L', options.socket];
   const env = ownEnvironment(options.env);
@@ -43,7 +41,6 @@ export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
       outputMost: 1_000_000,
     });
 
-  /** Null where there is no such session. */
   async function windowsOf(session: string): Promise<readonly { index: number; id: string; mark: string }[] | null> {
     if (!canBeSession(session)) return null;
     const format = `#{window_index} #{window_id} #{${markOption}}`;
@@ -136,7 +133,6 @@ const noTmux: WindowHost = {
   close: () => Promise.resolve(false),
 };
 
-/** The first program of that name in the folders of a PATH; null where there is none. */
 export function programOnPath(name: string, path: string): string | null {
   for (const folder of path.split(delimiter)) {
     if (folder === '') continue;

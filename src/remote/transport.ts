@@ -8,13 +8,10 @@ import { openProcess, runProcess } from './process.ts';
 export interface RunRequest {
   /** POSIX sh. Its standard input is empty; data travels inside it (see `fileText` in launch.ts). */
   readonly script: string;
-  /** The longest time for all of it, the making of the line included. */
   readonly timeoutMs: Duration;
-  /** How many bytes of each stream are kept. */
   readonly outputMost: number;
   /** It changes nothing, so it may be run once more when nobody knows what became of it. */
   readonly isRepeatable?: boolean;
-  /** Sees standard output as it comes; while it is awaited nothing more is read. */
   readonly onOutput?: (chunk: Uint8Array) => void | Promise<void>;
 }
 
@@ -44,13 +41,11 @@ export interface StreamRequest {
 
 /** A way to one machine. Nothing throws for what the machine or the line does. */
 export interface Transport {
-  /** Runs a script to its end. Not repeated by itself. */
   run(request: RunRequest): Promise<RunResult>;
   /** Runs a script and hands over its output as it comes. The returned function calls it off: no call follows. */
   stream(request: StreamRequest): () => void;
 }
 
-/** A way to a machine, or why there is none. */
 export type Reach =
   | { readonly kind: 'open'; readonly transport: Transport }
   | { readonly kind: 'closed'; readonly reason: string };

@@ -18,7 +18,7 @@ test('a program that prints as fast as it is read leaves others their turn', asy
     chunksBeforeTurn = chunks;
   });
   await new Promise<void>((resolve) => {
-    const callOff = createTailHub(noRounds).follow(folder, { isOver: () => false, seemsOver: () => false }, 0, {
+    const callOff = createTailHub(noRounds).follow(folder, () => false, 0, {
       bytes() {
         chunks += 1;
         if (chunks < 1_000) appendFileSync(log, 'x');
@@ -39,7 +39,7 @@ test('whoever follows holds the way to call it off before the first word comes',
   writeFileSync(join(folder, 'log'), 'all of it');
   const heard: string[] = [];
   await new Promise<void>((resolve) => {
-    createTailHub(noRounds).follow(folder, { isOver: () => true, seemsOver: () => true }, 4, {
+    createTailHub(noRounds).follow(folder, () => true, 4, {
       bytes: (chunk) => void heard.push(new TextDecoder().decode(chunk)),
       ended: () => {
         heard.push('ended');

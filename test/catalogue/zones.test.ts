@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accelerator, generations } from '../../src/catalogue/accelerators.ts';
-import type { Accelerator } from '../../src/catalogue/accelerators.ts';
+import { accelerator, generations, type Accelerator } from '../../src/catalogue/accelerators.ts';
 import { generationOfVersion, runtimeVersionMeant } from '../../src/catalogue/runtime-versions.ts';
 import { acceleratorsIn, zoneMeant, zones, zonesOffering } from '../../src/catalogue/zones.ts';
 

@@ -6,7 +6,7 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { textOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
-import { makeFolder } from '../../app/files.ts';
+import { makeFolder } from '../../app/make-folder.ts';
 import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
@@ -19,17 +19,7 @@ import { bootIdFile, quote, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
 import { createMachines, expectedAttempt, readSecrets } from '../machines.ts';
 import { failed, noAnswer, refused, startOutcome } from '../worker-step.ts';
-import {
-  attemptsBelow,
-  createGlance,
-  findMarked,
-  isOver,
-  isThere,
-  lookAtRun,
-  namesIn,
-  readLine,
-  type RunFolder,
-} from './runs.ts';
+import { attemptsBelow, findMarked, isOver, isThere, lookAtRun, namesIn, readLine, type RunFolder } from './runs.ts';
 import { createTailHub, type Rounds } from './tail.ts';
 
 export interface LocalMachinesOptions {
@@ -37,7 +27,6 @@ export interface LocalMachinesOptions {
   readonly home: string;
   /** The environment that commands begin with: that of whoever runs jobman. JOBMAN_BOOT_ID_FILE in it is for tests. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The login folder, in which steps and commands without a folder of their own start. */
   readonly userHome: string;
   readonly now: () => Instant;
   readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
@@ -51,7 +40,6 @@ export interface LocalMachinesOptions {
 /** A smaller difference between two looks may come of a clock that is being put right little by little. */
 const leapLeast = 10 * second;
 
-/** The folder of this job for that worker on this machine. */
 export function localRoot(home: string, job: Job, worker: WorkerId): string {
   return join(home, 'runs', job.id, String(worker));
 }
@@ -107,7 +95,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const attempts = attemptsBelow(root);
       const runs = attempts.map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at, leaptAt));
       const expected = expectedAttempt(ref);
-      // A program whose folder was taken away lives all the same; see remote/look.ts.
+      // A program whose folder was taken away lives all the same; see remote/attempt.ts.
       const isLost = expected !== undefined && !attempts.includes(expected);
       if (isLost && findMarked(runMark(ref.job, expected, ref.worker)).length > 0)
         runs.push({ attempt: expected, state: 'starting', since: at });
@@ -163,15 +151,13 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
 
     tail(ref, attempt, from, receiver) {
       const folder = folderOf(ref, attempt);
-      const run = { isOver: () => isOver(folder, readBootId(), now()), seemsOver: createGlance(folder) };
-      return hub.follow(folder.path, run, from, receiver);
+      return hub.follow(folder.path, () => isOver(folder, readBootId(), now()), from, receiver);
     },
 
     forget: () => undefined,
   };
 }
 
-/** Always ready. Nothing is asked for and nothing is released, so nothing can be left behind either. */
 export function createLocalCapacity(options: { readonly now: () => Instant }): CapacityPort {
   const done: OutcomeResult = { kind: 'done' };
   return {

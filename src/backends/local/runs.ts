@@ -1,7 +1,7 @@
-// Looking at runs on this machine: the same files and marks that remote/look.ts reads with a shell, read directly. A look
+// Looking at runs on this machine: the same files and marks that remote/attempt.ts reads with a shell, read directly. A look
 // at a local job is a few small reads; they are synchronous because each takes less than handing it to another thread.
 
-import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { textOf, namesFileShortage } from '../../app/errors.ts';
 import type { RunSeen } from '../../core/observation.ts';
@@ -9,11 +9,9 @@ import type { Instant } from '../../core/time.ts';
 import { codesOfGoingDown, exited, restartedWords } from '../../remote/attempt.ts';
 import { startPatienceMs } from '../../remote/run-folder.ts';
 
-/** One attempt's run folder. */
 export interface RunFolder {
   readonly attempt: number;
   readonly path: string;
-  /** The whole mark of its processes. */
   readonly mark: string;
 }
 
@@ -72,55 +70,6 @@ export function isOver(folder: RunFolder, bootId: string, now: Instant): boolean
   return run.state === 'exited' || run.state === 'vanished';
 }
 
-/**
- * A quick look at one run, made again and again: false while its launcher lives. What may be over is for `isOver` to say.
- * It leaves next to nothing behind for the collector of garbage, whose own work would wake an idle controller more often
- * than the looks do.
- */
-export function createGlance(folder: RunFolder): () => boolean {
-  let launcher: { readonly stat: string; readonly ticks: Buffer } | undefined;
-  return () => {
-    if (launcher === undefined) {
-      const found = readPidQuietly(folder.path);
-      if (found === undefined) return true;
-      launcher = { stat: `/proc/${found.pid}/stat`, ticks: Buffer.from(`${found.ticks} `) };
-    }
-    return !isStillThere(launcher.stat, launcher.ticks);
-  };
-}
-
-/** A closer look reports what is wrong with the file. */
-function readPidQuietly(path: string): Launcher | undefined {
-  try {
-    return readPid(path);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Room for one line of proc_pid_stat(5). */
-const statLine = Buffer.alloc(1_024);
-
-/** Whether the living process of that number is the one that began at that moment. */
-function isStillThere(stat: string, ticks: Buffer): boolean {
-  let file: number | undefined;
-  try {
-    file = openSync(stat, 'r');
-    const length = readSync(file, statLine, 0, statLine.length, 0);
-    const state = statLine.lastIndexOf(') ', length) + 2;
-    if (statLine[state] === 0x5a || statLine[state] === 0x58) return false; // Z, X
-    // The 22nd field is the moment of its beginning, the third its state.
-    let at = state;
-    for (let field = 3; field < 22; field += 1) at = statLine.indexOf(0x20, at) + 1;
-    return statLine.compare(ticks, 0, ticks.length, at, at + ticks.length) === 0;
-  } catch {
-    return false;
-  } finally {
-    if (file !== undefined) closeSync(file);
-  }
-}
-
-/** The attempts that left a folder below that root, in order. */
 export function attemptsBelow(root: string): readonly number[] {
   return namesIn(root)
     .map((name) => /^attempt_(\d+)$/u.exec(name)?.[1])
@@ -129,7 +78,6 @@ export function attemptsBelow(root: string): readonly number[] {
     .toSorted((a, b) => a - b);
 }
 
-/** The exit as the launcher or a kill wrote it; undefined while there is none. */
 function readExit(path: string): Exit | undefined {
   const file = join(path, 'exit');
   // A program that runs has none, and an error that is thrown and caught takes ten times as long as this question.
@@ -145,7 +93,6 @@ interface Launcher {
   readonly startedAt: Instant;
 }
 
-/** Undefined while the line is not complete. */
 function readPid(path: string): Launcher | undefined {
   const words = readLine(join(path, 'pid'))?.split(' ');
   if (words?.length !== 4) return undefined;
@@ -208,7 +155,6 @@ function vanished(attempt: number, detail: string): RunSeen {
   return { attempt, state: 'vanished', detail };
 }
 
-/** The names in a folder; none when there is no such folder. Throws when it cannot be read. */
 export function namesIn(folder: string): readonly string[] {
   return isThere(folder) ? (ifThere(() => readdirSync(folder)) ?? []) : [];
 }

@@ -1,13 +1,11 @@
 // Following an output on this machine: woken by the file system when something is written, so that an idle job costs
 // nothing and an exit is noticed at once.
 
-import { closeSync, openSync, readSync, watch } from 'node:fs';
-import type { FSWatcher } from 'node:fs';
+import { closeSync, openSync, readSync, watch, type FSWatcher } from 'node:fs';
 import { join } from 'node:path';
 import { textOf } from '../../app/errors.ts';
 import type { TailReceiver } from '../../app/ports.ts';
-import { second } from '../../core/time.ts';
-import type { Duration } from '../../core/time.ts';
+import { second, type Duration } from '../../core/time.ts';
 import { codeOf } from '../../remote/ssh-keys.ts';
 
 const chunkMost = 256 * 1024;
@@ -17,16 +15,12 @@ const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
-interface FollowedRun {
-  /** Asked before each reading to the end: nothing of it is alive, and nothing more will be written. */
-  isOver(): boolean;
-  /** Asked now and then while nothing is written: false while it certainly goes on. Never throws. */
-  seemsOver(): boolean;
-}
-
 export interface TailHub {
-  /** Follows the `log` of that run folder; as `MachinePort.tail`. */
-  follow(path: string, run: FollowedRun, from: number, receiver: TailReceiver): () => void;
+  /**
+   * Follows the `log` of that run folder; as `MachinePort.tail`. `isOver` is asked before each reading to the end: nothing of
+   * the run is alive, and nothing more will be written.
+   */
+  follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void;
 }
 
 /** Calls back every now and then until the returned function is called. */
@@ -62,7 +56,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
   }
 
   return {
-    follow(path, followed, from, receiver) {
+    follow(path, isOver, from, receiver) {
       let isOff = false;
       let isPoked = false;
       let wake: (() => void) | undefined;
@@ -72,11 +66,8 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
       };
       let log: number | undefined;
       let at = from;
-      /** Every write wakes the reader; only an end that writes nothing is polled for. */
-      const check = (): void => {
-        if (log === undefined || followed.seemsOver()) poke();
-      };
-      const leave = joinIn(check);
+      // Every write wakes the reader; the rounds are for an end that writes nothing.
+      const leave = joinIn(poke);
       let notice: { close(): void } | undefined;
       const finish = (): void => {
         isOff = true;
@@ -93,7 +84,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
           for (;;) {
             isPoked = false;
             // Asked first: what is over writes no more, so that the reading after it is the last one.
-            const over = followed.isOver();
+            const over = isOver();
             log ??= openIfThere(join(path, 'log'));
             for (;;) {
               if (isOff) return;

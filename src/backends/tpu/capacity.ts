@@ -12,10 +12,16 @@ import type { CloudError } from '../../core/job.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
 import type { DataDisk, TpuSpec } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
-import { idOf } from './api.ts';
-import type { ApiVersion, Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
-import { classify, isNotThere, statusName } from './call.ts';
-import type { Answer, StatusBody } from './call.ts';
+import {
+  idOf,
+  type ApiVersion,
+  type Operation,
+  type Place,
+  type QueuedResource,
+  type TpuApi,
+  type TpuNode,
+} from './api.ts';
+import { classify, isNotThere, statusName, type Answer, type StatusBody } from './call.ts';
 import { lookAtAll } from './look.ts';
 import { isAnother } from './meaning.ts';
 import {
@@ -29,8 +35,8 @@ import {
   sharedLabels,
   sliceCount,
   tpuOf,
+  type Owner,
 } from './resources.ts';
-import type { Owner } from './resources.ts';
 import { sweepPlaces } from './inventory.ts';
 
 export interface TpuCapacityOptions {

@@ -3,11 +3,9 @@
 // server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
 import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
-import { minute, second } from '../../core/time.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import { minute, second, type Duration, type Instant } from '../../core/time.ts';
 import { googleLimits, isLoopback } from '../../http/client.ts';
-import { NoLogin } from './call.ts';
-import type { Credentials, Headers } from './call.ts';
+import { NoLogin, type Credentials, type Headers } from './call.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 

@@ -4,12 +4,9 @@
 import { fanOut } from '../../app/fan-out.ts';
 import type { AllocationRef, Clock, Stray } from '../../app/ports.ts';
 import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
-import { known, unknown } from '../../core/observation.ts';
-import type { Fact } from '../../core/observation.ts';
-import { idOf } from './api.ts';
-import type { Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
-import { byPlace, nodeOwner, queuedOwner, sharedMaker } from './resources.ts';
-import type { Owner } from './resources.ts';
+import { known, unknown, type Fact } from '../../core/observation.ts';
+import { idOf, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
+import { byPlace, nodeOwner, queuedOwner, sharedMaker, type Owner } from './resources.ts';
 
 const everywhere = '-';
 const zonesAtOnce = 8;

@@ -4,16 +4,12 @@
 import type { AllocationRef, Clock } from '../../app/ports.ts';
 import { isPermanent } from '../../core/allocate.ts';
 import type { CloudError } from '../../core/job.ts';
-import { known, unknown } from '../../core/observation.ts';
-import type { AllocationSeen, Fact, Unknown } from '../../core/observation.ts';
-import { minute } from '../../core/time.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import { known, unknown, type AllocationSeen, type Fact, type Unknown } from '../../core/observation.ts';
+import { minute, type Duration, type Instant } from '../../core/time.ts';
 import { fanOut } from '../../app/fan-out.ts';
-import { idOf } from './api.ts';
-import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
+import { idOf, type Operation, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
 import type { Answer, Listing } from './call.ts';
-import { allocationSeen, asOne, creationOf } from './meaning.ts';
-import type { Creation, Target } from './meaning.ts';
+import { allocationSeen, asOne, creationOf, type Creation, type Target } from './meaning.ts';
 import { byPlace, nodeIds, tpuOf } from './resources.ts';
 
 /** Single questions under way at once in one zone. */

@@ -7,10 +7,8 @@
 import type { AllocationRef } from '../../app/ports.ts';
 import type { Allocation, Host } from '../../core/job.ts';
 import type { AllocationSeen } from '../../core/observation.ts';
-import { idOf } from './api.ts';
-import type { Operation, QueuedResource, TpuNode } from './api.ts';
-import { classify } from './call.ts';
-import type { StatusBody } from './call.ts';
+import { idOf, type Operation, type QueuedResource, type TpuNode } from './api.ts';
+import { classify, type StatusBody } from './call.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner, sliceCount } from './resources.ts';
 
 /**

@@ -9,10 +9,8 @@ import { relative } from 'node:path';
 import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { fileModeIn, makeFolder } from '../../app/files.ts';
-import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
-import type { FrozenWorkdir } from '../../app/workdir.ts';
-import { minute } from '../../core/time.ts';
-import type { Instant } from '../../core/time.ts';
+import { workdirAbout, workdirDiff, type FrozenWorkdir } from '../../app/workdir.ts';
+import { minute, type Instant } from '../../core/time.ts';
 import { runProcess } from '../process.ts';
 
 /** The most that is copied to every worker before each first start there: code, not data. */
@@ -34,7 +32,6 @@ type Env = Readonly<Record<string, string | undefined>>;
 export async function freeze(request: {
   readonly from: string;
   readonly to: string;
-  /** A folder that is never part of it, wherever it lies: jobman's own. */
   readonly apart: string;
   readonly env: Env;
   readonly at: Instant;
@@ -85,8 +82,6 @@ export async function checkWorkdir({
   const plain: Env = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   await filesOf(from, apart, plain, (await commitOf(from, plain)) !== undefined);
 }
-
-// ------------------------------------------------------------------------------------------ what is taken
 
 async function filesOf(from: string, apart: string, env: Env, isRepository: boolean): ReturnType<typeof measure> {
   const own = await pathBelow(from, apart);
@@ -146,7 +141,6 @@ async function listedByGit(top: string, below: string, env: Env): Promise<readon
     // Known to git below a folder that is a link by now: what is found there is not of this directory.
     if (path.includes('/') && !(await isFolder(path.slice(0, path.lastIndexOf('/'))))) continue;
     const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
-    // Known to git, and deleted here.
     if (facts === undefined) continue;
     if (facts.isDirectory()) paths.push(...(await listedByGit(top, path, env)));
     else paths.push(path);
@@ -239,8 +233,6 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1024 / 1024).toFixed(bytes < 10 * 1024 * 1024 ? 1 : 0)} MiB`;
 }
 
-// ------------------------------------------------------------------------------------------ how
-
 async function copy(from: string, to: string, paths: readonly string[], env: Env): Promise<void> {
   const reader = spawn('tar', ['-c', '-f', '-', '-C', from, ...tarOfPaths], { stdio: 'pipe', env });
   const writer = spawn('tar', ['-x', '-p', '-f', '-', '-C', to], { stdio: 'pipe', env });
@@ -261,7 +253,6 @@ async function copy(from: string, to: string, paths: readonly string[], env: Env
   throw unusable(from, words.join('').trim() || `tar ended with ${read ?? 'a signal'} and ${written ?? 'a signal'}`);
 }
 
-/** The exit code, once all output was read; null when a signal ended it. Rejects when there is no such program. */
 function codeOf(tar: ReturnType<typeof spawn>): Promise<[number | null]> {
   return once(tar, 'close') as Promise<[number | null]>;
 }

@@ -1,6 +1,9 @@
 // Send: how a frozen working directory comes to a worker. The worker is asked what it has; what differs travels as one
 // packed archive, in pieces, each of which says where it belongs, so that a line which drops costs one piece. A setup step
 // (setup/workdir.ts) then puts it into its place, as any step is gone through.
+//
+// Names of files are bytes, not text. Here they are strings of one character a byte (latin1), so that a name which is no
+// UTF-8 goes through unharmed.
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -19,7 +22,6 @@ import { pathBytes, tarOfPaths } from './freeze.ts';
 
 /** A piece of an archive: larger ones are quicker on a far line, and are held several times over while they travel. */
 const pieceBytes = 2 * 1024 * 1024;
-/** Workers that are sent something at once. */
 const sendingMost = 6;
 const pieceTimeout = 2 * minute;
 const listTimeout = 60 * second;
@@ -28,7 +30,6 @@ const listMost = 64 * 1024 * 1024;
 /** It is there, or why not. `sent`: something may have reached the worker. */
 type Sent = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
 
-/** Sends frozen directories; what several workers lack alike is packed once. */
 export interface WorkdirSender {
   /**
    * Brings beside the working directory of `root` (a word of a shell) what it lacks of the copy in `folder`, where archives
@@ -225,22 +226,18 @@ function appendText(piece: Uint8Array): string {
   return `base64 -d 2>/dev/null >>"$part" <<'END_OF_PIECE' || fail "cannot write below $root"\n${lines}END_OF_PIECE\n`;
 }
 
-/** One thing in a working directory that is no folder. */
 export interface Entry {
-  /** Below the directory, one character a byte. */
   readonly path: string;
   /** Two are the same when this is: as for rsync, the mode, the length and the second of the last change. */
   readonly sameness: string;
 }
 
-/** A working directory as it stands somewhere. */
 export interface Listing {
   readonly entries: readonly Entry[];
   /** The files of an earlier copy; what a program has made there since is not among them. */
   readonly sent: readonly string[];
 }
 
-/** The steps that make one directory the other: paths, one character a byte. */
 export interface Difference {
   readonly send: readonly string[];
   /** Before anything is written, with all that is below them. */
@@ -261,7 +258,6 @@ printf 'end\\0'
 `;
 }
 
-/** Reads what the script has printed. Undefined when it was cut. */
 export function parseListing(bytes: Uint8Array): Listing | undefined {
   const words = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1').split('\0');
   if (words.at(-1) !== '' || words.at(-2) !== 'end') return undefined;
@@ -295,7 +291,6 @@ export function difference(wanted: readonly Entry[], there: Listing): Difference
   return { send, remove: [...remove] };
 }
 
-/** `a/b/c` is in `a` and `a/b`. */
 function foldersOf(path: string): readonly string[] {
   const folders: string[] = [];
   for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) folders.push(path.slice(0, at));

@@ -2,18 +2,15 @@
 // schema does not have, and shows what it was told.
 
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import { createTpuApi } from '../../../src/backends/tpu/api.ts';
 import { createCaller } from '../../../src/backends/tpu/call.ts';
 import { lookAtAll } from '../../../src/backends/tpu/look.ts';
 import { releaseAllocation, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { AllocationRef } from '../../../src/app/ports.ts';
 import { hour } from '../../../src/core/time.ts';
-import { minutes, startCloud } from '../../emulator/cloud.ts';
-import type { Reply } from '../../emulator/cloud.ts';
-import { clock, labels, name, tpuRef } from './support/refs.ts';
-import type { RefOptions } from './support/refs.ts';
+import { minutes, startCloud, type Reply } from '../../emulator/cloud.ts';
+import { clock, labels, name, tpuRef, type RefOptions } from './support/refs.ts';
 
 const keys = 'ada:ssh-ed25519 AAAA jobman';
 const zoneParent = 'projects/emulator/locations/us-central2-b';

@@ -3,10 +3,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createCaller } from '../../../src/backends/tpu/call.ts';
-import type { Credentials } from '../../../src/backends/tpu/call.ts';
-import { createCredentials, createLogin, tokenIn } from '../../../src/backends/tpu/credentials.ts';
-import type { RunProgram } from '../../../src/backends/tpu/credentials.ts';
+import { createCaller, type Credentials } from '../../../src/backends/tpu/call.ts';
+import { createCredentials, createLogin, tokenIn, type RunProgram } from '../../../src/backends/tpu/credentials.ts';
 import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';

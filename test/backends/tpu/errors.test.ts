@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { classify } from '../../../src/backends/tpu/call.ts';
-import type { StatusBody } from '../../../src/backends/tpu/call.ts';
+import { classify, type StatusBody } from '../../../src/backends/tpu/call.ts';
 import type { CloudErrorKind } from '../../../src/core/job.ts';
 
 const rows: readonly (readonly [CloudErrorKind, StatusBody])[] = [

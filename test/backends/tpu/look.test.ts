@@ -9,8 +9,7 @@ import { lookAtAll } from '../../../src/backends/tpu/look.ts';
 import type { AllocationSeen, Fact } from '../../../src/core/observation.ts';
 import { hour, minute } from '../../../src/core/time.ts';
 import { clock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
-import { failure, openTpuServer, parent } from './support/server.ts';
-import type { TpuServer } from './support/server.ts';
+import { failure, openTpuServer, parent, type TpuServer } from './support/server.ts';
 
 const queue = { mode: 'queued-resources' } as const;
 

@@ -2,10 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { allocationSeen } from '../../../src/backends/tpu/meaning.ts';
-import type { Shown } from '../../../src/backends/tpu/meaning.ts';
-import { endpoints, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
-import type { RefOptions } from './support/refs.ts';
+import { allocationSeen, type Shown } from '../../../src/backends/tpu/meaning.ts';
+import { endpoints, nodeOf, now, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
 
 const queue: RefOptions = { spec: { mode: 'queued-resources' } };
 const once = { readyAt: now - 1_000, made: '2026-04-01T00:00:00.123456789Z' };

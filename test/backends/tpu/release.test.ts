@@ -6,8 +6,7 @@ import { createTpuCapacity } from '../../../src/backends/tpu/capacity.ts';
 import type { CapacityPort } from '../../../src/app/ports.ts';
 import type { Rule } from '../../../src/core/spec.ts';
 import { clock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
-import { failure, openTpuServer, parent } from './support/server.ts';
-import type { Fault, TpuServer } from './support/server.ts';
+import { failure, openTpuServer, parent, type Fault, type TpuServer } from './support/server.ts';
 
 const queue = { mode: 'queued-resources' } as const;
 

@@ -6,10 +6,8 @@ import { createTpuApi } from '../../../src/backends/tpu/api.ts';
 import { createCaller } from '../../../src/backends/tpu/call.ts';
 import { createTpuCapacity, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { OutcomeResult } from '../../../src/core/observation.ts';
-import { clock, labels, name, nodeOf, queuedOf, tpuRef } from './support/refs.ts';
-import type { RefOptions } from './support/refs.ts';
-import { failure, listen, openTpuServer, parent } from './support/server.ts';
-import type { Asked, TpuServer } from './support/server.ts';
+import { clock, labels, name, nodeOf, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
+import { failure, listen, openTpuServer, parent, type Asked, type TpuServer } from './support/server.ts';
 
 const keys = 'alice:ssh-ed25519 AAAA jobman';
 const queue = { mode: 'queued-resources' } as const;

@@ -9,18 +9,13 @@ import { suite, test } from 'node:test';
 import type { WorkerRef } from '../../../src/app/ports.ts';
 import type { WorkerId } from '../../../src/core/spec.ts';
 import { minute } from '../../../src/core/time.ts';
-import { createTpuWorkers, sshKeyLines } from '../../../src/backends/tpu/workers.ts';
-import type { SshWay, TpuWorkers } from '../../../src/backends/tpu/workers.ts';
+import { createTpuWorkers, sshKeyLines, type SshWay, type TpuWorkers } from '../../../src/backends/tpu/workers.ts';
 import { createHostKeys } from '../../../src/remote/ssh-keys.ts';
-import { createSshPool } from '../../../src/remote/ssh.ts';
-import type { SshPool, SshTarget } from '../../../src/remote/ssh.ts';
+import { createSshPool, type SshPool, type SshTarget } from '../../../src/remote/ssh.ts';
 import { findProgram, requireReal } from '../../support/real.ts';
-import { openWorld } from '../../support/world.ts';
-import type { World } from '../../support/world.ts';
-import { name, now, tpuRef } from './support/refs.ts';
-import type { RefOptions } from './support/refs.ts';
-import { failure, openTpuServer } from './support/server.ts';
-import type { TpuServer } from './support/server.ts';
+import { openWorld, type World } from '../../support/world.ts';
+import { name, now, tpuRef, type RefOptions } from './support/refs.ts';
+import { failure, openTpuServer, type TpuServer } from './support/server.ts';
 
 type Scope = Parameters<typeof openWorld>[0];
 

@@ -5,10 +5,8 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { standingSpec } from '../../../lab/run.ts';
 import type { ReapplyOptions, Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { idOf } from '../api.ts';
-import type { Operation, Place, TpuNode } from '../api.ts';
-import { isNotThere } from '../call.ts';
-import type { Answer } from '../call.ts';
+import { idOf, type Operation, type Place, type TpuNode } from '../api.ts';
+import { isNotThere, type Answer } from '../call.ts';
 import { outcomeOf, standingBody } from '../capacity.ts';
 import { hostsOf } from '../meaning.ts';
 import {
@@ -21,8 +19,9 @@ import {
   untilLetIn,
   untilNode,
   untilTrue,
+  type ChangeParts,
+  type FoundNode,
 } from './progress.ts';
-import type { ChangeParts, FoundNode } from './progress.ts';
 
 export async function applyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
   const look = await parts.find(tpu);

@@ -2,8 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { accelerator } from '../../../catalogue/accelerators.ts';
-import { second } from '../../../core/time.ts';
-import type { Duration, Instant } from '../../../core/time.ts';
+import { second, type Duration, type Instant } from '../../../core/time.ts';
 import { projectOf } from '../../../lab/run.ts';
 import type { RunOptions, TpuDesk, WorkerAnswer } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -11,8 +10,15 @@ import { fanOut } from '../../../app/fan-out.ts';
 import type { Machines } from '../workers.ts';
 import { hostsOf } from '../meaning.ts';
 import { applyTpu, deleteTpu, reapplyTpu } from './change.ts';
-import { cannotTell, lookForNode, stateWord } from './progress.ts';
-import type { ChangeParts, FoundNode, NodeLook, TpuDeskParts } from './progress.ts';
+import {
+  cannotTell,
+  lookForNode,
+  stateWord,
+  type ChangeParts,
+  type FoundNode,
+  type NodeLook,
+  type TpuDeskParts,
+} from './progress.ts';
 import { endScript, holdersScript, readEnd, readHolders, runScript } from './scripts.ts';
 import { restartTpu } from './restart.ts';
 

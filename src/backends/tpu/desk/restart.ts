@@ -5,8 +5,16 @@ import type { Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { idOf } from '../api.ts';
 import { outcomeOf } from '../capacity.ts';
-import { bootScript, failureOf, refusedBy, refuseOfOneJob, stateWord, untilAnswering, untilNode } from './progress.ts';
-import type { ChangeParts } from './progress.ts';
+import {
+  bootScript,
+  failureOf,
+  refusedBy,
+  refuseOfOneJob,
+  stateWord,
+  untilAnswering,
+  untilNode,
+  type ChangeParts,
+} from './progress.ts';
 
 export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
   const { name } = tpu;

@@ -3,8 +3,7 @@
 // that neither is in a list of processes or in a file, and the script ends when the caller stops waiting.
 
 import { textOf } from '../../../app/errors.ts';
-import { second } from '../../../core/time.ts';
-import type { Duration } from '../../../core/time.ts';
+import { second, type Duration } from '../../../core/time.ts';
 import { findHolders, holderIn, processFunctions } from '../../../lab/worker-facts.ts';
 import type { EndRequest, Holder, WorkerAnswer } from '../../../lab/tpu-desk.ts';
 import { keepFirst } from '../../../remote/process.ts';

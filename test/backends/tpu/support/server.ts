@@ -2,13 +2,17 @@
 // a node, a queued resource or an operation into the emulator's world in any state. Its time stands still.
 
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTpuApi } from '../../../../src/backends/tpu/api.ts';
-import type { Operation, QueuedResource, TpuApi, TpuNode } from '../../../../src/backends/tpu/api.ts';
+import {
+  createTpuApi,
+  type Operation,
+  type QueuedResource,
+  type TpuApi,
+  type TpuNode,
+} from '../../../../src/backends/tpu/api.ts';
 import { createCaller } from '../../../../src/backends/tpu/call.ts';
 import { createFront } from '../../../../src/emulator/http/front.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord } from '../../../../src/emulator/world/records.ts';
