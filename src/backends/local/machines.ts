@@ -6,7 +6,7 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { textOf } from '../../app/errors.ts';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
-import { makeFolder } from '../../app/make-folder.ts';
+import { makeFolder } from '../../app/files.ts';
 import type { CapacityPort, MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
