@@ -1,7 +1,7 @@
 // Disk: the real door through which a manifest's files are read. The parser itself is pure and takes it as a parameter.
 
 import { accessSync, closeSync, constants, openSync, readdirSync, readSync, statSync } from 'node:fs';
-import type { FileDoor } from '../manifest/door.ts';
+import type { FileDoor } from '../manifest/files.ts';
 
 export const disk: FileDoor = {
   look(path) {

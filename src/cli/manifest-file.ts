@@ -5,11 +5,11 @@ import type { BucketFindings } from '../app/buckets.ts';
 import { JobmanError, usageError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
-import type { FileDoor } from '../manifest/door.ts';
+import type { FileDoor } from '../manifest/files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../schema/problems.ts';
-import { parseSet } from '../manifest/sets.ts';
+import { parseSet } from '../manifest/overrides.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';
 

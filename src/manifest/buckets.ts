@@ -4,7 +4,7 @@
 import { placeCount, capacityAt } from '../core/spec.ts';
 import type { CapacitySpec } from '../core/spec.ts';
 import { regionOf } from '../catalogue/zones.ts';
-import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
+import { bucketPattern, bucketRule } from './keys/setup.ts';
 import type { Section } from './keys.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';

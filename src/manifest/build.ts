@@ -17,18 +17,16 @@ import { second } from '../core/time.ts';
 import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
 import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
-import { workdirStep } from '../setup/workdir.ts';
+import { workdirStep } from '../setup/files.ts';
 import type { Path } from '../schema/kinds.ts';
 import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
-import { isLocalJob, readChoice, type Choice } from './choose.ts';
+import { isLocalJob, readChoice, type Choice, readModules, workerPath } from './setup-modules.ts';
 import type { Section } from './keys.ts';
-import { belowHome, isWithin, pathHere } from './paths.ts';
+import { belowHome, isWithin, pathHere, type Surroundings } from './files.ts';
 import { recoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
-import { readModules, workerPath } from './setup-modules.ts';
-import { readSecrets } from './secrets.ts';
-import type { Surroundings } from './surroundings.ts';
+import { readSecrets } from './job-files.ts';
 import { warnOf } from './warnings.ts';
 
 /**

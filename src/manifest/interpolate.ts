@@ -5,7 +5,7 @@ import { refuse, type Path } from '../schema/kinds.ts';
 import { pathText, type Place, type Report } from '../schema/problems.ts';
 import { childOf, isMissing, isNull } from '../schema/tree.ts';
 import type { Entry, Mapping, Scalar, Tree, Unknown } from '../schema/tree.ts';
-import { parsePath } from './paths.ts';
+import { parsePath } from '../schema/problems.ts';
 import { isTemplate, parseTemplate, type Arg, type Part } from './template.ts';
 import { parseValue } from './yaml.ts';
 

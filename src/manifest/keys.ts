@@ -2,24 +2,15 @@
 // Schema and the tables of docs/configuration.md are made from it, so that the three cannot disagree.
 
 import { keyNamed, otherNames, section } from './kinds.ts';
-import type { Keys, Kind, Path } from '../schema/kinds.ts';
-import { command } from './keys/command.ts';
-import { conda } from './keys/conda.ts';
-import { docker } from './keys/docker.ts';
-import { gcsfuse } from './keys/gcsfuse.ts';
-import type { cache } from './keys/gcsfuse.ts';
-import { job } from './keys/job.ts';
+import type { Keys, Kind, Path, Schema } from '../schema/kinds.ts';
+import { command, job, local, vars } from './keys/job.ts';
+import { conda, docker, venv } from './keys/environments.ts';
+import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
 import { kubernetes } from './keys/kubernetes.ts';
-import { local } from './keys/local.ts';
-import { recovery } from './keys/recovery.ts';
-import type { longForm } from './keys/recovery.ts';
-import { setup } from './keys/setup.ts';
-import { ssh } from './keys/ssh.ts';
+import { recovery, type longForm } from './keys/recovery.ts';
 import { tpu } from './keys/tpu.ts';
-import { vars } from './keys/vars.ts';
-import { venv } from './keys/venv.ts';
 
-export type { EnvironmentName } from './keys/names.ts';
+export type { EnvironmentName } from './keys/environments.ts';
 export type { ModuleName } from './keys/setup.ts';
 
 /** All sections, in the order of the documents. */
@@ -72,4 +63,14 @@ export function aliasesAt(path: Path): readonly string[] {
   const keys = keysAround(path);
   const last = path.at(-1);
   return keys === undefined || last === undefined ? [] : otherNames(keys, String(last));
+}
+
+/** The JSON Schema of manifests. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
+export function manifestSchema(): Schema {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'jobman manifest',
+    description: 'A job for jobman: where it runs, what is set up there, and what is run.',
+    ...manifest.schema,
+  };
 }

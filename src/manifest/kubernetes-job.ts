@@ -1,5 +1,5 @@
-// Kubernetes job: a file with a whole Job object of Kubernetes, as YAML or JSON. What a field of the spec means is the cluster's to
-// decide; here only the parts are checked without which there is no Job to create.
+// Kubernetes job: a file with a whole Job object of Kubernetes, as YAML or JSON. The cluster decides what a field of the spec means;
+// here only the parts are checked without which there is no Job to create.
 
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -122,4 +122,9 @@ export function readJobFile(text: string): JobFile {
 
 function said(value: unknown): string {
   return value === undefined ? 'missing' : JSON.stringify(value);
+}
+
+/** True of a file with objects of Kubernetes, even if it has mistakes: no manifest of jobman has these keys at its top. */
+export function isKubernetesFile(text: string): boolean {
+  return /^(?:apiVersion|kind)[ \t]*:/m.test(text) || /^\s*\{[^]*"apiVersion"\s*:/.test(text);
 }

@@ -4,9 +4,8 @@
 import { given } from '../core/given.ts';
 import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
 import type { Section } from './keys.ts';
-import { pathHere } from './paths.ts';
+import { pathHere, type Surroundings } from './files.ts';
 import type { Sections } from './sections.ts';
-import type { Surroundings } from './surroundings.ts';
 
 /** `node_selector` as `nodeSelector`. */
 type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`

@@ -2,23 +2,17 @@
 
 import { basename, dirname, extname } from 'node:path/posix';
 import type { JobSpec } from '../core/spec.ts';
-import { namedBuckets } from './buckets.ts';
-import type { NamedBucket } from './buckets.ts';
+import { namedBuckets, type NamedBucket } from './buckets.ts';
 import { buildSpec } from './build.ts';
-import { readText } from './door.ts';
+import { readText, pathHere, type Surroundings } from './files.ts';
 import { aliasesAt, manifest } from './keys.ts';
-import { isKubernetesFile } from './kubernetes-file.ts';
+import { isKubernetesFile } from './kubernetes-job.ts';
 import { misspelt, sayUnknownKeys } from './kinds.ts';
-import { readKubernetes } from './kubernetes.ts';
-import type { ClusterManifest } from './kubernetes.ts';
-import { overridesOf, withOverrides } from './overrides.ts';
-import { pathHere } from './paths.ts';
+import { readKubernetes, type ClusterManifest } from './kubernetes.ts';
+import { overridesOf, withOverrides, applySets, type SetValue } from './overrides.ts';
 import type { Path } from '../schema/kinds.ts';
 import { newFindings, placed, problemAt, problemOfFile, type Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
-import { applySets } from './sets.ts';
-import type { SetValue } from './sets.ts';
-import type { Surroundings } from './surroundings.ts';
 import { parseText } from './yaml.ts';
 import type { Mapping } from '../schema/tree.ts';
 

@@ -2,13 +2,12 @@
 // to read over warnings that are wrong. Nothing is refused here.
 
 import { capacityTraits } from '../core/allocate.ts';
-import { builtInProject, nodeNameMark } from '../core/spec.ts';
-import type { CapacitySpec, CommandSpec, RecoverySpec } from '../core/spec.ts';
+import { builtInProject, nodeNameMark, type CapacitySpec, type CommandSpec, type RecoverySpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { SetupModule } from '../setup/modules.ts';
 import { durationText } from './durations.ts';
 import type { Section } from './keys.ts';
-import { isWithin, pathOnWorker } from './paths.ts';
+import { isWithin, pathOnWorker } from './files.ts';
 import type { Sections } from './sections.ts';
 
 /** Google takes a spot machine away within this time of telling it, whatever runs there. Source: its documents on spot VMs. */

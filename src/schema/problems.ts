@@ -124,3 +124,18 @@ export function pathText(path: readonly (string | number)[]): string {
   }
   return text;
 }
+
+/** `a.b[0].c` as its parts; undefined when it is no path. A part of digits after a dot may be a key or an index. */
+export function parsePath(text: string): readonly (string | number)[] | undefined {
+  const parts: (string | number)[] = [];
+  const pattern = /(?:^|\.)([^.[\]\s=]+)|\[(\d+)\]|\[([^.[\]\s=]+)\]/gy;
+  while (pattern.lastIndex < text.length) {
+    const found = pattern.exec(text);
+    if (found === null) return undefined;
+    const part = found[1] ?? found[3];
+    if (part !== undefined) parts.push(part);
+    else if (parts.length === 0) return undefined;
+    else parts.push(Number(found[2]));
+  }
+  return parts.length === 0 ? undefined : parts;
+}

@@ -106,7 +106,7 @@ export function treeOf(
         else entries.set(key, { place: keyPlace, value });
       }
       for (const merge of merges) mergeInto(entries, merge.tree, merge.place, path, report);
-      return { kind: 'map', entries, repeated, place, owner: at(offset) };
+      return { kind: 'map', entries, place, owner: at(offset), ...(repeated.length > 0 && { repeated }) };
     }
     if (isSeq(node)) {
       const inner = [...open, node];

@@ -2,12 +2,9 @@
 
 import type { SetupStep } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
-import { aptFunctions } from './apt.ts';
-import { condaCheck, condaEnsure, condaExec } from './conda.ts';
+import { aptFunctions, quote, quotePath, writeFile, step } from './script.ts';
+import { condaCheck, condaEnsure, condaExec, venvCheck, venvEnsure, venvExec } from './environments.ts';
 import type { CondaModule, DockerModule, VariableNames, VenvModule } from './modules.ts';
-import { quote, quotePath, writeFile } from './quote.ts';
-import { step } from './step.ts';
-import { venvCheck, venvEnsure, venvExec } from './venv.ts';
 
 export function dockerStep(module: DockerModule): SetupStep {
   const image = quote(module.image);

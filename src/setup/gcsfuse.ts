@@ -2,10 +2,8 @@
 
 import type { SetupStep } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
-import { aptFunctions } from './apt.ts';
+import { aptFunctions, quote, quotePath, writeFile, step } from './script.ts';
 import type { BucketCache, BucketMount, GcsfuseModule } from './modules.ts';
-import { quote, quotePath, writeFile } from './quote.ts';
-import { step } from './step.ts';
 
 export function gcsfuseStep(module: GcsfuseModule): SetupStep {
   return step({

@@ -1,15 +1,12 @@
 // Steps: the setup of a worker, and the command in its environment, from what the manifest asks for.
 
 import type { SetupStep } from '../core/spec.ts';
-import { condaExec, condaStep } from './conda.ts';
+import { condaExec, condaStep, venvExec, venvStep } from './environments.ts';
 import { dockerStep, runInContainer } from './docker.ts';
-import { filesStep } from './files.ts';
+import { filesStep, sshStep } from './files.ts';
 import { gcsfuseStep } from './gcsfuse.ts';
 import type { EnvironmentModule, SetupModule, VariableNames } from './modules.ts';
-import { writeFile } from './quote.ts';
-import { sshStep } from './ssh.ts';
-import { step } from './step.ts';
-import { venvExec, venvStep } from './venv.ts';
+import { writeFile, step } from './script.ts';
 
 /**
  * The steps of these modules, in their order. A conda or virtual environment next to docker belongs inside the container and

@@ -7,7 +7,7 @@ import { createClient } from '../../src/app/jobman.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import { freeze } from '../../src/remote/workdir/freeze.ts';
-import { workdirStep } from '../../src/setup/workdir.ts';
+import { workdirStep } from '../../src/setup/files.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, tpu } from '../core/world.ts';
 import { openWorld } from '../support/world.ts';

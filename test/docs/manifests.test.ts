@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { disk } from '../../src/cli/disk.ts';
-import type { FileDoor } from '../../src/manifest/door.ts';
+import type { FileDoor } from '../../src/manifest/files.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';

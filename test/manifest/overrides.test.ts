@@ -1,7 +1,7 @@
 /** The overrides of `--set` in the record of a job. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseSet } from '../../src/manifest/sets.ts';
+import { parseSet } from '../../src/manifest/overrides.ts';
 import { parse } from './pretend.ts';
 
 const manifest = `# A run of mine.

@@ -1,7 +1,7 @@
 /** A pretend disk and a short way to parse a manifest with it. */
 import assert from 'node:assert/strict';
 import type { JobSpec } from '../../src/core/spec.ts';
-import type { FileDoor } from '../../src/manifest/door.ts';
+import type { FileDoor } from '../../src/manifest/files.ts';
 import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import type { ManifestInput } from '../../src/manifest/parse.ts';

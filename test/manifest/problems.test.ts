@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FileDoor } from '../../src/manifest/door.ts';
+import type { FileDoor } from '../../src/manifest/files.ts';
 import { loadManifest, manifestMost } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { assertEach, pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { keyReference, markdownTable } from './key-tables.ts';
-import { manifestSchema } from '../../src/manifest/schema.ts';
+import { manifestSchema } from '../../src/manifest/keys.ts';
 import { root } from '../support/root.ts';
 import { assertRefused, clusterOf, specOf } from './pretend.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SetValue } from '../../src/manifest/sets.ts';
+import type { SetValue } from '../../src/manifest/overrides.ts';
 import { assertRefused, local, problemsOf, specOf, tpu } from './pretend.ts';
 
 function sets(...texts: readonly string[]): { sets: readonly SetValue[] } {

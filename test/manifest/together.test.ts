@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseSet } from '../../src/manifest/sets.ts';
+import { parseSet } from '../../src/manifest/overrides.ts';
 import { problemsOf, specOf } from './pretend.ts';
 
 type Value = unknown;

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { condaStep } from '../../src/setup/conda.ts';
+import { condaStep } from '../../src/setup/environments.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
 import { openChannel, pretendConda } from '../setup/conda.ts';
 import { openHost } from '../setup/shell.ts';

@@ -5,13 +5,12 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { venvStep } from '../../src/setup/venv.ts';
+import { venvStep } from '../../src/setup/environments.ts';
 import { openHost } from '../setup/shell.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import { openWorld } from '../support/world.ts';
-import type { World } from '../support/world.ts';
+import { openWorld, type World } from '../support/world.ts';
 
 const program = join(root, 'configs/iris/train.py');
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
-import { venvStep } from '../../src/setup/venv.ts';
+import { venvStep } from '../../src/setup/environments.ts';
 import { openHost } from '../setup/shell.ts';
 import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';

@@ -20,15 +20,13 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import { createMachines } from '../../src/backends/machines.ts';
 import { workdirKey } from '../../src/core/job.ts';
-import { createLocalTransport } from '../../src/remote/transport.ts';
-import type { RunRequest } from '../../src/remote/transport.ts';
+import { createLocalTransport, type RunRequest } from '../../src/remote/transport.ts';
 import { freeze, workdirMost } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
-import { workdirStep } from '../../src/setup/workdir.ts';
+import { workdirStep } from '../../src/setup/files.ts';
 import { findProgram } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 import { testRef } from './machines-contract.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { quote, quotePath, splitWords, writeFile } from '../../src/setup/quote.ts';
+import { quote, quotePath, splitWords, writeFile } from '../../src/setup/script.ts';
 
 /** What a real shell makes of a script. */
 function sh(script: string, env: Readonly<Record<string, string>> = {}): string {

@@ -3,16 +3,13 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { writePrograms } from '../../src/emulator/hosts/programs.ts';
-import { condaStep } from '../../src/setup/conda.ts';
+import { condaStep, venvStep } from '../../src/setup/environments.ts';
 import { dockerStep } from '../../src/setup/docker.ts';
-import { filesStep } from '../../src/setup/files.ts';
+import { filesStep, sshStep } from '../../src/setup/files.ts';
 import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
 import type { BucketCache, SshKey } from '../../src/setup/modules.ts';
-import { sshStep } from '../../src/setup/ssh.ts';
 import { withoutAdministrator } from '../../src/setup/steps.ts';
-import { venvStep } from '../../src/setup/venv.ts';
-import { openHost } from './shell.ts';
-import type { Host } from './shell.ts';
+import { openHost, type Host } from './shell.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const noCache: BucketCache = {

@@ -3,11 +3,9 @@
 import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { readText, type FileDoor } from '../../manifest/door.ts';
-import { isKubernetesFile } from '../../manifest/kubernetes-file.ts';
-import { readJobFile } from '../../manifest/kubernetes-job.ts';
+import { readText, type FileDoor, pathHere } from '../../manifest/files.ts';
+import { isKubernetesFile, readJobFile } from '../../manifest/kubernetes-job.ts';
 import { manifestMost } from '../../manifest/parse.ts';
-import { pathHere } from '../../manifest/paths.ts';
 import { formatProblems } from '../../schema/problems.ts';
 import type { Cli } from '../context.ts';
 import { disk } from '../disk.ts';

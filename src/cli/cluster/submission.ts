@@ -5,7 +5,7 @@ import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { resolve } from 'node:path';
-import { readText } from '../../manifest/door.ts';
+import { readText } from '../../manifest/files.ts';
 import { disk } from '../disk.ts';
 
 /** A pipe of a shell among the paths of KUBECONFIG. */

@@ -15,7 +15,7 @@ import {
   type OldJobFolder,
 } from '../../lab/import-jobs.ts';
 import type { FilesTarget, LabServices } from '../../lab/lab.ts';
-import type { FileDoor } from '../../manifest/door.ts';
+import type { FileDoor } from '../../manifest/files.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import { formatProblems } from '../../schema/problems.ts';
 import type { Cli } from '../context.ts';

@@ -4,7 +4,7 @@ import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts';
-import { manifestSchema } from '../../manifest/schema.ts';
+import { manifestSchema } from '../../manifest/keys.ts';
 import { formatProblems } from '../../schema/problems.ts';
 
 interface ValidateFlags {

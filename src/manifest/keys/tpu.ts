@@ -6,7 +6,7 @@ import { zoneMeant, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/time.ts';
 import { choice, duration, line, listOf, mapOf, path, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../../schema/kinds.ts';
-import { writtenByOlder } from './names.ts';
+import { writtenByOlder } from './environments.ts';
 
 const metadataName = { pattern: /^[A-Za-z0-9_-]{1,128}$/, rule: 'is no name for metadata (letters, digits, _ and -)' };
 

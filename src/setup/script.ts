@@ -1,0 +1,117 @@
+// Script: the parts that the steps of a setup share: words and files in a shell script, the key of a step, packages of the host.
+
+import { createHash } from 'node:crypto';
+import type { SetupStep, StepFile } from '../core/spec.ts';
+import type { Duration } from '../core/time.ts';
+
+/** One word of a POSIX shell, whatever it holds. Throws for a zero byte, which no shell can carry. */
+export function quote(word: string): string {
+  if (word.includes('\0')) throw new Error('a word of a shell script cannot hold a zero byte');
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** A path on a worker as one word: `~` and `~/x` are below the login folder of whoever runs the script. */
+export function quotePath(path: string): string {
+  if (path === '~') return '"$HOME"';
+  return path.startsWith('~/') ? `"$HOME"/${quote(path.slice(2))}` : quote(path);
+}
+
+/**
+ * Writes a text to a file, without a shell ever reading it: `target` is a shell word. The file ends with a newline. Marks in the
+ * text stay replaceable, which is why it is not encoded.
+ */
+export function writeFile(target: string, text: string): string {
+  const lines = text.split('\n');
+  let end = 'JOBMAN_END';
+  while (lines.includes(end)) end += '_';
+  return `cat >${target} <<'${end}'\n${text.endsWith('\n') || text === '' ? text : `${text}\n`}${end}\n`;
+}
+
+/** Splits a line of flags as a shell does (spaces, quotes, backslashes), without expanding anything. Undefined when a quote is open. */
+export function splitWords(line: string): readonly string[] | undefined {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quoting = '';
+  for (let at = 0; at < line.length; at += 1) {
+    const character = line[at] ?? '';
+    if (quoting === "'" && character !== "'") word += character;
+    else if (character === quoting && quoting !== '') quoting = '';
+    else if (quoting === '' && (character === '"' || character === "'")) {
+      quoting = character;
+      word ??= '';
+    } else if (character === '\\' && quoting !== "'") {
+      const next = line[at + 1];
+      if (next === undefined) return undefined;
+      // Inside double quotes a backslash keeps itself, except before what it protects.
+      word = `${word ?? ''}${quoting === '"' && !'"\\$`'.includes(next) ? '\\' : ''}${next}`;
+      at += 1;
+    } else if (quoting === '' && /\s/.test(character)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else word = `${word ?? ''}${character}`;
+  }
+  if (quoting !== '') return undefined;
+  if (word !== undefined) words.push(word);
+  return words;
+}
+
+// ------------------------------------------------------------------------------------------ steps
+
+/** A step whose key covers its texts and the files that travel with it. Of files that stay here until needed, only the name. */
+export function step(given: {
+  readonly name: string;
+  readonly check: string | null;
+  readonly apply: string;
+  readonly files?: readonly StepFile[];
+  readonly timeout: Duration;
+}): SetupStep {
+  const { name, check, apply, files = [], timeout } = given;
+  return { name, key: keyOf([name, check, apply, files]), check, apply, files, timeout };
+}
+
+/** Sixteen hexadecimal digits that change when any of the values does. */
+export function keyOf(values: unknown): string {
+  return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 16);
+}
+
+// ------------------------------------------------------------------------------------------ packages
+
+/**
+ * Shell functions for Debian and Ubuntu hosts. `apt_update` and `apt_install PACKAGE...` wait until nobody holds the package
+ * database, ten minutes at most: a fresh machine runs its own updates, and whoever is killed in the middle of one leaves the
+ * database broken.
+ */
+export const aptFunctions = `
+# The administrator of a container often has no sudo, and needs none.
+if [ "$(id -u)" -eq 0 ] && ! command -v sudo >/dev/null; then
+  sudo() {
+    while case $1 in -*) true ;; *) false ;; esac; do shift; done
+    "$@"
+  }
+fi
+apt_wait() {
+  waited=0
+  while sudo -n fuser /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock >/dev/null 2>&1; do
+    if [ "$waited" -ge 600 ]; then
+      echo 'Another package manager has held the lock of dpkg for ten minutes.' >&2
+      return 1
+    fi
+    [ "$((waited % 60))" -ne 0 ] || echo 'Waiting for another package manager to finish.'
+    sleep 5
+    waited=$((waited + 5))
+  done
+}
+apt_try() {
+  tries=1
+  until apt_wait && sudo -n env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; do
+    if [ "$tries" -ge 3 ]; then
+      echo "apt-get $* failed three times." >&2
+      return 1
+    fi
+    tries=$((tries + 1))
+    sleep 5
+  done
+}
+apt_update() { apt_try -q update; }
+apt_install() { apt_try -q install -y "$@"; }
+`;
