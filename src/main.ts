@@ -234,12 +234,10 @@ function loginName(): string {
   }
 }
 
-const endingSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /** See Io. A signal that only we listen to has its usual effect, after the call. */
 function atExit(call: () => void): () => void {
-  const listeners = endingSignals.map((name) => [name, () => endBy(name)] as const);
-  const endBy = (name: (typeof endingSignals)[number]) => {
+  const listeners = leaving.map((name) => [name, () => endBy(name)] as const);
+  const endBy = (name: (typeof leaving)[number]) => {
     if (process.listenerCount(name) > 1) return;
     forget();
     call();

@@ -11,17 +11,8 @@ import type { Duration, Instant } from '../core/time.ts';
 /** Terminals tell every step of a resize; drawing waits until it has come to rest. */
 const resizeRest: Duration = 100;
 
-interface Block {
-  stale(): void;
-  /** True if the picture is stale, or `every` old, and the terminal is not being resized. */
-  isDue(every?: Duration): boolean;
-  draw(title: string, lines: readonly string[]): void;
-  readonly clear: () => void;
-  leave(): void;
-  close(): void;
-}
-
-export function createBlock(io: Io, stream: Stream, window: Window): Block {
+/** The block of a whole screen. `clear` takes it away, `leave` leaves it where it is; `close` gives the window its title back. */
+export function createBlock(io: Io, stream: Stream, window: Window) {
   const painter = createPainter(stream);
   let drawnAt: Instant = Number.NEGATIVE_INFINITY;
   let restsAt: Instant = Number.NEGATIVE_INFINITY;
@@ -34,21 +25,22 @@ export function createBlock(io: Io, stream: Stream, window: Window): Block {
   });
   return {
     stale,
-    isDue: (every = Number.POSITIVE_INFINITY) => io.now() >= restsAt && io.now() - drawnAt >= every,
-    draw(title, lines) {
+    /** True if the picture is stale, or `every` old, and the terminal is not being resized. */
+    isDue: (every: Duration = Number.POSITIVE_INFINITY): boolean => io.now() >= restsAt && io.now() - drawnAt >= every,
+    draw(title: string, lines: readonly string[]): void {
       window.title(title);
       painter.draw(lines);
       drawnAt = io.now();
     },
-    clear() {
+    clear: (): void => {
       painter.erase();
       stale();
     },
-    leave() {
+    leave(): void {
       painter.leave();
       stale();
     },
-    close() {
+    close(): void {
       stopListening();
       window.close();
     },
@@ -77,16 +69,8 @@ export function drawLine(
   };
 }
 
-export interface Painter {
-  draw(lines: readonly string[]): void;
-  /** Takes the block away, so that other text can be written where it stood; the next `draw` puts it below that text. */
-  erase(): void;
-  /** Leaves the last frame where it is; the next `draw` begins a new block below. */
-  leave(): void;
-}
-
 /** Writes only the lines that changed, in one synchronised update, so that nothing flickers and little is sent. */
-export function createPainter(stream: Stream): Painter {
+export function createPainter(stream: Stream) {
   let shown: readonly string[] = [];
   let columnsThen = 0;
 
@@ -97,7 +81,7 @@ export function createPainter(stream: Stream): Painter {
   }
 
   return {
-    draw(all) {
+    draw(all: readonly string[]): void {
       const lines = all.map(harmlessText);
       const { columns } = stream.size();
       let text: string;
@@ -110,11 +94,13 @@ export function createPainter(stream: Stream): Painter {
       shown = lines;
       columnsThen = columns;
     },
-    erase() {
+    /** Takes the block away, so that other text can be written where it was; the next `draw` puts it below that text. */
+    erase(): void {
       if (shown.length > 0) stream.write(exactly(toTop(rowsNow(stream.size().columns))));
       shown = [];
     },
-    leave() {
+    /** Leaves the last frame where it is; the next `draw` begins a new block below. */
+    leave(): void {
       shown = [];
     },
   };
@@ -133,13 +119,8 @@ function changes(before: readonly string[], after: readonly string[]): string {
     const up = before.length - index;
     text += `${csi}${up}A${next}${csi}K\r${csi}${up}B`;
   }
-  return (
-    text +
-    after
-      .slice(before.length)
-      .map((line) => `${line}\n`)
-      .join('')
-  );
+  const added = after.slice(before.length);
+  return text + added.map((line) => `${line}\n`).join('');
 }
 
 function toTop(rows: number): string {

@@ -38,10 +38,6 @@ export function withHarmlessOutput<T extends { readonly io: Io }>(
   });
 }
 
-export function harmlessText(text: string): string {
-  return harmless(text, ownStyles, stylesOff);
-}
-
 /** For an output: exactly this text, with whatever control characters it has. */
 export function exactly(text: string): Uint8Array {
   return Buffer.from(text);
@@ -65,24 +61,21 @@ export function isInert(block: string): boolean {
 }
 
 /**
- * A text that the program prints, with every control character made visible except line ends, tabs and `own`, the graphic
+ * A text that the program prints, with every control character made visible except line ends, tabs and the graphic
  * renditions of the program's own styles. A style that is still on at the end of a line is switched off there. Characters
  * above 0x7e become `\u009b`, which JSON reads as the character itself, so that an object in JSON stays the same object.
  */
-export function harmless(text: string, own: ReadonlySet<string>, off: string): string {
+export function harmlessText(text: string): string {
   if (plainLines.test(text) || isInert(text)) return text;
-  return text
-    .split('\n')
-    .map((line) => harmlessLine(line, own, off))
-    .join('\n');
+  return text.split('\n').map(harmlessLine).join('\n');
 }
 
-function harmlessLine(line: string, own: ReadonlySet<string>, off: string): string {
+function harmlessLine(line: string): string {
   if (isInert(line)) return line;
   let last = '';
   const shown = line.replace(control, (found: string) => {
     if (found === '\t') return found;
-    if (own.has(found)) {
+    if (ownStyles.has(found)) {
       last = found;
       return found;
     }
@@ -90,7 +83,7 @@ function harmlessLine(line: string, own: ReadonlySet<string>, off: string): stri
     const first = code < 0x20 ? `\\x${hexDigits(code, 2)}` : `\\u${hexDigits(code, 4)}`;
     return first + found.slice(1);
   });
-  return last === '' || offCode.test(last) ? shown : shown + off;
+  return last === '' || offCode.test(last) ? shown : shown + stylesOff;
 }
 
 /** Nearly every text. The tests of what may be wrong with the others are slow to prepare. */

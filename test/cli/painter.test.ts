@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Stream } from '../../src/app/services.ts';
-import { createPainter, type Painter } from '../../src/cli/block.ts';
+import { createPainter } from '../../src/cli/block.ts';
 import { createGlass, type Glass } from './support/glass.ts';
 
 function painted(columns = 40): {
   readonly glass: Glass;
-  readonly painter: Painter;
+  readonly painter: ReturnType<typeof createPainter>;
   readonly resize: (columns: number) => void;
 } {
   const glass = createGlass();

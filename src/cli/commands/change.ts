@@ -7,7 +7,7 @@ import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { type Cli, forEach, type GlobalFlags, refsOf, sayAnswer } from '../context.ts';
 import { wake } from '../controller.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { untilLeft } from '../leave.ts';
 import { confirm, isGranted } from '../prompt.ts';
 import type { Verb } from '../../core/commands.ts';
 
@@ -15,35 +15,21 @@ interface AskFlags extends PlaceFlags {
   readonly jobName?: string | undefined;
 }
 
-type Flags = AskFlags & GlobalFlags;
+/** The command of a verb. `optionsOf` are what its own flags add to the request. */
+const asker =
+  <Own extends object>(verb: ClusterVerb, optionsOf: (flags: Own) => Omit<AskOptions, 'by'> = () => ({})) =>
+  (cli: Cli, flags: AskFlags & GlobalFlags & Own, ...args: readonly Ref[]): Promise<number> =>
+    askEach(cli, verb, flags, args, optionsOf(flags));
 
-export async function start(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
-  return askEach(cli, 'start', flags, args, {});
-}
-
-export async function stop(
-  cli: Cli,
-  flags: Flags & { readonly release?: boolean | undefined },
-  ...args: readonly Ref[]
-): Promise<number> {
-  return askEach(cli, 'stop', flags, args, { release: flags.release === true });
-}
-
-export async function resume(
-  cli: Cli,
-  flags: Flags & { readonly workdir?: boolean | undefined },
-  ...args: readonly Ref[]
-): Promise<number> {
-  return askEach(cli, 'resume', flags, args, { workdirAnew: flags.workdir === true });
-}
-
-export async function rerun(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
-  return askEach(cli, 'rerun', flags, args, {});
-}
-
-export async function cancel(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
-  return askEach(cli, 'cancel', flags, args, {});
-}
+export const start = asker('start');
+export const stop = asker('stop', ({ release }: { readonly release?: boolean | undefined }) => ({
+  release: release === true,
+}));
+export const resume = asker('resume', ({ workdir }: { readonly workdir?: boolean | undefined }) => ({
+  workdirAnew: workdir === true,
+}));
+export const rerun = asker('rerun');
+export const cancel = asker('cancel');
 
 async function askEach(
   cli: Cli,
@@ -77,26 +63,17 @@ async function askRecord(
 ): Promise<number> {
   return askAll(cli, client, refs, async (ref) => {
     if (
-      begins[verb] &&
+      beginning.includes(verb) &&
       !(await isGranted(cli, client, ref, `Let job ${ref} ${verb}`, `Job ${ref} was left as it is`))
     ) {
       return exitCode.failed;
     }
-    return askOne(cli, client, ref, verb, options);
+    return sayAnswer(cli, await client.ask(ref, verb, { by: cli.io.user, ...options }));
   });
 }
 
 /** Verbs that may request capacity. */
-const begins: Readonly<Record<Verb, boolean>> = {
-  start: true,
-  resume: true,
-  rerun: true,
-  stop: false,
-  cancel: false,
-  delete: false,
-  last: false,
-  judge: false,
-};
+const beginning: readonly Verb[] = ['start', 'resume', 'rerun'];
 
 /** Asks several jobs, and wakes the controller once if any of them took the word. */
 async function askAll(
@@ -113,16 +90,6 @@ async function askAll(
   });
   if (isTaken) await wake(cli, client);
   return code;
-}
-
-async function askOne(
-  cli: Cli,
-  client: Client,
-  ref: Ref,
-  verb: Verb,
-  options: Omit<AskOptions, 'by'>,
-): Promise<number> {
-  return sayAnswer(cli, await client.ask(ref, verb, { by: cli.io.user, ...options }));
 }
 
 interface DeleteFlags extends AskFlags {
@@ -173,7 +140,7 @@ async function deleteOfRecord(
         return exitCode.failed;
       }
     }
-    return askOne(cli, client, view.id, 'delete', { force: flags.force === true });
+    return sayAnswer(cli, await client.ask(view.id, 'delete', { by: cli.io.user, force: flags.force === true }));
   });
 }
 
@@ -259,8 +226,7 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: r
     client.show(only),
   ]);
   const isUnderWay = desired === 'run' && phase !== 'succeeded' && phase !== 'failed';
-  const leave = leaveOnSignal(cli);
-  try {
+  return untilLeft(cli, async (signal) => {
     if (!isUnderWay || flags.cmdOnly === true) {
       if (!(await isGranted(cli, client, id, 'Start it', `Job ${id} was not started`))) return exitCode.failed;
       const answer = await client.ask(id, 'start', { by: cli.io.user, commandOnly: flags.cmdOnly === true });
@@ -270,8 +236,6 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: r
     await wake(cli, client);
     // Output of earlier attempts is not shown.
     const after = attempts.at(-1)?.ended === null ? undefined : attempts.length;
-    return await followToEnd(cli, client, id, leave.signal, false, after);
-  } finally {
-    leave.release();
-  }
+    return followToEnd(cli, client, id, signal, false, after);
+  });
 }

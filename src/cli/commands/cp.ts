@@ -192,15 +192,7 @@ function sentenceOf(end: Exclude<CopyEnd, { kind: 'done' }>): string {
   return end.because === 'conflict' ? `${end.reason}; --replace replaces it with the copy.` : end.reason;
 }
 
-interface Progress {
-  readonly add: (bytes: number) => void;
-  done(): void;
-  readonly end: () => void;
-  /** `files`: the size of what was copied; null where only the bytes on the way are known. */
-  summary(files: number | null): string;
-}
-
-function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress {
+function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']) {
   const begun = cli.io.now();
   let bytes = 0;
   let done = 0;
@@ -210,9 +202,10 @@ function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress
   };
   const line = drawLine(cli, 250, () => `copied ${sentence()}; ${done} of ${countText(count, noun)} done`);
   return {
-    add: (more) => void (bytes += more),
-    done: () => void (done += 1),
+    add: (more: number): void => void (bytes += more),
+    done: (): void => void (done += 1),
     end: line.end,
-    summary: (files) => `Copied ${sentence(files ?? bytes)}, ${countText(count, noun)}.`,
+    /** `files`: the size of what was copied; null where only the bytes on the way are known. */
+    summary: (files: number | null): string => `Copied ${sentence(files ?? bytes)}, ${countText(count, noun)}.`,
   };
 }

@@ -6,7 +6,7 @@ import { exitCode, usageError } from '../../app/errors.ts';
 import { rowJson } from '../../app/json.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { untilLeft } from '../leave.ts';
 import { readManifest } from '../manifest-file.ts';
 import { isGranted } from '../prompt.ts';
 import { labelled } from '../render/aligned.ts';
@@ -57,17 +57,14 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
 
   const { followToEnd } = await import('../follow/follow.ts');
   // From here on Ctrl-C leaves in order: a job that was stored a moment before is named to whoever leaves.
-  const leave = leaveOnSignal(cli);
-  try {
+  return untilLeft(cli, async (signal) => {
     const { id, row, warnings } = await client.create(request);
     sayCreated(cli, manifest.spec, id, warnings);
     if (cli.json) cli.print(JSON.stringify(rowJson(row)));
     else cli.note(`${id} ${row.name} created; it goes on without this terminal`);
     await wake(cli, client);
-    return await followToEnd(cli, client, id, leave.signal, flags.noFold === true, 0);
-  } finally {
-    leave.release();
-  }
+    return followToEnd(cli, client, id, signal, flags.noFold === true, 0);
+  });
 }
 
 function sayCreated(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {

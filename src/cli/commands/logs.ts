@@ -7,8 +7,7 @@ import { countText, workerText } from '../../app/figures.ts';
 import { onEither } from '../cluster/either.ts';
 import { type Cli, forEach, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { followLog } from '../follow/follow.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { untilLeft } from '../leave.ts';
 import { bodyText, createSplitter, frontText, jsonText, type Piece } from '../logs/lines.ts';
 import { timeOf } from '../logs/mix.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
@@ -135,13 +134,10 @@ function silenceText(isOver: boolean, hasFile: boolean): string {
 /** Resolves with 0 when the job has settled: how it ended is `wait`'s matter. */
 async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
   const { id } = await client.show(ref);
-  const { signal, release } = leaveOnSignal(cli);
-  try {
-    const end = await followLog(cli, client, id, { query: queryOf(flags), rules: rulesOf(cli, flags), leave: signal });
-    return end.kind === 'left' ? exitCode.interrupted : exitCode.ok;
-  } finally {
-    release();
-  }
+  const { followLog } = await import('../follow/follow.ts');
+  const [query, rules] = [queryOf(flags), rulesOf(cli, flags)];
+  const end = await untilLeft(cli, (leave) => followLog(cli, client, id, { query, rules, leave }));
+  return end.kind === 'left' ? exitCode.interrupted : exitCode.ok;
 }
 
 function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {

@@ -107,18 +107,14 @@ async function untilOver(
   return exitCode.interrupted;
 }
 
-interface Forward {
-  reach(): Promise<void>;
-  look(): Promise<void>;
-  join(socket: Socket, there: number): Promise<void>;
-  close(): void;
-}
+type Forward = ReturnType<typeof createForward>;
 
-function createForward(cli: Cli, id: string, worker: number): Forward {
+function createForward(cli: Cli, id: string, worker: number) {
   const sockets = new Set<Socket>();
   const said = new Set<string>();
   let door: WorkerDoor | undefined;
 
+  /** Throws JobmanError when the job has no such worker now. */
   async function reach(): Promise<void> {
     const next = await cli.services.workers(id, 'own');
     if (next.allocation === door?.allocation) {
@@ -139,7 +135,8 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
 
   return {
     reach,
-    async look() {
+    /** Goes to the job's new machines, when it has new ones, and says so. */
+    async look(): Promise<void> {
       try {
         await reach();
       } catch (error) {
@@ -147,7 +144,7 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
         if (!(error instanceof JobmanError) || error.code !== exitCode.conflict) throw error;
       }
     },
-    async join(socket, there) {
+    async join(socket: Socket, there: number): Promise<void> {
       sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => sockets.delete(socket));
@@ -167,7 +164,7 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
       tunnel.on('error', () => socket.destroy());
       joinSockets(socket, tunnel);
     },
-    close() {
+    close(): void {
       for (const socket of sockets) socket.destroy();
       door?.close();
     },

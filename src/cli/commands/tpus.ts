@@ -5,7 +5,7 @@ import { ageText, countText, dollarsText, priceText, moment, inertWord } from '.
 import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
 import type { TpuList, TpuMissed, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { type Cli, type GlobalFlags, sayTrouble } from '../context.ts';
-import { leaveOnSignal, pause } from '../leave.ts';
+import { pause, untilLeft } from '../leave.ts';
 import { confirm } from '../prompt.ts';
 import { aligned, type Column, fittedTable } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';
@@ -184,10 +184,9 @@ async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]
 
 /** Looks until all of them are gone, for a while; answers those that are not. */
 async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView[]): Promise<readonly StrayView[]> {
-  const { signal, release } = leaveOnSignal(cli);
   const until = cli.io.now() + goneMost;
   let left = told;
-  try {
+  await untilLeft(cli, async (signal) => {
     while (left.length > 0 && !signal.aborted) {
       const seen = await keeper.lookAt(left);
       const isGone = ({ resource }: StrayView) =>
@@ -197,9 +196,7 @@ async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView
       if (left.length === 0 || cli.io.now() >= until) break;
       await pause(lookEvery, signal);
     }
-  } finally {
-    release();
-  }
+  });
   return left;
 }
 

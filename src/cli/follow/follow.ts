@@ -2,29 +2,19 @@
 // in a busy loop: it looks four times a second, and at once when a log file says that it grew.
 
 import { type FSWatcher, watch } from 'node:fs';
-import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
+import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText, inertWord } from '../../app/figures.ts';
 import { endText } from '../../app/phrases.ts';
 import { type Cli, verdictCode } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
-import { createProgress, type Ways } from './progress.ts';
+import { createProgress, type Ways, type Progress } from './progress.ts';
 import { pause } from '../leave.ts';
 import { createLogStream, type LogRules, type LogStream } from '../logs/stream.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { openWindow } from '../block.ts';
-import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-
-export interface Follower {
-  /** The job as it is now, and what happened since the last call; at first all that ever happened. */
-  changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
-  /** The log of another attempt begins, of these workers; `isFirst` says that nothing was printed before it. */
-  begins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
-  tick(view: JobView, now: Instant): void;
-  readonly clear: () => void;
-}
 
 type FollowEnd =
   | { readonly kind: 'settled'; readonly view: JobView }
@@ -35,7 +25,7 @@ interface FollowOptions {
   readonly cli: Cli;
   readonly client: Client;
   readonly id: string;
-  readonly follower: Follower;
+  readonly follower: Progress;
   readonly logs: LogStream | null;
   readonly query: LogQuery;
   /** Attempts up to this one are passed over, and of the later ones none. Without it: the newest, and all that follow. */
@@ -166,19 +156,12 @@ function workersOf(view: JobView, { step }: LogQuery): readonly WorkerId[] {
   return view.allocations.at(-1)?.workers.map(({ worker }) => worker) ?? [];
 }
 
-interface FileWatch {
-  add(path: string): void;
-  /** Resolves a moment after one of the files has grown. */
-  grown(): Promise<void>;
-  close(): void;
-}
-
-function watchFiles(): FileWatch {
+function watchFiles() {
   const watchers = new Map<string, FSWatcher>();
   let tell: (() => void) | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   return {
-    add(path) {
+    add(path: string): void {
       if (watchers.has(path)) return;
       try {
         const watcher = watch(path, () => {
@@ -194,11 +177,12 @@ function watchFiles(): FileWatch {
         // Too many watches, or a file system without them.
       }
     },
+    /** Resolves a moment after one of the files has grown. */
     grown: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         tell = resolve;
       }),
-    close() {
+    close(): void {
       clearTimeout(timer);
       for (const watcher of watchers.values()) watcher.close();
     },

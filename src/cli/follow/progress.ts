@@ -1,9 +1,11 @@
 // The display around the logs of a job that is followed, on standard error: on a terminal a block that is redrawn,
 // elsewhere a line for each change of fact and a heartbeat.
 
-import type { JobRow, JobView } from '../../app/client.ts';
-import { clockText, countText, lengthText, stampText, reasonWords, inertWord } from '../../app/figures.ts';
-import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
+import type { AttemptView, JobRow, JobView } from '../../app/client.ts';
+import { clockText, countText, inertWord, lengthText, reasonWords, stampText } from '../../app/figures.ts';
+import type { Event } from '../../core/decision.ts';
+import type { WorkerId } from '../../core/spec.ts';
+import { type Duration, hour, type Instant, minute, second } from '../../core/time.ts';
 import { createBlock, type Window } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
@@ -11,9 +13,15 @@ import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type Silences } from './rows.ts';
-import type { Follower } from './follow.ts';
 
-export interface Progress extends Follower {
+/** Shows changes around the logs of a job. */
+export interface Progress {
+  /** The job as it is now, and what happened since the last call; at first all that ever happened. */
+  changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
+  /** The log of another attempt begins, of these workers; `isFirst` says that nothing was printed before it. */
+  begins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
+  tick(view: JobView, now: Instant): void;
+  readonly clear: () => void;
   end(line: string, now: Instant): void;
   close(): void;
 }

@@ -1,14 +1,16 @@
 // Run on: one command on many workers at once, or on many pods; what they print, folded where it is the same, and how it ended.
 
 import { isUtf8 } from 'node:buffer';
+import { constants } from 'node:os';
 import { noSuchWorker, type Program, type Session, type SessionEnd, type WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { countText, lengthText, inertWord } from '../../app/figures.ts';
+import { countText, inertWord, lengthText } from '../../app/figures.ts';
 import { drawLine } from '../block.ts';
 import { type Cli, sayTrouble } from '../context.ts';
 import { type LineShow, showLines } from './show-lines.ts';
 import { callAfter } from '../leave.ts';
 import { workersLabel } from '../logs/lines.ts';
+import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
 import type { WorkerChoice } from '../parse.ts';
 
@@ -32,30 +34,36 @@ export interface RunFlags {
   readonly noFold?: boolean | undefined;
 }
 
-interface Wanted {
-  readonly workers: readonly number[];
-  readonly program: Program;
-  readonly flags: RunFlags;
-  readonly pods?: ReadonlyMap<number, string>;
-}
-
-/** Runs it on all of them at once, until each has ended; resolves with the exit code of all together. */
+/**
+ * Runs the program on all of them at once, until each has ended; resolves with the exit code of all together. With --json the
+ * name of a worker's pod is told, too.
+ */
 export async function runOn(
   cli: Cli,
   door: Pick<WorkerDoor, 'start'>,
-  { workers, program, flags, pods }: Wanted,
+  {
+    workers,
+    program,
+    flags,
+    pods,
+  }: {
+    readonly workers: readonly number[];
+    readonly program: Program;
+    readonly flags: RunFlags;
+    readonly pods?: ReadonlyMap<number, string>;
+  },
 ): Promise<number> {
   const { io } = cli;
   const running = new Map<number, Session>();
   const outcomes: WorkerOutcome[] = [];
   let isTimeOver = false;
   let isLeaving = false;
-  const leave = new AbortController();
+  const left = Promise.withResolvers<SessionEnd>();
   const stopAll = (): void => {
     for (const session of running.values()) session.stop();
   };
   const unhear = io.onSignal(() => {
-    if (isLeaving) leave.abort();
+    if (isLeaving) left.resolve({ kind: 'no_answer', reason: 'you left before it had ended', sent: true });
     isLeaving = true;
     stopAll();
   });
@@ -85,12 +93,12 @@ export async function runOn(
     running.set(worker, session);
     if (isLeaving || isTimeOver) session.stop();
     const input = flags.stdin === true ? feed(io.stdin, session) : undefined;
-    const end = await Promise.race([session.ended, left(leave.signal)]);
+    const end = await Promise.race([session.ended, left.promise]);
     input?.abort();
     running.delete(worker);
     const outcome = { worker, end, timedOut: isTimeOver && end.kind === 'ended', printed: print.digest() };
     outcomes.push(outcome);
-    if (cli.json) cli.print(JSON.stringify({ ...workerJson(outcome, kept), ...podJson(pods?.get(worker)) }));
+    if (cli.json) cli.print(JSON.stringify({ ...workerJson(outcome, kept), ...given({ pod: pods?.get(worker) }) }));
     else await show.ended(worker);
   }
 
@@ -106,7 +114,7 @@ export async function runOn(
   if (refusals[0] !== undefined && refusals.length === outcomes.length && !isLeaving) throw refusals[0];
   tell(cli, outcomes, flags);
   await io.stdout.flush();
-  return isLeaving ? exitCode.interrupted : worstCode(outcomes);
+  return isLeaving ? exitCode.interrupted : Math.max(exitCode.ok, ...outcomes.map(codeOf));
 }
 
 function showFor(cli: Cli, workers: readonly number[], flags: RunFlags, clear: () => void): LineShow {
@@ -127,7 +135,7 @@ function tell(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
   const { agreement, troubles } = outcomeLines(outcomes);
   const [only, ...others] = outcomes;
   if (only !== undefined && others.length === 0) {
-    if (only.timedOut) sayTrouble(cli, timeText(flags));
+    if (only.timedOut) sayTrouble(cli, `It took longer than ${lengthText(flags.timeout ?? 0)} and was ended.`);
     else if (only.end.kind === 'no_answer') complain(cli, troubles);
     return;
   }
@@ -137,10 +145,6 @@ function tell(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
 
 function complain(cli: Cli, troubles: readonly string[]): void {
   for (const trouble of troubles) sayTrouble(cli, inertWord(trouble));
-}
-
-function timeText({ timeout }: RunFlags): string {
-  return `It took longer than ${lengthText(timeout ?? 0)} and was ended.`;
 }
 
 function waitingText(cli: Cli, on: readonly number[], count: number): string | null {
@@ -162,18 +166,6 @@ function feed(input: Cli['io']['stdin'], session: Session): AbortController {
     session.end();
   })();
   return over;
-}
-
-function left(signal: AbortSignal): Promise<SessionEnd> {
-  return new Promise((resolve) => {
-    const end: SessionEnd = { kind: 'no_answer', reason: 'you left before it had ended', sent: true };
-    if (signal.aborted) resolve(end);
-    signal.addEventListener('abort', () => resolve(end));
-  });
-}
-
-function podJson(pod: string | undefined): object {
-  return pod === undefined ? {} : { pod };
 }
 
 /** Output as text where it is UTF-8, else in base64 under a name of its own. */
@@ -249,30 +241,8 @@ const unreachableCode = 255;
 export function codeOf({ end, timedOut }: Pick<WorkerOutcome, 'end' | 'timedOut'>): number {
   if (timedOut) return timedOutCode;
   if (end.kind === 'no_answer') return unreachableCode;
-  return end.exitCode ?? 128 + (signalNumbers[end.signal ?? ''] ?? 0);
-}
-
-/** signal(7), those that are the same on all of Linux's architectures that workers have. */
-const signalNumbers: Readonly<Record<string, number>> = {
-  HUP: 1,
-  INT: 2,
-  QUIT: 3,
-  ILL: 4,
-  TRAP: 5,
-  ABRT: 6,
-  BUS: 7,
-  FPE: 8,
-  KILL: 9,
-  USR1: 10,
-  SEGV: 11,
-  USR2: 12,
-  PIPE: 13,
-  ALRM: 14,
-  TERM: 15,
-};
-
-function worstCode(outcomes: readonly WorkerOutcome[]): number {
-  return Math.max(exitCode.ok, ...outcomes.map(codeOf));
+  const numbers: Readonly<Record<string, number>> = constants.signals;
+  return end.exitCode ?? 128 + (numbers[`SIG${end.signal}`] ?? 0);
 }
 
 /**

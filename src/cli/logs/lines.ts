@@ -95,16 +95,10 @@ export interface SplitRules {
   readonly collapse: boolean;
 }
 
-export interface Splitter {
-  push(bytes: Buffer, at: Instant): void;
-  pending(): string;
-  end(at: Instant): void;
-}
-
 const newline = 10;
 const carriageReturn = 13;
 
-export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void): Splitter {
+export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) {
   let held: Buffer = Buffer.alloc(0);
   let left = 0;
   let starts = true;
@@ -181,7 +175,7 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
   }
 
   return {
-    push(bytes, at) {
+    push(bytes: Buffer, at: Instant): void {
       const last = bytes.lastIndexOf(newline);
       // Held bytes belong to the first line.
       const isInside = held.length > 0 || left > 0 || !starts || isReturned;
@@ -192,12 +186,16 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
       // Held bytes must not keep their whole block alive.
       if (held.length > 0 && held.buffer === bytes.buffer) held = Buffer.from(held);
     },
-    pending: () => (held.length === 0 ? '' : decode(held)),
-    end(at) {
+    /** The begun line; empty if there is none. */
+    pending: (): string => (held.length === 0 ? '' : decode(held)),
+    /** Hands on a line that was not ended. */
+    end(at: Instant): void {
       if (held.length > 0 || left > 0 || !starts) finish(at);
     },
   };
 }
+
+export type Splitter = ReturnType<typeof createSplitter>;
 
 /** The length without a UTF-8 character that is cut off at the end (RFC 3629, section 3). */
 function wholeCharacters(bytes: Buffer): number {

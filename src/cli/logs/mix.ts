@@ -6,24 +6,16 @@ import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 
 /** Lines in the order in which they were read. An array alone would move all of its rest with each line that is taken. */
-interface Queue {
-  readonly size: number;
-  add(piece: Piece): void;
-  /** The line at this place from the front; undefined behind the end. */
-  at(place: number): Piece | undefined;
-  take(): Piece | undefined;
-}
-
-export function createQueue(): Queue {
+export function createQueue() {
   let items: Piece[] = [];
   let front = 0;
   return {
-    get size() {
+    get size(): number {
       return items.length - front;
     },
-    add: (piece) => items.push(piece),
-    at: (place) => items[front + place],
-    take() {
+    add: (piece: Piece) => items.push(piece),
+    at: (place: number): Piece | undefined => items[front + place],
+    take(): Piece | undefined {
       const taken = items[front];
       if (taken === undefined) return undefined;
       front += 1;
@@ -35,6 +27,8 @@ export function createQueue(): Queue {
     },
   };
 }
+
+type Queue = ReturnType<typeof createQueue>;
 
 export interface Lane {
   readonly worker: WorkerId | null;

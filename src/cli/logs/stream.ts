@@ -74,7 +74,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
   // The last matches of each worker are found out one by one.
   const fold = rules.fold && lastMatches === null;
-  const printer = createPrinter<Source>(stdout, rules, () => sources);
+  const printer = createPrinter(stdout, rules, () => sources);
 
   function emit(from: Source | readonly Source[], piece: Piece): void {
     if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
@@ -193,37 +193,16 @@ function waitingIn(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
 }
 
-interface Origin extends Lane {
-  readonly attempt: number | null;
-}
-
-interface Printer<From extends Origin> {
-  begin(before: (() => void) | undefined): void;
-  hasPrinted(): boolean;
-  /** Gathers one piece; of several files where all have printed it. */
-  put(from: From | readonly From[], piece: Piece): void;
-  /** Writes what was gathered where it is at least so much, and waits until the reader has taken it. */
-  write(least?: number): Promise<void>;
-  bytes(bytes: Uint8Array): Promise<void>;
-  /** Ends a line that has come in part, and writes all. */
-  end(): Promise<void>;
-  expect(workers: readonly WorkerId[]): void;
-  widen(): void;
-}
-
-function createPrinter<From extends Origin>(
-  stdout: Stream,
-  rules: LineRules,
-  files: () => readonly From[],
-): Printer<From> {
+/** Puts the numbers of workers in front of lines, and writes them in large parts. */
+function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly Source[]) {
   let text = '';
   let printed = false;
   let announce: (() => void) | undefined;
   /** The file whose long line has come in part only, so that its next part continues the line. */
-  let inside: From | undefined;
+  let inside: Source | undefined;
   let expected: readonly WorkerId[] = [];
   /** The number in front of a worker's lines is made once. */
-  let fronts = new Map<From, string>();
+  let fronts = new Map<Source, string>();
 
   function say(): void {
     printed = true;
@@ -231,7 +210,7 @@ function createPrinter<From extends Origin>(
     announce = undefined;
   }
 
-  function frontOf(from: From | readonly From[]): string {
+  function frontOf(from: Source | readonly Source[]): string {
     if (!rules.numbered) return '';
     const known = [...new Set([...workersOf(files()), ...expected])];
     if (!('queue' in from)) return frontText(workersOf(from), known, rules);
@@ -240,6 +219,7 @@ function createPrinter<From extends Origin>(
     return front;
   }
 
+  /** Writes what was gathered where it is at least so much, and waits until the reader has taken it. */
   async function write(least = 1): Promise<void> {
     if (text.length < least) return;
     // The lines keep the colours of their programs, and were made harmless one by one.
@@ -249,12 +229,14 @@ function createPrinter<From extends Origin>(
   }
 
   return {
-    begin(before) {
+    /** `before` is called once, ahead of the first text from now on. */
+    begin(before: (() => void) | undefined): void {
       printed = false;
       announce = before;
     },
-    hasPrinted: () => printed,
-    put(from, piece) {
+    hasPrinted: (): boolean => printed,
+    /** Gathers one piece; of several files where all have printed it. */
+    put(from: Source | readonly Source[], piece: Piece): void {
       if (announce !== undefined || !printed) say();
       const source = 'queue' in from ? from : from[0];
       // Long lines of two files that come in parts at the same time: each part gets a line of its own.
@@ -267,22 +249,23 @@ function createPrinter<From extends Origin>(
       inside = piece.ends || rules.form === 'json' ? undefined : source;
     },
     write,
-    async bytes(bytes) {
+    async bytes(bytes: Uint8Array): Promise<void> {
       say();
       stdout.write(bytes);
       await stdout.flush();
     },
-    async end() {
+    /** Ends a line that has come in part, and writes all. */
+    async end(): Promise<void> {
       if (inside !== undefined) text += '\n';
       inside = undefined;
       await write();
     },
-    expect(workers) {
+    expect(workers: readonly WorkerId[]): void {
       if (workers.length === expected.length) return;
       expected = workers;
       fronts = new Map();
     },
-    widen() {
+    widen(): void {
       fronts = new Map();
     },
   };

@@ -120,15 +120,8 @@ function tableScreen(cli: Cli, asked: Asked, hands: Hands): LiveScreen {
   };
 }
 
-interface Record {
-  readonly jobs: JobList;
-  /** Reads the record where it may have changed; true when there is something else to draw. */
-  look(): Promise<boolean>;
-  notes(): readonly string[];
-  changed(now: Instant): ReadonlySet<string>;
-}
-
-function createRecord(cli: Cli, asked: Asked): Record {
+/** The jobs, and the age of that information. */
+function createRecord(cli: Cli, asked: Asked) {
   const { io } = cli;
   const next = createLister(cli, asked, ageEvery);
   const seen = createSeenRows<JobRow>(({ id }) => id, factsOf);
@@ -138,10 +131,11 @@ function createRecord(cli: Cli, asked: Asked): Record {
   let controller: string | null = null;
   let trouble: string | null = null;
   return {
-    get jobs() {
+    get jobs(): JobList {
       return jobs;
     },
-    async look() {
+    /** Reads the record where it may have changed; true when there is something else to draw. */
+    async look(): Promise<boolean> {
       try {
         const list = await next();
         if (list !== undefined) {
@@ -164,8 +158,8 @@ function createRecord(cli: Cli, asked: Asked): Record {
         return true;
       }
     },
-    notes: () => [trouble, controller, ...jobs.notes].filter((note) => note !== null),
-    changed: (now) => seen.recent(now),
+    notes: (): readonly string[] => [trouble, controller, ...jobs.notes].filter((note) => note !== null),
+    changed: (now: Instant) => seen.recent(now),
   };
 }
 

@@ -92,25 +92,17 @@ async function watchScreen(cli: Cli, watching: Watching, signal: AbortSignal): P
   }
 }
 
-/** Rows as they were last seen, and which of them have changed since. */
-interface SeenRows<Row> {
-  readonly isBegun: boolean;
-  /** Takes rows as they are now; answers those that are new or not as they were. */
-  take(rows: readonly Row[], now: Instant): readonly Row[];
-  /** The names of rows that changed a moment ago. Those of the first time are none. */
-  recent(now: Instant): ReadonlySet<string>;
-}
-
-/** `factsOf` a row is equal text as long as the row counts as unchanged. */
-export function createSeenRows<Row>(nameOf: (row: Row) => string, factsOf: (row: Row) => string): SeenRows<Row> {
+/** Rows as they were last seen, and which of them have changed since. `factsOf` a row is equal text as long as it counts as unchanged. */
+export function createSeenRows<Row>(nameOf: (row: Row) => string, factsOf: (row: Row) => string) {
   const known = new Map<string, string>();
   const changedAt = new Map<string, Instant>();
   let isBegun = false;
   return {
-    get isBegun() {
+    get isBegun(): boolean {
       return isBegun;
     },
-    take(rows, now) {
+    /** Takes rows as they are now; answers those that are new or not as they were. */
+    take(rows: readonly Row[], now: Instant): readonly Row[] {
       const changed = rows.filter((row) => known.get(nameOf(row)) !== factsOf(row));
       for (const row of changed) {
         known.set(nameOf(row), factsOf(row));
@@ -119,21 +111,16 @@ export function createSeenRows<Row>(nameOf: (row: Row) => string, factsOf: (row:
       isBegun = true;
       return changed;
     },
-    recent(now) {
+    /** The names of rows that changed a moment ago. Those of the first time are none. */
+    recent(now: Instant): ReadonlySet<string> {
       for (const [name, at] of changedAt) if (now - at >= boldFor) changedAt.delete(name);
       return new Set(changedAt.keys());
     },
   };
 }
 
-export interface Keyboard {
-  take(): readonly string[];
-  pressed(): Promise<void>;
-  divert(to: (key: string) => void): () => void;
-  close(): void;
-}
-
-function listen(input: Pick<Input, 'keys'>): Keyboard {
+/** Takes every key, unseen, until it is closed. */
+function listen(input: Pick<Input, 'keys'>) {
   let waiting: string[] = [];
   let tell: (() => void) | undefined;
   let elsewhere: ((key: string) => void) | undefined;
@@ -145,17 +132,19 @@ function listen(input: Pick<Input, 'keys'>): Keyboard {
     tell?.();
   });
   return {
-    take() {
+    /** The keys since the last call. */
+    take(): readonly string[] {
       const taken = waiting;
       waiting = [];
       return taken;
     },
-    pressed: () =>
+    pressed: (): Promise<void> =>
       new Promise((resolve) => {
         if (waiting.length > 0) resolve();
         else tell = resolve;
       }),
-    divert(to) {
+    /** Keys go elsewhere until the returned function is called. */
+    divert(to: (key: string) => void): () => void {
       elsewhere = to;
       return () => {
         elsewhere = undefined;
@@ -164,6 +153,8 @@ function listen(input: Pick<Input, 'keys'>): Keyboard {
     close,
   };
 }
+
+export type Keyboard = ReturnType<typeof listen>;
 
 /** Waits so long, or until a key is pressed or the user has left. */
 async function nextKeys(
