@@ -5,7 +5,7 @@ import type { V1Job } from '@kubernetes/client-node';
 import { hasEnded } from '../../core/job.ts';
 import { given } from '../../core/given.ts';
 import type { ClusterJob, ClusterPlace } from './cluster.ts';
-import { clusterLabels, isWrittenByCluster, labelValue } from './job-object.ts';
+import { ownLabels, type Submitter, withoutCluster } from './job-object.ts';
 import type { ClusterMoment, KeptJob, KeptLog, KeptQuery } from './kept.ts';
 import { clusterPhase } from './verdict.ts';
 
@@ -101,20 +101,11 @@ export function rerunNames(job: V1Job): readonly string[] {
 const rerunsMost = 99;
 
 /** A Job of the same spec under another name, as it would be submitted: without all that the cluster has put in. */
-export function rerunObject(
-  job: V1Job,
-  name: string,
-  by: { readonly owner: string; readonly installation: string | null },
-): V1Job {
+export function rerunObject(job: V1Job, name: string, by: Pick<Submitter, 'owner' | 'installation'>): V1Job {
   const { metadata = {}, spec } = job;
-  const own = (words: Readonly<Record<string, string>> = {}): Record<string, string> =>
-    Object.fromEntries(Object.entries(words).filter(([key]) => !isWrittenByCluster(key)));
   const labels = (words: Readonly<Record<string, string>> | undefined): Record<string, string> => ({
-    ...own(words),
-    [clusterLabels.managedBy]: 'jobman',
-    [clusterLabels.owner]: labelValue(by.owner),
-    ...(by.installation === null ? {} : { [clusterLabels.installation]: by.installation }),
-    [clusterLabels.job]: labelValue(name),
+    ...withoutCluster(words),
+    ...ownLabels(name, by),
   });
   const {
     selector: _selector,
@@ -130,7 +121,7 @@ export function rerunObject(
       name,
       labels: labels(metadata.labels),
       annotations: {
-        ...own(metadata.annotations),
+        ...withoutCluster(metadata.annotations),
         [rerunKey]: metadata.annotations?.[rerunKey] ?? metadata.name ?? '',
       },
     },

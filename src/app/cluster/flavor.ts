@@ -203,8 +203,7 @@ export function sumAmounts(all: readonly Amounts[]): Amounts {
   for (const [name, written] of all.flatMap((amounts) => Object.entries(amounts))) {
     const quantity = parseQuantity(written);
     if (quantity === undefined) continue;
-    const before = sums.get(name);
-    sums.set(name, before === undefined ? quantity : addQuantities(before, quantity));
+    sums.set(name, addQuantities(sums.get(name) ?? zero, quantity));
   }
   return Object.fromEntries([...sums].map(([name, quantity]) => [name, quantityText(quantity)]));
 }

@@ -38,11 +38,11 @@ export function isOwnLabel(key: string): boolean {
   return key.startsWith('jobman/') || key === clusterLabels.managedBy;
 }
 
-/** The key of a label or annotation that a cluster adds to a Job by itself, and refuses or misreads on another one. */
-export function isWrittenByCluster(key: string): boolean {
-  return (
-    /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/)/.test(key) || key === 'controller-uid' || key === 'job-name'
-  );
+/** Labels or annotations without those that a cluster adds to a Job by itself, and refuses or misreads on another one. */
+export function withoutCluster(words: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const isOfCluster = (key: string): boolean =>
+    /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key);
+  return Object.fromEntries(Object.entries(words).filter(([key]) => !isOfCluster(key)));
 }
 
 /** The user who submits it, and facts from elsewhere. */
@@ -98,7 +98,11 @@ function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, 
   return { ...request.labels, ...ownLabels(request.name, submitter) };
 }
 
-function ownLabels(name: string, { owner, installation }: Submitter): Record<string, string> {
+/** The labels of the Job of that name and of its pods, by which it is found again. */
+export function ownLabels(
+  name: string,
+  { owner, installation }: Pick<Submitter, 'owner' | 'installation'>,
+): Record<string, string> {
   return {
     [clusterLabels.managedBy]: 'jobman',
     [clusterLabels.owner]: labelValue(owner),
@@ -314,11 +318,9 @@ export function jobFromFile(
   const { metadata = {}, spec } = job;
   const { selector, template, ...rest } = spec ?? { template: {} };
   const own = ownLabels(name, submitter);
-  const kept = (words: Readonly<Record<string, string>> = {}): Record<string, string> =>
-    Object.fromEntries(Object.entries(words).filter(([key]) => !isWrittenByCluster(key)));
   const annotations = {
     ...annotationsOf(settings.job.annotations, submitter.env),
-    ...kept(metadata.annotations),
+    ...withoutCluster(metadata.annotations),
     ...wishes.annotations,
   };
   const { ttl, suspend, queue } = wishes;
@@ -335,7 +337,7 @@ export function jobFromFile(
         ownerReferences: metadata.ownerReferences,
       }),
       labels: {
-        ...kept(metadata.labels),
+        ...withoutCluster(metadata.labels),
         ...wishes.labels,
         ...own,
         ...(queue === undefined ? {} : { [clusterLabels.queue]: queue }),
@@ -352,7 +354,7 @@ export function jobFromFile(
         ...(template as object),
         metadata: {
           ...(template.metadata as object | undefined),
-          labels: { ...kept(template.metadata?.labels), ...wishes.labels, ...own },
+          labels: { ...withoutCluster(template.metadata?.labels), ...wishes.labels, ...own },
         },
       },
     },

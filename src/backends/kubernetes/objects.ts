@@ -33,6 +33,7 @@ import {
   parseQuantity,
   quantityText,
   type Quantity,
+  zero,
 } from '../../app/cluster/quantity.ts';
 
 /** The labels by which the Job controller marks its pods: today's, and that of clusters before 1.27. */
@@ -144,6 +145,12 @@ function labelled({ labels = {} }: RawMeta, names: readonly string[]): string | 
   return names.map((name) => text(labels[name])).find((value) => value !== undefined) ?? null;
 }
 
+type RunEnd = NonNullable<ClusterContainer['lastEnd']>;
+
+function readEnd({ reason, exitCode, signal }: Wire<V1ContainerStateTerminated>): RunEnd {
+  return { reason: text(reason) ?? null, exitCode: count(exitCode) ?? null, signal: count(signal) ?? null };
+}
+
 function readContainer(
   { name = '', image = '' }: RawContainer,
   seen: Wire<V1ContainerStatus> | undefined,
@@ -155,24 +162,15 @@ function readContainer(
     name: text(name) ?? '',
     image: text(image) ?? '',
     state: terminated !== undefined ? 'terminated' : running !== undefined ? 'running' : 'waiting',
+    ...readEnd(terminated ?? {}),
     reason: text(terminated?.reason ?? waiting?.reason) ?? null,
     message: text(terminated?.message ?? waiting?.message) ?? null,
-    exitCode: count(terminated?.exitCode) ?? null,
-    signal: count(terminated?.signal) ?? null,
     restarts: count(seen?.restartCount) ?? 0,
     lastEnd: last === undefined ? null : readEnd(last),
     startedAt: instant(terminated?.startedAt ?? running?.startedAt),
     endedAt: instant(terminated?.finishedAt),
     init,
   };
-}
-
-function readEnd({
-  reason,
-  exitCode,
-  signal,
-}: Wire<V1ContainerStateTerminated>): NonNullable<ClusterContainer['lastEnd']> {
-  return { reason: text(reason) ?? null, exitCode: count(exitCode) ?? null, signal: count(signal) ?? null };
 }
 
 /** An event, trimmed. */
@@ -250,10 +248,7 @@ function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Reado
   const sum = new Map<string, Quantity>();
   const [before, beside] = [initContainers.filter((one) => !isSidecar(one)), initContainers.filter(isSidecar)];
   for (const container of [...containers, ...beside]) {
-    for (const [name, amount] of amountsOf(container)) {
-      const so = sum.get(name);
-      sum.set(name, so === undefined ? amount : addQuantities(so, amount));
-    }
+    for (const [name, amount] of amountsOf(container)) sum.set(name, addQuantities(sum.get(name) ?? zero, amount));
   }
   for (const container of before) {
     for (const [name, amount] of amountsOf(container)) {
