@@ -121,8 +121,12 @@ suite('a request is sent again', () => {
   for (const [method, status, times] of [
     ['GET', 429, 4],
     ['POST', 429, 4],
+    ['GET', 500, 4],
+    ['GET', 502, 4],
     ['GET', 503, 4],
-    ['POST', 503, 1],
+    ['GET', 504, 4],
+    ['POST', 500, 1],
+    ['PATCH', 503, 1],
     ['GET', 501, 1],
     ['GET', null, 3],
     ['POST', null, 1],

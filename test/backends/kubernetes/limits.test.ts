@@ -1,9 +1,9 @@
 /** Answers that are broken or never end cost neither memory nor time without bounds, and end as one sentence. */
+
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, openSync, writeFileSync, writeSync } from 'node:fs';
-import { createServer as createHttpServer } from 'node:http';
-import { createServer } from 'node:net';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -13,9 +13,20 @@ import { createCluster } from '../../../src/backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../../../src/backends/kubernetes/kubeconfig.ts';
 import { linesOf } from '../../../src/backends/kubernetes/watch.ts';
 import { openWorld } from '../../support/world.ts';
-import { failure, now, openServer, status, type Reply } from './support/server.ts';
+import { failure, now, openServer, type PretendServer, type Reply, status } from './support/server.ts';
+import { readEvent, readJob, readNode, readPod, readPriority } from '../../../src/backends/kubernetes/objects.ts';
+import { readStatus, refusalOf } from '../../../src/backends/kubernetes/status.ts';
 
 const text = ({ message, lines }: JobmanError): string => [message, ...lines].join('\n');
+
+type Limited = Parameters<PretendServer['cluster']>[1];
+
+/** The error of a list of the jobs at that server. */
+const listFailure = (server: PretendServer, more: Limited = {}): Promise<JobmanError> =>
+  failure(Array.fromAsync(server.cluster({}, more).jobs({})));
+
+const followed = (server: PretendServer): Promise<readonly Uint8Array[]> =>
+  Array.fromAsync(server.cluster().logs('a', 'main', { follow: true }));
 
 function* endless(part: string): Iterable<string> {
   for (;;) yield part;
@@ -30,7 +41,7 @@ suite('an answer', () => {
 
   test('that comes in drips has a deadline', async (t) => {
     const server = await openServer(t, () => ({ parts: endless(' '), every: 10 }));
-    const error = await failure(Array.fromAsync(server.cluster({}, { limits: { whole: 200 } }).jobs({})));
+    const error = await listFailure(server, { limits: { whole: 200 } });
     assert.deepEqual([error.code, /no whole answer within 0.2 s/.test(text(error))], [5, true]);
   });
 
@@ -49,7 +60,7 @@ suite('an answer', () => {
 
   test('that is a stream is reported too while it does not begin', async (t) => {
     const waits: string[] = [];
-    const server = createHttpServer(({ url = '' }, outgoing) => {
+    const server = createServer(({ url = '' }, outgoing) => {
       if (url.includes('/log')) setTimeout(() => outgoing.end('a line\n'), 2_300);
       else outgoing.end('{"status":{"phase":"Running"}}');
     });
@@ -60,30 +71,6 @@ suite('an answer', () => {
     const cluster = other.cluster({ cluster: { server: url } }, { onWait: (what) => void waits.push(what) });
     await Array.fromAsync(cluster.logs('a', 'main', {}));
     assert.deepEqual(waits, ['read the log of a']);
-  });
-
-  test('that does not come because nothing connects ends soon, and was not sent', async (t) => {
-    const server = createServer(() => undefined);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    t.after(() => server.close());
-    const cluster = createCluster({
-      context: {
-        name: 'lab',
-        namespace: 'vision',
-        cluster: { server: `https://127.0.0.1:${(server.address() as AddressInfo).port}` },
-        user: {},
-        userName: 'ada',
-        from: 'a test',
-      },
-      flavorKey: 'jobman/flavor',
-      env: {},
-      now: () => now,
-      limits: { connect: 100 },
-    });
-    t.after(() => cluster.close());
-    const error = await failure(cluster.create({ metadata: { name: 'a' } }));
-    assert.match(text(error), /did not answer/);
-    assert.match(text(error), /no connection within 0.1 s/);
   });
 
   for (const [called, json] of [
@@ -124,7 +111,7 @@ suite('a list', () => {
   ] as const) {
     test(`whose items are ${called} is none`, async (t) => {
       const server = await openServer(t, () => ({ json: { items } }));
-      assert.equal((await failure(Array.fromAsync(server.cluster().jobs({})))).code, 5);
+      assert.equal((await listFailure(server)).code, 5);
       assert.equal(
         (await failure(Array.fromAsync(server.cluster().pods({})).then(() => server.cluster().nodes()))).code,
         5,
@@ -136,7 +123,7 @@ suite('a list', () => {
     const server = await openServer(t, (_, number) => ({
       json: { items: [], metadata: { continue: `on-${number}` } },
     }));
-    const error = await failure(Array.fromAsync(server.cluster({}, { lists: { pages: 5 } }).jobs({})));
+    const error = await listFailure(server, { lists: { pages: 5 } });
     assert.equal(error.code, 5);
     assert.match(text(error), /no end after 5 pages/);
     assert.ok(server.asked.length <= 6);
@@ -144,7 +131,7 @@ suite('a list', () => {
 
   test('that names the same page again is left', async (t) => {
     const server = await openServer(t, () => ({ json: { items: [], metadata: { continue: 'on' } } }));
-    assert.equal((await failure(Array.fromAsync(server.cluster().jobs({})))).code, 5);
+    assert.equal((await listFailure(server)).code, 5);
     assert.ok(server.asked.length <= 4);
   });
 
@@ -152,7 +139,7 @@ suite('a list', () => {
     const server = await openServer(t, (_, number) =>
       status(410, 'Expired', 'too old', {}, { metadata: { continue: `new-${number}` } }),
     );
-    assert.match(text(await failure(Array.fromAsync(server.cluster().jobs({})))), /too old/);
+    assert.match(text(await listFailure(server)), /too old/);
     assert.equal(server.asked.length, 2);
   });
 
@@ -160,11 +147,9 @@ suite('a list', () => {
     const server = await openServer(t, (_, number) => ({
       json: { items: [], metadata: { continue: `${number}`, filler: 'x'.repeat(1024) } },
     }));
-    const long = await failure(Array.fromAsync(server.cluster({}, { lists: { bytes: 4096 } }).jobs({})));
+    const long = await listFailure(server, { lists: { bytes: 4096 } });
     assert.match(text(long), /is longer than/);
-    const late = await failure(
-      Array.fromAsync(server.cluster({}, { lists: { within: 100, pages: 1_000_000 } }).jobs({})),
-    );
+    const late = await listFailure(server, { lists: { within: 100, pages: 1_000_000 } });
     assert.match(text(late), /no end after 0.1 s/);
   });
 });
@@ -188,7 +173,7 @@ suite('a stream', () => {
         looks += 1;
         return { json: { status: { phase: looks < 2 ? 'Pending' : 'Failed' } } };
       });
-      assert.deepEqual(await Array.fromAsync(server.cluster().logs('a', 'main', { follow: true })), []);
+      assert.deepEqual(await followed(server), []);
     },
   );
 
@@ -196,7 +181,7 @@ suite('a stream', () => {
     const server = await openServer(t, ({ path }) =>
       path.endsWith('/log') ? { parts: endless('x'.repeat(1024 * 1024)) } : { json: { status: { phase: 'Running' } } },
     );
-    await assert.rejects(Array.fromAsync(server.cluster().logs('a', 'main', { follow: true })), LogLineTooLong);
+    await assert.rejects(followed(server), LogLineTooLong);
     assert.equal(server.lines().filter((line) => line.endsWith('/log')).length, 1);
   });
 
@@ -231,9 +216,15 @@ suite('a stream', () => {
           }
         : running,
     );
-    await assert.rejects(Array.fromAsync(server.cluster().logs('a', 'main', { follow: true })), LogLineTooLong);
+    await assert.rejects(followed(server), LogLineTooLong);
     assert.ok(seconds < 20);
   });
+
+  /** An empty list, and watches of these parts. */
+  const watched = (t: TestContext, parts: () => readonly string[]): Promise<PretendServer> =>
+    openServer(t, ({ query }) =>
+      query.get('watch') === null ? { json: { items: [], metadata: { resourceVersion: '1' } } } : { parts: parts() },
+    );
 
   for (const [called, parts] of [
     ['that end at once', ['']],
@@ -243,9 +234,7 @@ suite('a stream', () => {
     ['that tell that all is forgotten', ['{"type":"ERROR","object":{"code":410}}\n']],
   ] as const) {
     test(`of changes ${called} are asked for ever more seldom`, async (t) => {
-      const server = await openServer(t, ({ query }) =>
-        query.get('watch') === null ? { json: { items: [], metadata: { resourceVersion: '1' } } } : { parts },
-      );
+      const server = await watched(t, () => parts);
       await Array.fromAsync(server.cluster({}, slowly).watchJobs({ signal: AbortSignal.timeout(1_000) }));
       assert.ok(server.asked.length < 20, `${server.asked.length} requests within a second`);
     });
@@ -254,11 +243,7 @@ suite('a stream', () => {
   test('of changes tells each sign of life', async (t) => {
     const leave = new AbortController();
     const bookmark = JSON.stringify({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '2' } } });
-    const server = await openServer(t, ({ query }) =>
-      query.get('watch') === null
-        ? { json: { items: [], metadata: { resourceVersion: '1' } } }
-        : { parts: [`${bookmark}\n`] },
-    );
+    const server = await watched(t, () => [`${bookmark}\n`]);
     let heard = 0;
     const onHeard = (): void => {
       heard += 1;
@@ -272,12 +257,9 @@ suite('a stream', () => {
 
   test('of changes that makes no sense counts as lost, and all is listed again', async (t) => {
     let lists = 0;
-    const server = await openServer(t, ({ query }) => {
-      if (query.get('watch') === null) {
-        lists += 1;
-        return { json: { items: [], metadata: { resourceVersion: '1' } } };
-      }
-      return { parts: ['null\n', '{"type":"ADDED","object":{"metadata":null}}\n', '5\n'] };
+    const server = await watched(t, () => {
+      lists += 1;
+      return ['null\n', '{"type":"ADDED","object":{"metadata":null}}\n', '5\n'];
     });
     const leave = new AbortController();
     for await (const change of server.cluster().watchJobs({ signal: leave.signal })) {
@@ -289,6 +271,12 @@ suite('a stream', () => {
 });
 
 suite('a kubeconfig that is broken', () => {
+  const config = (ofCluster = '', user = '{token: t}'): string => `current-context: lab
+contexts: [{name: lab, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"${ofCluster}}}]
+users: [{name: u, user: ${user}}]
+`;
+
   const cases: readonly (readonly [called: string, part: 'cluster' | 'user', yaml: string])[] = [
     ['a line end in the token', 'user', '{token: "abc\\n"}'],
     ['a token that is a number', 'user', '{token: 5}'],
@@ -331,14 +319,7 @@ suite('a kubeconfig that is broken', () => {
     const end = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
     t.after(() => closeSync(end));
     const writer = openSync(fifo, constants.O_WRONLY);
-    writeSync(
-      writer,
-      `current-context: lab
-contexts: [{name: lab, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: u, user: {token: t}}]
-`,
-    );
+    writeSync(writer, config());
     const env = { KUBECONFIG: `/dev/fd/${end}` };
     const place = { setting: { type: 'default', file: null } as const, env, userHome: folder, cwd: '/' };
     closeSync(writer);
@@ -351,14 +332,7 @@ users: [{name: u, user: {token: t}}]
     const { folder } = openWorld(t);
     execFileSync('mkfifo', [join(folder, 'fifo')]);
     const file = join(folder, 'config');
-    writeFileSync(
-      file,
-      `current-context: lab
-contexts: [{name: lab, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"${part === 'cluster' ? `, ${yaml}` : ''}}}]
-users: [{name: u, user: ${part === 'user' ? yaml : '{token: t}'}}]
-`,
-    );
+    writeFileSync(file, part === 'user' ? config('', yaml) : config(`, ${yaml}`));
     const error = await failure(
       (async () => {
         const place = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
@@ -370,5 +344,46 @@ users: [{name: u, user: ${part === 'user' ? yaml : '{token: t}'}}]
     );
     assert.doesNotMatch(text(error), /ECONNREFUSED/);
     return error;
+  }
+});
+
+test('a moment that is none is no moment', () => {
+  for (const at of ['+275760-09-14T00:00:00Z', '2026-99-99T00:00:00Z', '']) {
+    const { createdAt, startedAt } = readJob({ metadata: { creationTimestamp: at }, status: { startTime: at } }, 'f');
+    assert.deepEqual([createdAt, startedAt], [0, null]);
+    assert.equal(readEvent({ lastTimestamp: at }).lastAt, 0);
+  }
+});
+
+test('a taint and a priority of another kind make the answer one of no API server', () => {
+  const strange: unknown = { spec: { taints: [{ key: 5, effect: 'NoSchedule' }] } };
+  assert.throws(() => readNode(strange as Parameters<typeof readNode>[0]), TypeError);
+  const value: unknown = { value: 'much' };
+  assert.throws(() => readPriority(value as Parameters<typeof readPriority>[0]), TypeError);
+});
+
+test('a count is a whole number that a machine can hold', () => {
+  for (const parallelism of ['1e400', '-1e400', '1.5', '1e30', '"5"', '[]']) {
+    const job = JSON.parse(`{"spec":{"parallelism":${parallelism}}}`) as Parameters<typeof readJob>[0];
+    assert.throws(() => readJob(job, 'f'), TypeError, parallelism);
+  }
+  assert.equal(readJob({ spec: { parallelism: 5 } }, 'f').parallelism, 5);
+});
+
+test('the index of a pod is a number, or none', () => {
+  const indexOf = (written: string): number | null =>
+    readPod({ metadata: { annotations: { 'batch.kubernetes.io/job-completion-index': written } } }).index;
+  assert.deepEqual(['7', '12abc', '', '1e400', '-1', 'NaN'].map(indexOf), [7, null, null, null, null, null]);
+});
+
+test('a refusal whose parts are of other kinds is a refusal without them', () => {
+  const place = { context: 'lab', namespace: 'vision', server: 'https://x', user: 'ada' };
+  for (const strange of ['{}', '5', 'null', '[null]', '"x"', '[{"message":{}},null,5]']) {
+    for (const code of [400, 401, 403, 404, 409, 422, 429, 500]) {
+      const said = `{"kind":"Status","message":${strange},"reason":${strange},"metadata":${strange},"details":{"name":${strange},"kind":${strange},"causes":${strange},"retryAfterSeconds":${strange}}}`;
+      const { message, lines } = refusalOf(readStatus(code, Buffer.from(said)), { place, what: 'try it' });
+      for (const line of [message, ...lines]) assert.doesNotMatch(line, /\[object|undefined|NaN/);
+    }
+    assert.equal(readStatus(403, Buffer.from(`{"kind":"Status","details":${strange}}`)).message, '');
   }
 });

@@ -1,15 +1,20 @@
-/** The law of logs: whatever is cut, and wherever, every line is out once and in order. */
+/** Whatever is cut, and wherever, every line of a log is out once and in order, and so it is in our copy. */
+
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
+import { openWorld } from '../../support/world.ts';
 import { createLogCursor } from '../../../src/backends/kubernetes/log-cursor.ts';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openKept, readKept } from '../../../src/app/cluster/kept-logs.ts';
 
 interface Line {
   readonly ns: number;
   readonly text: string;
 }
 
-const momentOf = (ns: number, zone: string): string => {
+const momentOf = (ns: number, zone = 'Z'): string => {
   const whole = new Date(Math.floor(ns / 1e9) * 1000).toISOString().slice(0, 19);
   return `${whole}.${String(ns % 1e9).padStart(9, '0')}${zone}`;
 };
@@ -92,7 +97,7 @@ suite('a log that is read over lost connections', () => {
           let isNewLine = !isGoingOn;
           return some
             .map((part) => {
-              const front = isNewLine ? `${momentOf(part.ns, 'Z')} ` : '';
+              const front = isNewLine ? `${momentOf(part.ns)} ` : '';
               isNewLine = part.hasEnd;
               return part.ns < from ? '' : `${front}${part.text}${part.hasEnd ? '\n' : ''}`;
             })
@@ -172,7 +177,7 @@ suite('a log that is read over lost connections', () => {
 
     test('is whole, and has the moment that the file has which is there now', () => {
       assert.equal(after([rest, next]), 'the quick brown fox\nnext\n');
-      assert.equal(after([rest], true), `${momentOf(rest.ns, 'Z')} the quick brown fox\n`);
+      assert.equal(after([rest], true), `${momentOf(rest.ns)} the quick brown fox\n`);
     });
 
     test('is not begun twice where it is told again', () => {
@@ -182,7 +187,7 @@ suite('a log that is read over lost connections', () => {
 
     test('is told at the end where nothing goes on with it', () => {
       assert.equal(after([]), 'the quick ');
-      assert.equal(after(lines, true), `${momentOf(begun.ns, 'Z')} the quick `);
+      assert.equal(after(lines, true), `${momentOf(begun.ns)} the quick `);
     });
 
     test('is whole where it has no end either, over replies that bring nothing', () => {
@@ -265,3 +270,92 @@ test(
     assert.equal(take(`2026-11-22T00:00:02.000000002Z ${long}x\n`), `${long}${long}x\n`);
   },
 );
+
+const copyIn = (t: TestContext): string => join(openWorld(t).folder, 'pod_main.log');
+
+async function textOf(path: string, query = {}): Promise<string> {
+  const parts: Uint8Array[] = [];
+  for await (const part of readKept(path, query)) parts.push(part);
+  return Buffer.concat(parts).toString('utf8');
+}
+
+/** A copy shows how far it goes: its writer may be killed in the middle of a write, and go on. */
+suite('a kept log', () => {
+  test('is whole and has nothing twice, wherever its writer is killed', async (t) => {
+    const path = copyIn(t);
+    const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 1_500_000_000 }), fc.string({ maxLength: 20 })), {
+      maxLength: 30,
+    });
+    const deaths = fc.array(
+      fc.record({
+        share: fc.double({ min: 0, max: 1, noNaN: true }),
+        torn: fc.nat(30),
+        piece: fc.integer({ min: 1, max: 80 }),
+      }),
+      { maxLength: 5 },
+    );
+    await fc.assert(
+      fc.asyncProperty(steps, deaths, fc.boolean(), async (all, kills, hasEnd) => {
+        rmSync(path, { force: true });
+        let ns = 7_000_000_000;
+        const lines = all.map(([by, text]) => ({ ns: (ns += by), text: text.replaceAll(/[\r\n]/g, ' ') }));
+        const told = (since: string | number | undefined): Buffer => {
+          const from = since === undefined ? 0 : Date.parse(`${since}`) * 1e6;
+          const text = lines.filter((line) => line.ns >= from).map((line) => `${momentOf(line.ns)} ${line.text}\n`);
+          return Buffer.from(hasEnd ? text.join('') : text.join('').slice(0, -1));
+        };
+        const copy = (share: number, piece: number, isLast: boolean): number => {
+          const kept = openKept(path);
+          let last = 0;
+          const add = (bytes: Uint8Array): void => {
+            if (bytes.length > 0) kept.append(bytes);
+            if (bytes.length > 0) last = bytes.length;
+          };
+          const cursor = createLogCursor({ stamped: true });
+          cursor.take(Buffer.from(kept.tail));
+          cursor.again();
+          const reply = told(cursor.from({})['sinceTime']);
+          const end = Math.floor(reply.length * share);
+          for (let at = 0; at < end; at += piece) add(cursor.take(reply.subarray(at, Math.min(end, at + piece))));
+          if (isLast) add(cursor.rest());
+          kept.close();
+          return last;
+        };
+        for (const { share, torn, piece } of kills) {
+          const last = copy(share, piece, share === 1);
+          const size = readFileSync(path).length;
+          truncateSync(path, size - Math.min(torn, last));
+        }
+        copy(1, 1_000, true);
+        const whole = lines.map(({ text }) => `${text}\n`).join('');
+        assert.equal(await textOf(path), hasEnd ? whole : whole.slice(0, -1));
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('of which only the last lines or minutes are wanted', async (t) => {
+    const path = copyIn(t);
+    const lines = [1, 2, 3, 4].map((at) => `${momentOf(at * 60e9)} line ${at}\n`);
+    writeFileSync(path, lines.join(''));
+    assert.equal(await textOf(path, { tail: 2 }), 'line 3\nline 4\n');
+    assert.equal(await textOf(path, { tail: 9 }), 'line 1\nline 2\nline 3\nline 4\n');
+    assert.equal(await textOf(path, { since: 180_000 }), 'line 3\nline 4\n');
+    writeFileSync(path, `${lines.join('')}${momentOf(300e9)} no end`);
+    assert.equal(await textOf(path, { tail: 2 }), 'line 4\nno end');
+    assert.equal(await textOf(join(path, '../none')), '');
+  });
+
+  test('of two busy seconds is gone on with by its end alone', (t) => {
+    const path = copyIn(t);
+    const line = (second: number, index: number): string => `${momentOf(second * 1e9 + index)} ${'x'.repeat(90)}\n`;
+    const old = Array.from({ length: 5_000 }, (_, index) => line(100, index)).join('');
+    const now = [200, 201].flatMap((at) => Array.from({ length: 2_000 }, (_, index) => line(at, index))).join('');
+    writeFileSync(path, `${old}${now}`);
+    const kept = openKept(path);
+    kept.close();
+    const tail = Buffer.from(kept.tail).toString('latin1');
+    assert.ok(tail.endsWith(now), 'the last two seconds are in it');
+    assert.ok(tail.length < old.length + now.length, 'and not all of the file');
+  });
+});

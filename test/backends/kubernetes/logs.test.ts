@@ -1,9 +1,10 @@
-/** The log of a pod that is over is told the same each time: bytes are counted, and asked for without their moments. */
+/** The log of a pod that is over, and of a container that is restarted in its pod. */
+
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { ClusterLogQuery } from '../../../src/app/cluster/cluster.ts';
-import { openServer, status, type PretendServer, type Reply } from './support/server.ts';
+import { openServer, type PretendServer, type Reply, status } from './support/server.ts';
 
 const over: Reply = { json: { status: { phase: 'Succeeded' } } };
 const logPath = '/api/v1/namespaces/vision/pods/train/log';
@@ -115,4 +116,33 @@ suite('the log of a pod that is over', () => {
     );
     await assert.rejects(read(other, { previous: true }), /Could not read the log of train/);
   });
+});
+
+const ended = (exitCode: number): object => ({ terminated: { exitCode } });
+
+function pod(phase: string, state: object, restartPolicy = 'OnFailure'): Reply {
+  const containerStatuses = [{ name: 'main', state }];
+  return { json: { spec: { restartPolicy, containers: [{ name: 'main' }] }, status: { phase, containerStatuses } } };
+}
+
+async function followed(t: TestContext, states: readonly Reply[], runs: readonly string[]): Promise<string> {
+  let look = 0;
+  let run = 0;
+  const server = await openServer(t, ({ path }) => {
+    if (path !== logPath) return states[Math.min(look++, states.length - 1)] ?? { drop: true };
+    return { parts: [runs[Math.min(run++, runs.length - 1)] ?? ''] };
+  });
+  return (await read(server, { follow: true })).pieces.join('');
+}
+
+const first = '2026-11-22T00:00:01.000000001Z one\n';
+const second = '2026-11-22T00:00:09.000000001Z two\n';
+
+test('a container that failed and is restarted goes on, and one that is not ends', { timeout: 30_000 }, async (t) => {
+  const running = { running: { startedAt: '2026-11-22T00:00:00Z' } };
+  const states = [pod('Running', running), pod('Running', ended(3)), pod('Running', running), pod('Running', ended(0))];
+  assert.equal(await followed(t, states, [first, first, second]), 'one\ntwo\n');
+  // Succeeded, or in a pod that restarts nothing.
+  assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(0))], [first]), 'one\n');
+  assert.equal(await followed(t, [pod('Running', running), pod('Running', ended(3), 'Never')], [first]), 'one\n');
 });

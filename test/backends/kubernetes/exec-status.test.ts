@@ -1,4 +1,5 @@
 /** The exit code that a shell in the container reports at the end of stderr. */
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
