@@ -12,22 +12,21 @@ import { pythonImage } from '../setup/image.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import type { World } from '../support/world.ts';
-import { create, logOf, openJobWorld, settled, until, well } from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const minutes = 60_000;
 
 /** The step that the newest checkpoint line of worker 0 tells of, over all attempts. */
-async function reaches(world: World, id: string, step: number): Promise<void> {
+async function reaches(world: JobWorld, id: string, step: number): Promise<void> {
   const line = new RegExp(`step ${step}/`, 'u');
-  const is = async () => line.test((await well(world, ['logs', id, '--worker', '0'])).stdout);
+  const is = async () => line.test(await world.says('logs', id, '--worker', '0'));
   assert.ok(await eventually(is, { withinMs: 10 * minutes, everyMs: 500 }), `it did not reach step ${step}`);
 }
 
 /** What the last attempt says of itself at its end, the same on every worker. */
-function accuracyOf(world: World, id: string): string {
+function accuracyOf(world: JobWorld, id: string): string {
   const [first, ...others] = [0, 1, 2, 3].map((worker) => {
-    return /final accuracy (\S+)/u.exec(logOf(world, id, worker).toString())?.[1];
+    return /final accuracy (\S+)/u.exec(world.logOf(id, worker).toString())?.[1];
   });
   assert.ok(first !== undefined);
   for (const other of others) assert.equal(other, first);
@@ -35,21 +34,21 @@ function accuracyOf(world: World, id: string): string {
 }
 
 /** Once undisturbed, once preempted twice and robbed of a host: both end at the same accuracy, which is returned. */
-async function learns(world: World, manifest: string, ...words: readonly string[]): Promise<string> {
+async function learns(world: JobWorld, manifest: string, ...words: readonly string[]): Promise<string> {
   const job = (name: string, ...more: readonly string[]) =>
-    create(world, manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...words, ...more);
+    world.create(manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...words, ...more);
   const calm = await job('calm');
-  await settled(world, calm, 0, 15 * minutes);
+  await world.settled(calm, 0, 15 * minutes);
 
   const storm = await job('storm', '--set', 'job.env.PAUSE=0.4');
   await reaches(world, storm, 40);
-  await well(world, ['emulator', 'preempt', storm]);
+  await world.well(['emulator', 'preempt', storm]);
   await reaches(world, storm, 100);
-  await well(world, ['emulator', 'kill-host', storm, '--worker', '2']);
-  await until(world, storm, ({ attempts }) => attempts.length === 3, 5 * minutes);
+  await world.well(['emulator', 'kill-host', storm, '--worker', '2']);
+  await world.until(storm, ({ attempts }) => attempts.length === 3, 5 * minutes);
   await reaches(world, storm, 160);
-  await well(world, ['emulator', 'preempt', storm]);
-  const { attempts } = await settled(world, storm, 0, 15 * minutes);
+  await world.well(['emulator', 'preempt', storm]);
+  const { attempts } = await world.settled(storm, 0, 15 * minutes);
   const reasons = attempts.map(({ reason }) => reason);
   assert.deepEqual([reasons.length, reasons[0], reasons[2], reasons[3]], [4, 'preempted', 'preempted', 'succeeded']);
   const accuracy = accuracyOf(world, storm);

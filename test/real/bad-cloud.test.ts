@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { jobman } from '../support/jobman.ts';
-import { openJobWorld, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 test('a second cloud of one home, and a port that is taken, are refused in a sentence', async (t) => {
   const world = openJobWorld(t);
-  await well(world, ['emulator', 'start']);
-  const second = await jobman(world, ['emulator', 'serve']);
+  await world.well(['emulator', 'start']);
+  const second = await world.jobman(['emulator', 'serve']);
   assert.match(second.stderr, /^jobman: Another emulator is running on .*\n$/);
   assert.equal(second.code, 4);
 
@@ -17,7 +16,7 @@ test('a second cloud of one home, and a port that is taken, are refused in a sen
   const address = taken.address();
   assert.ok(address !== null && typeof address === 'object');
   const state = ['--state', `${world.folder}/other`];
-  const refused = await jobman(world, ['emulator', 'serve', '--port', String(address.port), ...state]);
+  const refused = await world.jobman(['emulator', 'serve', '--port', String(address.port), ...state]);
   await new Promise<void>((resolve) => void taken.close(() => resolve()));
   assert.match(refused.stderr, /^jobman: Port \d+ of this machine is taken\. Name another with --port\.\n$/m);
   assert.doesNotMatch(refused.stderr, /mistake of its own|at .*\.ts/);

@@ -8,28 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openStore } from '../../src/store/store.ts';
 import { version } from '../../src/version.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
 import { root } from '../support/root.ts';
-import type { World } from '../support/world.ts';
-import {
-  bucket,
-  cloudManifest,
-  create,
-  end,
-  jobFolder,
-  killController,
-  localManifest,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  show,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** A whole jobman of another version: the same sources, saying another number. */
-function olderJobman(world: World): (words: readonly string[]) => ReturnType<typeof spawnSync> {
+function olderJobman(world: JobWorld): (words: readonly string[]) => ReturnType<typeof spawnSync> {
   const folder = join(world.folder, 'older');
   mkdirSync(folder);
   cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
@@ -41,7 +24,7 @@ function olderJobman(world: World): (words: readonly string[]) => ReturnType<typ
     spawnSync(process.execPath, [join(folder, 'src', 'main.ts'), ...words], { env: world.env, encoding: 'utf8' });
 }
 
-const controllerFile = (world: World) =>
+const controllerFile = (world: JobWorld) =>
   JSON.parse(readFileSync(join(world.home, 'controller.json'), 'utf8')) as { pid: number; version: string };
 
 test('a controller of an older version gives way to the newer command, and its jobs go on', async (t) => {
@@ -50,43 +33,43 @@ test('a controller of an older version gives way to the newer command, and its j
   const starts = join(world.folder, 'starts');
   const go = join(world.folder, 'go');
   const waits = (name: string) =>
-    localManifest(world, `echo ${name} >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo ${name}`, { name });
+    world.localManifest(`echo ${name} >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo ${name}`, { name });
   assert.equal(older(['create', waits('old')]).status, 0);
   assert.match(String(older(['controller', 'status']).stdout), /version 0\.0\.1/);
-  await until(world, '1', (job) => job.phase === 'running');
+  await world.until('1', (job) => job.phase === 'running');
   const before = controllerFile(world);
   // A look alone does not change who is at work.
   assert.equal(before.version, '0.0.1');
 
-  const { stderr } = await well(world, ['create', waits('new')]);
+  const { stderr } = await world.well(['create', waits('new')]);
   assert.match(stderr, /^Started the controller \(process \d+\); it goes on without this terminal\.$/m);
   const after = controllerFile(world);
   assert.equal(after.version, version);
   assert.notEqual(after.pid, before.pid);
-  assert.equal(runningIn(world, 'controller run').length, 1);
+  assert.equal(world.runningIn('controller run').length, 1);
   assert.match(
     readFileSync(join(world.home, 'controller.log'), 'utf8'),
     new RegExp(`asked to leave by jobman ${version}`),
   );
 
-  await until(world, '2', (job) => job.phase === 'running');
+  await world.until('2', (job) => job.phase === 'running');
   writeFileSync(go, '');
   for (const [id, word] of [
     ['1', 'old'],
     ['2', 'new'],
   ] as const) {
-    const job = await settled(world, id);
+    const job = await world.settled(id);
     assert.equal(job.attempts.length, 1);
-    assert.equal(logOf(world, job.id).toString(), `${word}\n`);
+    assert.equal(world.logOf(job.id).toString(), `${word}\n`);
   }
   assert.equal(readFileSync(starts, 'utf8'), 'old\nnew\n', 'each was started once');
 });
 
 test('two controllers of one home cannot run', async (t) => {
   const world = openJobWorld(t);
-  await well(world, ['controller', 'start']);
+  await world.well(['controller', 'start']);
   const { pid } = controllerFile(world);
-  const second = await jobman(world, ['controller', 'run']);
+  const second = await world.jobman(['controller', 'run']);
   assert.equal(second.code, 4);
   assert.match(
     second.stderr,
@@ -95,14 +78,14 @@ test('two controllers of one home cannot run', async (t) => {
     ),
   );
   assert.match(second.stderr, /\n {2}To run it here instead: jobman controller stop\n$/);
-  const again = await well(world, ['controller', 'start']);
+  const again = await world.well(['controller', 'start']);
   assert.equal(again.stdout, `The controller runs already: process ${pid}.\n`);
   assert.deepEqual(
-    runningIn(world, 'controller run').map((one) => one.pid),
+    world.runningIn('controller run').map((one) => one.pid),
     [pid],
   );
-  await well(world, ['controller', 'stop']);
-  assert.equal((await jobman(world, ['controller', 'status'])).code, 1);
+  await world.well(['controller', 'stop']);
+  assert.equal((await world.jobman(['controller', 'status'])).code, 1);
   assert.ok(!existsSync(join(world.home, 'controller.json')));
 });
 
@@ -110,8 +93,8 @@ test('settings that cannot be read are said by whoever starts the controller, as
   const world = openJobWorld(t);
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'settings.json'), '{ "local": ');
-  const said = await jobman(world, ['controller', 'start']);
-  const others = await jobman(world, ['create', localManifest(world, 'true')]);
+  const said = await world.jobman(['controller', 'start']);
+  const others = await world.jobman(['create', world.localManifest('true')]);
   assert.equal(said.code, 2);
   assert.match(said.stderr, /^jobman: \S+settings\.json is not valid JSON\./);
   assert.deepEqual([said.code, said.stderr], [others.code, others.stderr]);
@@ -119,9 +102,9 @@ test('settings that cannot be read are said by whoever starts the controller, as
 
 test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
   const world = openJobWorld(t);
-  const first = await create(world, localManifest(world, 'true'));
-  await settled(world, first);
-  await well(world, ['controller', 'stop']);
+  const first = await world.create(world.localManifest('true'));
+  await world.settled(first);
+  await world.well(['controller', 'stop']);
   const store = openStore({ file: join(world.home, 'state.db') });
   const one = await store.load(first);
   assert.ok(one);
@@ -130,12 +113,12 @@ test('a job whose create was ended before it could start the controller is taken
   await store.close();
 
   // Stopped by its owner's word, it is not brought back by a look.
-  await well(world, ['list']);
-  assert.equal(runningIn(world, 'controller run').length, 0);
+  await world.well(['list']);
+  assert.equal(world.runningIn('controller run').length, 0);
   // This is how far `create` had come: committed, and knocked.
   writeFileSync(join(world.home, 'wake', job.id), '');
-  assert.match((await well(world, ['list'])).stderr, /Started the controller/);
-  await settled(world, job.id);
+  assert.match((await world.well(['list'])).stderr, /Started the controller/);
+  await world.settled(job.id);
 });
 
 // Random moments, of a seed that is said: what goes wrong can be looked for again.
@@ -156,26 +139,26 @@ test(`the controller is killed twenty times during one job of two workers, which
     `until [ -e ~/bucket/go ]; do sleep 0.05; echo $((ticks = ticks + 1)); done`,
     `exit 0`,
   ].join('\n');
-  const id = await create(world, cloudManifest(world, run));
+  const id = await world.create(world.cloudManifest(run));
   const looks = [['list'], ['show', id], ['why', id], ['history', id], ['logs', id, '--tail', '1']];
   let kills = 0;
   for (let turn = 0; kills < 20; turn += 1) {
     assert.ok(turn < 25, 'a look brings the controller back');
     await sleep(random() * 700);
-    if (await killController(world)) kills += 1;
-    await jobman(world, kills === 16 ? ['controller', 'start'] : (looks[turn % looks.length] ?? []));
+    if (await world.killController()) kills += 1;
+    await world.jobman(kills === 16 ? ['controller', 'start'] : (looks[turn % looks.length] ?? []));
     // The program ends while the controller is being killed too.
     if (kills === 14) {
-      mkdirSync(bucket(world), { recursive: true });
-      writeFileSync(bucket(world, 'go'), '');
+      mkdirSync(world.bucket(), { recursive: true });
+      writeFileSync(world.bucket('go'), '');
     }
   }
-  await well(world, ['controller', 'start']);
-  const job = await settled(world, id);
+  await world.well(['controller', 'start']);
+  const job = await world.settled(id);
   assert.equal(job.attempts.length, 1, JSON.stringify(job.attempts));
-  assert.deepEqual(readFileSync(bucket(world, 'starts'), 'utf8').trimEnd().split('\n').toSorted(), ['0 1 0', '1 1 0']);
+  assert.deepEqual(readFileSync(world.bucket('starts'), 'utf8').trimEnd().split('\n').toSorted(), ['0 1 0', '1 1 0']);
   for (const worker of [0, 1]) {
-    const lines = logOf(world, id, worker).toString().trimEnd().split('\n');
+    const lines = world.logOf(id, worker).toString().trimEnd().split('\n');
     assert.deepEqual(
       lines.slice(0, 2_000),
       Array.from({ length: 2_000 }, (_, at) => `${worker} ${at + 1}`),
@@ -186,7 +169,7 @@ test(`the controller is killed twenty times during one job of two workers, which
       Array.from({ length: lines.length - 2_000 }, (_, at) => String(at + 1)),
     );
   }
-  const { stdout } = await well(world, ['history', id, '--json']);
+  const { stdout } = await world.well(['history', id, '--json']);
   const kinds = stdout
     .trimEnd()
     .split('\n')
@@ -201,30 +184,30 @@ test(`the controller is killed twenty times during one job of two workers, which
   ]) {
     assert.equal(kinds.filter((kind) => kind === once).length, 1, `${once} in ${kinds.join(' ')}`);
   }
-  const isEmpty = async () => /"nodes":\[\]/.test((await well(world, ['emulator', 'status', '--json'])).stdout);
+  const isEmpty = async () => /"nodes":\[\]/.test(await world.says('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty), 'its TPU was released');
 });
 
 test('the built-in cloud is killed in the middle: not knowing is not absent, and the job goes on', async (t) => {
   const world = openJobWorld(t);
   const run = `echo "$JOBMAN_WORKER" >>~/bucket/starts; until [ -e ~/bucket/go ]; do sleep 0.05; done; echo done`;
-  const id = await create(world, cloudManifest(world, run));
-  await until(world, id, (job) => job.phase === 'running');
+  const id = await world.create(world.cloudManifest(run));
+  await world.becomes(id, 'running');
   for (let times = 0; times < 2; times += 1) {
     // One that was killed, or that found the port taken, may take a moment to be gone.
-    assert.ok(await eventually(() => runningIn(world, 'emulator serve').length === 1, { withinMs: 30_000 }));
-    const found = runningIn(world, 'emulator serve');
+    assert.ok(await eventually(() => world.runningIn('emulator serve').length === 1, { withinMs: 30_000 }));
+    const found = world.runningIn('emulator serve');
     for (const { pid } of found) end(pid, 'SIGKILL');
-    const another = () => runningIn(world, 'emulator serve').some(({ pid }) => pid !== found[0]?.pid);
+    const another = () => world.runningIn('emulator serve').some(({ pid }) => pid !== found[0]?.pid);
     assert.ok(await eventually(another, { withinMs: 30_000 }), 'the controller starts the cloud again');
-    const { phase, attempts } = await show(world, id);
+    const { phase, attempts } = await world.show(id);
     assert.ok(phase === 'running' || phase === 'recovering', phase);
     assert.equal(attempts.length, 1);
   }
-  writeFileSync(bucket(world, 'go'), '');
-  const job = await settled(world, id);
+  writeFileSync(world.bucket('go'), '');
+  const job = await world.settled(id);
   assert.equal(job.attempts.length, 1);
   assert.equal(job.allocations.length, 1);
-  assert.deepEqual(readFileSync(bucket(world, 'starts'), 'utf8').split('\n').toSorted(), ['', '0', '1']);
-  assert.equal(readFileSync(jobFolder(world, id, 'logs', 'command_worker_1.log'), 'utf8'), 'done\n');
+  assert.deepEqual(readFileSync(world.bucket('starts'), 'utf8').split('\n').toSorted(), ['', '0', '1']);
+  assert.equal(readFileSync(world.jobFolder(id, 'logs', 'command_worker_1.log'), 'utf8'), 'done\n');
 });

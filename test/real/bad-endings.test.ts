@@ -5,37 +5,24 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import {
-  cloudManifest,
-  create,
-  end,
-  localManifest,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { end, openJobWorld } from '../support/jobs.ts';
 
 const never = 'while :; do sleep 0.1; done';
 
 test('its own failure, a kill, silence and a time limit are told apart on this machine', async (t) => {
   const world = openJobWorld(t);
   const ids = {
-    failed: await create(world, localManifest(world, 'echo first; echo boom >&2; exit 7', { name: 'failed' })),
-    killed: await create(world, localManifest(world, `echo $$; ${never}`, { name: 'killed' })),
-    hung: await create(
-      world,
-      localManifest(world, `echo still; ${never}`, { name: 'hung', job: { silence_timeout: '1s' } }),
+    failed: await world.create(world.localManifest('echo first; echo boom >&2; exit 7', { name: 'failed' })),
+    killed: await world.create(world.localManifest(`echo $$; ${never}`, { name: 'killed' })),
+    hung: await world.create(
+      world.localManifest(`echo still; ${never}`, { name: 'hung', job: { silence_timeout: '1s' } }),
     ),
-    late: await create(
-      world,
-      localManifest(world, 'while :; do echo tick; sleep 0.1; done', { name: 'late', job: { max_runtime: '2s' } }),
+    late: await world.create(
+      world.localManifest('while :; do echo tick; sleep 0.1; done', { name: 'late', job: { max_runtime: '2s' } }),
     ),
   };
-  await until(world, ids.killed, (job) => /^\d+$/.test(job.workers[0]?.lastLine ?? ''));
-  end(Number(logOf(world, ids.killed).toString().trim()), 'SIGKILL');
+  await world.until(ids.killed, (job) => /^\d+$/.test(job.workers[0]?.lastLine ?? ''));
+  end(Number(world.logOf(ids.killed).toString().trim()), 'SIGKILL');
 
   for (const [id, reason, told, more] of [
     [ids.failed, 'command_failed', 'exit code 7;', { exitCode: 7, worker: 0 }],
@@ -43,47 +30,43 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
     [ids.hung, 'hung', 'no output for 1s (job.silence_timeout);', {}],
     [ids.late, 'timed_out', 'it ran for 2s, which is all that it may (job.max_runtime);', {}],
   ] as const) {
-    const job = await settled(world, id, 1);
+    const job = await world.settled(id, 1);
     assert.equal(job.phase, 'failed');
     assert.equal(job.attempts.length, 1);
     const [attempt] = job.attempts;
     assert.equal(attempt?.reason, reason);
     const { detail: _detail, ...evidence } = attempt?.evidence ?? { detail: '' };
     assert.deepEqual(evidence, more);
-    const why = await well(world, ['why', id]);
+    const why = await world.well(['why', id]);
     assert.ok(why.stdout.includes(`because   ${told}`), why.stdout);
     assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)}; from the beginning: jobman rerun ${Number(id)}`));
   }
-  assert.equal(logOf(world, ids.failed).toString(), 'first\nboom\n');
+  assert.equal(world.logOf(ids.failed).toString(), 'first\nboom\n');
 });
 
 test('a kill on one worker of two and silence on both end the job on both, and a step that fails tells its last words', async (t) => {
   const world = openJobWorld(t);
   // Not on spot: there a kill is first given half a minute to turn out to be the cloud's.
-  const killed = await create(
-    world,
-    cloudManifest(world, `echo $$; ${never}`, { name: 'killed', tpu: { pricing: 'ondemand' } }),
+  const killed = await world.create(
+    world.cloudManifest(`echo $$; ${never}`, { name: 'killed', tpu: { pricing: 'ondemand' } }),
   );
-  const hung = await create(
-    world,
-    cloudManifest(world, `[ $JOBMAN_WORKER = 1 ] || echo tick; ${never}`, {
+  const hung = await world.create(
+    world.cloudManifest(`[ $JOBMAN_WORKER = 1 ] || echo tick; ${never}`, {
       name: 'hung',
       job: { silence_timeout: '2s' },
     }),
   );
   // A file stands where the bucket is to be: the step fails however often it is tried.
-  const setup = await create(
-    world,
-    cloudManifest(world, 'true', { name: 'setup', gcsfuse: { bucket_name: 'shared', mount_path: '/etc/passwd/x' } }),
+  const setup = await world.create(
+    world.cloudManifest('true', { name: 'setup', gcsfuse: { bucket_name: 'shared', mount_path: '/etc/passwd/x' } }),
   );
 
-  await until(
-    world,
+  await world.until(
     killed,
     (job) => job.workers.length === 2 && job.workers.every(({ lastLine }) => /^\d+$/.test(lastLine ?? '')),
   );
-  const pid = logOf(world, killed, 1).toString().trim();
-  await well(world, ['ssh', killed, '--worker', '1', '--', `kill -9 ${pid}`]);
+  const pid = world.logOf(killed, 1).toString().trim();
+  await world.well(['ssh', killed, '--worker', '1', '--', `kill -9 ${pid}`]);
 
   for (const [id, reason, told] of [
     [killed, 'command_failed', /^because {3}killed by SIGKILL \(exit code 137\) on worker 1; /m],
@@ -94,16 +77,16 @@ test('a kill on one worker of two and silence on both end the job on both, and a
       /^because {3}step gcsfuse failed on worker [01] \(3 tries\): .*\/etc\/passwd\/x cannot be made on this host \(exit code 1/m,
     ],
   ] as const) {
-    const job = await settled(world, id, 1);
+    const job = await world.settled(id, 1);
     assert.equal(job.attempts.length, 1);
     assert.equal(job.attempts[0]?.reason, reason);
-    assert.match((await well(world, ['why', id])).stdout, told);
+    assert.match(await world.says('why', id), told);
   }
-  assert.match((await well(world, ['logs', setup, '--step', 'gcsfuse'])).stdout, /^\[0\] mkdir: .*Not a directory$/m);
+  assert.match(await world.says('logs', setup, '--step', 'gcsfuse'), /^\[0\] mkdir: .*Not a directory$/m);
   // Nothing that a job had is left: no program, no TPU.
   for (const id of [killed, hung, setup])
-    await until(world, id, (job) => job.allocations.every(({ gone }) => gone !== null));
-  const isEmpty = async () => /"nodes":\[\]/.test((await well(world, ['emulator', 'status', '--json'])).stdout);
+    await world.until(id, (job) => job.allocations.every(({ gone }) => gone !== null));
+  const isEmpty = async () => /"nodes":\[\]/.test(await world.says('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty));
 });
 
@@ -118,18 +101,18 @@ test('a stop asks first, then kills, with all children, also those that went int
     `echo ready`,
     `while :; do sleep 0.1; done`,
   ].join('\n');
-  const id = await create(world, localManifest(world, script, { job: { stop_grace: '1s' } }));
-  await until(world, id, (job) => job.workers[0]?.lastLine === 'ready');
-  assert.ok(await eventually(() => runningIn(world, 'stubborn').length === 2));
+  const id = await world.create(world.localManifest(script, { job: { stop_grace: '1s' } }));
+  await world.until(id, (job) => job.workers[0]?.lastLine === 'ready');
+  assert.ok(await eventually(() => world.runningIn('stubborn').length === 2));
 
-  const asked = await well(world, ['stop', id]);
+  const asked = await world.well(['stop', id]);
   assert.match(asked.stdout, /^Job 000001 \(bad\) is being stopped\.\n$/);
-  const job = await settled(world, id, 1);
+  const job = await world.settled(id, 1);
   assert.equal(job.phase, 'stopped');
   assert.equal(job.attempts[0]?.reason, 'stopped');
   assert.equal(readFileSync(note, 'utf8'), 'asked\n', 'it was asked, once');
-  assert.deepEqual(runningIn(world, 'stubborn'), [], 'what did not listen was killed');
-  assert.deepEqual(runningIn(world, join('attempt_1', 'script')), []);
+  assert.deepEqual(world.runningIn('stubborn'), [], 'what did not listen was killed');
+  assert.deepEqual(world.runningIn(join('attempt_1', 'script')), []);
 });
 
 test('a process number that another program got after a restart is not believed, and that program lives', async (t) => {
@@ -137,12 +120,12 @@ test('a process number that another program got after a restart is not believed,
   const bootId = join(world.folder, 'boot-id');
   const env = { JOBMAN_BOOT_ID_FILE: bootId };
   writeFileSync(bootId, '11111111-1111-4111-8111-111111111111\n');
-  const id = (await well(world, ['create', localManifest(world, never), '--quiet'], { env })).stdout.trim();
-  await until(world, id, (job) => job.phase === 'running');
-  await well(world, ['controller', 'stop'], { env });
+  const id = (await world.well(['create', world.localManifest(never), '--quiet'], { env })).stdout.trim();
+  await world.becomes(id, 'running');
+  await world.well(['controller', 'stop'], { env });
 
   // The machine "restarts": everything is dead, and the launcher's number, even its start time, is now another's.
-  for (const { pid } of runningIn(world, 'attempt_1')) end(pid, 'SIGKILL');
+  for (const { pid } of world.runningIn('attempt_1')) end(pid, 'SIGKILL');
   const stranger = spawn('sleep', ['1000'], { stdio: 'ignore', cwd: '/' });
   world.atEnd(() => void stranger.kill('SIGKILL'));
   const ticks = readFileSync(`/proc/${stranger.pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19];
@@ -151,10 +134,10 @@ test('a process number that another program got after a restart is not believed,
   writeFileSync(file, `${stranger.pid} ${ticks} ${boot} ${startedAt}`);
   writeFileSync(bootId, '22222222-2222-4222-8222-222222222222\n');
 
-  await well(world, ['controller', 'start'], { env });
-  const job = await settled(world, id, 1);
+  await world.well(['controller', 'start'], { env });
+  const job = await world.settled(id, 1);
   assert.equal(job.attempts.length, 1);
   assert.match(job.attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
-  assert.match((await well(world, ['why', id])).stdout, /the machine was restarted/);
+  assert.match(await world.says('why', id), /the machine was restarted/);
   assert.equal(stranger.exitCode ?? stranger.signalCode, null, 'the stranger was left alone');
 });

@@ -5,29 +5,16 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
-import type { World } from '../support/world.ts';
-import {
-  cloudManifest,
-  create,
-  endParts,
-  localManifest,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
-function mount(t: TestContext, world: World, at: string, ...words: readonly string[]): boolean {
+function mount(t: TestContext, world: JobWorld, at: string, ...words: readonly string[]): boolean {
   mkdirSync(at, { recursive: true });
   const { status } = spawnSync('mount', [...words, at]);
   if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
   world.atEnd(async () => {
-    await endParts(world);
+    await world.endParts();
     assert.ok(await eventually(() => spawnSync('umount', [at]).status === 0), `${at} can be unmounted`);
   });
   return true;
@@ -35,23 +22,23 @@ function mount(t: TestContext, world: World, at: string, ...words: readonly stri
 
 test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(world, localManifest(world, 'echo seen before'));
-  await settled(world, id);
-  await well(world, ['controller', 'stop']);
+  const id = await world.create(world.localManifest('echo seen before'));
+  await world.settled(id);
+  await world.well(['controller', 'stop']);
   const home = join(world.folder, 'closed');
   if (!mount(t, world, home, '--bind', world.home)) return;
   assert.equal(spawnSync('mount', ['-o', 'remount,bind,ro', home]).status, 0);
   const closed = { env: { JOBMAN_HOME: home } };
 
-  assert.match((await well(world, ['list'], closed)).stdout, /000001 .* succeeded/);
-  assert.match((await well(world, ['show', id], closed)).stdout, /exit code 0/);
-  assert.equal((await well(world, ['logs', id], closed)).stdout, '[0] seen before\n');
-  assert.match((await well(world, ['wait', id], closed)).stdout, /succeeded/);
+  assert.match((await world.well(['list'], closed)).stdout, /000001 .* succeeded/);
+  assert.match((await world.well(['show', id], closed)).stdout, /exit code 0/);
+  assert.equal((await world.well(['logs', id], closed)).stdout, '[0] seen before\n');
+  assert.match((await world.well(['wait', id], closed)).stdout, /succeeded/);
 
   for (const words of [
-    ['create', localManifest(world, 'true')],
-    ['create', localManifest(world, 'true'), '--follow'],
-    ['create', cloudManifest(world, 'true')],
+    ['create', world.localManifest('true')],
+    ['create', world.localManifest('true'), '--follow'],
+    ['create', world.cloudManifest('true')],
     ['rerun', id],
     ['delete', id],
     ['clean', id],
@@ -59,7 +46,7 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
     ['controller', 'run'],
     ['emulator', 'start'],
   ]) {
-    const { code, stdout, stderr } = await jobman(world, words, closed);
+    const { code, stdout, stderr } = await world.jobman(words, closed);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(
@@ -71,12 +58,12 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
       /\n {2}Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable\.\n$/,
     );
   }
-  assert.deepEqual(runningIn(world, 'main.ts controller run'), []);
+  assert.deepEqual(world.runningIn('main.ts controller run'), []);
 
   // One that runs cannot find a word to leave in its folder, and is told all the same.
-  await well(world, ['controller', 'start']);
-  assert.match((await well(world, ['controller', 'stop'], closed)).stdout, /The controller was stopped/);
-  assert.ok(await eventually(() => runningIn(world, 'main.ts controller run').length === 0));
+  await world.well(['controller', 'start']);
+  assert.match((await world.well(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
+  assert.ok(await eventually(() => world.runningIn('main.ts controller run').length === 0));
 });
 
 test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
@@ -85,14 +72,13 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
   const go = join(world.folder, 'go');
   if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
   // It writes its last lines when it is told to, which is when there is room again.
-  const manifest = localManifest(
-    world,
+  const manifest = world.localManifest(
     `echo began; echo start >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo done`,
   );
-  const id = await create(world, manifest);
-  const other = await create(world, localManifest(world, 'sleep 2; exit 3'));
-  await until(world, id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
-  await until(world, other, (job) => job.phase === 'running');
+  const id = await world.create(manifest);
+  const other = await world.create(world.localManifest('sleep 2; exit 3'));
+  await world.until(id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
+  await world.becomes(other, 'running');
 
   const filler = join(world.home, 'filler');
   const room = openSync(filler, 'w');
@@ -112,12 +98,12 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     ['create', manifest, '--follow'],
     ['stop', id],
   ]) {
-    const { code, stdout, stderr } = await jobman(world, words);
+    const { code, stdout, stderr } = await world.jobman(words);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/);
   }
-  assert.match((await well(world, ['list'])).stdout, /000001 .* running/);
+  assert.match(await world.says('list'), /000001 .* running/);
   // The second program ends meanwhile, and the controller cannot write it down.
   assert.ok(
     await eventually(() => /The disk is full/.test(readFileSync(join(world.home, 'controller.log'), 'utf8')), {
@@ -125,21 +111,21 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     }),
     'the controller says so in its log',
   );
-  const pid = runningIn(world, 'controller run').map((one) => one.pid);
+  const pid = world.runningIn('controller run').map((one) => one.pid);
   assert.equal(pid.length, 1, 'it waits for room and does not give up');
 
   rmSync(filler);
-  const failed = await settled(world, other, 1);
+  const failed = await world.settled(other, 1);
   assert.equal(failed.attempts.at(-1)?.evidence?.exitCode, 3);
   spawnSync('touch', [go]);
-  await settled(world, id);
+  await world.settled(id);
   assert.equal(readFileSync(starts, 'utf8'), 'start\n');
-  assert.equal(logOf(world, id).toString(), 'began\ndone\n');
+  assert.equal(world.logOf(id).toString(), 'began\ndone\n');
   assert.deepEqual(
-    runningIn(world, 'controller run').map((one) => one.pid),
+    world.runningIn('controller run').map((one) => one.pid),
     pid,
   );
-  const rows = (await well(world, ['list', '--json', '--all'])).stdout.trimEnd().split('\n');
+  const rows = (await world.says('list', '--json', '--all')).trimEnd().split('\n');
   assert.equal(rows.length, 2, 'what was refused is not there');
 });
 
@@ -152,15 +138,15 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
   });
   closeSync(room);
   for (const words of [
-    ['create', localManifest(world, 'true')],
-    ['create', cloudManifest(world, 'true')],
+    ['create', world.localManifest('true')],
+    ['create', world.cloudManifest('true')],
     ['controller', 'start'],
   ]) {
-    const { code, stdout, stderr } = await jobman(world, words);
+    const { code, stdout, stderr } = await world.jobman(words);
     assert.notEqual(code, 0);
     assert.equal(stdout, '');
     assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, words.join(' '));
     assert.doesNotMatch(stderr, /mistake of its own/);
   }
-  assert.match((await well(world, ['list'])).stderr, /No jobs yet/);
+  assert.match((await world.well(['list'])).stderr, /No jobs yet/);
 });

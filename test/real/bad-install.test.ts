@@ -5,12 +5,10 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
-import type { World } from '../support/world.ts';
-import { openJobWorld, runningIn, well } from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** A PATH with what a program needs and nothing that could install anything on this machine. */
-function barePath(world: World): { readonly bin: string; readonly env: Readonly<Record<string, string>> } {
+function barePath(world: JobWorld): { readonly bin: string; readonly env: Readonly<Record<string, string>> } {
   const bin = join(world.folder, 'bin');
   mkdirSync(bin);
   for (const name of ['sh', 'cat', 'mv', 'env']) symlinkSync(join('/bin', name), join(bin, name));
@@ -33,7 +31,7 @@ esac
 test('without systemd and cron the refusal is clear, and nothing is made', async (t) => {
   const world = openJobWorld(t);
   const { env } = barePath(world);
-  const refusal = await jobman(world, ['controller', 'install'], { env });
+  const refusal = await world.jobman(['controller', 'install'], { env });
   assert.equal(refusal.code, 1);
   assert.equal(refusal.stdout, '');
   assert.equal(
@@ -42,7 +40,7 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
       '  The next jobman command that needs the controller starts it; nothing is lost meanwhile.\n',
   );
   assert.ok(!existsSync(world.home));
-  assert.equal((await well(world, ['controller', 'uninstall'], { env })).stdout, 'Nothing was installed.\n');
+  assert.equal((await world.well(['controller', 'uninstall'], { env })).stdout, 'Nothing was installed.\n');
 });
 
 test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {
@@ -56,9 +54,9 @@ test('with cron one line is added beside the user’s own, it starts the control
   const home = join(world.folder, 'home of 100%');
   const at = { env: { ...env, JOBMAN_HOME: home } };
 
-  const installed = await well(world, ['controller', 'install'], at);
+  const installed = await world.well(['controller', 'install'], at);
   assert.match(installed.stdout, /^Added an @reboot line to your crontab: .* Undo: jobman controller uninstall\n$/);
-  await well(world, ['controller', 'install'], at);
+  await world.well(['controller', 'install'], at);
   const lines = readFileSync(table, 'utf8').split('\n');
   assert.deepEqual(lines.slice(0, 2).join('\n'), own.trimEnd());
   assert.equal(lines.length, 4, 'twice is once');
@@ -74,12 +72,12 @@ test('with cron one line is added beside the user’s own, it starts the control
   };
   assert.equal(spawnSync('/bin/sh', ['-c', command], { cwd: '/', env: poor }).status, 0);
   assert.ok(await eventually(() => existsSync(join(home, 'controller.json'))), 'the controller runs after the reboot');
-  assert.equal(runningIn(world, 'controller run').length, 1);
+  assert.equal(world.runningIn('controller run').length, 1);
 
-  const gone = await well(world, ['controller', 'uninstall'], at);
+  const gone = await world.well(['controller', 'uninstall'], at);
   assert.equal(gone.stdout, 'removed the @reboot line from your crontab.\n');
   assert.equal(readFileSync(table, 'utf8'), own);
-  await well(world, ['controller', 'stop'], at);
+  await world.well(['controller', 'stop'], at);
 });
 
 test('a user who never had a crontab gets one, and is left with an empty one', async (t) => {
@@ -87,8 +85,8 @@ test('a user who never had a crontab gets one, and is left with an empty one', a
   const { bin, env } = barePath(world);
   const table = join(world.folder, 'table');
   giveCrontab(bin, table);
-  await well(world, ['controller', 'install'], { env });
+  await world.well(['controller', 'install'], { env });
   assert.match(readFileSync(table, 'utf8'), /^@reboot [^\n]+\n$/);
-  await well(world, ['controller', 'uninstall'], { env });
+  await world.well(['controller', 'uninstall'], { env });
   assert.equal(readFileSync(table, 'utf8').trim(), '');
 });

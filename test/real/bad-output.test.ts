@@ -7,19 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
-import { frontDoor, jobman, startJobman } from '../support/jobman.ts';
-import type { World } from '../support/world.ts';
-import {
-  create,
-  jobFolder,
-  localManifest,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { frontDoor } from '../support/jobman.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -33,8 +22,8 @@ function peakOf(pid: number): number {
   }
 }
 
-function controllerOf(world: World): number {
-  const [controller] = runningIn(world, 'controller run');
+function controllerOf(world: JobWorld): number {
+  const [controller] = world.runningIn('controller run');
   assert.ok(controller);
   return controller.pid;
 }
@@ -44,8 +33,8 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   const go = join(world.folder, 'go');
   const lines =
     'yes "0123456789 a line like any other that a program prints when it is left alone" | head -c 200000000';
-  const id = await create(world, localManifest(world, `until [ -e ${go} ]; do sleep 0.1; done; ${lines}`));
-  await until(world, id, (job) => job.phase === 'running');
+  const id = await world.create(world.localManifest(`until [ -e ${go} ]; do sleep 0.1; done; ${lines}`));
+  await world.becomes(id, 'running');
   const controller = controllerOf(world);
   const before = peakOf(controller);
 
@@ -66,8 +55,8 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   });
   writeFileSync(go, '');
   assert.equal(await over, 0);
-  await settled(world, id);
-  const log = jobFolder(world, id, 'logs', 'command_worker_0.log');
+  await world.settled(id);
+  const log = world.jobFolder(id, 'logs', 'command_worker_0.log');
   assert.equal(statSync(log).size, 200_000_000);
   const copy = createHash('sha256').update(readFileSync(log)).digest('hex');
   const original = createHash('sha256')
@@ -82,7 +71,7 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   );
   assert.ok(followerPeak < 250 * megabyte, `logs -f took ${followerPeak}`);
   // The end of a large log costs no more than its end.
-  const tail = await well(world, ['logs', id, '--tail', '2']);
+  const tail = await world.well(['logs', id, '--tail', '2']);
   assert.equal(tail.stdout.split('\n').length, 3);
 });
 
@@ -91,61 +80,59 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
   const bytes = Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 31) % 256));
   const blob = join(world.folder, 'blob');
   writeFileSync(blob, bytes);
-  const binary = await create(world, localManifest(world, `cat ${blob}`, { name: 'binary' }));
-  const long = await create(
-    world,
-    localManifest(world, `head -c 10000000 /dev/zero | tr '\\0' x; echo; echo end`, { name: 'long' }),
+  const binary = await world.create(world.localManifest(`cat ${blob}`, { name: 'binary' }));
+  const long = await world.create(
+    world.localManifest(`head -c 10000000 /dev/zero | tr '\\0' x; echo; echo end`, { name: 'long' }),
   );
-  const silent = await create(world, localManifest(world, 'true', { name: 'silent' }));
+  const silent = await world.create(world.localManifest('true', { name: 'silent' }));
 
-  await settled(world, binary);
-  assert.deepEqual(logOf(world, binary), bytes);
-  const shown = await well(world, ['logs', binary]);
+  await world.settled(binary);
+  assert.deepEqual(world.logOf(binary), bytes);
+  const shown = await world.well(['logs', binary]);
   // Nothing of it may steer a terminal; a carriage return does no harm in a pipe.
   // oxlint-disable-next-line no-control-regex
   assert.doesNotMatch(shown.stdout, /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/);
-  const view = await well(world, ['show', binary]);
+  const view = await world.well(['show', binary]);
   // oxlint-disable-next-line no-control-regex
   assert.doesNotMatch(view.stdout, /[\0-\x08\x0b-\x1f\x7f]/);
-  for (const line of (await well(world, ['logs', binary, '--json'])).stdout.trimEnd().split('\n')) JSON.parse(line);
+  for (const line of (await world.says('logs', binary, '--json')).trimEnd().split('\n')) JSON.parse(line);
 
-  await settled(world, long);
-  assert.equal(logOf(world, long).length, 10_000_005);
-  const raw = await well(world, ['logs', long, '--raw']);
+  await world.settled(long);
+  assert.equal(world.logOf(long).length, 10_000_005);
+  const raw = await world.well(['logs', long, '--raw']);
   assert.equal(raw.stdout, `${'x'.repeat(10_000_000)}\nend\n`);
-  const numbered = await well(world, ['logs', long, '-f']);
+  const numbered = await world.well(['logs', long, '-f']);
   assert.equal(numbered.stdout.replaceAll('[0] ', '').replaceAll('\n', ''), `${'x'.repeat(10_000_000)}end`);
-  assert.match((await well(world, ['logs', long, '--tail', '1'])).stdout, /^\[0\] end\n$/);
-  assert.ok((await well(world, ['show', long])).stdout.length < 5_000, 'its last line is cut in a table');
+  assert.match(await world.says('logs', long, '--tail', '1'), /^\[0\] end\n$/);
+  assert.ok((await world.says('show', long)).length < 5_000, 'its last line is cut in a table');
 
-  await settled(world, silent);
-  const nothing = await well(world, ['logs', silent]);
+  await world.settled(silent);
+  const nothing = await world.well(['logs', silent]);
   assert.equal(nothing.stdout, '');
   assert.match(
     nothing.stderr,
     /^There is no log: nothing was printed, or its files were cleaned\. 000003 succeeded \d+s ago\.\n$/,
   );
-  assert.equal((await well(world, ['logs', silent, '-f'])).stdout, '');
-  assert.ok(await eventually(() => statSync(jobFolder(world, silent, 'config.yaml')).size > 0));
+  assert.equal(await world.says('logs', silent, '-f'), '');
+  assert.ok(await eventually(() => statSync(world.jobFolder(silent, 'config.yaml')).size > 0));
 });
 
 test('a reader that goes away early is no error', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(world, localManifest(world, 'yes | head -n 200000'));
-  await settled(world, id);
-  const reader = startJobman(world, ['logs', id]);
+  const id = await world.create(world.localManifest('yes | head -n 200000'));
+  await world.settled(id);
+  const reader = world.start(['logs', id]);
   reader.child.stdout?.once('data', () => reader.child.stdout?.destroy());
   const { code, stderr } = await reader.ended;
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
-  assert.equal((await jobman(world, ['list'])).code, 0);
+  assert.equal((await world.jobman(['list'])).code, 0);
 });
 
 test('a reader that pauses gets everything when it goes on, wherever its pause fell', async (t) => {
   const world = openJobWorld(t);
   // Sizes on both sides of what a stream holds before it asks its writer to wait.
-  const id = await create(
-    world,
-    localManifest(world, `for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
+  const id = await world.create(
+    world.localManifest(`for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
   );
   const [file, ...words] = frontDoor;
   const argv = [...words, 'logs', id, '-f', '--raw'];
@@ -153,7 +140,7 @@ test('a reader that pauses gets everything when it goes on, wherever its pause f
   world.atEnd(() => void follower.kill('SIGKILL'));
   const over = new Promise<number | null>((resolve) => follower.on('close', resolve));
   // Node gives its children sockets for pipes; with nobody reading, the follower soon has more than that takes.
-  await settled(world, id);
+  await world.settled(id);
   await sleep(1_000);
   let bytes = 0;
   follower.stdout.on('data', (chunk: Buffer) => (bytes += chunk.length));

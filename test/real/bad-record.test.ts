@@ -6,12 +6,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
-import type { World } from '../support/world.ts';
-import { create, jobFolder, localManifest, logOf, openJobWorld, runningIn, settled, well } from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Writes noise over the first pages, as a disk that lies would. */
-function damage(world: World): Buffer {
+function damage(world: JobWorld): Buffer {
   const file = join(world.home, 'state.db');
   const handle = openSync(file, 'r+');
   writeSync(handle, Buffer.alloc(8_192, 'noise '), 0, 8_192, 0);
@@ -20,7 +18,7 @@ function damage(world: World): Buffer {
 }
 
 /** Does what a line of the complaint says, word for word, as a tired user would. */
-function doAsTold(world: World, complaint: string, heading: RegExp): void {
+function doAsTold(world: JobWorld, complaint: string, heading: RegExp): void {
   const line = complaint.split('\n').find((one) => heading.test(one));
   assert.ok(line, complaint);
   const told = spawnSync('/bin/sh', ['-c', line.replace(heading, '')], { env: world.env, encoding: 'utf8' });
@@ -29,14 +27,14 @@ function doAsTold(world: World, complaint: string, heading: RegExp): void {
 
 test('a damaged record is said to be, kept as it is, and the named way back to its copy works', async (t) => {
   const world = openJobWorld(t);
-  const first = await create(world, localManifest(world, 'echo first life'));
-  await settled(world, first);
+  const first = await world.create(world.localManifest('echo first life'));
+  await world.settled(first);
   assert.ok(await eventually(() => existsSync(join(world.home, 'state.db.bak'))), 'the controller keeps a copy');
-  await well(world, ['controller', 'stop']);
+  await world.well(['controller', 'stop']);
   const damaged = damage(world);
 
-  for (const words of [['list'], ['show', first], ['create', localManifest(world, 'true')], ['controller', 'start']]) {
-    const { code, stdout, stderr } = await jobman(world, words);
+  for (const words of [['list'], ['show', first], ['create', world.localManifest('true')], ['controller', 'start']]) {
+    const { code, stdout, stderr } = await world.jobman(words);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The record of jobs \S+state\.db is damaged \(.+\)\. It was left as it is\.\n/);
@@ -45,42 +43,42 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
     assert.doesNotMatch(stderr, /\bgc\b/, 'only commands are named that there are');
     assert.deepEqual(readFileSync(join(world.home, 'state.db')), damaged);
   }
-  assert.deepEqual(runningIn(world, 'controller run'), [], 'nobody is left to work on a damaged record');
+  assert.deepEqual(world.runningIn('controller run'), [], 'nobody is left to work on a damaged record');
 
-  const { stderr } = await jobman(world, ['list']);
+  const { stderr } = await world.jobman(['list']);
   doAsTold(world, stderr, /^ {2}To go back to the copy of \S+: /);
   assert.deepEqual(readFileSync(join(world.home, 'damaged', 'state.db')), damaged);
 
   // The copy was made when the job was new: it is there again, and what it did before is not done a second time.
-  assert.match((await well(world, ['list', '--all'])).stdout, /000001/);
-  const second = await create(world, localManifest(world, 'echo second life'));
-  await settled(world, second);
-  assert.equal(logOf(world, second).toString(), 'second life\n');
-  assert.equal(logOf(world, first).toString(), 'first life\n');
+  assert.match(await world.says('list', '--all'), /000001/);
+  const second = await world.create(world.localManifest('echo second life'));
+  await world.settled(second);
+  assert.equal(world.logOf(second).toString(), 'second life\n');
+  assert.equal(world.logOf(first).toString(), 'first life\n');
 });
 
 test('a new record beside the files of the old one gives no job the number of one that had it', async (t) => {
   const world = openJobWorld(t);
-  const first = await create(world, localManifest(world, 'echo first life'));
-  await settled(world, first);
-  await well(world, ['controller', 'stop']);
+  const first = await world.create(world.localManifest('echo first life'));
+  await world.settled(first);
+  await world.well(['controller', 'stop']);
   damage(world);
 
   rmSync(join(world.home, 'state.db.bak'), { force: true });
-  doAsTold(world, (await jobman(world, ['list'])).stderr, /^ {2}To begin a new record: /);
-  assert.match((await well(world, ['list'])).stderr, /No jobs yet/);
+  doAsTold(world, (await world.jobman(['list'])).stderr, /^ {2}To begin a new record: /);
+  assert.match((await world.well(['list'])).stderr, /No jobs yet/);
 
-  const second = await create(world, localManifest(world, 'echo second life'));
+  const second = await world.create(world.localManifest('echo second life'));
   assert.notEqual(second, first);
-  await settled(world, second);
-  assert.equal(logOf(world, second).toString(), 'second life\n');
-  assert.equal(readFileSync(jobFolder(world, first, 'logs', 'command_worker_0.log'), 'utf8'), 'first life\n');
+  await world.settled(second);
+  assert.equal(world.logOf(second).toString(), 'second life\n');
+  assert.equal(readFileSync(world.jobFolder(first, 'logs', 'command_worker_0.log'), 'utf8'), 'first life\n');
 });
 
 test('a record of a newer version is refused in a sentence, and not touched', async (t) => {
   const world = openJobWorld(t);
-  await settled(world, await create(world, localManifest(world, 'true')));
-  await well(world, ['controller', 'stop']);
+  await world.settled(await world.create(world.localManifest('true')));
+  await world.well(['controller', 'stop']);
   const database = new DatabaseSync(join(world.home, 'state.db'));
   database.exec(`insert into migration (name, timestamp) values ('0099_from_the_future', '2030-01-01')`);
   database.close();
@@ -89,12 +87,12 @@ test('a record of a newer version is refused in a sentence, and not touched', as
   for (const words of [
     ['list'],
     ['why', '1'],
-    ['create', localManifest(world, 'true'), '--follow'],
+    ['create', world.localManifest('true'), '--follow'],
     ['stop', '1'],
     ['controller', 'start'],
     ['controller', 'run'],
   ]) {
-    const { code, stdout, stderr } = await jobman(world, words);
+    const { code, stdout, stderr } = await world.jobman(words);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(
@@ -102,27 +100,27 @@ test('a record of a newer version is refused in a sentence, and not touched', as
       /^jobman: The record of jobs \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
     );
   }
-  assert.deepEqual(runningIn(world, 'controller run'), []);
+  assert.deepEqual(world.runningIn('controller run'), []);
   assert.deepEqual(readFileSync(join(world.home, 'state.db')), before);
   // What asks nothing of the record goes on.
-  await well(world, ['validate', localManifest(world, 'true')]);
-  await well(world, ['create', localManifest(world, 'true'), '--dry-run']);
+  await world.well(['validate', world.localManifest('true')]);
+  await world.well(['create', world.localManifest('true'), '--dry-run']);
 });
 
 test('two of one name made at once are two jobs, and the name alone is then asked about', async (t) => {
   const world = openJobWorld(t);
-  const manifest = localManifest(world, 'echo $JOBMAN_JOB_ID', { name: 'twin' });
-  const ids = await Promise.all([create(world, manifest), create(world, manifest)]);
+  const manifest = world.localManifest('echo $JOBMAN_JOB_ID', { name: 'twin' });
+  const ids = await Promise.all([world.create(manifest), world.create(manifest)]);
   assert.deepEqual(ids.toSorted(), ['000001', '000002']);
   // Each may have started one; the second finds the lock taken and leaves.
-  const isOne = () => runningIn(world, 'controller run').length === 1;
+  const isOne = () => world.runningIn('controller run').length === 1;
   assert.ok(await eventually(isOne, { withinMs: 30_000 }), 'one controller for both');
   for (const id of ids) {
-    await settled(world, id);
-    assert.equal(logOf(world, id).toString(), `${id}\n`);
+    await world.settled(id);
+    assert.equal(world.logOf(id).toString(), `${id}\n`);
   }
   for (const word of ['show', 'logs', 'rerun', 'why']) {
-    const { code, stdout, stderr } = await jobman(world, [word, 'twin']);
+    const { code, stdout, stderr } = await world.jobman([word, 'twin']);
     assert.equal(code, 4);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The name "twin" stands for 2 jobs: 000002, 000001\. Say which one by its id\.\n/);

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startJobman } from '../support/jobman.ts';
 import { hasTerminal, onTerminal, type OnTerminal } from '../support/on-terminal.ts';
-import { create, localManifest, openJobWorld, runningIn, settled, until, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 /** What hides, bells or switches the screen must be undone at the end. */
 function isRestored({ screen, kept }: OnTerminal): boolean {
@@ -24,12 +23,12 @@ const ctrlC = '\u0003';
 test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', async (t) => {
   const world = openJobWorld(t);
   const starts = join(world.folder, 'starts');
-  const manifest = localManifest(world, `echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
+  const manifest = world.localManifest(`echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
   // The first is on its way before anything was read, the last while the program prints.
   const moments = [20, 60, 120, 200, 350, 600, 900, 1_400];
   const named: string[] = [];
   for (const [turn, moment] of moments.entries()) {
-    const follower = startJobman(world, ['create', manifest, '--follow']);
+    const follower = world.start(['create', manifest, '--follow']);
     await sleep(moment);
     follower.child.kill('SIGINT');
     if (turn % 2 === 1) {
@@ -45,14 +44,14 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
     if (id !== undefined && signal === null)
       assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
   }
-  const { stdout } = await well(world, ['list', '--all', '--json']);
+  const { stdout } = await world.well(['list', '--all', '--json']);
   const ids = stdout
     .split('\n')
     .filter(Boolean)
     .map((line) => (JSON.parse(line) as { id: string }).id);
   for (const id of named) assert.ok(ids.includes(id), `${id} was promised`);
   for (const id of ids) {
-    const job = await settled(world, id);
+    const job = await world.settled(id);
     assert.equal(job.attempts.length, 1);
   }
   if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
@@ -61,7 +60,7 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
 test('keys are heard after a question, too', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
-  for (const name of ['ada', 'bob']) await well(world, ['tpu', 'add-user', `name=${name}`, 'dir=-']);
+  for (const name of ['ada', 'bob']) await world.well(['tpu', 'add-user', `name=${name}`, 'dir=-']);
   for (const leave of ['q', ctrlC]) {
     const typed = [
       [/Which user\? .*: $/, 'bob\r'],
@@ -79,7 +78,7 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
-  await well(world, ['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
+  await world.well(['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
   const ctrlD = '\u0004';
   const cases = [
     [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlC, 130],
@@ -92,17 +91,17 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
     assert.equal(left.code, code, left.screen);
     assert.ok(isRestored(left) && !left.screen.includes('mistake of its own'), left.screen);
   }
-  assert.match((await well(world, ['tpu', 'list-users'])).stdout, /ada/);
+  assert.match(await world.says('tpu', 'list-users'), /ada/);
 });
 
 test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   const go = join(world.folder, 'go');
-  const manifest = localManifest(world, `echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
-  const id = await create(world, manifest);
-  await until(world, id, (job) => job.phase === 'running');
-  const controller = runningIn(world, 'controller run').map(({ pid }) => pid);
+  const manifest = world.localManifest(`echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
+  const id = await world.create(manifest);
+  await world.becomes(id, 'running');
+  const controller = world.runningIn('controller run').map(({ pid }) => pid);
   for (const [words, typed] of [
     [['logs', id, '-f'], [[/begun/, ctrlC]]],
     [['list', '--watch'], [[/000001/, ctrlC + ctrlC]]],
@@ -120,19 +119,19 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   assert.ok(created.screen.includes('Ctrl-C leaves, the job goes on'));
   assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
   assert.deepEqual(
-    runningIn(world, 'controller run').map(({ pid }) => pid),
+    world.runningIn('controller run').map(({ pid }) => pid),
     controller,
   );
   writeFileSync(go, '');
-  await settled(world, id);
-  await settled(world, '2');
+  await world.settled(id);
+  await world.settled('2');
 });
 
 test('on a terminal of forty columns nothing is wider than it', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   const name = 'a-rather-long-name-for-a-job-of-a-family-0042';
-  const manifest = localManifest(world, 'echo short; sleep 1; exit 3', { name });
+  const manifest = world.localManifest('echo short; sleep 1; exit 3', { name });
   const followed = await onTerminal(world, 40, ['create', manifest, '--follow']);
   assert.equal(followed.code, 1);
   assert.ok(isRestored(followed));

@@ -5,35 +5,22 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
-import type { World } from '../support/world.ts';
-import {
-  bucket,
-  cloudManifest,
-  create,
-  jobFolder,
-  localManifest,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Says a word that must be taken, and returns the sentence. */
-async function say(world: World, ...words: readonly string[]): Promise<string> {
-  return (await well(world, words)).stdout.trimEnd();
+async function say(world: JobWorld, ...words: readonly string[]): Promise<string> {
+  return (await world.well(words)).stdout.trimEnd();
 }
 
 /** Says a word that must be refused with that code, and returns the sentence. */
-async function refused(world: World, code: number, ...words: readonly string[]): Promise<string> {
-  const ended = await jobman(world, words);
+async function refused(world: JobWorld, code: number, ...words: readonly string[]): Promise<string> {
+  const ended = await world.jobman(words);
   assert.equal(ended.code, code, `${words.join(' ')}\n${ended.stdout}${ended.stderr}`);
   assert.equal(ended.stdout, '');
   return ended.stderr.trimEnd();
 }
 
-const nodesOf = async (world: World): Promise<readonly { readonly id: string }[]> =>
+const nodesOf = async (world: JobWorld): Promise<readonly { readonly id: string }[]> =>
   (JSON.parse(await say(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
 
 const train = [
@@ -44,17 +31,16 @@ const train = [
 
 test('stop, start, resume, cancel, rerun and delete, each with what it keeps and what that costs', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(
-    world,
-    cloudManifest(world, train, {
+  const id = await world.create(
+    world.cloudManifest(train, {
       name: 'words',
       job: { checkpoint_dir: '~/bucket/ck' },
       tpu: { accelerator: 'v4-8' },
     }),
   );
-  const starts = () => readFileSync(bucket(world, 'starts'), 'utf8').replace(/\n$/, '').split('\n');
+  const starts = () => readFileSync(world.bucket('starts'), 'utf8').replace(/\n$/, '').split('\n');
   const running = async (attempt: number) => {
-    const job = await until(world, id, (one) => one.phase === 'running' && one.attempt === attempt);
+    const job = await world.until(id, (one) => one.phase === 'running' && one.attempt === attempt);
     assert.ok(await eventually(() => starts().length === attempt));
     return job;
   };
@@ -73,10 +59,10 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   const held =
     /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
   assert.match(await say(world, 'stop', id), held);
-  const stopped = await until(world, id, (job) => job.phase === 'stopped');
+  const stopped = await world.becomes(id, 'stopped');
   assert.equal(stopped.status, 'stopped, holds v4-8');
   assert.ok((stopped.pricePerHour ?? 0) > 1);
-  assert.deepEqual(runningIn(world, join('attempt_1', 'script')), [], 'the program has ended');
+  assert.deepEqual(world.runningIn(join('attempt_1', 'script')), [], 'the program has ended');
   assert.match(
     await say(world, 'why', id),
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n/,
@@ -85,23 +71,23 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.match(await say(world, 'start', id), /^Job 000001 \(words\) is started\.$/);
   assert.equal((await running(2)).allocations.length, 1, 'on what it held');
   await say(world, 'stop', id);
-  await until(world, id, (job) => job.phase === 'stopped');
+  await world.becomes(id, 'stopped');
   assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(3)).stage, 1);
 
   assert.match(await say(world, 'stop', id, '--release'), /is being stopped, and what it holds let go\.$/);
-  await until(world, id, (job) => job.phase === 'stopped' && job.allocations.every(({ gone }) => gone !== null));
+  await world.until(id, (job) => job.phase === 'stopped' && job.allocations.every(({ gone }) => gone !== null));
   assert.deepEqual(await nodesOf(world), []);
   assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(4)).allocations.length, 2, 'on new capacity');
 
   assert.match(await say(world, 'cancel', id), /^Job 000001 \(words\) is cancelled; what it holds is being let go\.$/);
-  await until(world, id, (job) => job.phase === 'cancelled' && job.allocations.every(({ gone }) => gone !== null));
+  await world.until(id, (job) => job.phase === 'cancelled' && job.allocations.every(({ gone }) => gone !== null));
   assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(5)).stage, 3);
 
   await say(world, 'stop', id);
-  await until(world, id, (job) => job.phase === 'stopped');
+  await world.becomes(id, 'stopped');
   assert.match(await say(world, 'rerun', id), /starts again from the beginning\.$/);
   assert.equal((await running(6)).stage, 0);
   // Incomplete checkpoints are passed over; a fresh start and a rerun are told of none.
@@ -128,36 +114,34 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
     { withinMs: 60_000 },
   );
   assert.ok(await eventually(async () => !(await isListed()), { withinMs: 60_000 }));
-  assert.deepEqual(runningIn(world, 'script'), []);
+  assert.deepEqual(world.runningIn('script'), []);
   assert.match(await refused(world, 4, 'delete', id, '--yes'), /has been deleted already\.$/);
   assert.match(await refused(world, 4, 'resume', id), /has been deleted; create a new one\.$/);
   // Its history is kept; its files go when that is asked for.
   assert.match(await say(world, 'history', id), /taken off the list; its history and logs are kept$/);
   assert.match(await say(world, 'clean', id), /^The files of job 000001 \(words\) are removed\.$/);
-  assert.throws(() => readFileSync(jobFolder(world, id, 'config.yaml')), { code: 'ENOENT' });
+  assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
 
 test('a finished job keeps its TPU as long as it was told to; a forced delete names what it leaves behind, and gc lets go of it', async (t) => {
   const world = openJobWorld(t);
-  const kept = await create(
-    world,
-    cloudManifest(world, 'true', {
+  const kept = await world.create(
+    world.cloudManifest('true', {
       name: 'kept',
       job: { on_finish: 'keep', keep_for: '10s' },
       tpu: { accelerator: 'v4-8' },
     }),
   );
-  const left = await create(
-    world,
-    cloudManifest(world, 'while :; do sleep 0.1; done', { name: 'left', tpu: { accelerator: 'v4-8' } }),
+  const left = await world.create(
+    world.cloudManifest('while :; do sleep 0.1; done', { name: 'left', tpu: { accelerator: 'v4-8' } }),
   );
-  const done = await settled(world, kept);
+  const done = await world.settled(kept);
   assert.equal(done.status, 'succeeded, holds v4-8');
   assert.match(
     await say(world, 'why', kept),
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\); at once: jobman stop 1 --release$/,
   );
-  await until(world, left, (job) => job.phase === 'running');
+  await world.becomes(left, 'running');
 
   const answer = await say(world, 'delete', left, '--force', '--yes');
   assert.match(
@@ -171,7 +155,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.match(await say(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
   assert.ok(!(await isThere()));
   assert.equal(await say(world, 'gc'), '');
-  const released = await until(world, kept, (job) => job.allocations.every(({ gone }) => gone !== null));
+  const released = await world.until(kept, (job) => job.allocations.every(({ gone }) => gone !== null));
   assert.equal(released.status, 'succeeded');
   assert.match(await say(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
 });
@@ -179,10 +163,10 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
 test('several jobs at once get an answer each, and the worst exit code is the command’s', async (t) => {
   const world = openJobWorld(t);
   const never = 'while :; do sleep 0.1; done';
-  const going = await create(world, localManifest(world, never, { name: 'going' }));
-  const over = await create(world, localManifest(world, 'true', { name: 'over' }));
-  await settled(world, over);
-  await until(world, going, (job) => job.phase === 'running');
+  const going = await world.create(world.localManifest(never, { name: 'going' }));
+  const over = await world.create(world.localManifest('true', { name: 'over' }));
+  await world.settled(over);
+  await world.becomes(going, 'running');
   // Somebody else who shares this record.
   const store = openStore({ file: join(world.home, 'state.db') });
   const mine = await store.load(going);
@@ -195,7 +179,7 @@ test('several jobs at once get an answer each, and the worst exit code is the co
   });
   await store.close();
 
-  const { code, stdout, stderr } = await jobman(world, ['stop', going, over, '77', other.id, 'nobody']);
+  const { code, stdout, stderr } = await world.jobman(['stop', going, over, '77', other.id, 'nobody']);
   assert.equal(code, 4);
   assert.equal(stdout, 'Job 000001 (going) is being stopped.\n');
   assert.deepEqual(stderr.trimEnd().split('\n'), [
@@ -204,13 +188,13 @@ test('several jobs at once get an answer each, and the worst exit code is the co
     'jobman: Job 000003 (theirs) belongs to somebody; only its owner may stop it.',
     'jobman: There is no job called "nobody". See all of them: jobman list --all',
   ]);
-  await until(world, going, (job) => job.phase === 'stopped');
+  await world.becomes(going, 'stopped');
   for (const words of [
     ['delete', other.id, '--yes'],
     ['clean', other.id],
     ['cancel', 'theirs'],
   ]) {
-    const said = await jobman(world, words);
+    const said = await world.jobman(words);
     assert.equal(said.code, 4, words.join(' '));
     assert.match(said.stderr, /belongs to somebody; only (somebody|its owner) may/);
   }

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { jobman, type Ended } from '../support/jobman.ts';
-import { openJobWorld, until, well } from '../support/jobs.ts';
+import { type Ended } from '../support/jobman.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 /** Fails in its first attempt, after it has written a checkpoint where `first` is not `nothing`. */
 const program = `
@@ -19,8 +19,8 @@ function desk(t: TestContext, manifest: string) {
   const world = openJobWorld(t);
   const file = join(world.folder, 'x.yaml');
   writeFileSync(file, manifest);
-  const ask = (...argv: readonly string[]): Promise<Ended> => jobman(world, argv);
-  const run = async (...argv: readonly string[]): Promise<string> => (await well(world, argv)).stdout;
+  const ask = (...argv: readonly string[]): Promise<Ended> => world.jobman(argv);
+  const run = async (...argv: readonly string[]): Promise<string> => (await world.well(argv)).stdout;
   const create = (...sets: readonly string[]): Promise<Ended> =>
     ask('create', file, ...sets.flatMap((set) => ['--set', set]));
   /** The lines that its attempts printed, without what differs from one run of the test to the next. */
@@ -50,7 +50,7 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   const nothing = await create('job.resume_from=2', 'recovery=pass');
   assert.equal(nothing.code, 0);
   await run('history', '4');
-  await until(world, '4', ({ phase }) => phase === 'failed');
+  await world.until('4', ({ phase }) => phase === 'failed');
   const last = await run('logs', '4', '--worker', '0');
   assert.match(last, /^jobman: there is no checkpoint of job 000002 at \S+ to begin from \(job\.resume_from\)\n$/);
 

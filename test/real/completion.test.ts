@@ -5,11 +5,10 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { frontDoor, jobman } from '../support/jobman.ts';
+import { frontDoor } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
-import { openJobWorld } from '../support/jobs.ts';
-import { type World } from '../support/world.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 interface Shell {
   readonly name: string;
@@ -64,7 +63,7 @@ const cases: readonly (readonly [typed: string, run: string])[] = [
 ];
 
 /** Words `jobman` and `tpu` on the path that answer the shell's questions for real, and otherwise say what they were called with. */
-function putOnPath(world: World): string {
+function putOnPath(world: JobWorld): string {
   const folder = join(world.folder, 'bin');
   mkdirSync(folder);
   const real = frontDoor.map((word) => `'${word}'`).join(' ');
@@ -82,7 +81,7 @@ function putOnPath(world: World): string {
   return folder;
 }
 
-async function type(world: World, path: string, shell: Shell, steps: readonly (readonly [string, string])[]) {
+async function type(world: JobWorld, path: string, shell: Shell, steps: readonly (readonly [string, string])[]) {
   const argv = [join(root, 'test/real/typed-in.py'), JSON.stringify(steps), ...shell.command];
   const env = {
     ...world.env,
@@ -104,14 +103,14 @@ for (const shell of shells) {
     const world = openJobWorld(t);
     const manifest = join(world.folder, 'manifest.yaml');
     writeFileSync(manifest, 'job:\n  name: an-odd-name\nlocal: {}\ncommand:\n  run: "true"\n');
-    assert.equal((await jobman(world, ['create', manifest])).code, 0);
-    assert.equal((await jobman(world, ['wait', '1', '--timeout', '30s'])).code, 0);
+    assert.equal((await world.jobman(['create', manifest])).code, 0);
+    assert.equal((await world.jobman(['wait', '1', '--timeout', '30s'])).code, 0);
     for (const line of [
       'add-user ada',
       '-a mom config.momentum ada',
       '-ta v2-32-1 lab-tpu-v2-32-1 zone=us-central1-a',
     ]) {
-      assert.equal((await jobman(world, ['tpu', ...line.split(' ')])).code, 0);
+      assert.equal((await world.jobman(['tpu', ...line.split(' ')])).code, 0);
     }
 
     const path = putOnPath(world);

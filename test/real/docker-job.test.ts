@@ -12,25 +12,9 @@ import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { hasDocker, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman, startJobman } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 import type { Scope, World } from '../support/world.ts';
-import {
-  bucket,
-  cloudManifest,
-  create,
-  end,
-  endParts,
-  jobFolder,
-  killController,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  show,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const needed = 'dockerd, docker, runc and a static busybox, as root';
 const minute = 60_000;
@@ -38,28 +22,28 @@ const minute = 60_000;
 const patience = 4 * minute;
 
 /** A world whose jobs' images come from a registry of its own; the image's name there. */
-async function openDockerWorld(scope: Scope): Promise<{ world: World; image: string }> {
+async function openDockerWorld(scope: Scope): Promise<{ world: JobWorld; image: string }> {
   const world = openJobWorld(scope);
   const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
-  mkdirSync(bucket(world), { recursive: true });
+  mkdirSync(world.bucket(), { recursive: true });
   return { world, image };
 }
 
 /** The cgroups of that job's containers are gone when the world is over. */
-async function leavesNoCgroup(world: World, id: string): Promise<void> {
+async function leavesNoCgroup(world: JobWorld, id: string): Promise<void> {
   const lines = await onWorkers(world, id, 'ps -o args= -C dockerd | grep -o "jobman-emulator-[0-9a-f]*"');
   const find = (name: string) => spawnSync('find', ['/sys/fs/cgroup', '-maxdepth', '2', '-name', name.trim()]);
   const left = () => lines.flatMap((name) => find(name).stdout.toString().split('\n').filter(Boolean));
   assert.ok(left().length >= lines.length, 'they are found while the containers run');
   world.atEnd(async () => {
-    await endParts(world);
+    await world.endParts();
     assert.deepEqual(left(), []);
   });
 }
 
 /** What a shell line prints on every worker of a job, one element for each. */
-async function onWorkers(world: World, id: string, line: string, ...flags: readonly string[]): Promise<string[]> {
-  const { stdout } = await well(world, ['exec', id, '--json', ...flags, '--', line], { withinMs: patience });
+async function onWorkers(world: JobWorld, id: string, line: string, ...flags: readonly string[]): Promise<string[]> {
+  const { stdout } = await world.well(['exec', id, '--json', ...flags, '--', line], { withinMs: patience });
   const lines = stdout.trim().split('\n');
   const answers = lines.map((text) => JSON.parse(text) as { worker: number; exitCode: number; stdout: string });
   return answers.toSorted((one, other) => one.worker - other.worker).map((answer) => answer.stdout);
@@ -78,7 +62,7 @@ echo "$JOBMAN_WORKER of $JOBMAN_ATTEMPT" >"$JOBMAN_CHECKPOINT_DIR/part-$JOBMAN_W
 until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*/*}/go" ]; do sleep 0.2; done
 exit $((JOBMAN_WORKER * 5))
 `;
-  const manifest = cloudManifest(world, program, {
+  const manifest = world.cloudManifest(program, {
     name: 'boxed',
     job: {
       workdir: 'code',
@@ -95,9 +79,9 @@ exit $((JOBMAN_WORKER * 5))
       flags: ['--network=host'],
     },
   });
-  mkdirSync(bucket(world, 'saved'), { recursive: true });
-  const id = await create(world, manifest);
-  const parts = () => readdirSync(bucket(world, 'saved'), { recursive: true }).join().match(/part-/g)?.length === 2;
+  mkdirSync(world.bucket('saved'), { recursive: true });
+  const id = await world.create(manifest);
+  const parts = () => readdirSync(world.bucket('saved'), { recursive: true }).join().match(/part-/g)?.length === 2;
   assert.ok(await eventually(parts, { withinMs: patience }), 'both workers keep a checkpoint in the bucket');
 
   // A person enters the container, and finds there what the program has.
@@ -110,20 +94,20 @@ exit $((JOBMAN_WORKER * 5))
   await leavesNoCgroup(world, id);
   const containers = await onWorkers(world, id, 'docker ps --quiet | wc -l');
   assert.deepEqual(containers, ['1\n', '1\n']);
-  const refused = await jobman(world, ['setup', id, 'docker', '--force']);
+  const refused = await world.jobman(['setup', id, 'docker', '--force']);
   assert.equal(refused.code, 4, 'the image is not pulled from under a command');
 
-  writeFileSync(bucket(world, 'go'), '');
-  const first = await until(world, id, ({ attempts }) => attempts.length === 2, patience);
+  writeFileSync(world.bucket('go'), '');
+  const first = await world.until(id, ({ attempts }) => attempts.length === 2, patience);
   assert.equal(first.attempts[0]?.reason, 'command_failed');
-  const { attempts } = await settled(world, id, 0, patience);
+  const { attempts } = await world.settled(id, 0, patience);
   assert.equal(attempts.length, 2);
-  const history = (await well(world, ['history', id])).stdout;
+  const history = await world.says('history', id);
   assert.match(history, /exit code 5 on worker 1/);
   const digest = createHash('md5').update('s3cret $HOME').digest('hex');
   for (const worker of [0, 1]) {
     const logs = [1, 2].map((attempt) =>
-      readFileSync(jobFolder(world, id, 'logs', `attempt_${attempt}`, `command_worker_${worker}.log`), 'utf8'),
+      readFileSync(world.jobFolder(id, 'logs', `attempt_${attempt}`, `command_worker_${worker}.log`), 'utf8'),
     );
     const found = [
       `it's "$x"|\`x\` \\|${worker}/2|${worker}|kept|`,
@@ -149,7 +133,7 @@ test(
     const folders = [...new Set(['/usr', '/lib', '/lib64', realpathSync(python)])];
     // When its stamp was written tells whether it was made again.
     const tells = 'import os, sys; print(sys.prefix, os.stat(sys.prefix + "/.jobman").st_mtime_ns)';
-    const manifest = cloudManifest(world, `python -c '${tells}'; exit $((JOBMAN_ATTEMPT == 1))`, {
+    const manifest = world.cloudManifest(`python -c '${tells}'; exit $((JOBMAN_ATTEMPT == 1))`, {
       name: 'boxed-venv',
       job: { loop: 'failures' },
       tpu: { accelerator: 'v4-8' },
@@ -162,11 +146,11 @@ test(
       venv: { name: 'box', python: join(realpathSync(python), 'bin/python3') },
       recovery: { delay: '500ms', delay_max: '500ms' },
     });
-    const id = await create(world, manifest);
-    const { attempts } = await settled(world, id, 0, patience);
+    const id = await world.create(manifest);
+    const { attempts } = await world.settled(id, 0, patience);
     assert.equal(attempts.length, 2);
     const [first, second] = [1, 2].map((attempt) =>
-      readFileSync(jobFolder(world, id, 'logs', `attempt_${attempt}`, 'command_worker_0.log'), 'utf8').trim(),
+      readFileSync(world.jobFolder(id, 'logs', `attempt_${attempt}`, 'command_worker_0.log'), 'utf8').trim(),
     );
     assert.match(second ?? '', /^\/kept\/venv\/box \d+$/);
     assert.equal(first?.split('\n').at(-1), second);
@@ -178,7 +162,7 @@ for (const hosts of ['process', 'sshd'] as const) {
     const hasSshd = hosts === 'process' || findSshd(existsSync) !== undefined;
     if (!requireReal(t, hosts === 'sshd' ? `${needed}, and sshd` : needed, hasDocker() && hasSshd)) return;
     const { world, image } = await openDockerWorld(t);
-    const serve = () => startJobman(world, ['emulator', 'serve', '--hosts', 'sshd']).prints('READY');
+    const serve = () => world.start(['emulator', 'serve', '--hosts', 'sshd']).prints('READY');
     if (hosts === 'sshd') await serve();
     // The lock is the kernel's: it is held as long as any process of an attempt lives, wherever that is.
     const nap = `8${process.pid}`;
@@ -191,7 +175,7 @@ while [ -z "$told" ]; do sleep ${nap} & wait $!; done
 # Whoever is told twice says so.
 sleep 1
 `;
-    const manifest = cloudManifest(world, program, {
+    const manifest = world.cloudManifest(program, {
       name: 'boxed',
       // On spot a kill is first given half a minute to turn out to be the cloud's.
       tpu: { pricing: 'ondemand' },
@@ -199,56 +183,57 @@ sleep 1
       recovery: { budget: { failures: 20 }, delay: '500ms', delay_max: '500ms' },
       docker: { image, mount_dirs: ['~/bucket:/shared'] },
     });
-    const id = await create(world, manifest);
+    const id = await world.create(manifest);
     const alive = (): number => Number(spawnSync('pgrep', ['-cxf', `sleep ${nap}`]).stdout.toString());
     /** Both workers of that attempt are at it, each in one container and alone. */
     const runs = async (attempt: number): Promise<void> => {
-      const begun = () => [0, 1].every((worker) => existsSync(bucket(world, `begun.${attempt}.${worker}`)));
+      const begun = () => [0, 1].every((worker) => existsSync(world.bucket(`begun.${attempt}.${worker}`)));
       assert.ok(
         await eventually(begun, { withinMs: patience }),
-        `attempt ${attempt} begins: ${(await show(world, id)).why.sentence}`,
+        `attempt ${attempt} begins: ${(await world.show(id)).why.sentence}`,
       );
-      await until(world, id, ({ phase }) => phase === 'running', patience);
+      await world.becomes(id, 'running', patience);
       assert.ok(await eventually(() => alive() === 2, { withinMs: patience }), `two programs run, not ${alive()}`);
       assert.deepEqual(await onWorkers(world, id, 'docker ps --quiet | wc -l'), ['1\n', '1\n']);
     };
     /** The owner's stop has ended it all, and the TPU is still there to be looked at. */
     const stopped = async (): Promise<void> => {
-      await until(world, id, ({ phase }) => phase === 'stopped', patience);
+      await world.becomes(id, 'stopped', patience);
       assert.equal(alive(), 0);
       assert.deepEqual(await onWorkers(world, id, 'docker ps --all --quiet | wc -l'), ['0\n', '0\n']);
     };
     let attempt = 1;
     const resume = async (): Promise<void> => {
-      await well(world, ['resume', id]);
+      await world.well(['resume', id]);
       await runs((attempt += 1));
     };
 
     await t.test('stop reaches the program in the container', async () => {
       await runs(attempt);
       await leavesNoCgroup(world, id);
-      await well(world, ['stop', id]);
+      await world.well(['stop', id]);
       await stopped();
       // A shell may say of its sleep, which hears the signal as well, that it was terminated.
       const told = (worker: number) =>
-        logOf(world, id, worker)
+        world
+          .logOf(id, worker)
           .toString()
           .match(/^told .*$/gm);
       for (const worker of [0, 1]) assert.deepEqual(told(worker), ['told in attempt 1']);
     });
 
     await t.test('the image is pulled again where somebody asks for it', async () => {
-      const { stdout } = await well(world, ['setup', id, 'docker', '--force']);
+      const { stdout } = await world.well(['setup', id, 'docker', '--force']);
       assert.match(stdout, /Image is up to date/);
     });
 
     await t.test('a program that hears nothing is killed, by the next controller when the first is', async () => {
-      writeFileSync(bucket(world, 'deaf'), '');
+      writeFileSync(world.bucket('deaf'), '');
       await resume();
-      await well(world, ['stop', id]);
-      await until(world, id, ({ phase }) => phase === 'stopping', patience);
-      assert.ok(await killController(world));
-      await well(world, ['controller', 'start']);
+      await world.well(['stop', id]);
+      await world.becomes(id, 'stopping', patience);
+      assert.ok(await world.killController());
+      await world.well(['controller', 'start']);
       await stopped();
     });
 
@@ -266,21 +251,21 @@ sleep 1
     }
 
     await t.test('a connection that is cut restarts nothing, and a stop gets through later', async () => {
-      for (const { pid } of runningIn(world, 'emulator serve')) end(pid, 'SIGKILL');
+      for (const { pid } of world.runningIn('emulator serve')) end(pid, 'SIGKILL');
       // Jobman would begin it again itself, with hosts of the usual kind.
       if (hosts === 'sshd') await serve();
-      await well(world, ['stop', id]);
+      await world.well(['stop', id]);
       await stopped();
-      assert.equal((await show(world, id)).attempts.length, attempt);
+      assert.equal((await world.show(id)).attempts.length, attempt);
     });
 
     await t.test('and what is cancelled leaves no daemon', async () => {
       await resume();
-      await well(world, ['cancel', id]);
-      await until(world, id, ({ phase }) => phase === 'cancelled', patience);
+      await world.well(['cancel', id]);
+      await world.becomes(id, 'cancelled', patience);
       assert.equal(alive(), 0);
-      assert.ok(await eventually(() => runningIn(world, 'dockerd').length === 0, { withinMs: patience }));
+      assert.ok(await eventually(() => world.runningIn('dockerd').length === 0, { withinMs: patience }));
     });
-    assert.equal(existsSync(bucket(world, 'overlaps')) ? readFileSync(bucket(world, 'overlaps'), 'utf8') : '', '');
+    assert.equal(existsSync(world.bucket('overlaps')) ? readFileSync(world.bucket('overlaps'), 'utf8') : '', '');
   });
 }

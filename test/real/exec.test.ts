@@ -23,9 +23,8 @@ import type { SshPool, SshTransport } from '../../src/remote/ssh.ts';
 import { openSshd } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
-import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openJobWorld, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 import { poolOn, targetOn } from '../support/ssh.ts';
 
 interface Bench {
@@ -266,7 +265,6 @@ test('copies keep modes and links, stand in their place whole or not at all, and
 test('on the built-in cloud, through the front door', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
   const world = openJobWorld(t);
-  const ok = async (...words: readonly string[]) => (await well(world, words)).stdout;
   const manifest = join(world.folder, 'hold.yaml');
   writeFileSync(
     manifest,
@@ -279,23 +277,23 @@ command:
     echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 17113
 `,
   );
-  await ok('create', manifest);
-  const isRunning = async (): Promise<boolean> => (await ok('list', '--phase', 'running')).includes('hold');
+  await world.says('create', manifest);
+  const isRunning = async (): Promise<boolean> => (await world.says('list', '--phase', 'running')).includes('hold');
   const later = { withinMs: 60_000 };
   assert.ok(await eventually(isRunning, later));
 
   // Over the controller's connections, and over our own when it is away.
   const both = '[0] here\n[1] here\n';
   assert.equal(
-    (await ok('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
+    (await world.says('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
     both.trimEnd(),
   );
-  await ok('controller', 'stop');
-  assert.equal(await ok('exec', '1', '--workers', '1', '--', 'echo $((6 * 7))'), '42\n');
-  await ok('controller', 'start');
+  await world.says('controller', 'stop');
+  assert.equal(await world.says('exec', '1', '--workers', '1', '--', 'echo $((6 * 7))'), '42\n');
+  await world.says('controller', 'start');
 
-  await ok('cp', manifest, '1:');
-  await ok('cp', '1:hold.yaml', world.folder);
+  await world.says('cp', manifest, '1:');
+  await world.says('cp', '1:hold.yaml', world.folder);
   for (const worker of [0, 1])
     assert.equal(
       readFileSync(join(world.folder, `worker-${worker}`, 'hold.yaml'), 'utf8'),
@@ -303,7 +301,7 @@ command:
     );
 
   const config = join(world.folder, 'ssh.config');
-  writeFileSync(config, await ok('ssh-config', '1'));
+  writeFileSync(config, await world.says('ssh-config', '1'));
   for (const [host, number] of [
     ['jobman-1', '0'],
     ['jobman-1-1', '1'],
@@ -313,13 +311,13 @@ command:
   }
 
   // A forwarded port outlives the TPU that it led to.
-  const forward = startJobman(world, ['port-forward', '1', '0:17113'], { withinMs: 120_000 });
+  const forward = world.start(['port-forward', '1', '0:17113'], { withinMs: 120_000 });
   await forward.prints(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
   const answers = async (): Promise<boolean> =>
     (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');
   assert.ok(await eventually(answers, later));
-  await ok('emulator', 'preempt', '1');
+  await world.says('emulator', 'preempt', '1');
   await forward.prints('000001 has new machines', 90_000);
   assert.ok(await eventually(answers, later));
   forward.child.kill('SIGINT');

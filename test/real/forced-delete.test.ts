@@ -4,7 +4,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
 test('delete --force ends the program of a local job after its grace, and the list does not know it any more', async (t) => {
@@ -22,7 +21,7 @@ command:
     while :; do sleep 0.2; done
 `,
   );
-  await jobman(world, ['create', 'job.yaml']);
+  await world.jobman(['create', 'job.yaml']);
   const file = join(world.folder, 'pid');
   const written = await eventually(
     () => (existsSync(file) && readFileSync(file, 'utf8').endsWith('\n') ? readFileSync(file, 'utf8') : undefined),
@@ -30,10 +29,10 @@ command:
   );
   const pid = Number(written);
   assert.ok(pid > 0, 'the program did not begin');
-  const { code, stdout } = await jobman(world, ['delete', '1', '--force']);
+  const { code, stdout } = await world.jobman(['delete', '1', '--force']);
   assert.equal(code, 0);
   assert.match(stdout, /off the list; its program is being ended/);
-  assert.equal((await jobman(world, ['list', '--json'])).stdout, '');
+  assert.equal((await world.jobman(['list', '--json'])).stdout, '');
   assert.ok(await eventually(() => hasEnded(pid), { withinMs: 60_000 }), `the program ${pid} is still alive`);
 });
 

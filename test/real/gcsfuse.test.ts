@@ -11,9 +11,8 @@ import type { BucketCache } from '../../src/setup/modules.ts';
 import { openHost } from '../setup/shell.ts';
 import { openStorage } from '../setup/storage-server.ts';
 import { eventually } from '../support/eventually.ts';
-import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { bucket, cloudManifest, create, logOf, openJobWorld, settled, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const noCache: BucketCache = {
   dir: null,
@@ -165,33 +164,33 @@ test(
     const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
     if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
     const world = openJobWorld(t);
-    const cloud = startJobman(world, ['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse ?? ''], {
+    const cloud = world.start(['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse ?? ''], {
       withinMs: 300_000,
     });
     await cloud.prints(/^READY /m, 60_000);
-    mkdirSync(bucket(world, 'saved'), { recursive: true });
-    await writeFile(bucket(world, 'input'), 'what lay in the bucket\n');
+    mkdirSync(world.bucket('saved'), { recursive: true });
+    await writeFile(world.bucket('input'), 'what lay in the bucket\n');
     // A folder that the manifest names: there each worker writes and reads a record through its own mount.
     const job = { checkpoint_dir: '~/bucket/saved/${job.id}', loop: 'failures' };
-    const manifest = cloudManifest(world, program, { job });
-    const id = await create(world, manifest);
+    const manifest = world.cloudManifest(program, { job });
+    const id = await world.create(manifest);
     const saves = (attempt: number) => () =>
-      readdirSync(bucket(world, 'saved'), { recursive: true }).some((name) =>
+      readdirSync(world.bucket('saved'), { recursive: true }).some((name) =>
         String(name).endsWith(`/step_${attempt}.0`),
       );
     assert.ok(await eventually(saves(1), { withinMs: 120_000 }), 'what the first attempt writes is in the bucket');
 
     // As when a worker runs out of memory; the folder then answers to nothing, and the program fails.
-    await well(world, ['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
+    await world.well(['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
     assert.ok(await eventually(saves(2), { withinMs: 120_000 }), 'and so is what the second writes');
-    for (const attempt of [1, 2]) await writeFile(bucket(world, `go-${attempt}`), '');
-    const { attempts } = await settled(world, id, 0, 120_000);
+    for (const attempt of [1, 2]) await writeFile(world.bucket(`go-${attempt}`), '');
+    const { attempts } = await world.settled(id, 0, 120_000);
     assert.deepEqual(
       attempts.map(({ reason }) => reason),
       ['command_failed', 'succeeded'],
     );
     for (const worker of [0, 1]) {
-      const log = logOf(world, id, worker).toString();
+      const log = world.logOf(id, worker).toString();
       assert.match(log, /^1\nbegins from .*\/bucket\/saved\/000001\/step_1\.\d\nwhat lay in the bucket\n$/);
     }
   },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { openJobWorld, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const manifest = `job:
   name: copied
@@ -26,24 +26,23 @@ test('a local job runs a copy, and takes a new one when it is told to', async (t
   writeFileSync(join(project, '__pycache__', 'part.pyc'), '');
   writeFileSync(join(project, 'part', 'data'), 'as it was\n');
   writeFileSync(join(project, 'train.yaml'), manifest);
-  const run = async (...argv: readonly string[]) => (await well(world, argv)).stdout;
 
-  const plan = await run('create', join(project, 'train.yaml'), '--dry-run');
+  const plan = await world.says('create', join(project, 'train.yaml'), '--dry-run');
   assert.match(plan, /a place on this machine, in a copy of \S+\/project\n/);
-  await run('create', join(project, 'train.yaml'));
-  await run('wait', '1');
-  assert.equal(await run('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
+  await world.says('create', join(project, 'train.yaml'));
+  await world.says('wait', '1');
+  assert.equal(await world.says('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
   assert.deepEqual(readdirSync(join(project, 'part')), ['data'], 'what the program writes is in the copy');
 
   writeFileSync(join(project, 'part', 'data'), 'edited\n');
-  await run('resume', '1');
-  await run('wait', '1');
-  assert.match(await run('logs', '1', '--worker', '0'), /^as it was\n/);
-  await run('resume', '1', '--workdir');
-  await run('wait', '1');
-  assert.match(await run('logs', '1', '--worker', '0'), /^edited\n/);
-  assert.match(await run('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
+  await world.says('resume', '1');
+  await world.says('wait', '1');
+  assert.match(await world.says('logs', '1', '--worker', '0'), /^as it was\n/);
+  await world.says('resume', '1', '--workdir');
+  await world.says('wait', '1');
+  assert.match(await world.says('logs', '1', '--worker', '0'), /^edited\n/);
+  assert.match(await world.says('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
 
-  await run('clean', '1');
+  await world.says('clean', '1');
   assert.ok(!existsSync(join(world.home, 'runs', '000001')), 'and the copy goes with the job’s files');
 });

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { hasDocker, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
-import { jobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openJobWorld } from '../support/jobs.ts';
@@ -19,7 +18,7 @@ test(
   async (t) => {
     if (!requireReal(t, 'python3, and docker as root', hasDocker() && findProgram('python3'))) return;
     const world = openJobWorld(t);
-    const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 4 * minute });
+    const run = (...argv: readonly string[]) => world.jobman(argv, { withinMs: 4 * minute });
     // The registry answers from this process, so nothing here may wait without letting it.
     const python = (...argv: readonly string[]): Promise<{ readonly code: number | null; readonly said: string }> =>
       new Promise((resolve, reject) => {

@@ -1,16 +1,148 @@
-/** What jobman does with Python, with the real Python of this machine: a virtual environment, and the example's program. */
+/**
+ * What jobman does with Python, with the real Python and pip of this machine: virtual environments, conda, the example's program, and
+ * the modules that users run with `python -m`.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { venvStep } from '../../src/setup/environments.ts';
+import { test, type TestContext } from 'node:test';
+import type { VenvModule } from '../../src/setup/modules.ts';
+import { wrapCommand } from '../../src/setup/steps.ts';
+import { condaStep, venvStep } from '../../src/setup/environments.ts';
+import { version } from '../../src/version.ts';
+import { openChannel, pretendConda } from '../setup/conda.ts';
 import { openHost } from '../setup/shell.ts';
 import { eventually } from '../support/eventually.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { openJobWorld } from '../support/jobs.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
+
+/** The test is skipped loudly where Python cannot make virtual environments. */
+const hasVenv = (t: TestContext): boolean =>
+  requireReal(t, 'python3 with venv', spawnSync('python3', ['-c', 'import ensurepip']).status === 0);
+const none = { plain: [], secret: [] };
+/** What keeps pip from asking any server. */
+const offline = (wheels: string) => ({
+  PIP_NO_INDEX: '1',
+  PIP_FIND_LINKS: wheels,
+  PIP_DISABLE_PIP_VERSION_CHECK: '1',
+});
+
+/** A wheel of one module, as pip wants it, in that folder. https://packaging.python.org/specifications/binary-distribution-format */
+function writeWheel(folder: string, version: string): void {
+  mkdirSync(folder, { recursive: true });
+  const about = `jobman_probe-${version}.dist-info`;
+  const program = `import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
+    wheel.writestr('jobman_probe.py', 'version = ${JSON.stringify(version)}\\n')
+    wheel.writestr('${about}/METADATA', 'Metadata-Version: 2.1\\nName: jobman-probe\\nVersion: ${version}\\n')
+    wheel.writestr('${about}/WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr('${about}/RECORD', '')
+`;
+  const file = join(folder, `jobman_probe-${version}-py3-none-any.whl`);
+  assert.equal(spawnSync('python3', ['-c', program, file]).status, 0);
+}
+
+test('an environment is made, is the command’s, and follows its requirements', async (t) => {
+  if (!hasVenv(t)) return;
+  const host = openHost(t);
+  const wheels = join(host.home, 'wheels');
+  for (const version of ['1.0', '2.0']) writeWheel(wheels, version);
+  const module = (requirements: string): VenvModule => ({
+    name: 'venv',
+    folder: '~/venv/a b',
+    python: 'python3',
+    requirements,
+  });
+  const probe = '#!/usr/bin/env python\nimport jobman_probe, sys\nprint(jobman_probe.version, sys.prefix)\n';
+  for (const version of ['1.0', '2.0']) {
+    const one = module(`jobman-probe==${version}\n`);
+    const step = venvStep(one);
+    assert.equal(host.run(step.check ?? '').code, 1);
+    const made = host.run(step.apply, offline(wheels));
+    assert.equal(made.code, 0, made.out);
+    assert.equal(host.run(step.check ?? '').code, 0);
+    const ran = host.run(wrapCommand(probe, [one], none));
+    assert.deepEqual(ran, { code: 0, out: `${version} ${host.home}/venv/a b\n` });
+  }
+  const failed = host.run(venvStep(module('jobman-probe==3.0\n')).apply, offline(wheels));
+  assert.equal(failed.code, 1);
+  assert.match(failed.out, /No matching distribution found for jobman-probe==3\.0/);
+});
+
+test('on this machine a local job gets its environment, and one that cannot be made is told in why', async (t) => {
+  if (!hasVenv(t)) return;
+  const wheels = temporaryFolder(t);
+  writeWheel(wheels, '1.0');
+  const world = openJobWorld(t, { env: offline(wheels) });
+  for (const version of ['1.0', '3.0']) {
+    writeFileSync(join(world.folder, `requirements-${version}.txt`), `jobman-probe==${version}\n`);
+    writeFileSync(
+      join(world.folder, `job-${version}.yaml`),
+      `job: {name: probe}
+setup: {tries: 1}
+local: {workdir: .}
+venv: {path: ${world.folder}/env-${version}, requirements_file: requirements-${version}.txt}
+command: {run: python -c 'import jobman_probe; print(jobman_probe.version)'}
+`,
+    );
+  }
+  const good = await world.jobman(['create', 'job-1.0.yaml', '--follow']);
+  assert.equal(good.code, 0, good.stdout + good.stderr);
+  assert.match(good.stdout, /^\[0\] 1\.0$/m);
+  const bad = await world.jobman(['create', 'job-3.0.yaml', '--follow']);
+  assert.equal(bad.code, 1);
+  const why = (await world.jobman(['why', '2'])).stdout;
+  assert.match(
+    why,
+    /step venv failed on worker 0 \(1 try\): .*No matching distribution found for jobman-probe==3\.0 \(exit code 1/,
+  );
+  assert.match(why, /No matching distribution found for jobman-probe==3\.0/);
+  // Nothing of it goes on: the steps of a settled job on this machine may be gone through again, and fail again.
+  const again = await world.jobman(['setup', '2', 'venv']);
+  assert.deepEqual(
+    [again.code, /worker 0, step venv: .*No matching distribution/.test(again.stderr)],
+    [1, true],
+    again.stderr,
+  );
+});
+
+/**
+ * The installer of conda, and the conda that it installs, are pretended (Miniconda is not ours to keep here): a few lines that unpack
+ * packages and find programs.
+ */
+test('a fresh host gets conda, the environment of the file, and the command in it', (t) => {
+  const host = openHost(t);
+  const module = openChannel(host);
+  // The installer is what curl brings; it takes -b (no questions), -u (over what is there) and -p (where).
+  host.write(
+    '~/installer',
+    `[ "$1 $2 $3" = '-b -u -p' ] || exit 9\nmkdir -p "$4/bin"\ncat >"$4/bin/conda" <<'END'\n${pretendConda}END\nchmod 755 "$4/bin/conda"\n`,
+  );
+  host.program('curl', 'echo "$@" >>"$HOME/fetched"\nwhile [ "$1" != -o ]; do shift; done\ncp "$HOME/installer" "$2"');
+
+  const nasty = 'probe; printf "%s|" "$HOME" \'$HOME\' "it\'s"; exit 7\n';
+  for (const version of ['1.0', '2.0']) {
+    const one = module(version);
+    const made = host.step(condaStep(one));
+    assert.deepEqual([made.code, made.applied], [0, true], made.out);
+    assert.equal(host.step(condaStep(one)).applied, false);
+    const ran = host.run(wrapCommand(nasty, [one], none));
+    const prefix = join(host.home, 'miniconda/envs/fms');
+    assert.deepEqual(ran, { code: 7, out: `probe ${version} in ${prefix}\n${host.home}|$HOME|it's|` });
+  }
+  assert.equal(readFileSync(join(host.home, 'fetched'), 'utf8').split('\n').length, 2, 'installed once');
+  assert.match(readFileSync(join(host.home, 'fetched'), 'utf8'), /Miniconda3-latest-Linux-\S+\.sh\n$/);
+  const missing = host.step(condaStep(module('3.0')));
+  assert.equal(missing.code, 1);
+  assert.match(missing.out, /PackagesNotFoundError: probe-3\.0/);
+  // What failed half-way does not pass for made.
+  assert.equal(host.step(condaStep(module('3.0'))).applied, true);
+});
 
 const program = join(root, 'configs/iris/train.py');
 
@@ -25,20 +157,6 @@ function train(
 function lastLine(out: string): string {
   return out.trim().split('\n').at(-1) ?? '';
 }
-
-test('a virtual environment is made by the real Python', (t) => {
-  const python = spawnSync('python3', ['-c', 'import ensurepip']).status === 0;
-  if (!requireReal(t, 'python3 with venv', python)) return;
-  const host = openHost(t);
-  const step = venvStep({ name: 'venv', folder: '~/my env', python: 'python3', requirements: null });
-  const ran = host.step(step);
-  assert.equal(ran.code, 0, ran.out);
-  assert.match(
-    host.run('. "$HOME/my env/bin/activate" && python -c "import sys; print(sys.prefix)"').out,
-    /user\/my env\n$/,
-  );
-  assert.equal(host.step(step).applied, false);
-});
 
 test("the flowers of the example are Fisher's", () => {
   const [head, ...rows] = readFileSync(join(root, 'configs/iris/iris.csv'), 'utf8').trim().split('\n');
@@ -113,3 +231,86 @@ function list(folder: string): readonly string[] {
     .filter((name) => !name.startsWith('.'))
     .toSorted();
 }
+
+/** What pip may need to be told on this machine: where packages are, whom to trust. */
+const pipWords = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => /^(PIP_|SSL_CERT|REQUESTS_CA)|_proxy$/iu.test(name)),
+) as Record<string, string>;
+
+test('pip install -e . gives the command, and python -m its single parts', (t) => {
+  if (!hasVenv(t)) return;
+  const world = openWorld(t);
+  // A copy of what a checkout holds of it, so that nothing is written into this one.
+  const checkout = join(world.folder, 'checkout');
+  mkdirSync(join(checkout, 'bin'), { recursive: true });
+  for (const part of ['pyproject.toml', 'python']) cpSync(join(root, part), join(checkout, part), { recursive: true });
+  symlinkSync(join(root, 'bin/jobman'), join(checkout, 'bin/jobman'));
+  const run = (file: string, argv: readonly string[], env: Readonly<Record<string, string>> = {}) => {
+    const ran = spawnSync(file, argv, {
+      cwd: world.folder,
+      encoding: 'utf8',
+      env: { ...world.env, ...pipWords, PYTHONDONTWRITEBYTECODE: '1', ...env },
+    });
+    return { code: ran.status, stdout: ran.stdout, stderr: ran.stderr };
+  };
+
+  const venv = join(world.folder, 'venv');
+  assert.equal(run('python3', ['-m', 'venv', venv]).code, 0);
+  const installed = run(join(venv, 'bin/pip'), ['install', '--quiet', '--editable', checkout]);
+  assert.equal(installed.code, 0, installed.stderr);
+  const python = join(venv, 'bin/python');
+
+  assert.equal(run(join(venv, 'bin/jobman'), ['--version']).stdout, `jobman ${version}\n`);
+  assert.equal(run(python, ['-m', 'jobman', '--version']).stdout, `jobman ${version}\n`);
+  const stored = join(world.folder, 'job.yaml');
+  writeFileSync(stored, 'job:\n  name: door\nlocal:\n  workdir: .\ncommand:\n  cmd: echo through the door\n');
+  const created = run(join(venv, 'bin/jobman'), ['create', stored, '--quiet']);
+  assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
+  assert.equal(run(python, ['-m', 'jobman', 'wait', '1']).code, 0);
+  const ran = run(python, ['-m', 'jobman.job', '1', '--cmd-only']);
+  assert.equal(ran.code, 0, ran.stderr);
+  assert.match(run(join(venv, 'bin/jobman'), ['logs', '1']).stdout, /through the door\n/);
+  for (const module of [
+    'jobman.ssh',
+    'jobman.gcsfuse',
+    'jobman.envs.docker',
+    'jobman.envs.conda',
+    'jobman.envs.venv',
+  ]) {
+    const bare = run(python, ['-m', module]);
+    assert.equal(bare.code, 2, bare.stderr);
+    assert.equal(bare.stderr, `jobman: Say which job, for example: python -m ${module} 42\n`);
+  }
+  // `python -m jobman.envs.venv 2` is `jobman setup 2 venv`: its words, its exit code, its flags.
+  const made = join(world.folder, 'made');
+  writeFileSync(
+    stored,
+    `job:\n  name: door-2\nlocal:\n  workdir: .\nvenv:\n  path: ${made}\ncommand:\n  cmd: echo again\n`,
+  );
+  assert.equal(run(join(venv, 'bin/jobman'), ['create', stored, '--follow']).code, 0);
+  const holds = run(python, ['-m', 'jobman.envs.venv', '2']);
+  assert.deepEqual([holds.code, holds.stderr], [0, 'Step venv holds on 1 worker of job 000002.\n'], holds.stdout);
+  rmSync(made, { recursive: true });
+  assert.equal(run(python, ['-m', 'jobman.envs.venv', 'door-2', '--quiet']).code, 0);
+  assert.ok(existsSync(join(made, 'bin/python')));
+  const other = run(python, ['-m', 'jobman.envs.docker', '2']);
+  assert.equal(other.code, 2);
+  assert.match(other.stderr, /Job 000002 \(door-2\) has no setup step docker: it has venv\./);
+  assert.match(run(python, ['-m', 'jobman.gcsfuse', '--help']).stdout, /jobman setup <job> <step>/);
+  assert.equal(run(join(venv, 'bin/jobman'), ['controller', 'stop']).code, 0);
+
+  // Away from its checkout it is only a door: it looks for the program on PATH, never finds itself, and says what to do.
+  const alone = join(world.folder, 'alone');
+  cpSync(join(root, 'python'), alone, { recursive: true });
+  const lost = run(python, ['-m', 'jobman', '--version'], {
+    PYTHONPATH: alone,
+    PATH: `${join(venv, 'bin')}:/usr/bin:/bin`,
+  });
+  assert.equal(lost.code, 5);
+  assert.match(lost.stderr, /its program is not there\. In a checkout of jobman: npm install && pip install -e \.\n$/);
+});
+
+test('the Python door has the version of the package', () => {
+  const manifest = readFileSync(join(root, 'pyproject.toml'), 'utf8');
+  assert.match(manifest, new RegExp(`^version = "${RegExp.escape(version)}"$`, 'mu'));
+});

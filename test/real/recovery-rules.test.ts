@@ -4,8 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { document } from '../docs/documents.ts';
-import type { World } from '../support/world.ts';
-import { create, openJobWorld, settled, until, well } from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** The only example of the page that has that text. */
 function exampleWith(text: string): string {
@@ -16,7 +15,7 @@ function exampleWith(text: string): string {
 }
 
 /** A job under that example, on two workers where it does not say otherwise. Attempts are counted in the bucket. */
-function manifest(world: World, name: string, example: string, run: string): string {
+function manifest(world: JobWorld, name: string, example: string, run: string): string {
   const tpu = example.includes('tpu:')
     ? ''
     : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: spot}\n';
@@ -40,7 +39,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   const texts = exampleWith('NCCL*timeout');
   const workers = exampleWith('worker: 0');
   const start = (name: string, example: string, run: string, ...words: readonly string[]) =>
-    create(world, manifest(world, name, example, run), ...soon, ...words);
+    world.create(manifest(world, name, example, run), ...soon, ...words);
   const asks = await start('asks', codes, '[ "$JOBMAN_ATTEMPT" -gt 2 ] || exit 42');
   const other = await start('other', codes, 'exit 43');
   const said = await start(
@@ -53,32 +52,31 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   const elsewhere = await start('elsewhere', workers, `if [ "$JOBMAN_WORKER" = 1 ] && ${first}; then exit 1; fi`);
   const there = await start('there', workers, 'if [ "$JOBMAN_WORKER" = 0 ]; then exit 1; fi; sleep 100');
 
-  const hows = async (id: string, code: number) => (await settled(world, id, code)).attempts.map(({ how }) => how);
+  const hows = async (id: string, code: number) => (await world.settled(id, code)).attempts.map(({ how }) => how);
   assert.deepEqual(await hows(asks, 0), ['fresh', 'rerun', 'rerun']);
   assert.deepEqual(await hows(other, 1), ['fresh']);
   assert.deepEqual(await hows(said, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(elsewhere, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(there, 1), ['fresh']);
-  const history = await well(world, ['history', asks]);
+  const history = await world.well(['history', asks]);
   assert.match(
     history.stdout,
     /rule .*command failed \(exit code 42\) -> same allocation, rerun \(2 of 9 of this rule used\)/,
   );
-  const why = await well(world, ['history', said]);
+  const why = await world.well(['history', said]);
   assert.match(why.stdout, /its log says NCCL\*timeout/);
-  const [ended] = (await settled(world, there, 1)).attempts;
+  const [ended] = (await world.settled(there, 1)).attempts;
   assert.deepEqual(ended?.exits.find(({ exitCode }) => exitCode === 1)?.workers, [0]);
 });
 
 test('a zone that takes its TPU back is left for another', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(
-    world,
+  const id = await world.create(
     manifest(world, 'moves', exampleWith('avoid_zone'), `if ${first}; then sleep 1000; fi`),
   );
-  await until(world, id, ({ phase }) => phase === 'running');
-  await well(world, ['emulator', 'preempt', id]);
-  const job = await settled(world, id, 0);
+  await world.becomes(id, 'running');
+  await world.well(['emulator', 'preempt', id]);
+  const job = await world.settled(id, 0);
   assert.deepEqual(
     job.attempts.map(({ how, allocation }) => [how, allocation]),
     [
@@ -96,10 +94,10 @@ test('a machine that goes down and comes back ends its program as the page says,
     ['repaired', ['emulator', 'maintenance'], []],
   ] as const;
   const play = async ([name, before, after]: (typeof ways)[number]) => {
-    const id = await create(world, manifest(world, name, 'recovery: pre\n', `if ${first}; then sleep 1000; fi`));
-    await until(world, id, ({ phase }) => phase === 'running');
-    await well(world, [...before, id, ...after]);
-    const { attempts } = await settled(world, id, 0);
+    const id = await world.create(manifest(world, name, 'recovery: pre\n', `if ${first}; then sleep 1000; fi`));
+    await world.becomes(id, 'running');
+    await world.well([...before, id, ...after]);
+    const { attempts } = await world.settled(id, 0);
     assert.deepEqual(
       attempts.map(({ reason, how, allocation }) => [reason, how, allocation]),
       [

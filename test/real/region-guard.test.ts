@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { jobman } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
 test('a bucket in another region is refused by validate and by create, whatever the cloud was doing', async (t) => {
   const world = openJobWorld(t);
-  const run = (...argv: readonly string[]) => jobman(world, argv);
+  const run = (...argv: readonly string[]) => world.jobman(argv);
   const manifest = join(world.folder, 'job.yaml');
   const mount = (bucket: string, more = ''): void =>
     writeFileSync(

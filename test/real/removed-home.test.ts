@@ -4,17 +4,7 @@ import { readFileSync, renameSync, rmSync, copyFileSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import {
-  cloudManifest,
-  create,
-  jobFolder,
-  localManifest,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 /** Whoever works in it may put a file into a folder that is just being removed. */
 const removing = { recursive: true, force: true, maxRetries: 20, retryDelay: 50 } as const;
@@ -28,57 +18,57 @@ test('a controller whose home was removed leaves what came after it alone', asyn
   const stop = join(world.folder, 'stop');
   // Programs of forgotten jobs run on; these end by a word of the test.
   world.atEnd(async () => writeFileSync(stop, ''));
-  await create(world, localManifest(world, counting(stop)));
-  const second = await create(world, localManifest(world, counting(stop)));
-  await until(world, second, ({ phase }) => phase === 'running');
-  const [old] = runningIn(world, 'controller run');
+  await world.create(world.localManifest(counting(stop)));
+  const second = await world.create(world.localManifest(counting(stop)));
+  await world.becomes(second, 'running');
+  const [old] = world.runningIn('controller run');
   assert.ok(old);
 
   rmSync(world.home, removing);
   // The record begins anew, maybe with a number that the old controller works on.
-  const again = await create(world, localManifest(world, 'echo the new one'));
-  await settled(world, again);
-  const isGone = async () => runningIn(world, 'controller run').every(({ pid }) => pid !== old.pid);
+  const again = await world.create(world.localManifest('echo the new one'));
+  await world.settled(again);
+  const isGone = async () => world.runningIn('controller run').every(({ pid }) => pid !== old.pid);
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
 
-  assert.ok((await well(world, ['controller', 'status'])).stdout.includes('runs'), 'and the new one is still known');
-  assert.equal(readFileSync(jobFolder(world, again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
-  await well(world, ['rerun', again]);
-  assert.equal((await settled(world, again)).attempts.length, 2);
-  assert.ok((await well(world, ['list'])).stdout.includes(again), 'the new record is whole');
+  assert.ok((await world.says('controller', 'status')).includes('runs'), 'and the new one is still known');
+  assert.equal(readFileSync(world.jobFolder(again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
+  await world.well(['rerun', again]);
+  assert.equal((await world.settled(again)).attempts.length, 2);
+  assert.ok((await world.says('list')).includes(again), 'the new record is whole');
 });
 
 test('a controller whose record was replaced by a copy leaves, and the next one reads the copy', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(world, localManifest(world, 'echo before'));
-  await settled(world, id);
-  await well(world, ['controller', 'stop']);
+  const id = await world.create(world.localManifest('echo before'));
+  await world.settled(id);
+  await world.well(['controller', 'stop']);
   const record = join(world.home, 'state.db');
   const copy = join(world.folder, 'copy.db');
   copyFileSync(record, copy);
   // Begins the controller that is about to lose its record.
-  await settled(world, await create(world, localManifest(world, 'true')));
-  const [old] = runningIn(world, 'controller run');
+  await world.settled(await world.create(world.localManifest('true')));
+  const [old] = world.runningIn('controller run');
   assert.ok(old);
 
   for (const file of [record, `${record}-wal`, `${record}-shm`]) rmSync(file, { force: true });
   renameSync(copy, record);
-  const isGone = async () => runningIn(world, 'controller run').every(({ pid }) => pid !== old.pid);
+  const isGone = async () => world.runningIn('controller run').every(({ pid }) => pid !== old.pid);
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
-  const after = await create(world, localManifest(world, 'echo after'));
-  await settled(world, after);
+  const after = await world.create(world.localManifest('echo after'));
+  await world.settled(after);
   assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
 });
 
 test('a cloud whose home was removed ends, and its machines with it', async (t) => {
   const world = openJobWorld(t);
-  const id = await create(world, cloudManifest(world, 'while sleep 1; do echo on; done'));
-  await until(world, id, ({ phase }) => phase === 'running');
-  assert.equal(runningIn(world, 'emulator serve').length, 1);
+  const id = await world.create(world.cloudManifest('while sleep 1; do echo on; done'));
+  await world.becomes(id, 'running');
+  assert.equal(world.runningIn('emulator serve').length, 1);
   rmSync(world.home, removing);
-  const isOver = () => runningIn(world, '').length === 0;
+  const isOver = () => world.runningIn('').length === 0;
   assert.ok(
     await eventually(isOver, { withinMs: 90_000 }),
-    `nothing of it runs on: ${JSON.stringify(runningIn(world, ''))}`,
+    `nothing of it runs on: ${JSON.stringify(world.runningIn(''))}`,
   );
 });

@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openJobWorld } from '../support/jobs.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** Files below the test's world that hold one of the texts. */
-function filesWith(world: World, ...texts: readonly string[]): readonly string[] {
+function filesWith(world: JobWorld, ...texts: readonly string[]): readonly string[] {
   const found = spawnSync('grep', ['-rlsaF', ...texts.flatMap((text) => ['-e', text]), world.folder]);
   return found.stdout.toString().split('\n').filter(Boolean);
 }
@@ -41,7 +41,7 @@ const places = {
 for (const [place, section] of Object.entries(places)) {
   test(`on ${place} a secret reaches the program and nothing else`, async (t) => {
     const world = openJobWorld(t);
-    const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
+    const run = (...argv: readonly string[]) => world.jobman(argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
     const token = randomBytes(12).toString('hex');
     const fromFile = `it's "$HOME" ${randomBytes(12).toString('hex')}`;
     const file = join(world.folder, 'token.txt');
@@ -83,7 +83,7 @@ for (const [place, section] of Object.entries(places)) {
     assert.equal((await run('stop', '1')).code, 0);
     await run('wait', '1');
     writeFileSync(file, 'another value\n');
-    assert.equal((await jobman(world, ['resume', '1'])).code, 0);
+    assert.equal((await world.jobman(['resume', '1'])).code, 0);
     assert.equal(await logs('2'), `[0] ${hash(token)}  -\n[0] ${hash('another value')}  -\n`);
     assert.equal((await run('cancel', '1')).code, 0);
     await run('wait', '1');

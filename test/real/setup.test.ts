@@ -4,12 +4,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
 test('a step that fails on one worker is named, the others go on, and it is done again by hand', async (t) => {
   const world = openJobWorld(t);
-  const run = (...words: readonly string[]) => jobman(world, words);
   const manifest = join(world.folder, 'job.yaml');
   writeFileSync(
     manifest,
@@ -26,34 +24,37 @@ gcsfuse:
 command: {run: exec sleep 1000}
 `,
   );
-  assert.equal((await run('create', manifest)).code, 0);
+  assert.equal((await world.jobman(['create', manifest])).code, 0);
   const setUpWhile = await eventually(
     async () => {
-      const { code, stderr } = await run('setup', '1', 'gcsfuse');
+      const { code, stderr } = await world.jobman(['setup', '1', 'gcsfuse']);
       return stderr.includes('right now') ? { code, stderr } : stderr.includes('no ready workers') ? undefined : 'late';
     },
     { withinMs: 60_000 },
   );
   // The controller may be quicker than the question; when it is not, the question is refused.
   if (setUpWhile !== 'late') assert.equal(setUpWhile?.code, 4);
-  assert.equal((await run('wait', '1')).code, 1);
-  const why = (await run('why', '1')).stdout;
+  assert.equal((await world.jobman(['wait', '1'])).code, 1);
+  const why = (await world.jobman(['why', '1'])).stdout;
   assert.match(
     why,
     /step gcsfuse failed on worker 1 \(1 try\): The script gcsfuse\.cache\.prefix failed \(exit code 1/,
   );
   assert.match(why, /no room for the cache/);
   // Worker 0 went on with its own.
-  assert.match((await run('logs', '1', '--step', 'gcsfuse', '--worker', '0')).stdout, /my-bucket is mounted at /);
+  assert.match(
+    (await world.jobman(['logs', '1', '--step', 'gcsfuse', '--worker', '0'])).stdout,
+    /my-bucket is mounted at /,
+  );
 
-  const failed = await run('setup', '1', 'gcsfuse');
+  const failed = await world.jobman(['setup', '1', 'gcsfuse']);
   assert.equal(failed.code, 1);
   assert.match(failed.stdout, /^\[1\] no room for the cache$/m);
   assert.match(failed.stderr, /^jobman: worker 1, step gcsfuse: The script .* failed \(exit code 1.*\)\.?$/m);
   assert.doesNotMatch(failed.stderr, /worker 0,/);
   assert.match(failed.stderr, /It holds on the other 1\./);
-  assert.equal((await run('exec', '1', '--workers', '1', '--', 'touch mended')).code, 0);
-  const json = await run('setup', '1', 'gcsfuse', '--json');
+  assert.equal((await world.jobman(['exec', '1', '--workers', '1', '--', 'touch mended'])).code, 0);
+  const json = await world.jobman(['setup', '1', 'gcsfuse', '--json']);
   assert.equal(json.code, 0, json.stderr);
   const workers = json.stdout
     .trim()
@@ -68,19 +69,19 @@ command: {run: exec sleep 1000}
     ],
   );
   assert.match(workers[1]?.output ?? '', /my-bucket is mounted at/);
-  const history = (await run('history', '1')).stdout;
+  const history = (await world.jobman(['history', '1'])).stdout;
   assert.match(
     history,
     /had setup step gcsfuse gone through; it holds on 1 of 2 workers; not on worker 1: The script .* failed \(exit code 1/,
   );
   assert.match(history, /had setup step gcsfuse gone through; it holds on 2 of 2 workers\n/);
 
-  assert.equal((await run('setup', '1', 'docker')).code, 2);
-  assert.match((await run('setup', '1', 'docker')).stderr, /has no setup step docker: it has gcsfuse\./);
-  assert.equal((await run('setup', '1')).code, 2);
+  assert.equal((await world.jobman(['setup', '1', 'docker'])).code, 2);
+  assert.match((await world.jobman(['setup', '1', 'docker'])).stderr, /has no setup step docker: it has gcsfuse\./);
+  assert.equal((await world.jobman(['setup', '1'])).code, 2);
   // The command goes on with what was mended, and a bucket that stays mounted may be looked at under it.
-  assert.equal((await run('resume', '1')).code, 0);
-  const isRunning = async () => (await run('list', '--phase', 'running')).stdout.includes('half');
+  assert.equal((await world.jobman(['resume', '1'])).code, 0);
+  const isRunning = async () => (await world.jobman(['list', '--phase', 'running'])).stdout.includes('half');
   assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
-  assert.equal((await run('setup', '1', 'gcsfuse')).code, 0);
+  assert.equal((await world.jobman(['setup', '1', 'gcsfuse'])).code, 0);
 });

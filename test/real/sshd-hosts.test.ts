@@ -5,27 +5,14 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman, startJobman } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
-import type { World } from '../support/world.ts';
-import {
-  bucket,
-  cloudManifest,
-  create,
-  end,
-  logOf,
-  openJobWorld,
-  runningIn,
-  settled,
-  until,
-  well,
-} from '../support/jobs.ts';
+import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Starts a cloud of such hosts for the jobs of this world; undefined, and the test skipped, where there is no sshd. */
-async function openSshdWorld(t: TestContext): Promise<World | undefined> {
+async function openSshdWorld(t: TestContext): Promise<JobWorld | undefined> {
   if (!requireReal(t, 'sshd', findSshd(existsSync))) return undefined;
   const world = openJobWorld(t);
-  const cloud = startJobman(world, ['emulator', 'serve', '--hosts', 'sshd', '--speed', '60'], { withinMs: 240_000 });
+  const cloud = world.start(['emulator', 'serve', '--hosts', 'sshd', '--speed', '60'], { withinMs: 240_000 });
   await cloud.prints(/^READY /m, 60_000);
   return world;
 }
@@ -43,25 +30,25 @@ while [ ! -e ~/bucket/go ]; do
 done
 echo over`;
 
-const manifest = (world: World): string =>
-  cloudManifest(world, program, {
+const manifest = (world: JobWorld): string =>
+  world.cloudManifest(program, {
     job: { checkpoint_dir: '~/bucket/checkpoints' },
     recovery: { preset: 'pre', unreachable_grace: '90s' },
   });
 
-const prints = (world: World, id: string, text: string): Promise<true | undefined> =>
+const prints = (world: JobWorld, id: string, text: string): Promise<true | undefined> =>
   eventually(() => existsSync(join(world.home, 'jobs')) && logText(world, id).includes(text), { withinMs: 60_000 });
 
-function logText(world: World, id: string): string {
+function logText(world: JobWorld, id: string): string {
   try {
-    return logOf(world, id).toString();
+    return world.logOf(id).toString();
   } catch {
     return '';
   }
 }
 
 /** How many lines the copied log of worker 0 has now, and that it grows from there. */
-async function goesOn(world: World, id: string): Promise<void> {
+async function goesOn(world: JobWorld, id: string): Promise<void> {
   const before = logText(world, id).length;
   assert.ok(await eventually(() => logText(world, id).length > before, { withinMs: 60_000 }), 'its log does not grow');
 }
@@ -78,29 +65,29 @@ function assertWhole(log: string): void {
 test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempted and recovers', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
-  const id = await create(world, manifest(world));
-  await until(world, id, (job) => job.phase === 'running', 240_000);
+  const id = await world.create(manifest(world));
+  await world.becomes(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
-  const { stdout } = await well(world, ['exec', id, '--', 'cat /proc/$PPID/comm; echo "$TPU_WORKER_ID"']);
+  const { stdout } = await world.well(['exec', id, '--', 'cat /proc/$PPID/comm; echo "$TPU_WORKER_ID"']);
   assert.match(stdout, /^\[0\] 0$/m);
   assert.match(stdout, /^\[1\] 1$/m);
   assert.ok(
-    runningIn(world, 'sshd').some(({ command }) => command.includes('[listener]')),
+    world.runningIn('sshd').some(({ command }) => command.includes('[listener]')),
     'nobody listens but OpenSSH',
   );
 
-  await well(world, ['stop', id]);
-  await until(world, id, (job) => job.phase === 'stopped');
+  await world.well(['stop', id]);
+  await world.becomes(id, 'stopped');
   assert.match(logText(world, id), /\nasked\n$/);
-  await well(world, ['resume', id]);
-  await until(world, id, (job) => job.phase === 'running' && job.attempts.length === 2);
+  await world.well(['resume', id]);
+  await world.until(id, (job) => job.phase === 'running' && job.attempts.length === 2);
   assert.ok(await prints(world, id, 'step_1 as'));
 
-  await well(world, ['emulator', 'preempt', id]);
-  await until(world, id, (job) => job.phase === 'running' && job.attempts.length === 3, 60_000);
+  await world.well(['emulator', 'preempt', id]);
+  await world.until(id, (job) => job.phase === 'running' && job.attempts.length === 3, 60_000);
   assert.ok(await prints(world, id, 'step_2 as'));
-  writeFileSync(bucket(world, 'go'), '');
-  const job = await settled(world, id);
+  writeFileSync(world.bucket('go'), '');
+  const job = await world.settled(id);
   assert.deepEqual(
     job.attempts.map(({ reason }) => reason),
     ['stopped', 'preempted', 'succeeded'],
@@ -112,49 +99,45 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
 test('an sshd host that hangs, refuses or has a full disk costs nothing; one that dies costs its attempt', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
-  const id = await create(world, manifest(world));
-  const job = await until(world, id, ({ phase }) => phase === 'running', 240_000);
+  const id = await world.create(manifest(world));
+  const job = await world.becomes(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const worker = `${id}/0`;
 
-  await well(world, ['emulator', 'hang-host', worker]);
-  const isSilent = async (): Promise<boolean> =>
-    (await well(world, ['history', id])).stdout.includes('worker 0 does not answer');
+  await world.well(['emulator', 'hang-host', worker]);
+  const isSilent = async (): Promise<boolean> => (await world.says('history', id)).includes('worker 0 does not answer');
   assert.ok(await eventually(isSilent, { withinMs: 50_000, everyMs: 500 }), 'nobody notices that it stands still');
-  await well(world, ['emulator', 'start-host', worker]);
+  await world.well(['emulator', 'start-host', worker]);
   await goesOn(world, id);
 
-  await well(world, ['emulator', 'ssh-refuse', worker]);
+  await world.well(['emulator', 'ssh-refuse', worker]);
   assert.ok(
-    await eventually(() => runningIn(world, '[listener]').length === 1, { withinMs: 60_000 }),
+    await eventually(() => world.runningIn('[listener]').length === 1, { withinMs: 60_000 }),
     'it lets people in',
   );
   await goesOn(world, id);
-  await well(world, ['emulator', 'start-host', worker]);
-  assert.ok(
-    await eventually(() => runningIn(world, '[listener]').length === 2, { withinMs: 60_000 }),
-    'nobody gets in',
-  );
+  await world.well(['emulator', 'start-host', worker]);
+  assert.ok(await eventually(() => world.runningIn('[listener]').length === 2, { withinMs: 60_000 }), 'nobody gets in');
 
-  await well(world, ['emulator', 'fill-disk', worker]);
-  const full = await jobman(world, ['exec', id, '--workers', '0', '--', 'echo more >"$HOME/more"']);
+  await world.well(['emulator', 'fill-disk', worker]);
+  const full = await world.jobman(['exec', id, '--workers', '0', '--', 'echo more >"$HOME/more"']);
   assert.notEqual(full.code, 0);
   assert.match(full.stdout + full.stderr, /No space left on device/);
-  await well(world, ['emulator', 'start-host', worker]);
+  await world.well(['emulator', 'start-host', worker]);
   await goesOn(world, id);
 
-  const after = await until(world, id, ({ phase }) => phase === 'running');
+  const after = await world.becomes(id, 'running');
   assert.equal(after.attempts.length, 1);
   assert.deepEqual(after.attempts[0]?.started, job.attempts[0]?.started);
   assertWhole(logText(world, id));
 
-  await well(world, ['emulator', 'kill-host', worker]);
-  await well(world, ['emulator', 'start-host', worker]);
-  const again = await until(world, id, (now) => now.phase === 'running' && now.attempts.length === 2, 90_000);
+  await world.well(['emulator', 'kill-host', worker]);
+  await world.well(['emulator', 'start-host', worker]);
+  const again = await world.until(id, (now) => now.phase === 'running' && now.attempts.length === 2, 90_000);
   assert.equal(again.attempts[0]?.reason, 'unreachable');
-  writeFileSync(bucket(world, 'go'), '');
+  writeFileSync(world.bucket('go'), '');
   assert.deepEqual(
-    (await settled(world, id)).attempts.map(({ reason }) => reason),
+    (await world.settled(id)).attempts.map(({ reason }) => reason),
     ['unreachable', 'succeeded'],
   );
 });
@@ -162,36 +145,37 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
 test('after a kill -9 of the cloud its sshd hosts are found again as they were', async (t) => {
   const world = await openSshdWorld(t);
   if (world === undefined) return;
-  const id = await create(world, manifest(world));
-  await until(world, id, (job) => job.phase === 'running', 240_000);
+  const id = await world.create(manifest(world));
+  await world.becomes(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const listeners = (): readonly number[] =>
-    runningIn(world, '[listener]')
+    world
+      .runningIn('[listener]')
       .map(({ pid }) => pid)
       .toSorted((a, b) => a - b);
   const before = listeners();
   assert.equal(before.length, 2);
 
-  const clouds = runningIn(world, 'emulator serve');
+  const clouds = world.runningIn('emulator serve');
   for (const { pid } of clouds) end(pid, 'SIGKILL');
   // Nobody says which hosts they are: jobman starts the cloud that it misses.
   const note = join(world.home, 'emulator', 'endpoint.json');
   const pidIn = (): number => (JSON.parse(readFileSync(note, 'utf8')) as { readonly pid: number }).pid;
-  await well(world, ['emulator', 'start']);
+  await world.well(['emulator', 'start']);
   assert.ok(!clouds.some(({ pid }) => pid === pidIn()), 'another process serves it');
-  assert.match((await well(world, ['emulator', 'status'])).stdout, /, 60 times as fast as Google's\./);
+  assert.match(await world.says('emulator', 'status'), /, 60 times as fast as Google's\./);
   assert.deepEqual(listeners(), before);
   await goesOn(world, id);
-  assert.equal((await well(world, ['ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'])).stdout, '1\n');
+  assert.equal(await world.says('ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'), '1\n');
 
   // It can still close the doors of those that it found.
-  await well(world, ['emulator', 'ssh-refuse', `${id}/1`]);
+  await world.well(['emulator', 'ssh-refuse', `${id}/1`]);
   assert.ok(await eventually(() => listeners().length === 1, { withinMs: 60_000 }), 'the door is still open');
-  await well(world, ['emulator', 'start-host', `${id}/1`]);
-  assert.equal((await well(world, ['ssh', id, '--worker', '1', '--', 'echo in'])).stdout, 'in\n');
+  await world.well(['emulator', 'start-host', `${id}/1`]);
+  assert.equal(await world.says('ssh', id, '--worker', '1', '--', 'echo in'), 'in\n');
 
-  writeFileSync(bucket(world, 'go'), '');
-  assert.equal((await settled(world, id)).attempts.length, 1);
+  writeFileSync(world.bucket('go'), '');
+  assert.equal((await world.settled(id)).attempts.length, 1);
   assertWhole(logText(world, id));
   assert.ok(await eventually(() => listeners().length === 0, { withinMs: 60_000 }), 'the hosts are gone with the job');
 });

@@ -1,4 +1,4 @@
-// Several real processes at one record, and processes that are killed in the middle of writing: no job is ever lost.
+// Several real processes at one record, and processes that are killed in the middle of writing: nothing is ever lost.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -6,8 +6,13 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
-import { root } from '../support/root.ts';
+import { aLabJob, aUser } from '../lab/sample.ts';
+import { localSpec, noon } from '../support/builders.ts';
+import { jobman } from '../support/jobman.ts';
 import { openWorld, type World } from '../support/world.ts';
+
+const script = join(import.meta.dirname, 'store-writer.ts');
+const upTo = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index + 1);
 
 interface Writer {
   readonly lines: () => readonly string[];
@@ -17,9 +22,8 @@ interface Writer {
   said(count: number): Promise<void>;
 }
 
-function startWriter(world: World, file: string, owner: string, count: number): Writer {
-  const script = join(root, 'test/real/store-writer.ts');
-  const child = spawn(process.execPath, [script, file, owner, `${count}`], { env: world.env, cwd: world.folder });
+function startWriter(world: World, ...words: readonly string[]): Writer {
+  const child = spawn(process.execPath, [script, ...words], { env: world.env, cwd: world.folder });
   let output = '';
   let problems = '';
   let heard = () => {};
@@ -62,7 +66,7 @@ test('four processes that begin a record together write every job exactly once',
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
   const each = 50;
-  const writers = ['ada', 'bob', 'cid', 'dot'].map((owner) => startWriter(world, file, owner, each));
+  const writers = ['ada', 'bob', 'cid', 'dot'].map((owner) => startWriter(world, 'jobs', file, owner, `${each}`));
   assert.deepEqual(await Promise.all(writers.map((writer) => writer.ended)), [0, 0, 0, 0]);
 
   const said = writers.flatMap((writer) => writer.lines());
@@ -73,10 +77,8 @@ test('four processes that begin a record together write every job exactly once',
   const store = openStore({ file });
   world.atEnd(() => store.close());
   const { jobs } = await store.list({ settledMost: null });
-  assert.deepEqual(
-    jobs.map((job) => job.id),
-    Array.from({ length: 4 * each }, (_, index) => String(4 * each - index).padStart(6, '0')),
-  );
+  const ids = upTo(4 * each).map((number) => String(number).padStart(6, '0'));
+  assert.deepEqual(jobs.map((job) => job.id).toReversed(), ids);
   assert.equal(new Set(jobs.map((job) => job.installation)).size, 1);
   assert.equal(integrity(file), 'ok');
 });
@@ -86,8 +88,8 @@ test('what a killed process had said is there, whole, and the others go on', asy
   const file = join(world.home, 'state.db');
   const said: string[] = [];
   for (let round = 0; round < 8; round += 1) {
-    const doomed = startWriter(world, file, 'ada', 10_000);
-    const steady = startWriter(world, file, 'bob', 5);
+    const doomed = startWriter(world, 'jobs', file, 'ada', '10000');
+    const steady = startWriter(world, 'jobs', file, 'bob', '5');
     // Not the same moment in each round: the kill meets the process at another place of its work.
     await doomed.said(1 + round * 3);
     doomed.kill();
@@ -100,18 +102,68 @@ test('what a killed process had said is there, whole, and the others go on', asy
   world.atEnd(() => store.close());
   for (const line of said) {
     const [id = ''] = line.split(' ');
-    const stored = await store.load(id);
-    assert.equal(stored?.job.desired, 'hold', `job ${id} was said to be committed`);
+    assert.equal((await store.load(id))?.job.desired, 'hold', `job ${id} was said to be committed`);
     const kinds = (await store.events(id, 0)).map(({ event }) => event.kind);
     assert.deepEqual(kinds, ['created', 'asked']);
   }
   // A job that was made and not yet said may be there too, but then whole: with its first event, and readable.
   const { jobs } = await store.list({ settledMost: null });
   assert.ok(jobs.length >= said.length);
-  for (const job of jobs) {
-    const stored = await store.load(job.id);
-    const events = await store.events(job.id, 0);
-    assert.equal(events.length, stored?.revision);
-  }
+  for (const { id } of jobs) assert.equal((await store.events(id, 0)).length, (await store.load(id))?.revision);
   assert.equal(integrity(file), 'ok');
+});
+
+test('a hundred processes at once lose nothing of the lab, and no number is given twice', async (t) => {
+  const world = openWorld(t);
+  const file = join(world.home, 'state.db');
+  const store = openStore({ file });
+  world.atEnd(() => store.close());
+  await store.lab.addUser(aUser('xibo'));
+  const jobs: string[] = [];
+  for (let count = 0; count < 100; count += 1) {
+    const { job } = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
+    await store.lab.addJob(aLabJob(job.id, 'xibo'));
+    jobs.push(job.id);
+  }
+  const writers = jobs.map((job, index) => startWriter(world, 'lab', file, `${index + 1}`, job));
+  assert.deepEqual(new Set(await Promise.all(writers.map((writer) => writer.ended))), new Set([0]));
+
+  const [user] = await store.lab.users();
+  assert.equal(Object.keys(user?.directories ?? {}).length, 100);
+  assert.equal(user?.nextWindow, 101);
+  const windows = await store.lab.windows({ user: 'xibo' });
+  const numbers = windows.map(({ window }) => window.window);
+  assert.deepEqual(numbers, upTo(100));
+  assert.equal(new Set(windows.map(({ job }) => job.job)).size, 100);
+  for (const { window } of windows) {
+    assert.equal(window.report?.logFolder, `/srv/logs/${jobs.indexOf(window.job) + 1}`);
+    assert.notEqual(window.finishedAt, null);
+  }
+  assert.equal((await store.lab.tpuAliases()).size, 100);
+});
+
+test('two dozen commands of a lab at once, each a program of its own, are all answered and lose nothing', async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const tpu = (line: string) => jobman(world, ['tpu', ...line.split(' ')]);
+  assert.equal((await tpu('add-user ada')).code, 0);
+  const numbers = upTo(6);
+  const ended = await Promise.all(
+    numbers.flatMap((number) => [
+      tpu(`set-dir ${world.folder} ${number} ada`),
+      tpu(`-a mom${number} config.momentum${number} ada`),
+      tpu(`add-user user-${number}`),
+      tpu(`-ta v2-8-${number} lab-tpu-v2-8-${number} zone=us-central1-b`),
+    ]),
+  );
+  for (const { code, stderr } of ended) assert.equal(code, 0, stderr);
+
+  const store = openStore({ file: join(world.home, 'state.db'), readOnly: true });
+  world.atEnd(() => store.close());
+  const users = await store.lab.users();
+  const { directories = {}, aliases = {} } = users.find(({ name }) => name === 'ada') ?? {};
+  assert.equal(Object.keys(directories).length, 6);
+  assert.equal(Object.keys(aliases).filter((alias) => alias.startsWith('mom')).length, 6);
+  assert.deepEqual(users.map(({ id }) => id).toSorted(), [0, ...numbers]);
+  assert.equal((await store.lab.tpuAliases()).size, 6);
+  assert.equal((await store.lab.tpus()).length, 6);
 });

@@ -7,8 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman } from '../support/jobman.ts';
-import { openJobWorld, well } from '../support/jobs.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const manifest = `job:
   name: mine
@@ -23,12 +22,11 @@ command:
 
 test('tpus shows what everybody has, gc takes only its own, and an expired login harms nothing', async (t) => {
   const world = openJobWorld(t);
-  const say = async (...words: readonly string[]) => (await well(world, words)).stdout;
   writeFileSync(join(world.folder, 'mine.yaml'), manifest);
-  const nobody = await jobman(world, ['tpus']);
+  const nobody = await world.jobman(['tpus']);
   assert.equal(nobody.code, 2, 'nothing names a project');
-  await say('create', 'mine.yaml');
-  const phase = async () => (JSON.parse(await say('show', '1', '--json')) as { phase: string }).phase;
+  await world.says('create', 'mine.yaml');
+  const phase = async () => (JSON.parse(await world.says('show', '1', '--json')) as { phase: string }).phase;
   assert.ok(await eventually(async () => (await phase()) === 'running', { withinMs: 40_000 }), 'it does not run');
 
   const { url } = JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string };
@@ -38,7 +36,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
     const { ok } = await fetch(to, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     assert.ok(ok, name);
   };
-  const own = JSON.parse((await say('tpus', '--json')).trim()) as { label: { installation: string } };
+  const own = JSON.parse((await world.says('tpus', '--json')).trim()) as { label: { installation: string } };
   const { installation } = own.label;
   const label = (of: string, job: string) => ({
     labels: { 'jobman-installation': of, 'jobman-job': job, 'jobman-allocation': '1' },
@@ -49,7 +47,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   await make('stray', label(installation, '000077'));
 
   const whose = async () => {
-    const rows = (await say('tpus', '--json')).trim().split('\n');
+    const rows = (await world.says('tpus', '--json')).trim().split('\n');
     const all = rows.map((line) => JSON.parse(line) as { name: string; whose: { text: string; kind: string } });
     return Object.fromEntries(all.map((row) => [row.name, row.whose.kind]));
   };
@@ -62,29 +60,29 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   };
   assert.deepEqual(await whose(), everybody);
   assert.match(
-    await say('tpus'),
+    await world.says('tpus'),
     /^mine-000001-1 +us-central2-b +v4-8 +spot +READY +\S+ +000001 +\d+s +- +\$3\.69\/h$/m,
   );
 
-  const looked = await jobman(world, ['gc']);
+  const looked = await world.jobman(['gc']);
   assert.match(looked.stdout, /^000077 +\S+ +stray /m);
   assert.match(looked.stderr, /2 TPUs not of this record/);
   assert.deepEqual(await whose(), everybody, 'looking lets nothing go');
-  assert.match(await say('gc', '--yes'), /nodes\/stray is gone\.$/m);
+  assert.match(await world.says('gc', '--yes'), /nodes\/stray is gone\.$/m);
   const { stray: _gone, ...others } = everybody;
   assert.deepEqual(await whose(), others);
 
-  await say('emulator', 'permission', 'login');
+  await world.says('emulator', 'permission', 'login');
   for (const command of ['tpus', 'gc']) {
-    const { code, stderr } = await jobman(world, [command]);
+    const { code, stderr } = await world.jobman([command]);
     assert.equal(code, 5, command);
     assert.match(stderr, /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m);
   }
-  const isTold = async () => (await say('why', '1')).includes('gcloud auth application-default login');
+  const isTold = async () => (await world.says('why', '1')).includes('gcloud auth application-default login');
   assert.ok(await eventually(isTold, { withinMs: 60_000 }), 'why does not say it');
-  await say('emulator', 'clear', 'permission');
+  await world.says('emulator', 'clear', 'permission');
   assert.ok(await eventually(async () => !(await isTold()), { withinMs: 60_000 }), 'it goes on being said');
-  const { phase: last, attempts } = JSON.parse(await say('show', '1', '--json')) as {
+  const { phase: last, attempts } = JSON.parse(await world.says('show', '1', '--json')) as {
     phase: string;
     attempts: unknown[];
   };

@@ -1,34 +1,186 @@
-/** What tests of whole jobs share: manifests in a line, jobs as data, and the background parts ended with the world. */
+/** A world for tests of whole jobs: commands, manifests in a line, jobs as data, and the background parts ended with the world. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { JobView } from '../../src/app/client.ts';
 import { eventually } from './eventually.ts';
-import { jobman, type Ended, type Options } from './jobman.ts';
+import { jobman, startJobman, type Ended, type Options, type Running } from './jobman.ts';
 import { markVariable, processesOf, type RunningProcess } from './leaks.ts';
 import { openWorld, type Scope, type World } from './world.ts';
 
+/** The moments of `show --json` are texts; all else is as the Client says it. */
+type Shown = Omit<JobView, 'attempts'> & {
+  readonly attempts: readonly (Omit<JobView['attempts'][number], 'started' | 'ended'> & {
+    readonly started: string | null;
+    readonly ended: string | null;
+  })[];
+};
+
+/** Further sections of a manifest, and further keys of `job` and `tpu`. */
+interface Sections {
+  readonly name?: string;
+  readonly job?: object;
+  readonly tpu?: object;
+  readonly [section: string]: unknown;
+}
+
+/** What every command of a world is run with, beside the world's own. */
+type Defaults = Pick<Options, 'env' | 'withinMs'>;
+
 /** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
-export function openJobWorld(scope: Scope): World {
-  const world = openWorld(scope, { patienceMs: 20_000 });
-  world.atEnd(() => endParts(world));
-  return world;
+export function openJobWorld(scope: Scope, defaults: Defaults = {}): JobWorld {
+  return new JobWorld(scope, defaults);
 }
 
-/** Ends the controller and the built-in cloud of this world; safe to repeat. */
-export async function endParts(world: World): Promise<void> {
-  // The controller first: it would start the cloud again.
-  for (const part of ['controller run', 'emulator serve']) {
-    for (const { pid } of runningIn(world, part)) end(pid, 'SIGTERM');
-    // The cloud ends its hosts first, and clears away what they have on disk: with images that are gigabytes.
-    await eventually(() => runningIn(world, part).length === 0, { withinMs: 60_000 });
+export class JobWorld implements World {
+  readonly folder: string;
+  readonly home: string;
+  readonly env: World['env'];
+  readonly atEnd: World['atEnd'];
+  readonly #defaults: Defaults;
+  #manifests = 0;
+
+  constructor(scope: Scope, { env = {}, withinMs }: Defaults) {
+    const world = openWorld(scope, { patienceMs: 20_000 });
+    this.folder = world.folder;
+    this.home = world.home;
+    this.env = { ...world.env, ...env };
+    this.atEnd = world.atEnd;
+    this.#defaults = withinMs === undefined ? {} : { withinMs };
+    this.atEnd(() => this.endParts());
   }
-}
 
-/** The processes of this world whose command line holds that text. */
-export function runningIn(world: World, text: string): readonly RunningProcess[] {
-  return processesOf(world.env[markVariable] ?? '', world.folder).filter(({ command }) => command.includes(text));
+  jobman(argv: readonly string[], options: Options = {}): Promise<Ended> {
+    return jobman(this, argv, { ...this.#defaults, ...options });
+  }
+
+  start(argv: readonly string[], options: Options = {}): Running {
+    return startJobman(this, argv, { ...this.#defaults, ...options });
+  }
+
+  /** Runs a command that must end well, and returns it. */
+  async well(argv: readonly string[], options: Options = {}): Promise<Ended> {
+    const ended = await this.jobman(argv, options);
+    assert.equal(ended.code, 0, `jobman ${argv.join(' ')}\n${ended.stdout}${ended.stderr}`);
+    return ended;
+  }
+
+  /** What a command prints that must end well. */
+  async says(...argv: readonly string[]): Promise<string> {
+    return (await this.well(argv)).stdout;
+  }
+
+  /** The lines of JSON that a command prints. */
+  async rows<T>(...argv: readonly string[]): Promise<readonly T[]> {
+    return jsonLines<T>(await this.says(...argv));
+  }
+
+  /** Runs a command that must end with that code and say that on stderr and nothing on stdout; returns what it says. */
+  async refuses(code: number, says: RegExp, argv: readonly string[], options: Options = {}): Promise<string> {
+    const { stdout, stderr, ...ended } = await this.jobman(argv, options);
+    const said = `jobman ${argv.join(' ')}\n${stdout}${stderr}`;
+    assert.deepEqual([ended.code, stdout], [code, ''], said);
+    assert.match(stderr, says, said);
+    return stderr;
+  }
+
+  /** Creates a job and returns its id. */
+  async create(manifest: string, ...words: readonly string[]): Promise<string> {
+    const stdout = await this.says('create', manifest, '--quiet', ...words);
+    assert.match(stdout, /^\d{6}\n$/);
+    return stdout.trim();
+  }
+
+  async show(id: string): Promise<Shown> {
+    return JSON.parse(await this.says('show', id, '--json')) as Shown;
+  }
+
+  /** Waits until the record says so; fails with what it says instead. */
+  async until(id: string, is: (job: Shown) => boolean, withinMs = 90_000): Promise<Shown> {
+    let job: Shown | undefined;
+    const found = await eventually(async () => is((job = await this.show(id))) && job, { withinMs, everyMs: 100 });
+    if (found === undefined) assert.fail(`Job ${id} did not get there: ${JSON.stringify(job, null, 1)}`);
+    return found;
+  }
+
+  becomes(id: string, phase: string, withinMs?: number): Promise<Shown> {
+    return this.until(id, (job) => job.phase === phase, withinMs);
+  }
+
+  /** `wait`, with the exit code that is expected of it. */
+  async settled(id: string, code = 0, withinMs = 120_000): Promise<Shown> {
+    const waited = await this.jobman(['wait', id], { withinMs });
+    assert.equal(waited.code, code, `${waited.stdout}${waited.stderr}`);
+    return this.show(id);
+  }
+
+  /** Writes a manifest of a job on this machine. */
+  localManifest(run: string, { name = 'bad', job = {}, ...sections }: Sections = {}): string {
+    return this.manifest({ job: { name, ...job }, local: {}, command: { run }, ...sections });
+  }
+
+  /** Writes a manifest of a job on the built-in cloud with `~/bucket`, and with two workers unless told otherwise. */
+  cloudManifest(run: string, { name = 'bad', job = {}, tpu = {}, ...sections }: Sections = {}): string {
+    return this.manifest({
+      job: { name, ...job },
+      tpu: { project: 'emulator', accelerator: 'v4-16', zone: 'us-central2-b', pricing: 'spot', ...tpu },
+      gcsfuse: { bucket_name: 'shared', mount_path: '~/bucket' },
+      command: { run, workers: 'all' },
+      ...sections,
+    });
+  }
+
+  /** Writes a manifest; an object is written as JSON, which is YAML. */
+  manifest(content: object | string): string {
+    this.#manifests += 1;
+    const file = join(this.folder, `manifest-${this.#manifests}.yaml`);
+    writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content, null, 2));
+    return file;
+  }
+
+  /** Where programs on the built-in cloud and tests share files: a worker sees the rest of the machine as it was. */
+  bucket(...below: readonly string[]): string {
+    return join(this.home, 'emulator', 'buckets', 'shared', ...below);
+  }
+
+  /** Where the built-in cloud answers. */
+  cloud(): { readonly url: string; readonly sshPort: number; readonly pid: number } {
+    return JSON.parse(readFileSync(join(this.home, 'emulator/endpoint.json'), 'utf8')) as ReturnType<JobWorld['cloud']>;
+  }
+
+  /** Where the files of a job of the user who runs the tests are. */
+  jobFolder(id: string, ...below: readonly string[]): string {
+    return join(this.home, 'jobs', userInfo().username, id, ...below);
+  }
+
+  /** The log of the command as copied to the job's files. */
+  logOf(id: string, worker: number | 'here' = 0): Buffer {
+    return readFileSync(this.jobFolder(id, 'logs', `command_worker_${worker}.log`));
+  }
+
+  /** The processes of this world whose command line holds that text. */
+  runningIn(text: string): readonly RunningProcess[] {
+    return processesOf(this.env[markVariable] ?? '', this.folder).filter(({ command }) => command.includes(text));
+  }
+
+  /** Kills the controller of this world as a machine would, without a word; true when there was one. */
+  async killController(): Promise<boolean> {
+    const found = this.runningIn('controller run');
+    for (const { pid } of found) end(pid, 'SIGKILL');
+    await eventually(() => this.runningIn('controller run').length === 0);
+    return found.length > 0;
+  }
+
+  /** Ends the controller and the built-in cloud of this world; safe to repeat. */
+  async endParts(): Promise<void> {
+    // The controller first: it would start the cloud again.
+    for (const part of ['controller run', 'emulator serve']) {
+      for (const { pid } of this.runningIn(part)) end(pid, 'SIGTERM');
+      // The cloud ends its hosts first, and clears away what they have on disk: with images that are gigabytes.
+      await eventually(() => this.runningIn(part).length === 0, { withinMs: 60_000 });
+    }
+  }
 }
 
 /** Sends a signal to a process that may have ended by itself. */
@@ -40,108 +192,15 @@ export function end(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Kills the controller of this world as a machine would, without a word; true when there was one. */
-export async function killController(world: World): Promise<boolean> {
-  const found = runningIn(world, 'controller run');
-  for (const { pid } of found) end(pid, 'SIGKILL');
-  await eventually(() => runningIn(world, 'controller run').length === 0);
-  return found.length > 0;
+/** The values in lines of JSON. */
+export function jsonLines<T>(text: string): readonly T[] {
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as T);
 }
 
-/** Writes a manifest of a job on this machine; `more` holds further sections and keys of `job`. */
-export function localManifest(
-  world: World,
-  run: string,
-  more: { readonly name?: string; readonly job?: object; readonly [section: string]: unknown } = {},
-): string {
-  const { name = 'bad', job = {}, ...sections } = more;
-  return writeManifest(world, { job: { name, ...job }, local: {}, command: { run }, ...sections });
-}
-
-/** Where programs on the built-in cloud and tests share files: a worker sees the rest of the machine as it was. */
-export function bucket(world: World, ...below: readonly string[]): string {
-  return join(world.home, 'emulator', 'buckets', 'shared', ...below);
-}
-
-/** Writes a manifest of a job on the built-in cloud with `~/bucket`, and with two workers unless told otherwise. */
-export function cloudManifest(
-  world: World,
-  run: string,
-  more: {
-    readonly name?: string;
-    readonly job?: object;
-    readonly tpu?: object;
-    readonly [section: string]: unknown;
-  } = {},
-): string {
-  const { name = 'bad', job = {}, tpu = {}, ...sections } = more;
-  return writeManifest(world, {
-    job: { name, ...job },
-    tpu: { project: 'emulator', accelerator: 'v4-16', zone: 'us-central2-b', pricing: 'spot', ...tpu },
-    gcsfuse: { bucket_name: 'shared', mount_path: '~/bucket' },
-    command: { run, workers: 'all' },
-    ...sections,
-  });
-}
-
-let manifests = 0;
-
-/** JSON is YAML. */
-function writeManifest(world: World, content: object): string {
-  manifests += 1;
-  const file = join(world.folder, `manifest-${manifests}.yaml`);
-  writeFileSync(file, JSON.stringify(content, null, 2));
-  return file;
-}
-
-/** Runs a command that must end well, and returns it. */
-export async function well(world: World, argv: readonly string[], options: Options = {}): Promise<Ended> {
-  const ended = await jobman(world, argv, options);
-  assert.equal(ended.code, 0, `jobman ${argv.join(' ')}\n${ended.stdout}${ended.stderr}`);
-  return ended;
-}
-
-/** Creates a job and returns its id. */
-export async function create(world: World, manifest: string, ...words: readonly string[]): Promise<string> {
-  const { stdout } = await well(world, ['create', manifest, '--quiet', ...words]);
-  assert.match(stdout, /^\d{6}\n$/);
-  return stdout.trim();
-}
-
-/** The moments of `show --json` are texts; all else is as the Client says it. */
-export type Shown = Omit<JobView, 'attempts'> & {
-  readonly attempts: readonly (Omit<JobView['attempts'][number], 'started' | 'ended'> & {
-    readonly started: string | null;
-    readonly ended: string | null;
-  })[];
-};
-
-export async function show(world: World, id: string): Promise<Shown> {
-  const { stdout } = await well(world, ['show', id, '--json']);
-  return JSON.parse(stdout) as Shown;
-}
-
-/** Waits until the record says so; fails with what it says instead. */
-export async function until(world: World, id: string, is: (job: Shown) => boolean, withinMs = 90_000): Promise<Shown> {
-  let job: Shown | undefined;
-  const found = await eventually(async () => is((job = await show(world, id))) && job, { withinMs, everyMs: 100 });
-  if (found === undefined) assert.fail(`Job ${id} did not get there: ${JSON.stringify(job, null, 1)}`);
-  return found;
-}
-
-/** `wait`, with the exit code that is expected of it. */
-export async function settled(world: World, id: string, code = 0, withinMs = 120_000): Promise<Shown> {
-  const waited = await jobman(world, ['wait', id], { withinMs });
-  assert.equal(waited.code, code, `${waited.stdout}${waited.stderr}`);
-  return show(world, id);
-}
-
-/** Where the files of a job of the user who runs the tests are. */
-export function jobFolder(world: World, id: string, ...below: readonly string[]): string {
-  return join(world.home, 'jobs', userInfo().username, id, ...below);
-}
-
-/** The log of the command as copied to the job's files. */
-export function logOf(world: World, id: string, worker: number | 'here' = 0): Buffer {
-  return readFileSync(jobFolder(world, id, 'logs', `command_worker_${worker}.log`));
+/** Why each attempt of a job ended. */
+export function reasonsOf({ attempts }: Pick<Shown, 'attempts'>): readonly (string | null)[] {
+  return attempts.map(({ reason }) => reason);
 }

@@ -1,0 +1,207 @@
+/**
+ * Second real users of this machine, without root: the built-in cloud and a job of theirs work as root's do, and the two keep out of
+ * each other's way; in a home that a group shares either login runs the jobs of both.
+ */
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join, relative } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { sharedMode } from '../../src/lab/lab.ts';
+import { root } from '../support/root.ts';
+
+/** Numbers that no account of the machine has: nothing else runs as them, and nothing has to be made or removed. */
+const [other, stranger, ada, bob, lab] = [64_731, 64_732, 64_741, 64_742, 64_743] as const;
+
+/** Runs a program as that user, without any group. */
+const become = (uid: number, ...argv: readonly string[]) =>
+  spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', ...argv], { encoding: 'utf8' });
+
+const canBecomeOthers = userInfo().uid === 0 && become(other, 'test', '-r', join(root, 'package.json')).status === 0;
+const skip = canBecomeOthers
+  ? false
+  : 'NOT TESTED: only root with setpriv, in a folder that others may read, can be somebody else';
+
+interface Said {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs jobman as that user and group with nothing of this login but these variables. */
+function jobmanAs(uid: number, groups: string, env: NodeJS.ProcessEnv, words: readonly string[]): Promise<Said> {
+  const argv = [`--reuid=${uid}`, `--regid=${uid}`, groups, '--', process.execPath, join(root, 'src/main.ts')];
+  const whole = { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8', NO_COLOR: '1', ...env };
+  return new Promise((resolve) => {
+    execFile('setpriv', [...argv, ...words], { env: whole, cwd: root, timeout: 120_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 255), stdout, stderr });
+    });
+  });
+}
+
+test('another user, who is not root, runs a TPU job of their own and cannot touch ours', { skip }, async () => {
+  // Not below /tmp of somebody: their home is a folder that only they may read.
+  const home = mkdtempSync(join(tmpdir(), 'jobman-other-'));
+  const temporary = join(home, 'tmp');
+  mkdirSync(temporary);
+  for (const folder of [home, temporary]) chownSync(folder, other, other);
+  chmodSync(home, 0o700);
+  const env = { HOME: home, USER: 'ada', LOGNAME: 'ada', TMPDIR: temporary, JOBMAN_HOME: join(home, 'jobman') };
+  const as = (uid: number, ...words: readonly string[]) => jobmanAs(uid, '--clear-groups', env, words);
+  try {
+    const ran = await as(other, 'create', 'configs/quick-start.yaml', '--follow', '--set', 'tpu.accelerator=v4-8');
+    assert.equal(ran.code, 0, `${ran.stdout}${ran.stderr}`);
+    assert.match(ran.stdout, /finished after 300 steps/);
+    const log = readFileSync(join(home, 'jobman', 'emulator.log'), 'utf8');
+    assert.match(log, /^Hosts (have user namespaces of their own|are folders)|No namespaces can be made here/);
+    const bucket = join(home, 'jobman', 'emulator', 'buckets', 'iris-example', 'checkpoints');
+    const checkpoints = readdirSync(bucket, { recursive: true, encoding: 'utf8' });
+    assert.ok(
+      checkpoints.some((name) => name.endsWith('/step_000300.json')),
+      'the bucket keeps the checkpoints',
+    );
+
+    // What is theirs, is theirs: files, the cloud, and the record.
+    const endpoint = readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8');
+    const { url } = JSON.parse(endpoint) as { readonly url: string };
+    const asked = become(stranger, 'curl', '-s', `${url}/emulator/info`);
+    assert.match(asked.stdout, /answers the user who started it, and nobody else/);
+    assert.match(become(stranger, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
+
+    // Who somebody is, the system's books say and not the environment. Even root, who can read the record, is not its owner.
+    const refused = await as(0, 'resume', '1');
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, new RegExp(`belongs to ${other}; only its owner may resume it`));
+  } finally {
+    await as(other, 'controller', 'stop');
+    await as(other, 'emulator', 'stop');
+    for (let tries = 0; tries < 100 && processesOf(other).length > 0; tries += 1) await pause(100);
+    const left = processesOf(other);
+    for (const pid of left) process.kill(pid, 'SIGKILL');
+    // As they would do it themselves: nothing that is left may be closed to them.
+    const removed = become(other, 'rm', '-rf', join(home, 'jobman'));
+    rmSync(home, { recursive: true, force: true });
+    assert.equal(removed.stderr, '');
+    assert.deepEqual(left, [], 'nothing of theirs runs on');
+    assert.equal(existsSync(home), false);
+  }
+});
+
+/** All processes of that user; nobody but this test has that number. */
+function processesOf(uid: number): number[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'utf8');
+      const isDead = /^State:\s+[ZX]/m.test(status);
+      return !isDead && new RegExp(`^Uid:\\s+${uid}\\b`, 'm').test(status) ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+test('two logins share one home, and either runs the jobs of both', { skip }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-lab-'));
+  chmodSync(folder, 0o755);
+  const home = join(folder, 'home');
+  for (const [path, uid] of [
+    [join(folder, `${ada}`), ada],
+    [join(folder, `${bob}`), bob],
+    [home, ada],
+  ] as const) {
+    mkdirSync(path);
+    chownSync(path, uid, uid);
+  }
+  const manifest = (name: string, run: string): string => {
+    const file = join(folder, `${name}.yaml`);
+    writeFileSync(file, JSON.stringify({ job: { name }, local: { workdir: '/tmp' }, command: { run } }));
+    chmodSync(file, 0o644);
+    return file;
+  };
+  const hello = manifest('hello', 'umask; echo "by $(id -u)"');
+  const long = manifest('long', `echo begun; until [ -e ${folder}/go ]; do sleep 0.2; done`);
+
+  const as = async (uid: number, words: string): Promise<readonly [number, string]> => {
+    const env = { HOME: join(folder, `${uid}`), JOBMAN_HOME: home };
+    const { code, stdout, stderr } = await jobmanAs(uid, `--groups=${lab}`, env, words.split(' '));
+    return [code, `${stdout}${stderr}`];
+  };
+  const right = async (uid: number, words: string, says: RegExp): Promise<void> => {
+    const [code, text] = await as(uid, words);
+    assert.equal(code, 0, `${words}: ${text}`);
+    assert.match(text, says, words);
+  };
+  const wrong = async (uid: number, words: string, expected: number): Promise<void> => {
+    const [code, text] = await as(uid, words);
+    assert.equal(code, expected, `${words}: ${text}`);
+  };
+
+  try {
+    // A home in which something was done before it was shared.
+    await right(ada, `create ${hello} --follow`, /by 64741/);
+    assert.notEqual((await as(bob, 'list'))[0], 0);
+    await wrong(ada, `tpu init-lab group=${lab}`, 4);
+    await right(ada, 'controller stop', /./);
+    await wrong(ada, 'tpu init-lab group=no-such-group', 3);
+    await wrong(bob, `tpu init-lab group=${lab}`, 1);
+    for (let times = 0; times < 2; times += 1) await right(ada, `tpu init-lab group=${lab}`, /shared by the group/);
+
+    // Bob reads what ada made, and makes his own; his controller is the first, and runs hers too.
+    await right(bob, 'logs 1', /by 64741/);
+    await right(bob, `create ${hello} --follow`, /0007[\s\S]*by 64742/);
+    await right(ada, `create ${hello} --follow`, /by 64742/);
+    await right(ada, 'logs 2', /by 64742/);
+    await right(ada, 'settings set local.slots 3', /./);
+    await right(bob, 'settings set local.slots 2', /./);
+    // Who leaves the controller is no matter either.
+    await right(ada, 'controller stop', /./);
+    await right(ada, `create ${hello} --follow`, /by 64741/);
+    // A program of another login cannot be looked at: nothing is taken for gone, and it is not begun a second time.
+    await right(ada, `create ${long}`, /000005/);
+    for (let tries = 0; tries < 100 && !/begun/.test((await as(ada, 'logs 5'))[1]); tries += 1) await pause(200);
+    await right(ada, 'controller stop', /./);
+    await right(bob, `create ${hello} --follow`, /by 64742/);
+    await right(bob, 'show 5', /running/);
+    await right(bob, 'controller stop', /./);
+    writeFileSync(join(folder, 'go'), '');
+    await right(ada, 'controller start', /./);
+    await right(ada, 'wait 5', /succeeded/);
+    await right(ada, 'show 5', /attempt 1,/);
+    await right(bob, 'controller stop', /./);
+    assert.deepEqual(wrongModes(home), []);
+    assert.match(become(stranger, 'ls', home).stderr, /Permission denied/);
+  } finally {
+    for (const uid of [ada, bob]) await as(uid, 'controller stop');
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+/** Every file and folder of the home that has not the group or the mode that it should have. */
+function wrongModes(home: string): readonly string[] {
+  return readdirSync(home, { recursive: true, encoding: 'utf8' })
+    .toSorted()
+    .flatMap((name) => {
+      const path = join(home, name);
+      const facts = lstatSync(path);
+      if (facts.isSymbolicLink()) return [];
+      const mode = facts.mode & 0o7777;
+      const wanted = sharedMode({ path: relative(home, path).split('/'), isFolder: facts.isDirectory(), mode });
+      return wanted === null || (mode === wanted && facts.gid === lab)
+        ? []
+        : [`${name} ${mode.toString(8)} of ${facts.gid}`];
+    });
+}
