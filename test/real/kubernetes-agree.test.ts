@@ -3,21 +3,12 @@
  * jobman and kubectl agree on all that both show.
  */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import type { Ended } from '../support/jobman.ts';
-import { openKube, type Kube } from '../support/kube.ts';
-import { administrator, leastRights, type Person } from '../support/kube-people.ts';
-import { openWorld } from '../support/world.ts';
+import { jsonLines } from '../support/jobs.ts';
+import { keepsNoLogs, kubeTest, tiny, type Kube, type Person } from '../support/kube.ts';
 
-/** Of no interest to this test is what follows the submission. */
-const settings = { kubernetes: { keepLogs: false } };
-
-const flavor = (name: string, resources: object = { requests: { cpu: '10m', memory: '20M' } }): string =>
-  JSON.stringify({ name, resources });
-const tiny = flavor('tiny');
+const flavor = (name: string, resources: object): string => JSON.stringify({ name, resources });
 const requests = { cpu: '10m' };
 
 /** One kind of job: how it is submitted, and what is said of it once it is as it will stay. */
@@ -144,22 +135,11 @@ const kinds: readonly Kind[] = [
   },
 ];
 
-interface Why {
-  readonly phase: string;
-  readonly sentence: string;
-}
-
 /** The parts of kubectl's JSON that are compared one by one; of the rest the whole is compared. */
 interface KubectlJob {
   readonly metadata: { readonly name: string; readonly creationTimestamp: string; readonly resourceVersion: string };
-  readonly spec: {
-    readonly suspend?: boolean;
-    readonly template: { readonly spec: { readonly containers: readonly { readonly image: string }[] } };
-  };
-  readonly status: {
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-    readonly ready?: number;
-  };
+  readonly spec: { readonly suspend?: boolean };
+  readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }
 
 interface KubectlPod {
@@ -175,77 +155,54 @@ interface KubectlPod {
   };
 }
 
+interface Container {
+  readonly name: string;
+  readonly restarts: number;
+  readonly exitCode: number | null;
+  readonly reason: string | null;
+  readonly state: string;
+}
+
 interface Details {
-  readonly phase: string;
   readonly job: KubectlJob;
   readonly pods: readonly {
     readonly name: string;
     readonly uid: string;
     readonly phase: string;
     readonly node: string | null;
-    readonly containers: readonly {
-      readonly name: string;
-      readonly restarts: number;
-      readonly exitCode: number | null;
-      readonly reason: string | null;
-      readonly state: string;
-    }[];
+    readonly containers: readonly Container[];
   }[];
 }
 
-interface Row {
-  readonly name: string;
-  readonly phase: string;
-  readonly createdAt: string;
-  readonly accelerator: string;
-}
-
 suite('jobs of every kind', () => {
-  test('are told as they are, and as kubectl tells them', async (t) => {
-    const world = openWorld(t);
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
-    const person = administrator(world, kube, { settings });
+  kubeTest('are told as they are, and as kubectl tells them', async (kube) => {
+    const person = kube.administrator(keepsNoLogs);
     for (const { name, flags, program } of kinds) {
       const image = flags.includes('-i') ? [] : ['-i', 'alpine'];
       const words = program === undefined ? [] : ['--', 'sh', '-c', program];
-      const made: Ended = await person.ask(['submit', '-q', ...image, ...flags, '-j', name, ...words]);
-      assert.equal(made.code, 0, `${name}: ${made.stderr}`);
+      await person.says(['submit', '-q', ...image, ...flags, '-j', name, ...words]);
     }
     for (const kind of kinds) await isTold(person, kind);
     await agree(kube, person);
     // By its pods every word of a job that several made is had.
-    const all = await person.ask(['logs', 'many', '--all-pods']);
-    assert.deepEqual(all.stdout.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
+    const all = await person.says('logs many --all-pods');
+    assert.deepEqual(all.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
   });
 
-  test('of several containers are told container by container', async (t) => {
-    const world = openWorld(t);
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
-    const person = leastRights(world, kube, { settings });
-    const container = (name: string, program: string): object => ({
-      name,
-      image: 'alpine',
-      command: ['sh', '-c', program],
-      resources: { requests: { cpu: '10m' } },
-    });
-    const template = {
-      spec: {
-        restartPolicy: 'Never',
-        initContainers: [container('first', 'echo set up')],
-        containers: [container('trainer', 'echo trained'), container('watcher', 'echo watched; exit 5')],
-      },
+  kubeTest('of several containers are told container by container', async (kube) => {
+    const person = kube.leastRights(keepsNoLogs);
+    const container = (name: string, program: string): object => {
+      const command = ['sh', '-c', program];
+      return { name, image: 'alpine', command, resources: { requests: { cpu: '10m' } } };
     };
-    const job = {
-      apiVersion: 'batch/v1',
-      kind: 'Job',
-      metadata: { name: 'pair' },
-      spec: { backoffLimit: 0, template },
+    const spec = {
+      restartPolicy: 'Never',
+      initContainers: [container('first', 'echo set up')],
+      containers: [container('trainer', 'echo trained'), container('watcher', 'echo watched; exit 5')],
     };
-    writeFileSync(join(world.folder, 'pair.json'), JSON.stringify(job));
-    kube.kubectl('create', '-f', join(world.folder, 'pair.json'));
-    const pair: Kind = {
+    const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'pair' } };
+    kube.apply('pair', { ...job, spec: { backoffLimit: 0, template: { spec } } });
+    await isTold(person, {
       name: 'pair',
       flags: [],
       phase: 'failed',
@@ -253,27 +210,18 @@ suite('jobs of every kind', () => {
       details: /first +exit 0 [^]*trainer +exit 0 [^]*watcher +exit 5 /,
       logs: 'trained\n',
       wait: 1,
-    };
-    await isTold(person, pair);
-    for (const [name, said] of [
-      ['first', 'set up\n'],
-      ['watcher', 'watched\n'],
-    ] as const) {
-      assert.equal((await person.ask(['logs', 'pair', '--container', name])).stdout, said);
-    }
-    const none = await person.ask(['logs', 'pair', '--container', 'nobody']);
-    assert.equal(none.code, 3);
-    assert.match(none.stderr, /has no container nobody; it has first, trainer, watcher/);
+    });
+    assert.equal(await person.says('logs pair --container first'), 'set up\n');
+    assert.equal(await person.says('logs pair --container watcher'), 'watched\n');
+    const none = /has no container nobody; it has first, trainer, watcher/;
+    await person.refused(3, none, 'logs pair --container nobody');
     await agree(kube, person);
   });
 
-  test('that the namespace has no room for say which quota is used up', async (t) => {
-    const world = openWorld(t);
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
-    const person = administrator(world, kube, { settings });
+  kubeTest('that the namespace has no room for say which quota is used up', async (kube) => {
+    const person = kube.administrator(keepsNoLogs);
     kube.kubectl('create', 'quota', 'small', '--hard=pods=0');
-    assert.equal((await person.ask(['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', 'poor', '--', 'true'])).code, 0);
+    await person.submit('poor', 'true');
     await isTold(person, {
       name: 'poor',
       flags: [],
@@ -283,34 +231,27 @@ suite('jobs of every kind', () => {
       logs: '',
       wait: null,
     });
-    const counted = kube.kubectl('create', 'quota', 'jobs', '--hard=count/jobs.batch=1');
-    assert.match(counted, /created/);
-    await eventually(() => kube.kubectl('get', 'quota', 'jobs', '-o', 'jsonpath={.status.used}').includes('"1"'), {
-      withinMs: 30_000,
-    });
-    const refused = await person.ask(['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', 'poorer', '--', 'true']);
-    assert.equal(refused.code, 1, refused.stderr);
-    assert.match(refused.stderr, /Could not create the job poorer: the quota jobs of \S+ is used up/);
-    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name').trim(), 'job.batch/poor');
+    kube.kubectl('create', 'quota', 'jobs', '--hard=count/jobs.batch=1');
+    const used = () => kube.field('.status.used', 'quota', 'jobs');
+    await eventually(() => used().includes('"1"'), { withinMs: 30_000 });
+    const says = /Could not create the job poorer: the quota jobs of \S+ is used up/;
+    await person.refused(1, says, ['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', 'poorer', '--', 'true']);
+    assert.equal(kube.jobs(), 'job.batch/poor');
   });
 });
 
 /** Waits until it is as it will stay, then asks each command. */
 async function isTold(person: Person, { name, phase, why, details, logs, wait }: Kind): Promise<void> {
   let said = '';
-  const isSo = await eventually(
-    async () => {
-      said = (await person.ask(['why', name, '--json'])).stdout;
-      const told = JSON.parse(said) as Why;
-      return told.phase === phase && why.test(told.sentence);
-    },
-    { withinMs: 90_000, everyMs: 500 },
-  );
-  assert.ok(isSo, `${name}: ${said}`);
-  const shown = await person.ask(['details', '-j', name]);
-  assert.equal(shown.code, 0, shown.stderr);
-  assert.match(shown.stdout, details, name);
-  assert.ok(shown.stdout.includes(phase), shown.stdout);
+  const isSo = async () => {
+    said = (await person.ask(['why', name, '--json'])).stdout;
+    const told = JSON.parse(said) as { phase: string; sentence: string };
+    return told.phase === phase && why.test(told.sentence);
+  };
+  assert.ok(await eventually(isSo, { withinMs: 90_000, everyMs: 500 }), `${name}: ${said}`);
+  const shown = await person.says(['details', '-j', name]);
+  assert.match(shown, details, name);
+  assert.ok(shown.includes(phase), shown);
   const printed = await person.ask(['logs', '-j', name]);
   assert.deepEqual([printed.code, printed.stdout], [0, logs], `${name}: ${printed.stderr}`);
   // Silence has a reason.
@@ -322,14 +263,9 @@ async function isTold(person: Person, { name, phase, why, details, logs, wait }:
 
 /** What both show of every Job of the namespace is the same. */
 async function agree(kube: Kube, person: Person): Promise<void> {
-  const { items } = JSON.parse(kube.kubectl('get', 'jobs', '-o', 'json', '--show-managed-fields')) as {
-    readonly items: readonly KubectlJob[];
-  };
-  const listed = await person.ask(['list', '--all', '--json']);
-  const rows = listed.stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Row);
+  const { items } = kube.get<{ readonly items: readonly KubectlJob[] }>('jobs', '--show-managed-fields');
+  const listed = await person.says('list --all --json');
+  const rows = jsonLines<{ name: string; phase: string; createdAt: string }>(listed);
   assert.deepEqual(rows.map(({ name }) => name).toSorted(), items.map(({ metadata }) => metadata.name).toSorted());
   for (const item of items) {
     const { name } = item.metadata;
@@ -342,48 +278,31 @@ async function agree(kube: Kube, person: Person): Promise<void> {
     else if (item.spec.suspend === true) assert.equal(row?.phase, 'stopped', name);
     else assert.ok(['queued', 'setup', 'running'].includes(row?.phase ?? ''), `${name}: ${row?.phase}`);
 
-    const shown = JSON.parse((await person.ask(['details', '-j', name, '--json'])).stdout) as Details;
+    const shown = JSON.parse(await person.says(['details', '-j', name, '--json'])) as Details;
     // A Job that waits may be written to between the two looks.
     if (shown.job.metadata.resourceVersion === item.metadata.resourceVersion) assert.deepEqual(shown.job, item, name);
     if (ended === undefined) continue;
-    const { items: pods } = JSON.parse(kube.kubectl('get', 'pods', '-l', `job-name=${name}`, '-o', 'json')) as {
-      readonly items: readonly KubectlPod[];
-    };
-    const byName = <T extends { readonly name: string }>(all: readonly T[]): readonly T[] =>
-      all.toSorted((one, other) => (one.name < other.name ? -1 : 1));
-    assert.deepEqual(
-      byName(
-        shown.pods.map(({ name: pod, uid, phase, node, containers }) => ({
-          name: pod,
-          uid,
-          phase,
-          node,
-          ended: containers
-            .filter(({ state, name: container }) => state === 'terminated' && container !== 'first')
-            .map(({ name: container, restarts, exitCode, reason }) => ({ container, restarts, exitCode, reason })),
-        })),
+    const pods = kube.get<{ readonly items: readonly KubectlPod[] }>('pods', '-l', `job-name=${name}`).items;
+    const ours = shown.pods.map(({ name: pod, uid, phase, node, containers }) => ({
+      name: pod,
+      uid,
+      phase,
+      node,
+      ended: containers
+        .filter((one) => one.state === 'terminated' && one.name !== 'first')
+        .map((one) => [one.name, one.restarts, one.exitCode, one.reason]),
+    }));
+    const theirs = pods.map(({ metadata, spec, status }) => ({
+      name: metadata.name,
+      uid: metadata.uid,
+      phase: status.phase,
+      node: spec.nodeName ?? null,
+      ended: (status.containerStatuses ?? []).flatMap(({ name: container, restartCount, state: { terminated } }) =>
+        terminated === undefined ? [] : [[container, restartCount, terminated.exitCode, terminated.reason]],
       ),
-      byName(
-        pods.map(({ metadata, spec, status }) => ({
-          name: metadata.name,
-          uid: metadata.uid,
-          phase: status.phase,
-          node: spec.nodeName ?? null,
-          ended: (status.containerStatuses ?? []).flatMap(({ name: container, restartCount, state }) =>
-            state.terminated === undefined
-              ? []
-              : [
-                  {
-                    container,
-                    restarts: restartCount,
-                    exitCode: state.terminated.exitCode,
-                    reason: state.terminated.reason,
-                  },
-                ],
-          ),
-        })),
-      ),
-      name,
-    );
+    }));
+    const byName = (one: { readonly name: string }, other: { readonly name: string }) =>
+      one.name < other.name ? -1 : 1;
+    assert.deepEqual(ours.toSorted(byName), theirs.toSorted(byName), name);
   }
 }

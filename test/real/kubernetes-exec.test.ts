@@ -1,80 +1,55 @@
-/** Work in the pods of a real cluster: commands, terminals and forwarded ports through the front door. */
+/** Work in the pods of a real cluster: commands, terminals, copies and forwarded ports through the front door. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { suite, test, type TestContext } from 'node:test';
+import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { frontDoor, jobman, startJobman, type Ended, type Running } from '../support/jobman.ts';
-import { changedKubeconfig, openCutLine, openKube, type Kube } from '../support/kube.ts';
+import { frontDoor, type Ended } from '../support/jobman.ts';
+import {
+  changedKubeconfig,
+  keepsNoLogs,
+  kubeTest,
+  openCutLine,
+  tiny,
+  type Kube,
+  type Person,
+} from '../support/kube.ts';
 import { hasTerminal, onTerminal } from '../support/on-terminal.ts';
-import { openWorld, type World } from '../support/world.ts';
+import type { World } from '../support/world.ts';
 
-const small = '{"name":"small","resources":{"requests":{"cpu":"10m","memory":"20M"}}}';
 /** Long enough for every test, and ended at once when it is asked to. */
 const waits = 'trap "exit 0" TERM; /bin/sleep 600 & wait';
 
-interface Place {
-  readonly world: World;
-  readonly kube: Kube;
-  readonly at: readonly string[];
-  readonly ask: (words: readonly string[], input?: string, kubeconfig?: string) => Promise<Ended>;
-  readonly begin: (words: readonly string[]) => Running;
-  /** Submits a job of that program and waits until so many of its pods run. */
-  readonly run: (name: string, program: string, more?: readonly string[], pods?: number) => Promise<void>;
-  /** The command lines in a pod of that job, seen by kubectl. */
-  readonly running: (name: string) => string;
+/** Somebody with a job of that program, so many of whose pods run. */
+async function withJob(kube: Kube, name: string, program: string, flags = '', pods = 1): Promise<Person> {
+  const person = kube.administrator(keepsNoLogs);
+  await person.submit(name, program, flags);
+  const isThere = () => kube.field('.status.ready', 'job', name) === String(pods);
+  assert.ok(await eventually(isThere, { withinMs: 90_000 }), kube.kubectl('get', 'pods', '-o', 'wide'));
+  return person;
 }
 
-function place(t: TestContext): Place | undefined {
-  const world = openWorld(t);
-  const kube = openKube(t, world);
-  if (kube === undefined) return undefined;
-  const at = ['--namespace', kube.namespace];
-  // A controller has no part in this.
-  mkdirSync(world.home);
-  writeFileSync(join(world.home, 'settings.json'), '{"kubernetes": {"keepLogs": false}}');
-  const options = (kubeconfig = kube.admin) => ({ env: { KUBECONFIG: kubeconfig }, withinMs: 120_000 });
-  const ask: Place['ask'] = (words, input = '', kubeconfig = kube.admin) =>
-    jobman(world, words, { ...options(kubeconfig), input });
-  return {
-    world,
-    kube,
-    at,
-    ask,
-    begin: (words) => startJobman(world, words, options()),
-    async run(name, program, more = [], pods = 1) {
-      const made = await ask(
-        ['submit', '-q', '-i', 'alpine', '-r', small, '-j', name, ...at, ...more, '--', '/bin/sh', '-c', program],
-        '',
-      );
-      assert.equal(made.code, 0, made.stderr);
-      const ready = (): string => kube.kubectl('get', 'job', name, '-o', 'jsonpath={.status.ready}');
-      const isThere = await eventually(() => ready() === String(pods), { withinMs: 90_000 });
-      assert.ok(isThere, `${name} does not run: ${kube.kubectl('get', 'pods', '-o', 'wide')}`);
-    },
-    running: (name) => kube.kubectl('exec', `job/${name}`, '--', '/bin/busybox', 'ps', '-o', 'args'),
-  };
+/** The command lines in a pod of that job, seen by kubectl. */
+const running = (kube: Kube, name: string): string =>
+  kube.kubectl('exec', `job/${name}`, '--', '/bin/busybox', 'ps', '-o', 'args');
+
+async function isGone(kube: Kube, name: string, text: string): Promise<void> {
+  const isOver = await eventually(() => !running(kube, name).includes(text), { withinMs: 60_000 });
+  assert.ok(isOver, running(kube, name));
 }
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-/** The address of the API server. */
-function serverOf(world: World, kube: Kube): string {
-  let server = '';
-  changedKubeconfig(world, kube.admin, (config) => void (server = String(config.clusters[0]?.cluster['server'])));
-  return server;
-}
+/** The world of that person, for commands on a terminal. */
+const worldOf = ({ world, env }: Person): World => ({ ...world, env: { ...world.env, ...env } });
 
 suite('a command in a pod', () => {
-  test('is run as it was said; its output, its input and its exit code are its own', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, run, world } = p;
-    await run('worker', waits);
-    const exec = (...words: readonly string[]): Promise<Ended> => ask(['exec', '-j', 'worker', ...at, ...words]);
+  kubeTest('is run as it was said; its output, its input and its exit code are its own', async (kube) => {
+    const person = await withJob(kube, 'worker', waits);
+    const exec = (...words: readonly string[]): Promise<Ended> => person.ask(['exec', '-j', 'worker', ...words]);
 
     const argv = await exec('--', 'printf', '%s|', 'a b', '$HOME', "it's", '');
     assert.deepEqual([argv.code, argv.stdout, argv.stderr], [0, "a b|$HOME|it's||", '']);
@@ -87,255 +62,195 @@ suite('a command in a pod', () => {
     assert.equal(json.stdout, `${json.pod}\n`);
 
     // Both ways more than any buffer on the way holds, and no byte of it is text.
-    const file = join(world.folder, 'bytes');
+    const file = join(kube.world.folder, 'bytes');
     const bytes = randomBytes(6_000_000);
     writeFileSync(file, bytes);
-    const script = `${frontDoor.join(' ')} exec -j worker ${at.join(' ')} -i -- cat <${file} >${file}.back`;
-    execFileSync('sh', ['-c', script], { env: { ...world.env, KUBECONFIG: p.kube.admin } });
+    const command = `${frontDoor.join(' ')} exec -j worker -i --`;
+    const sh = (script: string) =>
+      execFileSync('sh', ['-c', script], { env: { ...kube.world.env, ...person.env }, encoding: 'utf8' });
+    sh(`${command} cat <${file} >${file}.back`);
     assert.equal(digest(readFileSync(`${file}.back`)), digest(bytes));
     // Input that is not read keeps no exit code back.
     for (const [program, out] of [
       ['exit 7', ''],
       ['head -c 2; echo err >&2; exit 7', 'y\n'],
     ] as const) {
-      const unread = `yes | { ${frontDoor.join(' ')} exec -j worker ${at.join(' ')} -i -- '${program}' 2>${file}.err; echo $?; }`;
-      const printed: Buffer = execFileSync('sh', ['-c', unread], { env: { ...world.env, KUBECONFIG: p.kube.admin } });
-      assert.equal(printed.toString(), `${out}7\n`);
+      assert.equal(sh(`yes | { ${command} '${program}' 2>${file}.err; echo $?; }`), `${out}7\n`);
       assert.equal(readFileSync(`${file}.err`, 'utf8'), out === '' ? '' : 'err\n');
     }
-    const closed = await ask(['exec', '-j', 'worker', ...at, '-i', '--', 'cat; echo end'], 'one\n');
+    const closed = await person.ask(['exec', '-j', 'worker', '-i', '--', 'cat; echo end'], { input: 'one\n' });
     assert.equal(closed.stdout, 'one\nend\n');
-    const inputless = await exec('--', 'cat; echo end');
-    assert.equal(inputless.stdout, 'end\n', 'without -i its input is empty');
+    assert.equal((await exec('--', 'cat; echo end')).stdout, 'end\n', 'without -i its input is empty');
   });
 
-  test('is ended with its caller, and what it started with it', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { at, begin, run, running, ask, world, kube } = p;
-    await run('worker', waits);
-    const gone = async (word: string): Promise<void> => {
-      const isGone = await eventually(() => !running('worker').includes(word), { withinMs: 30_000 });
-      assert.ok(isGone, running('worker'));
-    };
-
-    const left = begin(['exec', '-j', 'worker', ...at, '--', 'sleep 701 & echo begun; sleep 702; echo end']);
+  kubeTest('is ended with its caller, and what it started with it', async (kube) => {
+    const person = await withJob(kube, 'worker', waits);
+    const exec = ['exec', '-j', 'worker'];
+    const left = person.start([...exec, '--', 'sleep 701 & echo begun; sleep 702; echo end']);
     await left.prints('begun', 60_000);
     left.child.kill('SIGINT');
     assert.equal((await left.ended).code, 130);
-    await gone('sleep 70');
+    await isGone(kube, 'worker', 'sleep 70');
 
     // One that does not want to end is killed.
     const deaf = 'trap "" TERM; sleep 703 & while :; do sleep 1; done';
-    const stubborn = await ask(['exec', '-j', 'worker', ...at, '--timeout', '2s', '--', deaf]);
+    const stubborn = await person.ask([...exec, '--timeout', '2s', '--', deaf]);
     assert.equal(stubborn.code, 124, stubborn.stderr);
-    await gone('sleep 703');
+    await isGone(kube, 'worker', 'sleep 703');
 
     // A line that is cut: the program is found over a new one.
-    const line = await openCutLine(world, serverOf(world, kube), 3_600_000);
-    const kubeconfig = changedKubeconfig(world, kube.admin, (config) => {
-      for (const { cluster } of config.clusters) cluster['server'] = line.url;
-    });
-    const cut = startJobman(world, ['exec', '-j', 'worker', ...at, '--', 'echo begun; sleep 704'], {
-      env: { KUBECONFIG: kubeconfig },
-      withinMs: 120_000,
-    });
+    const line = await openCutLine(kube);
+    const cut = person.through(line.kubeconfig).start([...exec, '--', 'echo begun; sleep 704']);
     await cut.prints('begun', 60_000);
     line.cut();
     const ended = await cut.ended;
     assert.equal(ended.code, 255, ended.stderr);
     assert.match(ended.stderr, /the line was cut .*; it was ended over another one/);
-    await gone('sleep 704');
+    await isGone(kube, 'worker', 'sleep 704');
   });
 
-  test('of several pods is run in each, and told by their numbers', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, run } = p;
-    await run('many', waits, ['--parallelism', '3'], 3);
-    const all = await ask(['exec', 'many', ...at, '--', 'echo "pod $JOB_COMPLETION_INDEX"']);
-    assert.deepEqual(all.stdout.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2'], all.stderr);
-    const one = await ask(['exec', 'many', ...at, '--pod', '1', '--', 'echo "pod $JOB_COMPLETION_INDEX"']);
-    assert.equal(one.stdout, 'pod 1\n');
-    const two = await ask(['exec', 'many', ...at, '-w', '0,2', '--', 'exit $((JOB_COMPLETION_INDEX + 4))']);
+  kubeTest('of several pods is run in each, and told by their numbers', async (kube) => {
+    const person = await withJob(kube, 'many', waits, '--parallelism 3', 3);
+    const echo = 'echo "pod $JOB_COMPLETION_INDEX"';
+    const all = await person.says(['exec', 'many', '--', echo]);
+    assert.deepEqual(all.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
+    assert.equal(await person.says(['exec', 'many', '--pod', '1', '--', echo]), 'pod 1\n');
+    const two = await person.ask(['exec', 'many', '-w', '0,2', '--', 'exit $((JOB_COMPLETION_INDEX + 4))']);
     assert.equal(two.code, 6, 'the greatest');
-    const unclear = await ask(['exec', 'many', ...at, '-i', '--', 'cat']);
-    assert.equal(unclear.code, 2);
-    assert.match(
-      unclear.stderr,
-      /--stdin is for one pod, and 3 of many run: 0 \(many-0-\w+\), .*Say which with --pod\./,
-    );
-    const absent = await ask(['exec', 'many', ...at, '--pod', '7', '--', 'true']);
-    assert.equal(absent.code, 3);
+    const unclear = /--stdin is for one pod, and 3 of many run: 0 \(many-0-\w+\), .*Say which with --pod\./;
+    await person.refused(2, unclear, 'exec many -i -- cat');
+    assert.equal((await person.ask('exec many --pod 7 -- true')).code, 3);
   });
 
-  test('needs no shell and no env in the image; then it says that it cannot be ended', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, begin, run, running } = p;
+  kubeTest('needs no shell and no env in the image; then it says that it cannot be ended', async (kube) => {
     // Nothing is found by its name alone, as in an image that holds one program.
-    await run('bare', waits, ['--env', 'PATH=/nowhere']);
-    const bare = ['exec', '-j', 'bare', ...at];
-    assert.equal((await ask([...bare, '--', '/bin/echo', 'a b'])).stdout, 'a b\n');
-    assert.equal((await ask([...bare, '--', '/bin/echo one'])).stdout, 'one\n', 'a plain line is its own words');
-    assert.equal((await ask([...bare, '-i', '--', '/bin/cat'], 'whole\n')).stdout, 'whole\n');
-    const lacking = await ask([...bare, '--', 'echo $HOME']);
+    const person = await withJob(kube, 'bare', waits, '--env PATH=/nowhere');
+    const bare = ['exec', '-j', 'bare'];
+    assert.equal(await person.says([...bare, '--', '/bin/echo', 'a b']), 'a b\n');
+    assert.equal(await person.says([...bare, '--', '/bin/echo one']), 'one\n', 'a plain line is its own words');
+    assert.equal(await person.says([...bare, '-i', '--', '/bin/cat'], { input: 'whole\n' }), 'whole\n');
+    const lacking = await person.ask([...bare, '--', 'echo $HOME']);
     assert.equal(lacking.code, 127);
     assert.match(lacking.stderr, /^sh: the image has no such program$/m);
-    const left = begin([...bare, '--', '/bin/sleep', '20']);
-    await eventually(() => running('bare').includes('sleep 20'), { withinMs: 30_000 });
+    const left = person.start([...bare, '--', '/bin/sleep', '20']);
+    await eventually(() => running(kube, 'bare').includes('sleep 20'), { withinMs: 30_000 });
     left.child.kill('SIGINT');
     const ended = await left.ended;
     assert.equal(ended.code, 130);
     assert.match(ended.stderr, /it cannot be ended from here, because its image has no shell/);
   });
 
-  test('has this terminal with -it: its keys, its size and its end', async (t) => {
-    const p = place(t);
-    if (p === undefined || !hasTerminal(t)) return;
-    const { at, run, world, kube, running } = p;
-    await run('worker', waits);
-    const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
+  kubeTest('has this terminal with -it: its keys, its size and its end', async (kube, t) => {
+    if (!hasTerminal(t)) return;
+    const person = await withJob(kube, 'worker', waits);
     // A terminal has its size a moment after its program has begun.
     const program =
       'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r word; trap "echo caught; exit 7" INT; echo "got $word"; sleep 705 & wait';
-    const shown = await onTerminal(
-      there,
-      93,
-      ['exec', '-j', 'worker', ...at, '-it', '--', program],
-      [
-        [/ready/, 'hello\r'],
-        [/got hello/, '\u0003'],
-      ],
-    );
+    const typed = [
+      [/ready/, 'hello\r'],
+      [/got hello/, '\u0003'],
+    ] as const;
+    const shown = await onTerminal(worldOf(person), 93, ['exec', '-j', 'worker', '-it', '--', program], typed);
     assert.match(shown.screen, /24 93\r\n(?:.|\r\n)*ready\r\n(?:.|\r\n)*got hello\r\n(?:.|\r\n)*caught\r\n/);
     assert.ok(!shown.screen.includes('\r\r\n'), 'lines end as the program ended them');
     assert.deepEqual([shown.code, shown.kept], [7, true]);
-    await eventually(() => !running('worker').includes('sleep 705'), { withinMs: 60_000 });
-    const without = await p.ask(['exec', '-j', 'worker', ...at, '-it', '--', 'sh']);
-    assert.deepEqual([without.code, /--tty needs a terminal/.test(without.stderr)], [2, true]);
+    await isGone(kube, 'worker', 'sleep 705');
+    await person.refused(2, /--tty needs a terminal/, 'exec -j worker -it -- sh');
   });
 });
 
-suite('submit -it --rm', () => {
-  test('is a session with the exit code of its program, and leaves no Job', async (t) => {
-    const p = place(t);
-    if (p === undefined || !hasTerminal(t)) return;
-    const { at, world, kube } = p;
-    const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
-    const words = ['submit', '-it', '--rm', '-i', 'alpine', '-r', small, '-j', 'session', ...at, '--'];
-    // What it said before this terminal was attached is not seen, so it says it until it is answered.
-    const program =
-      'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
-    const shown = await onTerminal(there, 93, [...words, 'sh', '-c', program], [[/ready/, 'hello\r']]);
-    assert.match(shown.screen, /got hello\r\n24 93\r\n/);
-    assert.deepEqual([shown.code, shown.kept], [7, true], shown.screen);
-    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
-  });
+kubeTest('submit -it --rm is a session with the exit code of its program, and leaves no Job', async (kube, t) => {
+  if (!hasTerminal(t)) return;
+  const world = worldOf(kube.administrator(keepsNoLogs));
+  const submit = ['submit', '-it', '--rm', '-r', tiny, '-i'];
+  // What it said before this terminal was attached is not seen, so it says it until it is answered.
+  const program =
+    'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
+  const words = [...submit, 'alpine', '--', 'sh', '-c', program];
+  const shown = await onTerminal(world, 93, words, [[/ready/, 'hello\r']]);
+  assert.match(shown.screen, /got hello\r\n24 93\r\n/);
+  assert.deepEqual([shown.code, shown.kept], [7, true], shown.screen);
+  assert.equal(kube.jobs(), '');
 
-  test('deletes the Job when it is left before its pod runs', async (t) => {
-    const p = place(t);
-    if (p === undefined || !hasTerminal(t)) return;
-    const { at, world, kube } = p;
-    const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
-    const words = ['submit', '-it', '--rm', '-i', 'no-such-image:1', '-r', small, '-j', 'left', ...at, '--', 'sh'];
-    const shown = await onTerminal(there, 93, words, [[/left cannot get its image/, '\u0003']]);
-    assert.equal(shown.code, 130, shown.screen);
-    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
-  });
+  // It is left before its pod runs.
+  const nowhere = [...submit, 'no-such-image:1', '-j', 'left', '--', 'sh'];
+  const left = await onTerminal(world, 93, nowhere, [[/left cannot get its image/, '\u0003']]);
+  assert.equal(left.code, 130, left.screen);
+  assert.equal(kube.jobs(), '');
 });
 
-test('a job of another namespace is found by every command without naming the namespace again', async (t) => {
-  const p = place(t);
-  if (p === undefined) return;
-  const { ask, run, world, kube } = p;
+kubeTest('a job of another namespace is found by every command without naming the namespace again', async (kube) => {
   // By the jobs whose logs it keeps jobman knows where jobs are.
-  writeFileSync(join(world.home, 'settings.json'), '{}');
-  await run('far', waits);
-  for (const line of ['why far', 'details -j far', 'logs -j far', 'history far']) {
-    const { code, stderr } = await ask(line.split(' '));
-    assert.equal(code, 0, `${line}: ${stderr}`);
+  const person = kube.administrator({ kubeconfig: kube.admin });
+  await person.submit('far', waits, `--namespace ${kube.namespace}`);
+  const isThere = () => kube.field('.status.ready', 'job', 'far') === '1';
+  assert.ok(await eventually(isThere, { withinMs: 90_000 }));
+  for (const line of ['why far', 'details -j far', 'logs -j far', 'history far']) await person.says(line);
+  assert.equal(await person.says('exec -j far -- echo there'), 'there\n');
+  assert.match((await person.ask('list')).stderr, new RegExp(`1 job of yours in [^ ]+/${kube.namespace}: `));
+  assert.match(await person.says('list -A'), /^far /m);
+  await person.says('delete -j far --yes');
+  assert.equal(kube.jobs(), '');
+});
+
+kubeTest('a copy to a pod and back is the same, and what is refused ends at once with its reason', async (kube) => {
+  const person = await withJob(kube, 'copies', waits, '--workdir /tmp');
+  const { folder } = kube.world;
+  const source = join(folder, 'source');
+  mkdirSync(join(source, 'sub'), { recursive: true });
+  const big = randomBytes(3_000_000);
+  writeFileSync(join(source, 'sub/big'), big);
+  writeFileSync(join(source, 'a b'), 'two words');
+  await person.says(`cp ${source} copies:data`);
+  const listed = await person.says('exec -j copies -- ls /tmp/data/sub');
+  assert.equal(listed, 'big\n', 'relative paths start at the working directory');
+  await person.says(`cp copies:data ${folder}/back`);
+  assert.equal(digest(readFileSync(join(folder, 'back/sub/big'))), digest(big));
+  assert.equal(readFileSync(join(folder, 'back/a b'), 'utf8'), 'two words');
+
+  // More than a pipe holds: the program there has ended long before all is sent.
+  for (let times = 0; times < 3; times += 1) {
+    const nowhere = await person.ask(`cp ${source}/sub/big copies:/nowhere/big`);
+    assert.equal(nowhere.code, 3);
+    assert.match(nowhere.stderr, /there is no folder \/nowhere\nNothing was copied\./);
   }
-  assert.equal((await ask(['exec', '-j', 'far', '--', 'echo there'])).stdout, 'there\n');
-  assert.match((await ask(['list'])).stderr, new RegExp(`1 job of yours in [^ ]+/${kube.namespace}: `));
-  assert.match((await ask(['list', '-A'])).stdout, /^far /m);
-  assert.equal((await ask(['delete', '-j', 'far', '--yes'])).code, 0);
-  assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
+  const taken = await person.ask(`cp ${source}/sub/big copies:data/sub/big`);
+  assert.equal(taken.code, 4);
+  assert.match(taken.stderr, /\/tmp\/data\/sub\/big is there already; --replace/);
+  const missing = await person.ask(`cp copies:nothing ${folder}`);
+  assert.equal(missing.code, 3);
+  assert.match(missing.stderr, /there is no \/tmp\/nothing/);
+
+  await person.says([
+    ...'exec -j copies --'.split(' '),
+    'mkdir x; echo s >x/setuid; chmod 4755 x/setuid; mkfifo x/pipe',
+  ]);
+  await person.says(`cp copies:x ${folder}/x`);
+  assert.equal(statSync(join(folder, 'x/setuid')).mode & 0o7000, 0);
+  assert.ok(!existsSync(join(folder, 'x/pipe')));
 });
 
-suite('a copy', () => {
-  test('to a pod and back is the same, and what is refused ends at once with its reason', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, run, world } = p;
-    await run('copies', waits, ['--workdir', '/tmp']);
-    const source = join(world.folder, 'source');
-    mkdirSync(join(source, 'sub'), { recursive: true });
-    const big = randomBytes(3_000_000);
-    writeFileSync(join(source, 'sub/big'), big);
-    writeFileSync(join(source, 'a b'), 'two words');
-    const copied = await ask(['cp', source, 'copies:data', ...at]);
-    assert.equal(copied.code, 0, copied.stderr);
-    const listed = await ask(['exec', '-j', 'copies', ...at, '--', 'ls /tmp/data/sub']);
-    assert.equal(listed.stdout, 'big\n', 'relative paths start at the working directory');
-    const back = await ask(['cp', 'copies:data', join(world.folder, 'back'), ...at]);
-    assert.equal(back.code, 0, back.stderr);
-    assert.equal(digest(readFileSync(join(world.folder, 'back/sub/big'))), digest(big));
-    assert.equal(readFileSync(join(world.folder, 'back/a b'), 'utf8'), 'two words');
-
-    // More than a pipe holds: the program there has ended long before all is sent.
-    for (let times = 0; times < 3; times += 1) {
-      const nowhere = await ask(['cp', join(source, 'sub/big'), 'copies:/nowhere/big', ...at]);
-      assert.equal(nowhere.code, 3);
-      assert.match(nowhere.stderr, /there is no folder \/nowhere\nNothing was copied\./);
-    }
-    const taken = await ask(['cp', join(source, 'sub/big'), 'copies:data/sub/big', ...at]);
-    assert.equal(taken.code, 4);
-    assert.match(taken.stderr, /\/tmp\/data\/sub\/big is there already; --replace/);
-    const missing = await ask(['cp', 'copies:nothing', world.folder, ...at]);
-    assert.equal(missing.code, 3);
-    assert.match(missing.stderr, /there is no \/tmp\/nothing/);
-
-    await ask(['exec', '-j', 'copies', ...at, '--', 'mkdir x; echo s >x/setuid; chmod 4755 x/setuid; mkfifo x/pipe']);
-    const safe = await ask(['cp', 'copies:x', join(world.folder, 'x'), ...at]);
-    assert.equal(safe.code, 0, safe.stderr);
-    assert.equal(statSync(join(world.folder, 'x/setuid')).mode & 0o7000, 0);
-    assert.ok(!existsSync(join(world.folder, 'x/pipe')));
-  });
+kubeTest('a pod that cannot be worked in is refused with its phase and the reason', async (kube) => {
+  const person = kube.administrator(keepsNoLogs);
+  const big = '{"name":"big","resources":{"requests":{"cpu":"4000"}}}';
+  await person.says(['submit', '-q', '-i', 'alpine', '-r', big, '-j', 'waiting', '--', 'ls']);
+  await person.submit('over', 'true', '--follow');
+  await person.submit('held', 'true', '--suspend');
+  const reason = () => kube.field('.items[*].status.conditions[*].reason', 'pods', '-l', 'job-name=waiting');
+  assert.ok(await eventually(() => reason() === 'Unschedulable'));
+  const cases: readonly (readonly [number, RegExp, string])[] = [
+    [4, /waiting has no pod that runs\. waiting waits for room/, 'exec -j waiting -- ls'],
+    [4, /The pod waiting-\w+ is not running: it is Pending\. waiting waits/, 'exec -j waiting --pod 0 -- ls'],
+    [4, /over has no pod that runs\. over succeeded/, 'exec -j over -- ls'],
+    [4, /held has no pod that runs\. held is suspended/, 'port-forward -j held 8080'],
+    [3, /There is no job called "nobody"/, 'exec -j nobody -- ls'],
+    [2, /Which command\?/, 'exec -j held'],
+  ];
+  for (const [code, says, line] of cases) await person.refused(code, says, line);
 });
 
-suite('a pod that cannot be worked in', () => {
-  test('is refused with its phase and the reason', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, kube } = p;
-    const big = '{"name":"big","resources":{"requests":{"cpu":"4000"}}}';
-    await ask(['submit', '-q', '-i', 'alpine', '-r', big, '-j', 'waiting', ...at, '--', 'ls']);
-    await ask(['submit', '-q', '-i', 'alpine', '-r', small, '-j', 'over', '--follow', ...at, '--', 'true']);
-    await ask(['submit', '-q', '-i', 'alpine', '-r', small, '-j', 'held', '--suspend', ...at, '--', 'true']);
-    const says = async (code: number, text: RegExp, line: string): Promise<void> => {
-      const words = line.split(' ');
-      const ended = await ask([...words.slice(0, 3), ...at, ...words.slice(3)]);
-      assert.equal(ended.code, code, ended.stderr);
-      assert.match(ended.stderr, text);
-    };
-    const conditions = 'get pods -l job-name=waiting -o jsonpath={.items[*].status.conditions[*].reason}'.split(' ');
-    assert.ok(await eventually(() => kube.kubectl(...conditions) === 'Unschedulable'));
-    await says(4, /waiting has no pod that runs\. waiting waits for room/, 'exec -j waiting -- ls');
-    const pending = /The pod waiting-\w+ is not running: it is Pending\. waiting waits/;
-    await says(4, pending, 'exec -j waiting --pod 0 -- ls');
-    await says(4, /over has no pod that runs\. over succeeded/, 'exec -j over -- ls');
-    await says(4, /held has no pod that runs\. held is suspended/, 'port-forward -j held 8080');
-    await says(3, /There is no job called "nobody"/, 'exec -j nobody -- ls');
-    await says(2, /Which command\?/, 'exec -j held');
-  });
-});
-
-test('a program that logs in is enough for both, with the rights that the manual names', async (t) => {
-  const p = place(t);
-  if (p === undefined) return;
-  const { ask, at, run, world, kube } = p;
-  await run('worker', waits);
+kubeTest('a program that logs in is enough for both, with the rights that the manual names', async (kube) => {
+  const person = await withJob(kube, 'worker', waits);
   kube.kubectl('create', 'serviceaccount', 'guest');
   kube.kubectl('create', 'role', 'looks', '--verb=get,list', '--resource=jobs,pods,events');
   kube.kubectl('create', 'role', 'works', '--verb=get,create', '--resource=pods/exec,pods/portforward');
@@ -343,20 +258,19 @@ test('a program that logs in is enough for both, with the rights that the manual
     kube.kubectl('create', 'rolebinding', role, `--role=${role}`, `--serviceaccount=${kube.namespace}:guest`);
   }
   const token = kube.kubectl('create', 'token', 'guest').trim();
-  const program = join(world.folder, 'log-in');
+  const program = join(kube.world.folder, 'log-in');
   const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token } };
   writeFileSync(program, `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o700 });
-  const kubeconfig = changedKubeconfig(world, kube.admin, ({ users }) => {
-    for (const one of users) one.user = { exec: { apiVersion: credential.apiVersion, command: program } };
-  });
-  const done = await ask(['exec', '-j', 'worker', ...at, '--', 'echo', 'in'], '', kubeconfig);
-  assert.deepEqual([done.code, done.stdout], [0, 'in\n'], done.stderr);
+  const guest = person.through(
+    changedKubeconfig(kube.world, person.kubeconfig, ({ users }) => {
+      for (const one of users) one.user = { exec: { apiVersion: credential.apiVersion, command: program } };
+    }),
+  );
+  assert.equal(await guest.says('exec -j worker -- echo in'), 'in\n');
   kube.kubectl('delete', 'rolebinding', 'works');
-  let refused = await ask(['exec', '-j', 'worker', ...at, '--', 'true'], '', kubeconfig);
+  let refused = await guest.ask('exec -j worker -- true');
   // The cluster notices within a moment.
-  for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) {
-    refused = await ask(['exec', '-j', 'worker', ...at, '--', 'true'], '', kubeconfig);
-  }
+  for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) refused = await guest.ask('exec -j worker -- true');
   assert.equal(refused.code, 1);
   assert.match(
     refused.stderr,
@@ -366,7 +280,7 @@ test('a program that logs in is enough for both, with the rights that the manual
 
 suite('a forwarded port', () => {
   /** All that comes back for some bytes, whose end is told (`ends`) or not. */
-  const talk = (port: number, bytes: string, ends: boolean): Promise<string> =>
+  const talk = (port: number, bytes: string, ends = false): Promise<string> =>
     new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
       let text = '';
@@ -379,93 +293,66 @@ suite('a forwarded port', () => {
       if (ends) socket.end(bytes);
       else socket.write(bytes);
     });
-  const request = (path: string): string => `GET ${path} HTTP/1.0\r\n\r\n`;
-  const portOf = (text: string, there: number): number =>
+  const askFor = (port: number, path: string, ends = false) => talk(port, `GET ${path} HTTP/1.0\r\n\r\n`, ends);
+  const portOf = (text: string, there = 8080): number =>
     Number(new RegExp(`http://127\\.0\\.0\\.1:(\\d+) leads to port ${there} of `).exec(text)?.[1]);
+  const soon = { withinMs: 30_000 };
 
-  test('leads to the pod, for many at once, and to the next pod when the first is gone', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { at, begin, run, kube } = p;
+  kubeTest('leads to the pod, for many at once, and to the next pod when the first is gone', async (kube) => {
     const serves = 'mkdir /w; cd /w; hostname >name; head -c 3000000 /dev/zero >big; exec httpd -f -p 8080 -h /w';
-    await run('web', serves, ['--backoff-limit', '3']);
-    const forward = begin(['port-forward', '-j', 'web', ...at, '0:8080', '0:9']);
+    const person = await withJob(kube, 'web', serves, '--backoff-limit 3');
+    const forward = person.start('port-forward -j web 0:8080 0:9');
     await forward.prints('Only this machine can reach it', 60_000);
-    const port = portOf(forward.stdout, 8080);
-    const pod = kube.kubectl('get', 'pods', '-l', 'job-name=web', '-o', 'jsonpath={.items[0].metadata.name}');
-    assert.ok((await talk(port, request('/name'), false)).endsWith(`\r\n\r\n${pod}\n`));
-    assert.ok(
-      (await talk(port, request('/name'), true)).endsWith(`\r\n\r\n${pod}\n`),
-      'one that has said all is answered',
-    );
-    const many = await Promise.all(Array.from({ length: 8 }, () => talk(port, request('/big'), false)));
-    assert.deepEqual(
-      many.map((text) => text.split('\r\n\r\n')[1]?.length),
-      many.map(() => 3_000_000),
-    );
+    const port = portOf(forward.stdout);
+    const pod = kube.field('.items[0].metadata.name', 'pods', '-l', 'job-name=web');
+    for (const ends of [false, true]) {
+      assert.ok((await askFor(port, '/name', ends)).endsWith(`\r\n\r\n${pod}\n`), 'one that has said all is answered');
+    }
+    const many = await Promise.all(Array.from({ length: 8 }, () => askFor(port, '/big')));
+    for (const text of many) assert.equal(text.split('\r\n\r\n')[1]?.length, 3_000_000);
 
-    const closed = await talk(portOf(forward.stdout, 9), 'x', false).catch(() => '');
-    assert.equal(closed, '');
+    assert.equal(await talk(portOf(forward.stdout, 9), 'x').catch(() => ''), '');
     await forward.prints(/Port 9 of web-\w+: nothing listens there/);
 
     kube.kubectl('delete', 'pod', pod, '--grace-period=1');
     await forward.prints(/web is connected to its pod web-(?!.*gone)/, 90_000);
-    const runs = 'get pods -l job-name=web --field-selector status.phase=Running -o jsonpath={.items[0].metadata.name}';
-    const next = kube.kubectl(...runs.split(' '));
+    const runs = ['pods', '-l', 'job-name=web', '--field-selector', 'status.phase=Running'];
+    const next = kube.field('.items[0].metadata.name', ...runs);
     assert.notEqual(next, pod);
     let answer = '';
     // It runs, and its program may need another moment before it listens.
-    await eventually(
-      async () => (answer = await talk(port, request('/name'), false).catch(() => '')).endsWith(`${next}\n`),
-      {
-        withinMs: 30_000,
-      },
-    );
-    assert.ok(answer.endsWith(`\r\n\r\n${next}\n`), answer);
+    const isNext = async () => (answer = await askFor(port, '/name').catch(() => '')).endsWith(`\r\n\r\n${next}\n`);
+    assert.ok(await eventually(isNext, soon), answer);
     forward.child.kill('SIGINT');
     assert.equal((await forward.ended).code, 130);
-    await assert.rejects(talk(port, request('/name'), false));
+    await assert.rejects(askFor(port, '/name'));
   });
 
-  test('outlives the line to the cluster: what went over it ends, and the next connection is a new one', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { at, run, kube, world } = p;
-    await run('web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
-    const line = await openCutLine(world, serverOf(world, kube), 3_600_000);
-    const kubeconfig = changedKubeconfig(world, kube.admin, (config) => {
-      for (const { cluster } of config.clusters) cluster['server'] = line.url;
-    });
-    const forward = startJobman(world, ['port-forward', '-j', 'web', ...at, '0:8080'], {
-      env: { KUBECONFIG: kubeconfig },
-      withinMs: 120_000,
-    });
+  kubeTest('outlives the line to the cluster: the next connection goes over another', async (kube) => {
+    const person = await withJob(kube, 'web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
+    const line = await openCutLine(kube);
+    const forward = person.through(line.kubeconfig).start('port-forward -j web 0:8080');
     await forward.prints('leads to port 8080', 60_000);
-    const port = portOf(forward.stdout, 8080);
-    const answered = async (): Promise<boolean> =>
-      (await talk(port, request('/name'), false).catch(() => '')).endsWith('\r\n\r\nhello\n');
-    assert.ok(await eventually(answered, { withinMs: 30_000 }));
+    const port = portOf(forward.stdout);
+    const answered = async () => (await askFor(port, '/name').catch(() => '')).endsWith('\r\n\r\nhello\n');
+    assert.ok(await eventually(answered, soon));
     // It says nothing, and nobody answers it: it stands until the line is cut.
-    const idle = talk(port, '', false).catch(() => 'broken');
+    const idle = talk(port, '').catch(() => 'broken');
     assert.ok(await answered());
     line.cut();
     assert.ok(['', 'broken'].includes(await idle));
-    assert.ok(await eventually(answered, { withinMs: 30_000 }), forward.stderr);
+    assert.ok(await eventually(answered, soon), forward.stderr);
     forward.child.kill('SIGINT');
     assert.equal((await forward.ended).code, 130);
   });
 
-  test('of a job that is over ends, and one that is taken is refused', async (t) => {
-    const p = place(t);
-    if (p === undefined) return;
-    const { ask, at, begin, run, kube } = p;
-    await run('web', waits);
-    const forward = begin(['port-forward', '-j', 'web', ...at, '0:8080']);
+  kubeTest('of a job that is over ends, and one that is taken is refused', async (kube) => {
+    const person = await withJob(kube, 'web', waits);
+    const forward = person.start('port-forward -j web 0:8080');
     await forward.prints('leads to port 8080', 60_000);
-    const port = portOf(forward.stdout, 8080);
-    const taken = await ask(['port-forward', '-j', 'web', ...at, `${port}:8080`]);
-    assert.equal(taken.code, 4);
-    assert.match(taken.stderr, new RegExp(`Port ${port} of this machine is taken by another program`));
+    const port = portOf(forward.stdout);
+    const says = new RegExp(`Port ${port} of this machine is taken by another program`);
+    await person.refused(4, says, `port-forward -j web ${port}:8080`);
     kube.kubectl('delete', 'job', 'web', '--wait=false');
     const ended = await forward.ended;
     assert.equal(ended.code, 1);

@@ -5,13 +5,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { jobman, type Ended } from '../support/jobman.ts';
-import { administrator, inNamespace, leastRights, type Person } from '../support/kube-people.ts';
-import { changedKubeconfig, openKube, type Kube } from '../support/kube.ts';
+import { jsonLines } from '../support/jobs.ts';
+import { kubeTest, Person, type Kube } from '../support/kube.ts';
 import { root } from '../support/root.ts';
-import { openWorld, type World } from '../support/world.ts';
 
 /** What the shipped manifest says, for a namespace of the test's own. Nothing runs by the clock. */
 function shipped(kube: Kube): string {
@@ -21,26 +19,11 @@ function shipped(kube: Kube): string {
     .replace('  schedule:', '  suspend: true\n  schedule:');
 }
 
-function applyShipped(world: World, kube: Kube): void {
-  const file = join(world.folder, 'queue.yaml');
+function applyShipped(kube: Kube): void {
+  const file = join(kube.world.folder, 'queue.yaml');
   writeFileSync(file, shipped(kube));
-  world.atEnd(() => void kube.kubectl('delete', '-f', file, '--ignore-not-found', '--wait=false'));
+  kube.world.atEnd(() => void kube.kubectl('delete', '-f', file, '--ignore-not-found', '--wait=false'));
   kube.kubectl('apply', '-f', file);
-}
-
-/** The CronJob's own login. */
-function publisher(world: World, kube: Kube) {
-  const token = kube.kubectl('create', 'token', 'jobman-queue', '--duration=1h').trim();
-  const kubeconfig = changedKubeconfig(world, inNamespace(world, kube.admin, kube.namespace), ({ users }) => {
-    for (const one of users) one.user = { token };
-  });
-  const settings = join(world.folder, 'queue-settings.json');
-  writeFileSync(settings, JSON.stringify({ jobsQueue: { namespace: kube.namespace } }));
-  return {
-    kubeconfig,
-    publish: (): Promise<Ended> =>
-      jobman(world, ['-s', settings, 'queue', '--publish'], { env: { KUBECONFIG: kubeconfig }, withinMs: 120_000 }),
-  };
 }
 
 interface Line {
@@ -60,97 +43,78 @@ interface Line {
 }
 
 async function queueOf(person: Person): Promise<readonly Line[]> {
-  const { code, stdout, stderr } = await person.ask(['queue', '--json']);
-  assert.equal(code, 0, stderr);
-  return stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
+  return jsonLines<Line>(await person.says('queue --json'));
 }
 
 suite('the queue of a cluster', () => {
-  test('is counted and ordered, published with the least rights, and read by those who have none', async (t) => {
-    const world = openWorld(t, { patienceMs: 20_000 });
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
+  kubeTest('is counted and ordered, published with the least rights, and read by those who have none', async (kube) => {
     const { namespace } = kube;
     const settings = { jobsQueue: { namespace } };
-    applyShipped(world, kube);
-    const admin = administrator(world, kube, { settings });
-    const user = leastRights(world, kube, { settings });
+    applyShipped(kube);
+    const admin = kube.administrator({ settings });
+    const user = kube.leastRights({ settings });
 
     const urgent = `urgent-${namespace}`;
     kube.kubectl('create', 'priorityclass', urgent, '--value=1000');
-    world.atEnd(() => void kube.kubectl('delete', 'priorityclass', urgent));
-    const high = join(world.folder, 'high.json');
+    kube.world.atEnd(() => void kube.kubectl('delete', 'priorityclass', urgent));
+    const high = join(kube.world.folder, 'high.json');
     writeFileSync(high, JSON.stringify({ job: { priorityClassName: urgent } }));
 
     // Names of flavors are this test's own: the cluster may have other jobs.
     const [small, gpus] = [`small-${namespace}`, `gpus-${namespace}`];
     const flavor = (name: string, requests: object): string => JSON.stringify({ name, resources: { requests } });
-    const submit = async (name: string, asks: string, ...more: readonly string[]): Promise<void> => {
-      const words = ['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600'];
-      const { code, stderr } = await admin.ask(words);
-      assert.equal(code, 0, stderr);
-    };
-    const noNode = { cpu: '1m', 'nvidia.com/gpu': 1, 'amd.com/gpu': 2 };
-    await submit('one', flavor(small, { cpu: '10m', memory: '20M' }));
-    await submit('same', flavor(small, { memory: '20000k', cpu: 0.01 }));
-    await submit('other', flavor(small, { cpu: '11m', memory: '20M' }));
-    await submit('waits', flavor(gpus, noNode));
-    await submit('first', flavor(gpus, noNode), '-s', high);
-    await submit('held', flavor(gpus, noNode), '--suspend');
-    await submit('kueue', flavor(gpus, noNode), '--suspend', '--queue', 'vision');
+    const noNode = flavor(gpus, { cpu: '1m', 'nvidia.com/gpu': 1, 'amd.com/gpu': 2 });
+    for (const [name, asks, ...more] of [
+      ['one', flavor(small, { cpu: '10m', memory: '20M' })],
+      ['same', flavor(small, { memory: '20000k', cpu: 0.01 })],
+      ['other', flavor(small, { cpu: '11m', memory: '20M' })],
+      ['waits', noNode],
+      ['first', noNode, '-s', high],
+      ['held', noNode, '--suspend'],
+      ['kueue', noNode, '--suspend', '--queue', 'vision'],
+    ] as const) {
+      await admin.says(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
+    }
     kube.kubectl('create', 'job', 'once', '--from=cronjob/jobman-queue');
-    await eventually(
-      () =>
-        ['one', 'same', 'other'].every(
-          (name) => kube.kubectl('get', 'job', name, '-o', 'jsonpath={.status.ready}') === '1',
-        ) &&
-        kube.kubectl('get', 'pods', '--field-selector=status.phase=Pending', '-o', 'name').trim().split('\n').length >=
-          2,
-      { withinMs: 90_000 },
-    );
+    const pending = () => kube.field('.items[*].metadata.name', 'pods', '--field-selector=status.phase=Pending');
+    const run = () => ['one', 'same', 'other'].every((name) => kube.field('.status.ready', 'job', name) === '1');
+    await eventually(() => run() && pending().split(' ').length >= 2, { withinMs: 90_000 });
 
     const groupsOf = (lines: readonly Line[]) =>
       lines
         .filter((line) => line.kind === 'group' && [small, gpus].includes(line.flavor ?? ''))
-        .map(({ flavor: name, jobs, yours, waiting, gpus: count, conflict }) => ({
+        .map(({ flavor: name, jobs, yours, waiting, gpus: count, conflict }) => [
           name,
           jobs,
           yours,
           waiting,
           count,
           conflict,
-        }))
-        .toSorted((a, b) => (b.jobs ?? 0) - (a.jobs ?? 0));
-    const expected = [
-      { name: gpus, jobs: 3, yours: 3, waiting: 3, count: 3, conflict: false },
-      { name: small, jobs: 2, yours: 2, waiting: 0, count: 0, conflict: true },
-      { name: small, jobs: 1, yours: 1, waiting: 0, count: 0, conflict: true },
+        ])
+        .toSorted((one, other) => Number(other[1]) - Number(one[1]));
+    const expected = (yours: number) => [
+      [gpus, 3, yours * 3, 3, 3, false],
+      [small, 2, yours * 2, 0, 0, true],
+      [small, 1, yours, 0, 0, true],
     ];
-    const placesOf = (lines: readonly Line[]) =>
-      lines.filter((line) => line.kind === 'waiting' && line.namespace === namespace).map(({ job }) => job);
 
     const whole = await queueOf(admin);
     assert.equal(whole[0]?.from, 'cluster');
-    assert.deepEqual(groupsOf(whole), expected);
-    assert.deepEqual(placesOf(whole), ['first', 'waits', 'kueue'], 'nothing of the job that publishes');
+    assert.deepEqual(groupsOf(whole), expected(1));
+    const places = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
+    const named = places.map(({ job }) => job);
+    assert.deepEqual(named, ['first', 'waits', 'kueue'], 'nothing of the job that publishes');
 
     // Nothing is published yet: the namespace is all there is.
-    const alone = await queueOf(user);
-    assert.equal(alone[0]?.from, 'namespace');
-    assert.match(
-      (await user.ask(['queue'])).stderr,
-      /only: you may not list the jobs of the whole cluster, and the ConfigMap/,
-    );
+    assert.equal((await queueOf(user))[0]?.from, 'namespace');
+    const only = /only: you may not list the jobs of the whole cluster, and the ConfigMap/;
+    assert.match((await user.ask('queue')).stderr, only);
 
-    const cron = publisher(world, kube);
-    const published = await Promise.all([cron.publish(), cron.publish(), cron.publish()]);
-    for (const { code, stderr } of published) assert.equal(code, 0, stderr);
-    const list = JSON.parse(
-      JSON.parse(kube.kubectl('get', 'configmap', 'jobman-queue-position', '-o', 'json')).data['jobman-queue-position'],
-    ) as { readonly jobs: readonly { readonly namespace: string; readonly name: string }[] };
+    // By the CronJob's own login.
+    const cron = new Person(kube.world, 'cron', { kubeconfig: kube.loginOf('jobman-queue'), settings });
+    await Promise.all([1, 2, 3].map(() => cron.says('queue --publish')));
+    const { data } = kube.get<{ data: Record<string, string> }>('configmap', 'jobman-queue-position');
+    const list = JSON.parse(data['jobman-queue-position'] ?? '') as { jobs: { namespace: string; name: string }[] };
     assert.deepEqual(
       list.jobs.filter((job) => job.namespace === namespace).map(({ name }) => name),
       ['first', 'kueue', 'one', 'other', 'same', 'waits'],
@@ -158,137 +122,94 @@ suite('the queue of a cluster', () => {
 
     const read = await queueOf(user);
     assert.equal(read[0]?.from, 'published');
-    assert.deepEqual(groupsOf(read), expected);
-    assert.match((await user.ask(['queue'])).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
+    assert.deepEqual(groupsOf(read), expected(1));
+    assert.match((await user.ask('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
     // Somebody whose namespace is another one, and who may not even list that.
-    const elsewhere = await user.ask(['queue', '-n', 'default', '--json']);
-    assert.equal(elsewhere.code, 0, elsewhere.stderr);
-    const lines = elsewhere.stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Line);
-    assert.deepEqual(
-      groupsOf(lines),
-      expected.map((group) => ({ ...group, yours: 0 })),
-    );
-
-    const barred = await user.ask(['queue', '--publish']);
-    assert.equal(barred.code, 1);
-    assert.match(barred.stderr, /Missing is the right `list` on jobs\.batch/);
+    assert.deepEqual(groupsOf(jsonLines<Line>(await user.says('queue -n default --json'))), expected(0));
+    await user.refused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
   });
 
-  test('is published by somebody who may do nothing else', async (t) => {
-    const world = openWorld(t);
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
-    applyShipped(world, kube);
+  kubeTest('is published by somebody who may do nothing else', async (kube) => {
+    applyShipped(kube);
     const account = `system:serviceaccount:${kube.namespace}:jobman-queue`;
-    const may = (...words: readonly string[]): boolean => {
+    const may = (line: string): boolean => {
       try {
-        return kube.kubectl('auth', 'can-i', ...words, '--as', account).trim() === 'yes';
+        return kube.kubectl('auth', 'can-i', ...line.split(' '), '--as', account).trim() === 'yes';
       } catch {
         // Its exit code says no as well.
         return false;
       }
     };
     const list = 'configmap/jobman-queue-position';
-    for (const words of [
-      ['list', 'jobs.batch', '-A'],
-      ['list', 'pods', '-A'],
-      ['list', 'priorityclasses'],
-      ['get', list],
-      ['update', list],
+    const allowed = ['list jobs.batch -A', 'list pods -A', 'list priorityclasses', `get ${list}`, `update ${list}`];
+    for (const line of allowed) assert.equal(may(line), true, line);
+    for (const line of [
+      'get jobs.batch -A',
+      'watch jobs.batch -A',
+      'create jobs.batch',
+      'delete jobs.batch',
+      'delete pods',
+      'get pods/log',
+      'create pods/exec',
+      'list secrets',
+      'list configmaps',
+      'create configmaps',
+      `delete ${list}`,
+      'get configmap/kube-root-ca.crt',
+      'update configmap/kube-root-ca.crt',
+      `get ${list} -n kube-system`,
     ]) {
-      assert.equal(may(...words), true, words.join(' '));
-    }
-    for (const words of [
-      ['get', 'jobs.batch', '-A'],
-      ['watch', 'jobs.batch', '-A'],
-      ['create', 'jobs.batch'],
-      ['delete', 'jobs.batch'],
-      ['delete', 'pods'],
-      ['get', 'pods/log'],
-      ['create', 'pods/exec'],
-      ['list', 'secrets'],
-      ['list', 'configmaps'],
-      ['create', 'configmaps'],
-      ['delete', list],
-      ['get', 'configmap/kube-root-ca.crt'],
-      ['update', 'configmap/kube-root-ca.crt'],
-      ['get', list, '-n', 'kube-system'],
-    ]) {
-      assert.equal(may(...words), false, words.join(' '));
+      assert.equal(may(line), false, line);
     }
   });
-});
 
-suite('jobs that a queue of Kueue holds back', () => {
-  test('stand in a line of their own, by its classes of priority, and say that they wait there', async (t) => {
-    const world = openWorld(t, { patienceMs: 20_000 });
-    const kube = openKube(t, world);
-    if (kube === undefined) return;
+  kubeTest('has a line of its own for each queue of Kueue, by its classes of priority', async (kube) => {
     const kind = 'workloadpriorityclasses.kueue.x-k8s.io';
     const urgent = `urgent-${kube.namespace}`;
+    const { atEnd } = kube.world;
     // Kueue itself is not here; the one kind of its objects that jobman reads is.
     if (kube.kubectl('get', 'crd', kind, '--ignore-not-found', '-o', 'name') === '') {
       const schema = { openAPIV3Schema: { type: 'object', properties: { value: { type: 'integer' } } } };
-      const metadata = {
-        name: kind,
-        annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/kueue' },
-      };
+      const approved = { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/kueue' };
       const names = { kind: 'WorkloadPriorityClass', plural: 'workloadpriorityclasses' };
       const versions = [{ name: 'v1beta1', served: true, storage: true, schema }];
-      const spec = { group: 'kueue.x-k8s.io', scope: 'Cluster', names, versions };
-      const file = join(world.folder, 'kueue.json');
-      writeFileSync(
-        file,
-        JSON.stringify({ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata, spec }),
-      );
-      world.atEnd(() => void kube.kubectl('delete', 'crd', kind));
-      kube.kubectl('create', '-f', file);
+      atEnd(() => void kube.kubectl('delete', 'crd', kind));
+      kube.apply('kueue', {
+        apiVersion: 'apiextensions.k8s.io/v1',
+        kind: 'CustomResourceDefinition',
+        metadata: { name: kind, annotations: approved },
+        spec: { group: 'kueue.x-k8s.io', scope: 'Cluster', names, versions },
+      });
       kube.kubectl('wait', '--for=condition=Established', `crd/${kind}`, '--timeout=60s');
-    } else world.atEnd(() => void kube.kubectl('delete', kind, urgent));
-    const file = join(world.folder, 'urgent.json');
-    const metadata = { name: urgent };
-    writeFileSync(
-      file,
-      JSON.stringify({ apiVersion: 'kueue.x-k8s.io/v1beta1', kind: 'WorkloadPriorityClass', metadata, value: 7 }),
-    );
-    const isMade = await eventually(
-      () => {
-        try {
-          return kube.kubectl('apply', '-f', file) !== '';
-        } catch {
-          return false;
-        }
-      },
-      { withinMs: 30_000 },
-    );
-    assert.ok(isMade, 'the kind is served');
+    } else atEnd(() => void kube.kubectl('delete', kind, urgent));
+    const object = { apiVersion: 'kueue.x-k8s.io/v1beta1', kind: 'WorkloadPriorityClass', metadata: { name: urgent } };
+    const isMade = (): boolean => {
+      try {
+        kube.apply('urgent', { ...object, value: 7 });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    assert.ok(await eventually(isMade, { withinMs: 30_000 }), 'the kind is served');
 
-    const admin = administrator(world, kube);
+    const admin = kube.administrator();
     for (const name of ['older', 'newer']) {
-      const made = await admin.ask(['submit', '-q', '-i', 'alpine', '-j', name, '--queue', 'vision', '--suspend']);
-      assert.equal(made.code, 0, made.stderr);
+      await admin.says(`submit -q -i alpine -j ${name} --queue vision --suspend`);
     }
     kube.kubectl('label', 'job', 'newer', `kueue.x-k8s.io/priority-class=${urgent}`);
-    const lines = (await queueOf(admin)).filter(
-      ({ kind: what, namespace }) => what === 'waiting' && namespace === kube.namespace,
-    );
+    const lines = await queueOf(admin);
     assert.deepEqual(
-      lines.map(({ job, place, queue, priority }) => [job, place, queue, priority]),
+      lines
+        .filter((line) => line.kind === 'waiting' && line.namespace === kube.namespace)
+        .map(({ job, place, queue, priority }) => [job, place, queue, priority]),
       [
         ['newer', 1, 'vision', 7],
         ['older', 2, 'vision', 0],
       ],
     );
-    assert.match((await admin.ask(['list', '--name', 'older'])).stdout, /queued .* waits in the queue vision$/m);
-    assert.match(
-      (await admin.ask(['why', 'older'])).stdout,
-      /^older waits in the queue vision, which has not admitted it\.$/m,
-    );
-    const start = await admin.ask(['start', 'older']);
-    assert.equal(start.code, 4);
-    assert.match(start.stderr, /older waits in the queue vision, which admits it in its turn\./);
+    assert.match(await admin.says('list --name older'), /queued .* waits in the queue vision$/m);
+    assert.match(await admin.says('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
+    await admin.refused(4, /older waits in the queue vision, which admits it in its turn\./, 'start older');
   });
 });

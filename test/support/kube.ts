@@ -1,43 +1,241 @@
 /**
- * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `tools/kubernetes/up` brings up. Without one the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure.
+ * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `tools/kubernetes/up` brings up. Without one
+ * the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure. Its people are the administrator, and somebody with
+ * the least rights that every command of a user needs.
  */
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { jobman } from './jobman.ts';
+import { jobman, startJobman, type Ended, type Options, type Running } from './jobman.ts';
 import { findProgram, requireReal } from './real.ts';
 import { root } from './root.ts';
-import type { World } from './world.ts';
+import { openWorld, type World } from './world.ts';
 
-export interface Kube {
-  /** The administrator's. */
+/** A cluster with a namespace of one test's own. */
+export class Kube {
+  readonly world: World;
+  /** The kubeconfig of the cluster's administrator. */
   readonly admin: string;
-  /** A namespace of this world's own. */
   readonly namespace: string;
-  kubectl(...words: readonly string[]): string;
+  readonly #program: string;
+
+  constructor(world: World, admin: string, program: string) {
+    this.world = world;
+    this.admin = admin;
+    this.#program = program;
+    this.namespace = `jobman-${randomBytes(4).toString('hex')}`;
+    this.#run('create', 'namespace', this.namespace);
+    world.atEnd(() => void this.#run('delete', 'namespace', this.namespace, '--wait=false'));
+  }
+
+  #run(...words: readonly string[]): string {
+    return execFileSync(this.#program, ['--kubeconfig', this.admin, ...words], {
+      encoding: 'utf8',
+      env: { ...this.world.env },
+    });
+  }
+
+  kubectl(...words: readonly string[]): string {
+    return this.#run('--namespace', this.namespace, ...words);
+  }
+
+  get<T>(...words: readonly string[]): T {
+    return JSON.parse(this.kubectl('get', ...words, '-o', 'json')) as T;
+  }
+
+  /** The value at that path in what `get` finds. */
+  field(path: string, ...words: readonly string[]): string {
+    return this.kubectl('get', ...words, '-o', `jsonpath={${path}}`);
+  }
+
+  /** The Jobs of the namespace, one name a line. */
+  jobs(): string {
+    return this.kubectl('get', 'jobs', '-o', 'name').trim();
+  }
+
+  apply(name: string, ...objects: readonly object[]): void {
+    const file = join(this.world.folder, `${name}.json`);
+    writeFileSync(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+    this.kubectl('apply', '-f', file);
+  }
+
+  /** Where the API server is. */
+  server(): string {
+    const { clusters } = parse(readFileSync(this.admin, 'utf8')) as Kubeconfig;
+    return String(clusters[0]?.cluster['server']);
+  }
+
+  /** The administrator, whose namespace is this test's where the wishes name no other kubeconfig. */
+  administrator(wishes: Wishes = {}): Person {
+    return new Person(this.world, 'admin', { kubeconfig: this.inNamespace(), ...wishes });
+  }
+
+  /**
+   * Somebody who may do in the namespace what `jobman` asks of a user, and nothing else: the rights that docs/kubernetes.md
+   * names.
+   */
+  leastRights(wishes: Wishes = {}): Person {
+    const account = 'researcher';
+    this.kubectl('create', 'serviceaccount', account);
+    const rules = [
+      { apiGroups: ['batch'], resources: ['jobs'], verbs: ['create', 'get', 'list', 'watch', 'patch', 'delete'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: [''], resources: ['pods/log'], verbs: ['get'] },
+    ];
+    const metadata = { name: account, namespace: this.namespace };
+    const group = 'rbac.authorization.k8s.io';
+    const roleRef = { apiGroup: group, kind: 'Role', name: account };
+    const subjects = [{ kind: 'ServiceAccount', ...metadata }];
+    this.apply(
+      'rights',
+      { apiVersion: `${group}/v1`, kind: 'Role', metadata, rules },
+      { apiVersion: `${group}/v1`, kind: 'RoleBinding', metadata, subjects, roleRef },
+    );
+    return new Person(this.world, account, { kubeconfig: this.loginOf(account), ...wishes });
+  }
+
+  /** A kubeconfig with a token of that service account, whose contexts mean this namespace. */
+  loginOf(account: string): string {
+    const token = this.kubectl('create', 'token', account, '--duration=1h').trim();
+    return changedKubeconfig(this.world, this.inNamespace(), ({ users }) => {
+      for (const one of users) one.user = { token };
+    });
+  }
+
+  /** The administrator's kubeconfig, whose contexts mean this namespace. */
+  inNamespace(): string {
+    return changedKubeconfig(this.world, this.admin, ({ contexts }) => {
+      for (const { context } of contexts) context['namespace'] = this.namespace;
+    });
+  }
+}
+
+/** A user's kubeconfig and settings, where they are not the usual ones. */
+interface Wishes {
+  readonly kubeconfig?: string;
+  readonly settings?: object;
+}
+
+/** A command's words; a text is parted at its blanks. */
+type Words = string | readonly string[];
+
+const wordsOf = (words: Words): readonly string[] => (typeof words === 'string' ? words.split(' ') : words);
+
+/** Small enough to be placed beside anything. */
+export const tiny = '{"name":"tiny","resources":{"requests":{"cpu":"10m","memory":"20M"}}}';
+
+/** Settings of tests in which no controller has a part. */
+export const keepsNoLogs = { settings: { kubernetes: { keepLogs: false } } };
+
+/** Somebody who uses jobman on that cluster, with a home and a kubeconfig of their own. */
+export class Person {
+  readonly world: World;
+  readonly name: string;
+  readonly kubeconfig: string;
+  readonly home: string;
+
+  constructor(world: World, name: string, { kubeconfig = '', settings }: Wishes) {
+    this.world = world;
+    this.name = name;
+    this.kubeconfig = kubeconfig;
+    this.home = join(world.folder, `home-${name}`);
+    mkdirSync(this.home, { mode: 0o700, recursive: true });
+    if (settings !== undefined) writeFileSync(join(this.home, 'settings.json'), JSON.stringify(settings));
+    // A job that is submitted may have started the controller that keeps its logs.
+    world.atEnd(async () => void (await this.ask('controller stop')));
+  }
+
+  /** The same person by another way to the cluster. */
+  through(kubeconfig: string): Person {
+    return new Person(this.world, this.name, { kubeconfig });
+  }
+
+  get env(): Readonly<Record<string, string>> {
+    return { KUBECONFIG: this.kubeconfig, JOBMAN_HOME: this.home };
+  }
+
+  #with(options: Options): Options {
+    return { withinMs: 180_000, ...options, env: { ...this.env, ...options.env } };
+  }
+
+  ask(words: Words, options: Options = {}): Promise<Ended> {
+    return jobman(this.world, wordsOf(words), this.#with(options));
+  }
+
+  start(words: Words, options: Options = {}): Running {
+    return startJobman(this.world, wordsOf(words), this.#with(options));
+  }
+
+  /** What a command prints that must end well. */
+  async says(words: Words, options: Options = {}): Promise<string> {
+    const { code, stdout, stderr } = await this.ask(words, options);
+    assert.equal(code, 0, `jobman ${String(words)}\n${stdout}${stderr}`);
+    return stdout;
+  }
+
+  /** A command that must end with that code, with one message that says that, and without any other output. */
+  async refused(code: number, says: RegExp, words: Words): Promise<void> {
+    const ended = await this.ask(words);
+    const said = `jobman ${String(words)}\n${ended.stdout}${ended.stderr}`;
+    assert.deepEqual([ended.code, ended.stdout], [code, ''], said);
+    assert.match(ended.stderr, says, said);
+    // One message: an unexpected failure of our own would be told with a stack.
+    assert.equal(ended.stderr.split('\n').filter((line) => line.startsWith('jobman: ')).length, 1, said);
+    assert.doesNotMatch(ended.stderr, /^ +at /m, said);
+  }
+
+  /** Submits a small job that runs this shell line; flags as a text. */
+  submit(name: string, program: string, flags = ''): Promise<string> {
+    const more = flags.split(' ').filter(Boolean);
+    return this.says(['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', name, ...more, '--', '/bin/sh', '-c', program]);
+  }
 }
 
 const up = join(root, 'tools/kubernetes/up');
 const down = join(root, 'tools/kubernetes/down');
 
+type Skipper = Pick<TestContext, 'skip'>;
+
+/** A missing cluster is a failure only where one is required. */
+const asked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
+const isRequired = asked.JOBMAN_REQUIRE_REAL === '1';
+
 let found: string | undefined;
 
 /** The path of a kubeconfig that works; undefined where there is no cluster. */
 function findKubeconfig(): string | undefined {
-  if (found !== undefined) return found;
   const named = process.env['KUBECONFIG'];
-  if (named !== undefined && named !== '' && existsSync(named)) found = named;
-  if (found === undefined && process.env['JOBMAN_REQUIRE_KUBERNETES'] === '1') {
-    found = execFileSync(up, { encoding: 'utf8' }).trim().split('\n').at(-1);
-  }
+  if (named !== undefined && existsSync(named)) found = named;
+  else if (isRequired) found ??= lastLine(execFileSync(up, { encoding: 'utf8' }));
   return found;
 }
 
+const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? '';
+
+/** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
+function openKube(t: Skipper, world: World, admin = findKubeconfig()): Kube | undefined {
+  if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, asked)) return undefined;
+  const program = findProgram('kubectl');
+  if (!requireReal(t, 'kubectl', program, asked)) return undefined;
+  return new Kube(world, admin ?? '', program ?? '');
+}
+
+/** A test in a namespace of its own; skipped loudly where there is no cluster. */
+export function kubeTest(name: string, run: (kube: Kube, t: TestContext) => Promise<void>): void {
+  test(name, async (t) => {
+    const kube = openKube(t, openWorld(t, { patienceMs: 20_000 }));
+    if (kube !== undefined) await run(kube, t);
+  });
+}
+
 /** A cluster of one test's own, which may be hurt. */
-export interface OwnKube extends Kube {
+export interface OwnKube {
+  readonly kube: Kube;
   /** The API server is killed, and is away until it is brought back. */
   killServer(): void;
   bringBack(): void;
@@ -50,79 +248,51 @@ const ownPort = '19440';
  * Brings up a second cluster; it is gone at the end. Undefined, with the test skipped, for a user who is not root, or where
  * no cluster is required.
  */
-export function openOwnKube(t: { skip(message?: string): void }, world: World): OwnKube | undefined {
-  const env = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
-  const isWanted = process.env['KUBECONFIG'] !== undefined || env.JOBMAN_REQUIRE_REAL === '1';
-  const canBe = isWanted && process.getuid?.() === 0 ? up : undefined;
-  if (!requireReal(t, 'Kubernetes cluster of its own', canBe, env) || canBe === undefined) return undefined;
+export function openOwnKube(t: Skipper, world: World): OwnKube | undefined {
+  const canBe = (process.env['KUBECONFIG'] !== undefined || isRequired) && process.getuid?.() === 0;
+  if (!requireReal(t, 'Kubernetes cluster of its own', canBe, asked)) return undefined;
   const state = join(world.folder, 'kube');
   const place = { JOBMAN_KUBE_STATE: state, JOBMAN_KUBE_PORT: ownPort, JOBMAN_KUBE_ADDRESS: '10.213.0.19' };
   const run = (program: string): string =>
     execFileSync(program, { encoding: 'utf8', env: { ...process.env, ...place }, stdio: ['ignore', 'pipe', 'pipe'] });
   world.atEnd(() => void run(down));
-  const admin = run(up).trim().split('\n').at(-1) ?? '';
-  const before = found;
-  found = admin;
-  const kube = openKube(t, world);
-  found = before;
+  const kube = openKube(t, world, lastLine(run(up)));
   if (kube === undefined) return undefined;
   return {
-    ...kube,
+    kube,
     killServer() {
       const [pid = ''] = readFileSync(join(state, 'pids/apiserver'), 'utf8').split(' ');
       process.kill(Number(pid), 'SIGKILL');
     },
-    bringBack() {
-      run(up);
-    },
+    bringBack: () => void run(up),
   };
 }
 
-/** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
-export function openKube(t: { skip(message?: string): void }, world: World): Kube | undefined {
-  const admin = findKubeconfig();
-  const env = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
-  if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, env) || admin === undefined) return undefined;
-  const program = findProgram('kubectl');
-  if (!requireReal(t, 'kubectl', program, env) || program === undefined) return undefined;
-  const run = (...words: readonly string[]): string =>
-    execFileSync(program, ['--kubeconfig', admin, ...words], { encoding: 'utf8', env: { ...world.env } });
-  const namespace = `jobman-${randomBytes(4).toString('hex')}`;
-  run('create', 'namespace', namespace);
-  world.atEnd(() => void run('delete', 'namespace', namespace, '--wait=false'));
-  // Whoever submits starts the controller, which keeps logs.
-  world.atEnd(async () => void (await jobman(world, ['controller', 'stop'])));
-  return {
-    admin,
-    namespace,
-    kubectl: (...words) => run('--namespace', namespace, ...words),
-  };
+interface Kubeconfig {
+  readonly clusters: { cluster: Record<string, unknown> }[];
+  readonly contexts: { context: Record<string, unknown> }[];
+  readonly users: { user: Record<string, unknown> }[];
 }
 
 /** A copy of a kubeconfig, changed; its path. */
-export function changedKubeconfig(
-  world: World,
-  from: string,
-  change: (config: {
-    clusters: { cluster: Record<string, unknown> }[];
-    contexts: { context: Record<string, unknown> }[];
-    users: { user: Record<string, unknown> }[];
-  }) => void,
-): string {
-  const config = parse(readFileSync(from, 'utf8')) as Parameters<typeof change>[0];
+export function changedKubeconfig(world: World, from: string, change: (config: Kubeconfig) => void): string {
+  const config = parse(readFileSync(from, 'utf8')) as Kubeconfig;
   change(config);
   const path = join(world.folder, `kubeconfig-${randomBytes(4).toString('hex')}`);
   writeFileSync(path, stringify(config));
   return path;
 }
 
-/** A line to the API server that is cut every now and then, and when `cut` is called; it listens where `url` says. */
-export async function openCutLine(
-  world: World,
-  server: string,
-  everyMs: number,
-): Promise<{ readonly url: string; readonly cuts: () => number; readonly cut: () => void }> {
-  const { hostname, port } = new URL(server);
+/** A line to the API server that is cut every now and then, and when `cut` is called. */
+export interface CutLine {
+  /** The administrator's way over it. */
+  readonly kubeconfig: string;
+  readonly cuts: () => number;
+  readonly cut: () => void;
+}
+
+export async function openCutLine(kube: Kube, everyMs = 3_600_000): Promise<CutLine> {
+  const { hostname, port } = new URL(kube.server());
   const sockets = new Set<Socket>();
   let cuts = 0;
   const listener = createServer((near) => {
@@ -144,10 +314,14 @@ export async function openCutLine(
     for (const socket of sockets) socket.resetAndDestroy();
   };
   const timer = setInterval(cut, everyMs);
-  world.atEnd(async () => {
+  kube.world.atEnd(async () => {
     clearInterval(timer);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => listener.close(resolve));
   });
-  return { url: `https://127.0.0.1:${(listener.address() as AddressInfo).port}`, cuts: () => cuts, cut };
+  const server = `https://127.0.0.1:${(listener.address() as AddressInfo).port}`;
+  const kubeconfig = changedKubeconfig(kube.world, kube.inNamespace(), ({ clusters }) => {
+    for (const { cluster } of clusters) cluster['server'] = server;
+  });
+  return { kubeconfig, cuts: () => cuts, cut };
 }
