@@ -20,22 +20,10 @@ import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/by
 import { get, put } from '../../src/remote/copy.ts';
 import { connectRelay, serveRelay } from '../../src/remote/relay.ts';
 import type { SshPool, SshTransport } from '../../src/remote/ssh.ts';
-import { openSshd } from '../remote/sshd.ts';
-import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';
-import { poolOn, targetOn } from '../support/ssh.ts';
-
-interface Bench {
-  readonly pool: SshPool;
-  readonly transport: SshTransport;
-}
-
-function openBench(sshd: Sshd): Bench {
-  const pool = poolOn(sshd);
-  return { pool, transport: pool.transport(targetOn(sshd)) };
-}
+import { poolOn, sshdTest, targetOn, transportOn } from '../support/ssh.ts';
 
 interface Told {
   readonly session: Session;
@@ -71,11 +59,9 @@ function runs(...words: readonly string[]): boolean {
   });
 }
 
-test('a line is read by a shell there, words are not, and the end is the program’s own', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a line is read by a shell there, words are not, and the end is the program’s own', async (sshd) => {
   writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
-  const { transport } = openBench(sshd);
+  const transport = transportOn(sshd);
   const asLine = begin(transport, line('echo "$HOME" | cat; echo err >&2; exit 7'));
   assert.deepEqual(await asLine.session.ended, ended(7));
   // Its shell reads its start-up file, as it does for ssh.
@@ -88,11 +74,9 @@ test('a line is read by a shell there, words are not, and the end is the program
   assert.deepEqual(await noInput.session.ended, ended(0));
 });
 
-test('what keeps a program from beginning is passed on', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('what keeps a program from beginning is passed on', async (sshd) => {
   writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
-  const { transport } = openBench(sshd);
+  const transport = transportOn(sshd);
   const refused = begin(transport, line('echo never'), false, "exec sh -c 'echo no container >&2; exit 125'");
   assert.deepEqual(await refused.session.ended, ended(125));
   assert.deepEqual([refused.out().toString(), refused.err()], ['', 'noise\nno container\n']);
@@ -105,10 +89,8 @@ test('what keeps a program from beginning is passed on', async (t) => {
   );
 });
 
-test('bytes go through whole in both directions, and a program that stops reading harms nothing', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { transport } = openBench(sshd);
+sshdTest('bytes go through whole in both directions, and a program that stops reading harms nothing', async (sshd) => {
+  const transport = transportOn(sshd);
   const bytes = randomBytes(5_000_000);
   const cat = begin(transport, argv('cat'), true);
   await cat.session.write(bytes);
@@ -124,35 +106,35 @@ test('bytes go through whole in both directions, and a program that stops readin
   assert.equal(head.out().toString(), 'abc done\n');
 });
 
-test('stop ends the program and its children, also those that do not listen; a broken line does too', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { transport, pool } = openBench(sshd);
-  const polite = begin(transport, line('sleep 4711 & echo begun; wait'));
-  assert.ok(await eventually(() => polite.out().length > 0));
-  polite.session.stop();
-  assert.deepEqual(await polite.session.ended, ended(null, 'TERM'));
-  assert.ok(await eventually(() => !runs('sleep', '4711')));
+sshdTest(
+  'stop ends the program and its children, also those that do not listen; a broken line does too',
+  async (sshd) => {
+    const pool = poolOn(sshd);
+    const transport = pool.transport(targetOn(sshd));
+    const polite = begin(transport, line('sleep 4711 & echo begun; wait'));
+    assert.ok(await eventually(() => polite.out().length > 0));
+    polite.session.stop();
+    assert.deepEqual(await polite.session.ended, ended(null, 'TERM'));
+    assert.ok(await eventually(() => !runs('sleep', '4711')));
 
-  const deaf = begin(transport, line('trap "" TERM; sleep 4712 & echo begun; while :; do sleep 4713; done'));
-  assert.ok(await eventually(() => deaf.out().length > 0));
-  deaf.session.stop();
-  assert.deepEqual(await deaf.session.ended, ended(null, 'KILL'));
-  assert.ok(await eventually(() => !runs('sleep', '4712') && !runs('sleep', '4713')));
+    const deaf = begin(transport, line('trap "" TERM; sleep 4712 & echo begun; while :; do sleep 4713; done'));
+    assert.ok(await eventually(() => deaf.out().length > 0));
+    deaf.session.stop();
+    assert.deepEqual(await deaf.session.ended, ended(null, 'KILL'));
+    assert.ok(await eventually(() => !runs('sleep', '4712') && !runs('sleep', '4713')));
 
-  const cut = begin(transport, line('echo begun; exec sleep 4714'));
-  assert.ok(await eventually(() => cut.out().length > 0));
-  // The word is out before the shell has become the program.
-  assert.ok(await eventually(() => runs('sleep', '4714')));
-  pool.close();
-  assert.equal((await cut.session.ended).kind, 'no_answer');
-  assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 60_000 }));
-});
+    const cut = begin(transport, line('echo begun; exec sleep 4714'));
+    assert.ok(await eventually(() => cut.out().length > 0));
+    // The word is out before the shell has become the program.
+    assert.ok(await eventually(() => runs('sleep', '4714')));
+    pool.close();
+    assert.equal((await cut.session.ended).kind, 'no_answer');
+    assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 60_000 }));
+  },
+);
 
-test('what a program leaves in the background lives on when it ends by itself', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { transport } = openBench(sshd);
+sshdTest('what a program leaves in the background lives on when it ends by itself', async (sshd) => {
+  const transport = transportOn(sshd);
   const program = line('sleep 4 >/dev/null 2>&1 </dev/null & echo $!');
   const leaving = begin(transport, program);
   assert.deepEqual(await leaving.session.ended, ended(0));
@@ -160,107 +142,110 @@ test('what a program leaves in the background lives on when it ends by itself', 
   assert.ok(await eventually(() => !existsSync(`/proc/${leaving.out().toString().trim()}`), { withinMs: 60_000 }));
 });
 
-test('the relay passes all of it on, ends what a client leaves, and takes no client of another version', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { transport } = openBench(sshd);
-  const file = join(sshd.world.folder, 'ssh', 'relay.sock');
-  const close = await serveRelay({
-    file,
-    version: '1',
-    async start(job, worker, request) {
-      if (job !== '000042') throw new Error(`There is no job ${job}.`);
-      return transport.session({ ...request, program: worker === 0 ? request.program : argv('false') }, null);
-    },
-  });
-  sshd.world.atEnd(async () => close?.());
-  assert.equal(statSync(file).mode & 0o777, 0o600);
-  assert.equal(await connectRelay(file, '2'), undefined);
-  assert.equal(await connectRelay(`${file}.none`, '1'), undefined);
-  const relay = await connectRelay(file, '1');
-  assert.ok(relay);
-  const parts: Uint8Array[] = [];
-  const request = {
-    program: argv('cat'),
-    inside: 'host',
-    receives: true,
-    onBytes: (chunk: Uint8Array) => void parts.push(chunk),
-  } as const;
-  const bytes = randomBytes(3_000_000);
-  const cat = relay.start('000042', 0, request);
-  await cat.write(bytes);
-  cat.end();
-  assert.deepEqual(await cat.ended, ended(0));
-  assert.ok(Buffer.concat(parts).equals(bytes));
-  assert.deepEqual(await relay.start('000042', 1, { ...request, receives: false }).ended, ended(1));
-  const none = await relay.start('000043', 0, request).ended;
-  assert.deepEqual(none, { kind: 'no_answer', reason: 'There is no job 000043.', sent: false });
-  const left = relay.start('000042', 0, { ...request, program: argv('sleep', '4715'), receives: false });
-  assert.ok(await eventually(() => runs('sleep', '4715')));
-  relay.close();
-  assert.equal((await left.ended).kind, 'no_answer');
-  assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 60_000 }));
-});
-
-test('copies keep modes and links, stand in their place whole or not at all, and replace a folder only when told to', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { transport, pool } = openBench(sshd);
-  const start = (request: Parameters<Parameters<typeof put>[0]>[0]): Session => transport.session(request, null);
-  const cwd = join(sshd.world.folder, 'here');
-  mkdirSync(join(cwd, 'data', 'sub'), { recursive: true });
-  writeFileSync(join(cwd, 'data', 'run'), '#!/bin/sh\n');
-  chmodSync(join(cwd, 'data', 'run'), 0o751);
-  symlinkSync('run', join(cwd, 'data', 'link'));
-  writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(2_500_000));
-  const ask = (more: Partial<CopyRequest>): CopyRequest & { readonly cwd: string } => ({
-    from: 'data',
-    to: '',
-    replace: false,
-    onProgress: () => undefined,
-    signal: new AbortController().signal,
-    cwd,
-    ...more,
-  });
-  assert.equal((await put(start, ask({ to: 'new folder/' }))).kind, 'done');
-  const there = join(sshd.home, 'new folder', 'data');
-  assert.equal(statSync(join(there, 'run')).mode & 0o777, 0o751);
-  assert.ok(lstatSync(join(there, 'link')).isSymbolicLink());
-  const inTheWay = await put(start, ask({ to: '~/new folder' }));
-  assert.deepEqual(inTheWay, { kind: 'failed', because: 'conflict', reason: '~/new folder/data is there already' });
-  writeFileSync(join(there, 'old'), '');
-  assert.equal((await put(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
-  assert.equal(existsSync(join(there, 'old')), false);
-  assert.deepEqual(await put(start, ask({ to: 'none/data' })), {
-    kind: 'failed',
-    because: 'missing',
-    reason: 'there is no folder ~/none',
-  });
-
-  const back = await get(start, ask({ from: 'new folder/data', to: 'back' }));
-  assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back'), bytes: 2_500_010 }, 'the bytes of its files');
-  assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
-  assert.equal((await get(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
-
-  // The line breaks in the middle of a copy.
-  writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(30_000_000));
-  let portions = 0;
-  const half = await put(
-    start,
-    ask({
-      to: 'half',
-      onProgress() {
-        // More than lines and pipes hold: the copy has truly begun there.
-        portions += 1;
-        if (portions === 10) pool.close();
+sshdTest(
+  'the relay passes all of it on, ends what a client leaves, and takes no client of another version',
+  async (sshd) => {
+    const transport = transportOn(sshd);
+    const file = join(sshd.world.folder, 'ssh', 'relay.sock');
+    const close = await serveRelay({
+      file,
+      version: '1',
+      async start(job, worker, request) {
+        if (job !== '000042') throw new Error(`There is no job ${job}.`);
+        return transport.session({ ...request, program: worker === 0 ? request.program : argv('false') }, null);
       },
-    }),
-  );
-  assert.equal(half.kind, 'no_answer');
-  const rest = (): readonly string[] => readdirSync(sshd.home).filter((name) => /half|jobman-cp/.test(name));
-  assert.ok(await eventually(() => rest().length === 0, { withinMs: 60_000 }), 'nothing of it is left there');
-  assert.deepEqual(readdirSync(cwd).toSorted(), ['back', 'data']);
-});
+    });
+    sshd.world.atEnd(async () => close?.());
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    assert.equal(await connectRelay(file, '2'), undefined);
+    assert.equal(await connectRelay(`${file}.none`, '1'), undefined);
+    const relay = await connectRelay(file, '1');
+    assert.ok(relay);
+    const parts: Uint8Array[] = [];
+    const request = {
+      program: argv('cat'),
+      inside: 'host',
+      receives: true,
+      onBytes: (chunk: Uint8Array) => void parts.push(chunk),
+    } as const;
+    const bytes = randomBytes(3_000_000);
+    const cat = relay.start('000042', 0, request);
+    await cat.write(bytes);
+    cat.end();
+    assert.deepEqual(await cat.ended, ended(0));
+    assert.ok(Buffer.concat(parts).equals(bytes));
+    assert.deepEqual(await relay.start('000042', 1, { ...request, receives: false }).ended, ended(1));
+    const none = await relay.start('000043', 0, request).ended;
+    assert.deepEqual(none, { kind: 'no_answer', reason: 'There is no job 000043.', sent: false });
+    const left = relay.start('000042', 0, { ...request, program: argv('sleep', '4715'), receives: false });
+    assert.ok(await eventually(() => runs('sleep', '4715')));
+    relay.close();
+    assert.equal((await left.ended).kind, 'no_answer');
+    assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 60_000 }));
+  },
+);
+
+sshdTest(
+  'copies keep modes and links, stand in their place whole or not at all, and replace a folder only when told to',
+  async (sshd) => {
+    const pool = poolOn(sshd);
+    const transport = pool.transport(targetOn(sshd));
+    const start = (request: Parameters<Parameters<typeof put>[0]>[0]): Session => transport.session(request, null);
+    const cwd = join(sshd.world.folder, 'here');
+    mkdirSync(join(cwd, 'data', 'sub'), { recursive: true });
+    writeFileSync(join(cwd, 'data', 'run'), '#!/bin/sh\n');
+    chmodSync(join(cwd, 'data', 'run'), 0o751);
+    symlinkSync('run', join(cwd, 'data', 'link'));
+    writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(2_500_000));
+    const ask = (more: Partial<CopyRequest>): CopyRequest & { readonly cwd: string } => ({
+      from: 'data',
+      to: '',
+      replace: false,
+      onProgress: () => undefined,
+      signal: new AbortController().signal,
+      cwd,
+      ...more,
+    });
+    assert.equal((await put(start, ask({ to: 'new folder/' }))).kind, 'done');
+    const there = join(sshd.home, 'new folder', 'data');
+    assert.equal(statSync(join(there, 'run')).mode & 0o777, 0o751);
+    assert.ok(lstatSync(join(there, 'link')).isSymbolicLink());
+    const inTheWay = await put(start, ask({ to: '~/new folder' }));
+    assert.deepEqual(inTheWay, { kind: 'failed', because: 'conflict', reason: '~/new folder/data is there already' });
+    writeFileSync(join(there, 'old'), '');
+    assert.equal((await put(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
+    assert.equal(existsSync(join(there, 'old')), false);
+    assert.deepEqual(await put(start, ask({ to: 'none/data' })), {
+      kind: 'failed',
+      because: 'missing',
+      reason: 'there is no folder ~/none',
+    });
+
+    const back = await get(start, ask({ from: 'new folder/data', to: 'back' }));
+    assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back'), bytes: 2_500_010 }, 'the bytes of its files');
+    assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
+    assert.equal((await get(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
+
+    // The line breaks in the middle of a copy.
+    writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(30_000_000));
+    let portions = 0;
+    const half = await put(
+      start,
+      ask({
+        to: 'half',
+        onProgress() {
+          // More than lines and pipes hold: the copy has truly begun there.
+          portions += 1;
+          if (portions === 10) pool.close();
+        },
+      }),
+    );
+    assert.equal(half.kind, 'no_answer');
+    const rest = (): readonly string[] => readdirSync(sshd.home).filter((name) => /half|jobman-cp/.test(name));
+    assert.ok(await eventually(() => rest().length === 0, { withinMs: 60_000 }), 'nothing of it is left there');
+    assert.deepEqual(readdirSync(cwd).toSorted(), ['back', 'data']);
+  },
+);
 
 test('on the built-in cloud, through the front door', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;

@@ -6,15 +6,14 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSy
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
-import { test } from 'node:test';
 import { fanOut } from '../../src/app/fan-out.ts';
 import type { SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
 import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
 import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';
-import { freePort, makeKey, openSshd } from '../remote/sshd.ts';
+import { freePort, makeKey } from '../remote/sshd.ts';
 import type { Sshd } from '../remote/sshd.ts';
 import { eventually } from '../support/eventually.ts';
-import { poolOn, targetOn } from '../support/ssh.ts';
+import { poolOn, sshdTest, targetOn, transportOn } from '../support/ssh.ts';
 
 function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<RunResult> {
   return transport.run({ script, timeoutMs, outputMost: 100_000 });
@@ -30,60 +29,55 @@ function reason(result: RunResult): string {
   return result.kind === 'no_answer' ? result.reason : '';
 }
 
-test('a script runs with its exit code, its streams apart, and nothing of it in the list of processes', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  // What a login shell's start-up files print is none of the script's output.
-  writeFileSync(join(sshd.home, '.bashrc'), 'echo noise from the start-up file\n');
-  const transport = poolOn(sshd).transport(targetOn(sshd));
-  const script = `echo out; echo err >&2; tr '\\0' ' ' </proc/$$/cmdline; echo 'se''cret' >/dev/null; exit 7`;
-  const result = await run(transport, script);
-  assert.ok(result.kind === 'ended');
-  assert.equal(result.exitCode, 7);
-  assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
-  assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
-  assert.equal(words(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
-});
+sshdTest(
+  'a script runs with its exit code, its streams apart, and nothing of it in the list of processes',
+  async (sshd) => {
+    // What a login shell's start-up files print is none of the script's output.
+    writeFileSync(join(sshd.home, '.bashrc'), 'echo noise from the start-up file\n');
+    const transport = transportOn(sshd);
+    const script = `echo out; echo err >&2; tr '\\0' ' ' </proc/$$/cmdline; echo 'se''cret' >/dev/null; exit 7`;
+    const result = await run(transport, script);
+    assert.ok(result.kind === 'ended');
+    assert.equal(result.exitCode, 7);
+    assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
+    assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
+    assert.equal(words(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
 
-test('output beyond the limit is cut and said to be', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const transport = poolOn(sshd).transport(targetOn(sshd));
-  const result = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, outputMost: 1_000 });
-  assert.ok(result.kind === 'ended');
-  assert.deepEqual([result.stdout.length, result.cut, result.exitCode], [1_000, true, 0]);
-});
+    const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, outputMost: 1_000 });
+    assert.ok(long.kind === 'ended');
+    assert.deepEqual([long.stdout.length, long.cut, long.exitCode], [1_000, true, 0]);
+  },
+);
 
-test('the first host key is pinned, another one within the same allocation is refused, a new allocation begins anew', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const pin = join(sshd.world.home, 'ssh/known_hosts/job-1-0');
-  const first = poolOn(sshd);
-  assert.equal(words(await run(first.transport(targetOn(sshd)), 'echo hello')), 'hello\n');
-  assert.equal(readFileSync(pin, 'utf8'), `job-1-0 ${sshd.hostKey}\n`);
-  assert.equal(statSync(pin).mode & 0o777, 0o600);
-  first.close();
+sshdTest(
+  'the first host key is pinned, another one within the same allocation is refused, a new allocation begins anew',
+  async (sshd) => {
+    const pin = join(sshd.world.home, 'ssh/known_hosts/job-1-0');
+    const first = poolOn(sshd);
+    assert.equal(words(await run(first.transport(targetOn(sshd)), 'echo hello')), 'hello\n');
+    assert.equal(readFileSync(pin, 'utf8'), `job-1-0 ${sshd.hostKey}\n`);
+    assert.equal(statSync(pin).mode & 0o777, 0o600);
+    first.close();
 
-  const again = poolOn(sshd);
-  assert.equal(words(await run(again.transport(targetOn(sshd)), 'echo again')), 'again\n');
-  again.close();
+    const again = poolOn(sshd);
+    assert.equal(words(await run(again.transport(targetOn(sshd)), 'echo again')), 'again\n');
+    again.close();
 
-  await sshd.restart({ newHostKey: true });
-  const pool = poolOn(sshd);
-  const refused = await run(pool.transport(targetOn(sshd)), 'touch "$HOME/touched"');
-  assert.match(reason(refused), /host key .* has changed within one allocation.*SHA256.*nothing was sent.*remove/su);
-  assert.equal(refused.kind === 'no_answer' && refused.sent, false);
-  assert.equal(existsSync(join(sshd.home, 'touched')), false);
-  assert.equal(words(await run(pool.transport(targetOn(sshd, { pin: 'job-2-0' })), 'echo new')), 'new\n');
+    await sshd.restart({ newHostKey: true });
+    const pool = poolOn(sshd);
+    const refused = await run(pool.transport(targetOn(sshd)), 'touch "$HOME/touched"');
+    assert.match(reason(refused), /host key .* has changed within one allocation.*SHA256.*nothing was sent.*remove/su);
+    assert.equal(refused.kind === 'no_answer' && refused.sent, false);
+    assert.equal(existsSync(join(sshd.home, 'touched')), false);
+    assert.equal(words(await run(pool.transport(targetOn(sshd, { pin: 'job-2-0' })), 'echo new')), 'new\n');
 
-  pool.forget('job-1-', { pins: true });
-  assert.ok(await eventually(() => !existsSync(pin)));
-  assert.equal(words(await run(pool.transport(targetOn(sshd)), 'echo forgotten')), 'forgotten\n');
-});
+    pool.forget('job-1-', { pins: true });
+    assert.ok(await eventually(() => !existsSync(pin)));
+    assert.equal(words(await run(pool.transport(targetOn(sshd)), 'echo forgotten')), 'forgotten\n');
+  },
+);
 
-test('a host must show one of the keys that it was made with', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a host must show one of the keys that it was made with', async (sshd) => {
   const other = join(sshd.world.folder, 'other');
   makeKey(other);
   const otherKey = readFileSync(`${other}.pub`, 'utf8').split(' ').slice(0, 2).join(' ');
@@ -95,9 +89,12 @@ test('a host must show one of the keys that it was made with', async (t) => {
   assert.equal(words(accepted), 'yes\n');
 });
 
-test('jobman’s own key is made once, whoever comes first, and the server takes it', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+/** From now on the server lets in who has that key. */
+function accept(sshd: Sshd, key = ''): void {
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${key}.pub`));
+}
+
+sshdTest('jobman’s own key is made once, whoever comes first, and the server takes it', async (sshd) => {
   const keys = await Promise.all(Array.from({ length: 8 }, () => ensureOwnKey(sshd.world.home)));
   const [own] = keys;
   assert.ok(own);
@@ -107,13 +104,11 @@ test('jobman’s own key is made once, whoever comes first, and the server takes
   const told = spawnSync('ssh-keygen', ['-y', '-f', own.file], { encoding: 'utf8' });
   assert.equal(told.stdout.split(' ').slice(0, 2).join(' ').trim(), own.publicKey.split(' ').slice(0, 2).join(' '));
   writeFileSync(`${sshd.keyFile}.pub`, `${own.publicKey}\n`);
-  const transport = poolOn(sshd).transport(targetOn(sshd, { keyFile: own.file }));
+  const transport = transportOn(sshd, { keyFile: own.file });
   assert.equal(words(await run(transport, 'echo in')), 'in\n');
 });
 
-test('a key that cannot be used says why and what to do', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a key that cannot be used says why and what to do', async (sshd) => {
   const locked = join(sshd.world.folder, 'locked');
   makeKey(locked, 'a passphrase');
   const pool = poolOn(sshd);
@@ -131,17 +126,15 @@ test('a key that cannot be used says why and what to do', async (t) => {
   assert.match(await ask(stranger), /accepts none of our keys/u);
 });
 
-test('a key with a passphrase is used through the agent that holds it', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a key with a passphrase is used through the agent that holds it', async (sshd) => {
   const locked = join(sshd.world.folder, 'locked');
   makeKey(locked, 'words');
   const askpass = join(sshd.world.folder, 'askpass');
   writeFileSync(askpass, '#!/bin/sh\necho words\n', { mode: 0o700 });
   const socket = await openAgent(sshd, locked, { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' });
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${locked}.pub`));
-  const pool = poolOn(sshd, { agent: socket });
-  assert.equal(words(await run(pool.transport(targetOn(sshd, { keyFile: locked })), 'echo in')), 'in\n');
+  accept(sshd, locked);
+  const transport = transportOn(sshd, { keyFile: locked }, { agent: socket });
+  assert.equal(words(await run(transport, 'echo in')), 'in\n');
 });
 
 /** An agent that holds this key; its socket. */
@@ -158,9 +151,7 @@ async function openAgent(sshd: Sshd, key: string, more: Readonly<Record<string, 
   return socket;
 }
 
-test('a machine that existed before is reached by the keys of its user, without any setting', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a machine that existed before is reached by the keys of its user, without any setting', async (sshd) => {
   const jobmans = join(sshd.world.folder, 'jobmans');
   makeKey(jobmans);
   const keys = join(sshd.home, '.ssh');
@@ -186,28 +177,28 @@ test('a machine that existed before is reached by the keys of its user, without 
   // gcloud's own key.
   const gcloud = join(keys, 'google_compute_engine');
   makeKey(gcloud);
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${gcloud}.pub`));
+  accept(sshd, gcloud);
   assert.equal(words(await tries()), 'in\n');
   assert.match(reason(await tries({}, false)), /accepts none of our keys for \S+$/, 'not on a TPU that jobman made');
 
   // A key that the ssh_config names, and one of OpenSSH's usual names.
   const named = join(sshd.world.folder, 'named');
   makeKey(named);
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${named}.pub`));
+  accept(sshd, named);
   assert.match(reason(await tries()), /tried [^,]+jobmans, [^,]+google_compute_engine; to add one/);
   writeFileSync(config, `Host 127.*\n  IdentityFile ${named}\n`);
   assert.equal(words(await tries()), 'in\n');
   writeFileSync(config, '');
   const usual = join(keys, 'id_ed25519');
   makeKey(usual);
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${usual}.pub`));
+  accept(sshd, usual);
   assert.equal(words(await tries()), 'in\n');
 
   // One that a passphrase protects is skipped with the reason, and the agent that holds another is asked.
   makeKey(usual, 'words');
   const held = join(sshd.world.folder, 'held');
   makeKey(held);
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${held}.pub`));
+  accept(sshd, held);
   assert.match(
     reason(await tries({ agent: join(sshd.world.folder, 'no-agent') })),
     /tried .*the SSH agent; .*id_ed25519 is protected by a passphrase.*ssh-add.*; the SSH agent cannot be used: .*; to add one: gcloud/,
@@ -215,36 +206,28 @@ test('a machine that existed before is reached by the keys of its user, without 
   assert.equal(words(await tries({ agent: await openAgent(sshd, held) })), 'in\n');
 });
 
-test('more keys than a server takes on one connection are all tried', async (t) => {
-  const sshd = await openSshd(t, ['MaxAuthTries 3']);
-  if (sshd === undefined) return;
-  const files = Array.from({ length: 8 }, (_, index) => join(sshd.world.folder, `key-${index}`));
-  for (const file of files) makeKey(file);
-  const config = join(sshd.world.folder, 'users_config');
-  writeFileSync(config, `Host *\n${files.map((file) => `  IdentityFile ${file}\n`).join('')}`);
-  const pool = poolOn(sshd, { sshArgs: ['-F', config] });
-  const target = targetOn(sshd, { keyFile: sshd.keyFile, userConfig: true, existing: { addKey: 'add' } });
-  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${files[7]}.pub`));
-  assert.equal(words(await run(pool.transport(target), 'echo in')), 'in\n');
-  writeFileSync(`${sshd.keyFile}.pub`, '');
-  const other = poolOn(sshd, { sshArgs: ['-F', config] });
-  assert.match(
-    reason(await run(other.transport(target), 'echo in')),
-    /none of our keys.*key-0.*key-7; to add one: add$/,
-  );
-});
+sshdTest(
+  'more keys than a server takes on one connection are all tried',
+  async (sshd) => {
+    const files = Array.from({ length: 8 }, (_, index) => join(sshd.world.folder, `key-${index}`));
+    for (const file of files) makeKey(file);
+    const config = join(sshd.world.folder, 'users_config');
+    writeFileSync(config, `Host *\n${files.map((file) => `  IdentityFile ${file}\n`).join('')}`);
+    const pool = poolOn(sshd, { sshArgs: ['-F', config] });
+    const target = targetOn(sshd, { keyFile: sshd.keyFile, userConfig: true, existing: { addKey: 'add' } });
+    accept(sshd, files[7]);
+    assert.equal(words(await run(pool.transport(target), 'echo in')), 'in\n');
+    writeFileSync(`${sshd.keyFile}.pub`, '');
+    const other = poolOn(sshd, { sshArgs: ['-F', config] });
+    assert.match(
+      reason(await run(other.transport(target), 'echo in')),
+      /none of our keys.*key-0.*key-7; to add one: add$/,
+    );
+  },
+  ['MaxAuthTries 3'],
+);
 
-test('a host that is not there is no answer, and nothing was sent', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const result = await run(poolOn(sshd).transport(targetOn(sshd, { port: await freePort() })), 'true');
-  assert.match(reason(result), /refuses connections/u);
-  assert.equal(result.kind === 'no_answer' && result.sent, false);
-});
-
-test('the user’s configuration is honoured: names, ports, keys, ProxyJump and ProxyCommand', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('the user’s configuration is honoured: names, ports, keys, ProxyJump and ProxyCommand', async (sshd) => {
   const config = join(sshd.world.folder, 'ssh_config');
   const common = `
   HostName 127.0.0.1
@@ -272,23 +255,22 @@ Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
   assert.match(reason(await ask('broken')), /no way to 127\.0\.0\.1/u);
 });
 
-test('many connections shake hands a few at a time; many sessions on one host share few connections', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const pool = poolOn(sshd, { connectingMost: 8 });
-  const hosts = Array.from({ length: 24 }, (_, index) => pool.transport(targetOn(sshd, { pin: `many-${index}` })));
-  const answers = await fanOut(hosts, 24, (transport) => run(transport, 'echo hello'));
-  for (const answer of answers) assert.equal(words(answer), 'hello\n');
-  const warm = pool.transport(targetOn(sshd, { pin: 'many-0' }));
-  const places = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
-  const connections = new Set(places.map(words));
-  assert.ok(connections.size > 1 && connections.size < 5, `20 sessions took ${connections.size} connections`);
-});
+sshdTest(
+  'many connections shake hands a few at a time; many sessions on one host share few connections',
+  async (sshd) => {
+    const pool = poolOn(sshd, { connectingMost: 8 });
+    const hosts = Array.from({ length: 24 }, (_, index) => pool.transport(targetOn(sshd, { pin: `many-${index}` })));
+    const answers = await fanOut(hosts, 24, (transport) => run(transport, 'echo hello'));
+    for (const answer of answers) assert.equal(words(answer), 'hello\n');
+    const warm = pool.transport(targetOn(sshd, { pin: 'many-0' }));
+    const places = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
+    const connections = new Set(places.map(words));
+    assert.ok(connections.size > 1 && connections.size < 5, `20 sessions took ${connections.size} connections`);
+  },
+);
 
-test('an idle connection is closed, and opened again when needed', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const transport = poolOn(sshd, { idleMs: 100 }).transport(targetOn(sshd));
+sshdTest('an idle connection is closed, and opened again when needed', async (sshd) => {
+  const transport = transportOn(sshd, {}, { idleMs: 100 });
   const first = words(await run(transport, 'echo $SSH_CONNECTION'));
   assert.equal(words(await run(transport, 'echo $SSH_CONNECTION')), first);
   assert.ok(await eventually(() => sessionsOf(sshd).length === 0));
@@ -326,10 +308,8 @@ function endLoop(text: string): void {
   if (pid > 0) process.kill(pid, 'SIGKILL');
 }
 
-test('a connection that is cut is told at once, and the next call opens another', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const transport = poolOn(sshd).transport(targetOn(sshd));
+sshdTest('a connection that is cut is told at once, and the next call opens another', async (sshd) => {
+  const transport = transportOn(sshd);
   const stream = follow(transport);
   assert.ok(await eventually(() => stream.text() !== ''));
   const nap = `sleep 30${process.pid}`;
@@ -399,45 +379,50 @@ async function openLine(sshd: Sshd): Promise<{
   };
 }
 
-test('a host that hangs: who follows an output and who asks what may be asked again hear of it, and of the hang', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const line = await openLine(sshd);
-  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
-  const stream = follow(transport);
-  assert.ok(await eventually(() => stream.text() !== ''));
-  line.silence(true);
-  const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
-  const end = await stream.end;
-  assert.ok(end.kind === 'dropped');
-  assert.match(end.reason, /stopped answering/u);
-  assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
-  endLoop(stream.text());
-});
+sshdTest(
+  'a host that hangs: who follows an output and who asks what may be asked again hear of it, and of the hang',
+  async (sshd) => {
+    const line = await openLine(sshd);
+    const transport = transportOn(sshd, { port: line.port });
+    const stream = follow(transport);
+    assert.ok(await eventually(() => stream.text() !== ''));
+    line.silence(true);
+    const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
+    const end = await stream.end;
+    assert.ok(end.kind === 'dropped');
+    assert.match(end.reason, /stopped answering/u);
+    assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
+    endLoop(stream.text());
+  },
+);
 
-test('a line that falls quiet and not the host: what may be asked again is, over another; nobody loses what runs', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const line = await openLine(sshd);
-  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
-  const counted = join(sshd.world.folder, 'counted');
-  words(await run(transport, 'true'));
-  const once = run(transport, `sleep 1; echo once >>${counted}; echo done`, 60_000);
-  await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
-  line.silence(false);
-  const again = await transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
-  assert.equal(words(again), 'seen\n');
-  assert.equal(sessionsOf(sshd).length, 2, 'over a second line, and the first still stands');
-  line.speak();
-  assert.equal(words(await once), 'done\n', 'a line that is doubted is not given up yet');
-  assert.equal(readFileSync(counted, 'utf8'), 'once\n');
-});
+sshdTest(
+  'a line that falls quiet and not the host: what may be asked again is, over another; nobody loses what runs',
+  async (sshd) => {
+    const line = await openLine(sshd);
+    const transport = transportOn(sshd, { port: line.port });
+    const counted = join(sshd.world.folder, 'counted');
+    words(await run(transport, 'true'));
+    const once = run(transport, `sleep 1; echo once >>${counted}; echo done`, 60_000);
+    await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
+    line.silence(false);
+    const again = await transport.run({
+      script: 'echo seen',
+      timeoutMs: 30_000,
+      outputMost: 1_000,
+      isRepeatable: true,
+    });
+    assert.equal(words(again), 'seen\n');
+    assert.equal(sessionsOf(sshd).length, 2, 'over a second line, and the first still stands');
+    line.speak();
+    assert.equal(words(await once), 'done\n', 'a line that is doubted is not given up yet');
+    assert.equal(readFileSync(counted, 'utf8'), 'once\n');
+  },
+);
 
-test('a script that runs once is waited for until its line is dead, and may have run', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
+sshdTest('a script that runs once is waited for until its line is dead, and may have run', async (sshd) => {
   const line = await openLine(sshd);
-  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
+  const transport = transportOn(sshd, { port: line.port });
   words(await run(transport, 'true'));
   const underWay = run(transport, 'sleep 5', 60_000);
   await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
@@ -447,12 +432,14 @@ test('a script that runs once is waited for until its line is dead, and may have
   assert.equal(result.kind === 'no_answer' && result.sent, true);
 });
 
-test('a script that takes too long is no answer, and it is said that it may have run', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const transport = poolOn(sshd).transport(targetOn(sshd));
+sshdTest('a script that takes too long may have run; where nobody listens nothing was sent', async (sshd) => {
+  const transport = transportOn(sshd);
   words(await run(transport, 'true'));
   const result = await run(transport, 'sleep 2', 300);
   assert.ok(result.kind === 'no_answer' && result.sent && result.timedOut);
   assert.equal(words(await run(transport, 'echo next')), 'next\n', 'the connection is as good as before');
+
+  const nobody = await run(transportOn(sshd, { port: await freePort() }), 'true');
+  assert.match(reason(nobody), /refuses connections/u);
+  assert.equal(nobody.kind === 'no_answer' && nobody.sent, false);
 });
