@@ -2,7 +2,7 @@
 // An exit code is never an exception; whoever asked knows what a code means.
 
 import { spawn, type ChildProcess } from 'node:child_process';
-import { Duplex as DuplexStream, type Duplex } from 'node:stream';
+import { Duplex as DuplexStream } from 'node:stream';
 import { textOf } from '../app/errors.ts';
 import type { Duration } from '../core/time.ts';
 
@@ -100,14 +100,6 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   return answer(end);
 }
 
-export interface OpenProcess {
-  readonly pid: number | undefined;
-  /** Bytes for its input; the input stays open until `close`. */
-  write(bytes: string | Uint8Array): void;
-  /** Ends the input, and kills the group when the program is still there after `patienceMs`. */
-  close(patienceMs: Duration): void;
-}
-
 /**
  * Starts a program whose input stays open and whose output is handed over as it comes, each chunk awaited before the
  * next is read. `ended` is called once, after the last chunk was taken.
@@ -116,7 +108,7 @@ export function openProcess(
   argv: readonly string[],
   options: Pick<ProcessRequest, 'env' | 'cwd'>,
   receiver: { readonly onOutput: Output; ended(end: ProcessEnd): void },
-): OpenProcess {
+) {
   const { child, reads, ended } = spawnPiped(argv, options, receiver.onOutput);
   let isOver = false;
   void ended.then(async (end) => {
@@ -126,10 +118,12 @@ export function openProcess(
   });
   return {
     pid: child.pid,
-    write(bytes) {
+    /** Bytes for its input; the input stays open until `close`. */
+    write(bytes: string | Uint8Array): void {
       child.stdin.write(bytes);
     },
-    close(patienceMs) {
+    /** Ends the input, and kills the group when the program is still there after `patienceMs`. */
+    close(patienceMs: Duration): void {
       child.stdin.end();
       if (isOver) return;
       setTimeout(() => {
@@ -139,13 +133,8 @@ export function openProcess(
   };
 }
 
-export interface ProcessStream {
-  readonly stream: Duplex;
-  words(): Promise<string>;
-}
-
 /** A program's input and output as one stream, for a line that goes through it (ProxyCommand, `ssh -W`). */
-export function processAsStream(argv: readonly string[]): ProcessStream {
+export function processAsStream(argv: readonly string[]) {
   const [program = '', ...args] = argv;
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   const kept = keepFirst(4_096);
@@ -166,7 +155,8 @@ export function processAsStream(argv: readonly string[]): ProcessStream {
   });
   return {
     stream,
-    async words() {
+    /** The program's standard error: all of it when it has ended, else what there is after a moment. */
+    async words(): Promise<string> {
       await Promise.race([silent, pause(500)]);
       return new TextDecoder().decode(kept.bytes()).trim();
     },
@@ -243,18 +233,13 @@ function pause(ms: Duration): Promise<void> {
   });
 }
 
-export interface Kept {
-  add(chunk: Uint8Array): void;
-  bytes(): Uint8Array;
-  isCut(): boolean;
-}
-
-export function keepFirst(most: number): Kept {
+/** The first bytes of an output, up to a limit. */
+export function keepFirst(most: number) {
   const chunks: Uint8Array[] = [];
   let length = 0;
   let cut = false;
   return {
-    add(chunk) {
+    add(chunk: Uint8Array): void {
       const part = chunk.subarray(0, Math.max(0, most - length));
       cut ||= part.length < chunk.length;
       if (part.length > 0) chunks.push(part);

@@ -156,18 +156,12 @@ function send(socket: Socket, bytes: Uint8Array): Promise<void> {
   });
 }
 
-/** A relay as its client sees it. */
-export interface RelayLine {
-  start(job: string, worker: number, request: SessionRequest): Session;
-  close(): void;
-}
-
 /** How long a relay may take to say who it is. A controller that is as busy as that is left alone. */
 const helloMost = 1_000;
 
 /** The relay of that socket, or undefined when there is none, when it is of another version, and when it does not answer. */
-export function connectRelay(file: string, version: string): Promise<RelayLine | undefined> {
-  if (Buffer.byteLength(file) > nameMost) return Promise.resolve(undefined);
+export async function connectRelay(file: string, version: string) {
+  if (Buffer.byteLength(file) > nameMost) return undefined;
   const sockets = new Set<Socket>();
   const open = (): Socket => {
     const socket = connect(file);
@@ -176,25 +170,24 @@ export function connectRelay(file: string, version: string): Promise<RelayLine |
     socket.on('close', () => sockets.delete(socket));
     return socket;
   };
-  return new Promise((resolve) => {
-    const probe = open();
+  const probe = open();
+  const said = await new Promise<string | undefined>((resolve) => {
     const timer = setTimeout(() => probe.destroy(), helloMost);
     probe.on('close', () => {
       clearTimeout(timer);
       resolve(undefined);
     });
-    readFrames(probe, (_kind, body) => {
-      if (body.toString('utf8') === version) {
-        resolve({
-          start: (job, worker, request) => startOver(open(), { job, worker, ...request }),
-          close() {
-            for (const socket of sockets) socket.destroy();
-          },
-        });
-      }
-      probe.destroy();
-    });
+    readFrames(probe, (_kind, body) => resolve(body.toString('utf8')));
   });
+  probe.destroy();
+  if (said !== version) return undefined;
+  return {
+    start: (job: string, worker: number, request: SessionRequest): Session =>
+      startOver(open(), { job, worker, ...request }),
+    close(): void {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
 }
 
 function startOver(socket: Socket, { onBytes, ...opening }: Opening & Pick<SessionRequest, 'onBytes'>): Session {

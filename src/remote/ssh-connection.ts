@@ -74,19 +74,12 @@ export interface Connection {
   idle: NodeJS.Timeout | undefined;
 }
 
-export interface Connector {
-  config(target: SshTarget): Promise<SshConfig>;
-  /** Logs in there. `isHurried` when a line to that host has just fallen quiet. Never throws. */
-  connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem>;
-  close(): void;
-}
-
 export function createConnector(
   hostKeys: HostKeys,
   options: SshDefaults & {
     readonly connectingMost: number;
   },
-): Connector {
+) {
   const configs = createSshConfigs(options);
   const gate = createGate(options.connectingMost);
   const shaking = new Set<Client>();
@@ -98,6 +91,7 @@ export function createConnector(
     return userConfig ? configs(question) : plainSshConfig(question, options);
   }
 
+  /** Logs in there. `isHurried` when a line to that host has just fallen quiet. Never throws. */
   async function connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem> {
     const began = performance.now();
     if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
@@ -146,7 +140,7 @@ export function createConnector(
   return {
     config: configOf,
     connect,
-    close() {
+    close(): void {
       isClosed = true;
       for (const client of shaking) client.destroy();
     },

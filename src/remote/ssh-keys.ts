@@ -141,16 +141,10 @@ function number(value: number): Buffer {
   return bytes;
 }
 
-export interface HostKeys {
-  pinned(name: string): Promise<string | undefined>;
-  /** Pins a key unless one is pinned; answers the key that is pinned now. Safe to repeat, also by two at once. */
-  pin(name: string, key: string): Promise<string>;
-  forget(prefix: string): Promise<void>;
-  file(name: string): string;
-}
+export type HostKeys = ReturnType<typeof createHostKeys>;
 
 /** Pins below `$JOBMAN_HOME/ssh/known_hosts/`. */
-export function createHostKeys(home: string): HostKeys {
+export function createHostKeys(home: string) {
   const folder = join(home, 'ssh', 'known_hosts');
   const file = (name: string): string => {
     if (!/^[A-Za-z0-9_.-]+$/u.test(name)) throw new Error(`${name} cannot name a pinned host key`);
@@ -169,13 +163,14 @@ export function createHostKeys(home: string): HostKeys {
   }
   return {
     pinned,
-    async pin(name, key) {
+    /** Pins a key unless one is pinned; answers the key that is pinned now. Safe to repeat, also by two at once. */
+    async pin(name: string, key: string): Promise<string> {
       const target = file(name);
       makeFolder(folder);
       await createOnce(target, `${name} ${key}\n`, fileModeIn(folder));
       return (await pinned(name)) ?? key;
     },
-    async forget(prefix) {
+    async forget(prefix: string): Promise<void> {
       let names: readonly string[];
       try {
         names = await readdir(folder);

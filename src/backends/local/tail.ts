@@ -15,19 +15,11 @@ const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
-export interface TailHub {
-  /**
-   * Follows the `log` of that run folder; as `MachinePort.tail`. `isOver` is asked before each reading to the end: nothing of
-   * the run is alive, and nothing more will be written.
-   */
-  follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void;
-}
-
 /** Calls back every now and then until the returned function is called. */
 export type Rounds = (call: () => void) => () => void;
 
 /** All tails go by the same rounds, so that a thousand of them wake the processor no more often than one. */
-export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
+export function createTailHub(rounds: Rounds = tenSeconds) {
   const checks = new Set<() => void>();
   let endRounds: (() => void) | undefined;
   /** One for all tails: what was read is copied out of it before anything else happens. */
@@ -56,7 +48,11 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
   }
 
   return {
-    follow(path, isOver, from, receiver) {
+    /**
+     * Follows the `log` of that run folder; as `MachinePort.tail`. `isOver` is asked before each reading to the end: nothing of
+     * the run is alive, and nothing more will be written.
+     */
+    follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void {
       let isOff = false;
       let isPoked = false;
       let wake: (() => void) | undefined;

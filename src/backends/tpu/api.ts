@@ -66,32 +66,10 @@ export interface Place {
 /** v2 serves the general tiers; `bestEffort`, the preemptible tier of the queue, exists in v2alpha1 only. */
 export type ApiVersion = 'v2' | 'v2alpha1';
 
-/** Create and delete answer as soon as the cloud has taken the order; how it ends is in the operation, and to be looked at. */
-export interface TpuApi {
-  getNode(place: Place, id: string): Promise<Answer<TpuNode>>;
-  listNodes(place: Place): Promise<Answer<Listing<TpuNode>>>;
-  createNode(place: Place, id: string, node: object): Promise<Answer<Operation>>;
-  deleteNode(place: Place, id: string): Promise<Answer<Operation>>;
-  /** Machines of a single host that cannot be preempted; the others are refused. */
-  stopNode(place: Place, id: string): Promise<Answer<Operation>>;
-  startNode(place: Place, id: string): Promise<Answer<Operation>>;
-  getQueuedResource(place: Place, id: string): Promise<Answer<QueuedResource>>;
-  listQueuedResources(place: Place): Promise<Answer<Listing<QueuedResource>>>;
-  /** The same `requestId` (a UUID) again within the hour is answered with the first one's operation. */
-  createQueuedResource(
-    place: Place,
-    id: string,
-    body: object,
-    options: { readonly version: ApiVersion; readonly requestId: string },
-  ): Promise<Answer<Operation>>;
-  deleteQueuedResource(place: Place, id: string): Promise<Answer<Operation>>;
-  getOperation(place: Place, id: string): Promise<Answer<Operation>>;
-  listOperations(place: Place): Promise<Answer<Listing<Operation>>>;
-  /** Of every worker, in order. */
-  getGuestAttributes(place: Place, id: string): Promise<Answer<readonly GuestAttributes[]>>;
-}
+export type TpuApi = ReturnType<typeof createTpuApi>;
 
-export function createTpuApi(caller: Caller): TpuApi {
+/** Create and delete answer as soon as the cloud has taken the order; how it ends is in the operation, and to be observed. */
+export function createTpuApi(caller: Caller) {
   const word = encodeURIComponent;
   const at = (place: Place, version: ApiVersion = 'v2') =>
     `${version}/projects/${word(place.project)}/locations/${word(place.zone)}`;
@@ -122,24 +100,37 @@ export function createTpuApi(caller: Caller): TpuApi {
   }
 
   return {
-    getNode: (place, id) => get(`${at(place)}/nodes/${word(id)}`, id, forms.node),
-    listNodes: (place) => list(`${at(place)}/nodes`, 'nodes', forms.node),
-    createNode: (place, id, node) => order('POST', `${at(place)}/nodes?nodeId=${word(id)}`, node),
-    deleteNode: (place, id) => order('DELETE', `${at(place)}/nodes/${word(id)}`),
-    stopNode: (place, id) => order('POST', `${at(place)}/nodes/${word(id)}:stop`, {}),
-    startNode: (place, id) => order('POST', `${at(place)}/nodes/${word(id)}:start`, {}),
-    getQueuedResource: (place, id) => get(`${at(place)}/queuedResources/${word(id)}`, id, forms.queuedResource),
-    listQueuedResources: (place) => list(`${at(place)}/queuedResources`, 'queuedResources', forms.queuedResource),
-    createQueuedResource: (place, id, body, { version, requestId }) =>
+    getNode: (place: Place, id: string) => get<TpuNode>(`${at(place)}/nodes/${word(id)}`, id, forms.node),
+    listNodes: (place: Place) => list<TpuNode>(`${at(place)}/nodes`, 'nodes', forms.node),
+    createNode: (place: Place, id: string, node: object) =>
+      order('POST', `${at(place)}/nodes?nodeId=${word(id)}`, node),
+    deleteNode: (place: Place, id: string) => order('DELETE', `${at(place)}/nodes/${word(id)}`),
+    /** Machines of a single host that cannot be preempted; the others are refused. */
+    stopNode: (place: Place, id: string) => order('POST', `${at(place)}/nodes/${word(id)}:stop`, {}),
+    startNode: (place: Place, id: string) => order('POST', `${at(place)}/nodes/${word(id)}:start`, {}),
+    getQueuedResource: (place: Place, id: string) =>
+      get<QueuedResource>(`${at(place)}/queuedResources/${word(id)}`, id, forms.queuedResource),
+    listQueuedResources: (place: Place) =>
+      list<QueuedResource>(`${at(place)}/queuedResources`, 'queuedResources', forms.queuedResource),
+    /** The same `requestId` (a UUID) again within the hour is answered with the first one's operation. */
+    createQueuedResource: (
+      place: Place,
+      id: string,
+      body: object,
+      { version, requestId }: { readonly version: ApiVersion; readonly requestId: string },
+    ) =>
       order(
         'POST',
         `${at(place, version)}/queuedResources?queuedResourceId=${word(id)}&requestId=${word(requestId)}`,
         body,
       ),
-    deleteQueuedResource: (place, id) => order('DELETE', `${at(place)}/queuedResources/${word(id)}?force=true`),
-    getOperation: (place, id) => get(`${at(place)}/operations/${word(id)}`, id, forms.operation),
-    listOperations: (place) => list(`${at(place)}/operations`, 'operations', forms.operation),
-    async getGuestAttributes(place, id) {
+    deleteQueuedResource: (place: Place, id: string) =>
+      order('DELETE', `${at(place)}/queuedResources/${word(id)}?force=true`),
+    getOperation: (place: Place, id: string) =>
+      get<Operation>(`${at(place)}/operations/${word(id)}`, id, forms.operation),
+    listOperations: (place: Place) => list<Operation>(`${at(place)}/operations`, 'operations', forms.operation),
+    /** Of every worker, in order. */
+    async getGuestAttributes(place: Place, id: string): Promise<Answer<readonly GuestAttributes[]>> {
       // One empty worker id asks for all of them, as gcloud does.
       const body = { workerIds: [''] };
       const path = `${at(place)}/nodes/${word(id)}:getGuestAttributes`;

@@ -14,7 +14,7 @@ import type { TpuSpec } from '../../core/spec.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { createHostKeys, ensureOwnKey } from '../../remote/ssh-keys.ts';
 import { quote } from '../../remote/run-folder.ts';
-import { isHostName } from '../../remote/ssh-config.ts';
+import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, Place, TpuApi } from './api.ts';
@@ -22,17 +22,10 @@ import { nodeIds, placeOf, tpuOf } from './resources.ts';
 
 export interface TpuWorkersOptions extends LoginOptions, DoorsOptions {}
 
-export interface TpuWorkers {
-  /** The way to that worker, for `MachinesParts.reach`. Makes no connection by itself; asks the cloud once for the host keys. */
-  reach(ref: WorkerRef): Promise<Reach>;
-  transport(ref: WorkerRef): Promise<SshTransport>;
-  /** Closes the connections to that allocation's workers; of one that was released the pinned host keys go too. */
-  forget(ref: AllocationRef): void;
-  sshHost(ref: WorkerRef): Promise<SshHost>;
-  sshArgv(ref: WorkerRef, command: readonly string[]): Promise<readonly string[]>;
-}
+export type TpuWorkers = ReturnType<typeof createTpuWorkers>;
 
-export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
+/** The ways to the workers of a job's TPU; see createDoors. */
+export function createTpuWorkers(options: TpuWorkersOptions) {
   const doors = createDoors(options);
 
   function machinesOf(ref: AllocationRef): Machines {
@@ -53,7 +46,8 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
     doors.transport(machinesOf(ref), Number(ref.worker));
 
   return {
-    async reach(ref) {
+    /** For `MachinesParts.reach`. */
+    async reach(ref: WorkerRef): Promise<Reach> {
       try {
         return { kind: 'open', transport: await transport(ref) };
       } catch (error) {
@@ -61,9 +55,10 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
       }
     },
     transport,
-    forget: (ref) => doors.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),
-    sshHost: async (ref) => doors.sshHost(machinesOf(ref), Number(ref.worker)),
-    sshArgv: async (ref, command) => doors.sshArgv(machinesOf(ref), Number(ref.worker), command),
+    forget: (ref: AllocationRef): void => doors.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),
+    sshHost: async (ref: WorkerRef) => doors.sshHost(machinesOf(ref), Number(ref.worker)),
+    sshArgv: async (ref: WorkerRef, command: readonly string[]) =>
+      doors.sshArgv(machinesOf(ref), Number(ref.worker), command),
   };
 }
 
@@ -103,23 +98,6 @@ export interface Machines {
   readonly pinPrefix: string;
 }
 
-export interface Doors {
-  /** The way to that worker. Makes no connection by itself; asks the cloud once for the host keys. Throws JobmanError when there is none. */
-  transport(machines: Machines, worker: number): Promise<SshTransport>;
-  /** Closes the connections to those workers; with `pins` the pinned host keys go too, as the machines have. */
-  forget(pinPrefix: string, options: { readonly pins: boolean }): void;
-  /**
-   * The options of the system's ssh for that worker. It asks nothing about host keys: the one we know must be shown,
-   * and where none is known yet the first is pinned. Throws JobmanError when the worker cannot be reached.
-   */
-  sshHost(machines: Machines, worker: number): Promise<SshHost>;
-  /**
-   * The system's ssh for that worker, as an argv. One word of `command` is a shell's text, as with ssh; several are one
-   * program with its arguments, which arrive as they are. Throws JobmanError when the worker cannot be reached.
-   */
-  sshArgv(machines: Machines, worker: number, command: readonly string[]): Promise<readonly string[]>;
-}
-
 interface TpuTarget extends SshTarget {
   readonly port: number;
   readonly user: string;
@@ -132,7 +110,11 @@ interface TpuTarget extends SshTarget {
  */
 const connectMost: Duration = 15 * second;
 const askAliveEvery: Duration = 15 * second;
-export function createDoors(options: DoorsOptions): Doors {
+
+export type Doors = ReturnType<typeof createDoors>;
+
+/** The ways to the workers of any TPU. Each throws JobmanError when the worker cannot be reached. */
+export function createDoors(options: DoorsOptions) {
   const { pool, apiFor, sshFor, now } = options;
   const pins = createHostKeys(options.home);
   const told = createToldKeys({ apiFor, now, pins });
@@ -198,42 +180,30 @@ export function createDoors(options: DoorsOptions): Doors {
     // ssh warns of each file that is named and missing; one that was chosen is worth the warning.
     const identities = keyFiles.filter((path) => path === target.keyFile || existsSync(path));
     makeFolder(dirname(file));
-    return {
-      worker,
-      host: target.host,
-      options: [
-        ['Port', String(target.port)],
-        ['User', target.user],
-        // As an option and not as `-i`, which looks for the file before it expands its name.
-        ...identities.map((path) => ['IdentityFile', pathWord(path)] as const),
-        // Without it ssh offers the agent's keys first, and a server hangs up after some refused keys.
-        ...(target.existing === undefined ? ([['IdentitiesOnly', 'yes']] as const) : []),
-        ['HostKeyAlias', target.pin],
-        ['UserKnownHostsFile', pathWord(file)],
-        ['GlobalKnownHostsFile', '/dev/null'],
-        ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
-        ['CheckHostIP', 'no'],
-        ['HashKnownHosts', 'no'],
-        ['UpdateHostKeys', 'no'],
-        ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
-        ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
-        // No jump host that the user's configuration names for every host leads to the built-in cloud.
-        ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
-      ],
-    };
+    return { worker, host: target.host, options: sshOptions(target, { file, isKnown, limits, identities }) };
   }
 
   return {
-    transport: async (machines, worker) => pool.transport(await targetOf(machines, worker)),
+    /** The way to that worker. Makes no connection by itself; asks the cloud once for the host keys. */
+    transport: async (machines: Machines, worker: number) => pool.transport(await targetOf(machines, worker)),
 
-    forget(pinPrefix, { pins: withPins }) {
+    /** Closes the connections to those workers; with `pins` the pinned host keys go too, as the machines have. */
+    forget(pinPrefix: string, { pins: withPins }: { readonly pins: boolean }): void {
       told.forget(pinPrefix);
       pool.forget(pinPrefix, { pins: withPins });
     },
 
+    /**
+     * The options of the system's ssh for that worker. It asks nothing about host keys: the one we know must be shown, and where
+     * none is known yet the first is pinned.
+     */
     sshHost: hostOf,
 
-    async sshArgv(machines, worker, command) {
+    /**
+     * The system's ssh for that worker, as an argv. One word of `command` is a shell's text, as with ssh; several are one
+     * program with its arguments, which arrive as they are.
+     */
+    async sshArgv(machines: Machines, worker: number, command: readonly string[]): Promise<readonly string[]> {
       const { host, options: told } = await hostOf(machines, worker);
       const words = command.length > 1 ? command.map(quote).join(' ') : command.join('');
       const way = await sshFor(machines.place.project);
@@ -247,6 +217,41 @@ export function createDoors(options: DoorsOptions): Doors {
       ];
     },
   };
+}
+
+/** The options of the system's ssh for that target, which leave nothing to a configuration but its time limits. */
+function sshOptions(
+  target: TpuTarget,
+  {
+    file,
+    isKnown,
+    limits,
+    identities,
+  }: Pick<SshConfig, 'limits'> & {
+    readonly file: string;
+    readonly isKnown: boolean;
+    readonly identities: readonly string[];
+  },
+): SshHost['options'] {
+  return [
+    ['Port', String(target.port)],
+    ['User', target.user],
+    // As an option and not as `-i`, which looks for the file before it expands its name.
+    ...identities.map((path) => ['IdentityFile', pathWord(path)] as const),
+    // Without it ssh offers the agent's keys first, and a server hangs up after some refused keys.
+    ...(target.existing === undefined ? ([['IdentitiesOnly', 'yes']] as const) : []),
+    ['HostKeyAlias', target.pin],
+    ['UserKnownHostsFile', pathWord(file)],
+    ['GlobalKnownHostsFile', '/dev/null'],
+    ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
+    ['CheckHostIP', 'no'],
+    ['HashKnownHosts', 'no'],
+    ['UpdateHostKeys', 'no'],
+    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
+    ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
+    // No jump host that the user's configuration names for every host leads to the built-in cloud.
+    ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
+  ];
 }
 
 /** gcloud makes a key where there is none, and adds it to the metadata of the project or of the TPU. */
@@ -265,16 +270,11 @@ const askAgainAfter: Duration = 30 * second;
 /** If the answer takes longer than this, the keys are unknown this time. */
 const answerWithin: Duration = 3 * second;
 
-interface ToldKeys {
-  hostKeysOf(machines: Machines, worker: number, pin: string): Promise<readonly string[]>;
-  forget(pinPrefix: string): void;
-}
-
 function createToldKeys({
   apiFor,
   now,
   pins,
-}: Pick<DoorsOptions, 'apiFor' | 'now'> & { readonly pins: ReturnType<typeof createHostKeys> }): ToldKeys {
+}: Pick<DoorsOptions, 'apiFor' | 'now'> & { readonly pins: ReturnType<typeof createHostKeys> }) {
   /** Of each TPU, what its workers said about themselves, and when they were asked. */
   const asked = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
   /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
@@ -296,7 +296,7 @@ function createToldKeys({
   }
 
   return {
-    async hostKeysOf(machines, worker, pin) {
+    async hostKeysOf(machines: Machines, worker: number, pin: string): Promise<readonly string[]> {
       const before = found.get(pin);
       if (before !== undefined) return before;
       const isPinned = (await pins.pinned(pin)) !== undefined;
@@ -304,7 +304,7 @@ function createToldKeys({
       if (isPinned || keys.length > 0) found.set(pin, keys);
       return keys;
     },
-    forget(pinPrefix) {
+    forget(pinPrefix: string): void {
       asked.delete(pinPrefix);
       for (const pin of found.keys()) if (pin.startsWith(pinPrefix)) found.delete(pin);
     },

@@ -30,14 +30,6 @@ const listMost = 64 * 1024 * 1024;
 /** It is there, or why not. `sent`: something may have reached the worker. */
 type Sent = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
 
-export interface WorkdirSender {
-  /**
-   * Brings beside the working directory of `root` (a word of a shell) what it lacks of the copy in `folder`, where archives
-   * lie too while they are sent. Safe to repeat: what has arrived is not sent again.
-   */
-  send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<Sent>;
-}
-
 interface Packed {
   readonly archive: string;
   readonly remove: string;
@@ -45,7 +37,7 @@ interface Packed {
 }
 
 /** One for all workers of a backend: it sees to it that not too many are sent to at once. */
-export function createWorkdirSender(): WorkdirSender {
+export function createWorkdirSender() {
   const gate = createGate(sendingMost);
   /** By what they hold; each is removed when its last user has it. */
   const packing = new Map<
@@ -78,7 +70,11 @@ export function createWorkdirSender(): WorkdirSender {
   }
 
   return {
-    async send(run, root, folder) {
+    /**
+     * Brings beside the working directory of `root` (a word of a shell) what it lacks of the copy in `folder`, where archives
+     * lie too while they are sent. Safe to repeat: what has arrived is not sent again.
+     */
+    async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<Sent> {
       try {
         const wanted = await listHere(filesOf(folder));
         if (wanted === undefined) return { kind: 'failed', reason: `the job's copy of it, ${folder}, cannot be read` };
