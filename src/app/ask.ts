@@ -14,10 +14,7 @@ import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 import type { Event } from '../core/decision.ts';
 import { eventSentence } from './history.ts';
 
-/**
- * Writes down that word about that job, and answers what it came to. A word that changes nothing is no mistake. Throws
- * what the store throws; everything else is an answer, so that one job of several does not spoil the others.
- */
+/** Records that command for the job and answers what it led to. Throws what the store throws; a refusal is an answer. */
 export async function sayTo(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
   stored: Stored,
@@ -39,7 +36,6 @@ export async function sayTo(
     // A forced delete writes down what it leaves behind before it takes the job off the list: a crash between the two
     // leaves one stray too many, which the next sweep clears up, and never one too few.
     for (const stray of asked.removed ? straysOf(job) : []) await store.recordStray(stray);
-    // Off the list or not: a program that nothing else ends is still ended.
     const isAtRest = asked.removed && !outlivesRemoval(asked);
     // A settled job has a time only while its outputs are being copied, and that goes on.
     const wakeAt = !isAtRest ? now() : isUnread(asked) ? null : await store.wakeOf(id);
@@ -89,7 +85,6 @@ function sayWhat(job: Job, verb: Verb): string {
       return `The end of ${it} is judged now.`;
     case 'delete':
       if (!job.removed) {
-        // Without capacity of its own only the program has to end.
         const once = heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
         return `${it} is being deleted; it leaves the list once ${once}.`;
       }
@@ -97,24 +92,20 @@ function sayWhat(job: Job, verb: Verb): string {
   }
 }
 
-/** A job that has come to its own end keeps its verdict, whatever the owner says then. */
 function hasEndedByItself(settled: Settled | null): settled is Settled {
   return settled?.verdict === 'succeeded' || settled?.verdict === 'failed';
 }
 
-/** The word came after the end: letting go is all that it could still do. */
 function letGoText(it: string, { verdict }: Settled): string {
   return `${it} has ${hasEnded(verdict)} already; what it still holds is being let go.`;
 }
 
-/** Names the capacity that a job may leave in the cloud when it leaves the list: nothing checks it from then on. */
 function strayText(job: Job): string {
   const names = straysOf(job).map(({ resource }) => resource);
   if (names.length === 0) return '';
   return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray (${names.join(', ')}); to let it go: jobman gc`;
 }
 
-/** Says what a stopped job keeps, what that costs, and how to release it. */
 function holdText(job: Job, number: number): string {
   const held = keptAllocations(job);
   const kept = held.filter((allocation) => !isLost(allocation));
@@ -150,21 +141,15 @@ function sayAgain(job: Job, verb: Verb): string {
 
 // ------------------------------------------------------------------------------------------ the commit
 
-/** A controller commits often, and never for long. */
 const triesMost = 20;
 
-/** The change of a job to commit. */
 export interface OwnChange {
   readonly job: Job;
   readonly events: readonly Event[];
   readonly wakeAt: Instant | null;
 }
 
-/**
- * Commits a change, and tells job.log of its events. A commit that meets another one is made anew: `changeOf` is called with
- * the job as it stands then, and answers what is to be written, or anything else to write nothing. Resolves with its last
- * answer, or with `busy` when every try has met another commit. Throws what the store and `changeOf` throw.
- */
+/** Commits what `changeOf` answers and notes it in job.log; asks again after another commit. `busy` when every try has met one. */
 export async function commitOwn<Answer extends object>(
   { store, logFiles }: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'> },
   stored: Stored,

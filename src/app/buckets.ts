@@ -1,6 +1,5 @@
-// Buckets: whether those that a manifest mounts are where its job may come to. From another region reading is slow, and
-// every byte that crosses over is billed, so such a job is refused before anything is asked for. What could not be found
-// out refuses nothing: the mount itself will tell.
+// Buckets: whether those that a manifest mounts are where its job may run. Reading from another region is slow and billed, so such
+// a job is refused.
 
 import { bucketPlaceText, isInRegion, zoneOfBucket } from '../core/bucket-place.ts';
 import { second, type Duration } from '../core/time.ts';
@@ -13,14 +12,13 @@ import type { BucketLook, BucketPort } from './ports.ts';
 export interface BucketFindings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  /** The checks that were not possible, as a sentence without its full stop; null when everything could. */
   readonly unchecked: string | null;
 }
 
 /** A person waits for the answers, so they are waited for no longer than this, all together. */
 export const bucketsWithin: Duration = 3 * second;
 
-/** Asks where each bucket is, all at once and each once, and says at which key one is out of place. Never throws. */
+/** Reports each bucket that is out of place at its key. Never throws. */
 export async function checkBucketPlaces(
   named: readonly NamedBucket[],
   port: BucketPort,

@@ -7,10 +7,7 @@ import type { WorkerId } from '../core/spec.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { AllocationRef } from './ports.ts';
 
-/**
- * A program for a worker. A `line` is a text for the account's own shell, as ssh takes it; `argv` is one program with
- * its arguments, which arrive as they are.
- */
+/** `line` is a text for the account's own shell, as ssh takes it; `argv` reaches one program as it is. */
 export type Program =
   | { readonly kind: 'line'; readonly line: string }
   | { readonly kind: 'argv'; readonly argv: readonly string[] };
@@ -37,7 +34,7 @@ export type SessionEnd =
       readonly refusal?: JobmanError;
     };
 
-/** The end of a session that could not be opened. `isForbidden`: a right is missing, for this pod as for every other. */
+/** `isForbidden`: a right is missing, for this pod as for every other. */
 export function notOpened(error: JobmanError, isForbidden: boolean): SessionEnd {
   const reason = [error.message, ...error.lines].join(' ');
   return { kind: 'no_answer', reason, sent: false, ...(isForbidden ? { refusal: error } : {}) };
@@ -47,7 +44,6 @@ export function notOpened(error: JobmanError, isForbidden: boolean): SessionEnd 
 export interface Session {
   /** Resolves when more may be written. Does nothing once the session is over. */
   write(bytes: Uint8Array): Promise<void>;
-  /** The end of the program's input. */
   end(): void;
   /** Ends the program and what it started in its own process group: asked first, killed three seconds later. */
   stop(): void;
@@ -55,7 +51,6 @@ export interface Session {
   readonly ended: Promise<SessionEnd>;
 }
 
-/** The outcome of a copy. Either all of it is in its place, or nothing is. */
 export type CopyEnd =
   /** `bytes`: of all files together. `leftOut`: how many device nodes, FIFOs and sockets were not copied. */
   | { readonly kind: 'done'; readonly path: string; readonly bytes?: number; readonly leftOut?: number }
@@ -70,7 +65,6 @@ export interface CopyRequest {
   readonly to: string;
   /** Allows a file or folder that is there already to be replaced by the copy. */
   readonly replace: boolean;
-  /** Told how many bytes more have gone over the line. */
   readonly onProgress: (bytes: number) => void;
   readonly signal: AbortSignal;
 }
@@ -84,14 +78,10 @@ export interface SshHost {
 
 /** The workers of a job that has machines now. To be closed after use, which ends what is still under way. */
 export interface WorkerDoor {
-  /** Their numbers, in order. */
   readonly workers: readonly number[];
-  /** The ordinal of the allocation that they belong to. */
   readonly allocation: number;
   start(worker: number, request: SessionRequest): Session;
-  /** From here to a worker. */
   put(worker: number, request: CopyRequest): Promise<CopyEnd>;
-  /** From a worker to here. */
   get(worker: number, request: CopyRequest): Promise<CopyEnd>;
   /** A connection to a port of the worker's own loopback address. `isReached` says whether the worker itself answered. */
   tunnel(worker: number, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
@@ -115,14 +105,12 @@ export function machinesAtHand(job: Job): Allocation {
   );
 }
 
-/** That worker of it. Throws JobmanError when it has none of that number. */
 export function workerAtHand(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
   const count = ref.allocation.hosts?.length ?? 0;
   if (worker >= count) throw noSuchWorker(ref.job.id, worker, count);
   return { ...ref, worker };
 }
 
-/** The error for a number that is none of the `count` workers of that job. */
 export function noSuchWorker(id: string, worker: number, count: number): JobmanError {
   const has = count === 1 ? 'its only worker is 0' : `its workers are 0 to ${count - 1}`;
   return new JobmanError(`Job ${id} has no worker ${worker}; ${has}.`, exitCode.usage);

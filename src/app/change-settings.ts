@@ -12,17 +12,13 @@ import { clusterSections, readOptional, settingKeys, settingsIn } from './settin
 
 type Content = Readonly<Record<string, unknown>>;
 
-/**
- * Sets a key, as `jobman settings set` is given both: `null`, a number, true and false are what they say for a key that takes
- * such, a list is JSON, and everything else is a text. Throws JobmanError when there is no such key or the value is none for
- * it; then nothing was changed.
- */
+/** Sets a key to a value as `jobman settings set` takes it: JSON or text. Throws JobmanError when it is none for the key. */
 export async function setSetting(home: string, key: string, said: string): Promise<void> {
   const setting = settingNamed(key);
   await change(home, setting, (content) => put(content, key.split('.'), valueOf(setting, said)));
 }
 
-/** Takes a key out, so that its default is in force again. Answers whether it was there. Throws as `setSetting` does. */
+/** Removes a key; answers whether it was there. Throws as `setSetting` does. */
 export async function unsetSetting(home: string, key: string): Promise<boolean> {
   let wasThere = false;
   await change(home, settingNamed(key), (content) => {
@@ -95,7 +91,6 @@ function put(content: Content, [name = '', ...rest]: readonly string[], value: u
   return { ...content, [name]: put((content[name] ?? {}) as Content, rest, value) };
 }
 
-/** Without that key; a section that is empty then goes too. */
 function take(content: Content, [name = '', ...rest]: readonly string[]): Content {
   const { [name]: part, ...others } = content;
   if (rest.length === 0 || part === undefined) return others;

@@ -8,10 +8,7 @@ import { folderOf, tracesOf } from './job-folder.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
-/**
- * Removes the files of that job (its snapshot, its logs, what it left on this machine), if it is settled, holds nothing
- * any more and belongs to that person. The record and its history stay. Throws StoreError when the files cannot be removed.
- */
+/** Removes the files of a finished job of that person that holds nothing; the record stays. Throws StoreError. */
 export async function cleanFiles(home: string, job: Job, by: string): Promise<AskAnswer> {
   const it = `Job ${job.id} (${job.spec.name})`;
   const refused = (message: string): AskAnswer => ({ id: job.id, ok: false, message, code: exitCode.conflict });
@@ -50,10 +47,7 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
-/**
- * Removes a folder with all that is in it; one that is not there is fine. It may hold paths that are longer than a path can be, which
- * Node does not remove, and folders that their owner may not enter. Throws what the system says where something stays.
- */
+/** Removes a folder also with paths longer than Node can remove, and with folders that their owner may not enter. */
 export async function removeFolder(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true });

@@ -1,5 +1,4 @@
-// Client: everything that a person can do with jobs, whichever way they came in. The terminal, the HTTP API and the pages
-// speak this one interface. It has two implementations: in process over the store (`jobman.ts`), and HTTP (later).
+// Client: everything that a person can do with jobs, whichever way they came in. jobman.ts implements it over the store.
 
 import type { Verb } from '../core/commands.ts';
 import type { Event } from '../core/decision.ts';
@@ -20,11 +19,9 @@ export interface ListQuery {
   readonly tag?: string;
   /** A name, or a glob of it (`llama-*`). */
   readonly name?: string;
-  /** Settled jobs too, all of them; otherwise the 50 that settled last. */
   readonly all?: boolean;
 }
 
-/** One row of a list, made by app/views.ts for the table, the JSON and the page alike. */
 export interface JobRow {
   readonly id: string;
   readonly name: string;
@@ -39,16 +36,13 @@ export interface JobRow {
   readonly phase: Phase;
   /** The phase as shown, which tells what a stopped job still holds: `stopped, holds v4-8`. */
   readonly status: string;
-  /** One phrase: why it is in this phase. */
   readonly reason: string;
   readonly desired: Desired;
   readonly stage: number;
   readonly attempt: number;
   readonly tags: readonly string[];
-  /** The values of `--set` in its manifest; absent when there are none. */
   readonly overrides?: readonly Override[];
   readonly createdAt: Instant;
-  /** Since when it has been in this phase. */
   readonly since: Instant;
   /** Dollars an hour of what it holds now, an estimate; null when it holds nothing or no price is known. */
   readonly pricePerHour: number | null;
@@ -58,7 +52,6 @@ export interface JobRow {
 
 export interface JobList {
   readonly rows: readonly JobRow[];
-  /** Settled jobs that match and are not shown. */
   readonly more: number;
   /** The places that did not answer, as sentences. */
   readonly notes: readonly string[];
@@ -83,9 +76,7 @@ export interface AttemptView {
   readonly ended: Instant | null;
   readonly reason: Reason | null;
   readonly evidence: Evidence | null;
-  /** How the program ended on each worker that has told so. */
   readonly exits: readonly Exit[];
-  /** The copy of the working directory that it ran; null where the job has none. */
   readonly workdir: number | null;
 }
 
@@ -118,40 +109,32 @@ export interface WorkerView {
 /** The newest checkpoint that can be seen from this machine: what an attempt that resumed now would be told. */
 export interface SavedView {
   readonly name: string;
-  /** Absolute. */
   readonly folder: string;
-  /** When it was written last. */
   readonly at: Instant;
 }
 
-/** A copy of the working directory, as it was when it was taken. */
 export interface WorkdirView extends FrozenWorkdir {
   readonly snapshot: number;
   /** The folder of this machine with `about.json`, and `changes.diff` where git knows of changes. */
   readonly folder: string;
 }
 
-/** The object of `show --json`. */
 export interface JobView extends JobRow {
   readonly why: Why;
   /** How far its program has come, as its own lines say: `step 40,210 of 90,000 (44%)`; null when they do not say it. */
   readonly progress: string | null;
-  /** Null where its checkpoints are not on this machine, or there is none. */
   readonly saved: SavedView | null;
-  /** The folder in which its newest attempt keeps checkpoints; null for a job without `job.checkpoint_dir`. */
   readonly checkpointDir: string | null;
   /** The consequence if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
   readonly ifTaken: string | null;
   /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */
   readonly spent: number | null;
   readonly attempts: readonly AttemptView[];
-  /** The copies of its working directory that its attempts ran and the next one will, oldest first. */
   readonly workdirs: readonly WorkdirView[];
   readonly allocations: readonly AllocationView[];
   readonly workers: readonly WorkerView[];
   readonly spec: JobSpec;
   readonly folder: string;
-  /** False after `clean`: the folder is gone. */
   readonly hasFiles: boolean;
 }
 
@@ -173,7 +156,6 @@ export interface Why {
   readonly situation: Situation | null;
 }
 
-/** A row of the situation table. */
 interface Situation {
   readonly name: string;
   /** Null for a name of another version of jobman. */
@@ -184,9 +166,7 @@ export interface AskOptions {
   readonly by: string;
   /** They are not its owner, and were asked whether they mean to say it all the same. */
   readonly onBehalf?: boolean;
-  /** With stop: let the capacity go too. */
   readonly release?: boolean;
-  /** With resume: the working directory is copied anew. */
   readonly workdirAnew?: boolean;
   /** With start: just the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
@@ -194,13 +174,12 @@ export interface AskOptions {
   readonly force?: boolean;
 }
 
-/** One answer a job, so that several ids in one command each get their own. */
+/** One answer a job. */
 export interface AskAnswer {
   readonly id: string;
   readonly ok: boolean;
   /** Says what happened, to which job, and what to do next; what is still held and what it costs an hour. */
   readonly message: string;
-  /** The exit code this answer alone would give. */
   readonly code: number;
   /** The owner of the job, where the request was refused because another user made it. */
   readonly owner?: string;
@@ -242,7 +221,6 @@ export interface CreateRequest {
   /** The manifest's text as written, for the snapshot. */
   readonly manifest: string;
   readonly owner: string;
-  /** The user who creates it, where that is another one. */
   readonly by?: string;
   /** The environment of whoever creates it, for the secrets that are to be taken from it. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -251,7 +229,6 @@ export interface CreateRequest {
 export interface Created {
   readonly id: string;
   readonly row: JobRow;
-  /** Sentences without a full stop that its owner should read. */
   readonly warnings: readonly string[];
 }
 
@@ -267,30 +244,20 @@ export interface Beyond {
   readonly mayContinue?: true;
 }
 
-/**
- * Every method throws JobmanError (app/errors.ts) with a sentence and an exit code; reads write nothing.
- * `resolve`-like errors: not found (3), a name that matches two (4).
- */
+/** Every method throws JobmanError: 3 for a job that is not there, 4 for a name that matches two. Reads write nothing. */
 export interface Client {
   create(request: CreateRequest): Promise<Created>;
   plan(spec: JobSpec): Promise<Plan>;
-  /**
-   * Why a job of this spec, or this job when it is wanted again, should not begin without a question: it would ask for more
-   * than the settings grant, or use a TPU or a checkpoint folder that another job uses. Null when it may go on. Every interface
-   * for people calls this before it creates or starts a job.
-   */
+  /** The question to ask before a job of this spec is created, or this job is started again; null when it may go on. */
   beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;
-  /** The answers of the places of a cloud to the jobs of this record, and what these hold there. */
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;
-  /** Events after that number (0 for all), oldest first. */
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   ask(ref: Ref, verb: Verb, options: AskOptions): Promise<AskAnswer>;
   /** That setup step, if this person may have it gone through now; otherwise throws what is in the way. */
   planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
-  /** Tells the job's history what came of a step by hand. */
   recordStep(ref: Ref, done: StepsDone): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
   /** Removes the files of settled jobs: one, or all of this owner when `ref` is null. Answers one line a job. */

@@ -18,14 +18,10 @@ import { phaseOf } from '../core/phase.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { resolve } from './refs.ts';
 
-/**
- * Why something is outside of the grants, as a sentence without its full stop; null when it is inside. A spec that names
- * several places has to be inside with each of them, since it may come to any.
- */
+/** Why something is outside of the grants, in any of its places, as a sentence without its full stop; null when it is inside. */
 export function whyBeyond(
   grants: readonly Grant[],
   asked: TpuSpec,
-  /** Jobs that may hold something; the one that asks is not among them. */
   others: readonly Job[],
   now: Instant,
 ): string | null {
@@ -37,7 +33,6 @@ export function whyBeyond(
   return null;
 }
 
-/** The question before a request outside of the grants; null when there is none. */
 export async function beyondGrants(
   parts: {
     readonly store: Pick<Store, 'list'>;
@@ -46,7 +41,6 @@ export async function beyondGrants(
     readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
   },
   spec: JobSpec,
-  /** The job that is wanted again; null for one that is to be created. */
   job: Job | null,
 ): Promise<Beyond | null> {
   const { capacity } = spec;
@@ -61,7 +55,6 @@ export async function beyondGrants(
   return { sentence: why, cost: price === null ? null : costOf(capacity, price), remedy };
 }
 
-/** A new job that costs money, where no grants say what does. */
 function priceQuestion(asked: TpuSpec, price: number | null): Beyond | null {
   if (asked.ownership === 'standing' || isPretended(asked)) return null;
   const sentence = `The job requests ${acceleratorText(asked)} ${asked.pricing} in ${asked.zone}`;
@@ -70,7 +63,6 @@ function priceQuestion(asked: TpuSpec, price: number | null): Beyond | null {
 
 const remedy = 'The setting `grants` says what needs no question.';
 
-/** True if the job has kept its capacity, or waits for it already. */
 function hasAsked(job: Job): boolean {
   return usableAllocation(job) !== undefined || (job.settled === null && job.desired === 'run');
 }
@@ -105,13 +97,9 @@ function whyTooMany({ chips, ...grant }: Grant, asked: TpuSpec, others: readonly
   return `it has ${countText(wanted, 'chip')} where ${chips} are granted${held === 0 ? '' : `, and ${held} are taken by ${names}`}`;
 }
 
-/** Jobs that a sentence names before it says "and others". */
 const namedMost = 5;
 
-/**
- * The paid capacity of a job: all that it holds; or, while it is wanted and holds nothing, its next request,
- * so that what was created a moment ago counts before the cloud has heard of it.
- */
+/** What a job holds, or its next request, so that a job that was created a moment ago counts. */
 function takenBy(job: Job): readonly TpuSpec[] {
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu' || capacity.ownership === 'standing' || isPretended(capacity)) return [];
@@ -142,10 +130,7 @@ function isLike(text: string, pattern: string): boolean {
 
 // ------------------------------------------------------------------------------------------ checkpoint folders
 
-/**
- * The question before a job begins in a checkpoint folder that another unfinished job uses, while neither shares it on purpose.
- * Null when there is none. `job` is the job that is to run again; null for one that is to be created.
- */
+/** The question before a job begins in a checkpoint folder that another unfinished job uses; `job` is null for a new one. */
 export async function checkpointsInUse(
   store: Pick<Store, 'list'>,
   spec: JobSpec,
@@ -177,7 +162,7 @@ async function usersOf(store: Pick<Store, 'list'>, spec: JobSpec, job: Job | nul
   return unfinishedOthers(store, job, (other) => other.command.checkpointStorage === storage);
 }
 
-/** The spec with the folder of the job that `job.resume_from` names. Throws when there is no such job, or it has no folder. */
+/** The spec with the folder of the job that `job.resume_from` names. Throws JobmanError when it has none. */
 export async function withResumeFrom(store: Store, spec: JobSpec, owner: string, now: Instant): Promise<JobSpec> {
   const { resumeFrom } = spec.command;
   if (resumeFrom?.kind !== 'job') return spec;
@@ -206,13 +191,7 @@ function isOnThisMachine({ capacity, command }: JobSpec): boolean {
 
 // Two programs cannot hold one TPU's chips, and the second one ends with an error that names neither.
 
-/** The question before a job begins on a standing TPU that another one uses; null when none does. */
-export async function usedByOthers(
-  store: Pick<Store, 'list'>,
-  spec: JobSpec,
-  /** The job that is wanted again; null for one that is to be created. */
-  job: Job | null,
-): Promise<Beyond | null> {
+export async function usedByOthers(store: Pick<Store, 'list'>, spec: JobSpec, job: Job | null): Promise<Beyond | null> {
   const wanted = standing(spec);
   if (wanted === null) return null;
   const [other] = await unfinishedOthers(store, job, (one) => isSame(standing(one), wanted));
@@ -221,7 +200,6 @@ export async function usedByOthers(
   return { sentence: said, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
 }
 
-/** The unfinished jobs but this one, of those whose spec fits. */
 async function unfinishedOthers(
   store: Pick<Store, 'list'>,
   job: Job | null,
@@ -231,7 +209,6 @@ async function unfinishedOthers(
   return jobs.filter((one) => one.id !== job?.id && one.settled === null && fits(one.spec));
 }
 
-/** The standing TPU that a job of that spec works on; null for any other capacity. */
 function standing({ capacity }: JobSpec): TpuSpec | null {
   return capacity.kind === 'tpu' && capacity.ownership === 'standing' ? capacity : null;
 }

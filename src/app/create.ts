@@ -18,10 +18,7 @@ import type { Stored } from './ports.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
 
-/**
- * Stores the job and its snapshot. The snapshot is written first, under a name of its own, so that a full disk stops it
- * before anything is stored. The insert is the moment from which the job exists; what follows it are copies.
- */
+/** Stores the job and its snapshot, the snapshot first, so that a full disk stops it before anything is stored. */
 export async function createJob(parts: ClientParts, request: CreateRequest): Promise<Created> {
   const { store, home, now, hint } = parts;
   const { owner, manifest, by = owner } = request;
@@ -65,10 +62,7 @@ async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<Creat
   }
 }
 
-/**
- * The job exists by now, so trouble with its copies is not the end of it: the controller writes them again with the next
- * event, and says in its log when it cannot.
- */
+/** The job exists by now: the controller writes its copies again with the next event. */
 async function writeCopies(
   logFiles: ClientParts['logFiles'],
   job: Job,

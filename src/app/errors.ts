@@ -2,10 +2,8 @@
 // A message reads: what happened, to which job, what you can do.
 import { dirname } from 'node:path';
 
-/** Exit codes of every command. */
 export const exitCode = {
   ok: 0,
-  /** The operation failed. */
   failed: 1,
   /** The command line or the manifest is wrong; nothing was changed. */
   usage: 2,
@@ -35,12 +33,10 @@ export class JobmanError extends Error {
   }
 }
 
-/** The error for a wrong command line. */
 export function usageError(message: string, lines: readonly string[] = []): JobmanError {
   return new JobmanError(message, exitCode.usage, lines);
 }
 
-/** A thrown value as text. */
 export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -61,7 +57,6 @@ export class StoreError extends JobmanError {
 
 // ------------------------------------------------------------------------------------------ files
 
-/** The troubles that a file can have, of all that the record of jobs can have. */
 export type FileTrouble = 'full' | 'read_only' | 'broken';
 
 /** The meaning of an error of the file system; undefined when it is not one, or one that our own mistake would give. */
@@ -91,18 +86,13 @@ export function fileTrouble(error: unknown): FileTrouble | undefined {
   }
 }
 
-/** The forms in which Node names the shortage: of an operation on a file, a program, a connection. */
 const shortage = /\bE[MN]FILE: |\b(?:spawn|connect|bind|listen|getaddrinfo|query\w*)\b.* E[MN]FILE\b/u;
 
-/**
- * True when an error's text says that this process, or this machine, has no file descriptor left. Such an error says nothing about
- * the worker or the cloud that was to be asked.
- */
+/** True when this process or machine has no file descriptor left. Such an error says nothing about the worker or the cloud. */
 export function namesFileShortage(text: string): boolean {
   return shortage.test(text);
 }
 
-/** The sentence for one sort of trouble with that file. */
 export function troubleWith(path: string, trouble: FileTrouble, cause: unknown): StoreError {
   const error = (message: string, lines: readonly string[] = []): StoreError =>
     new StoreError(trouble, message, lines, { cause });

@@ -1,9 +1,6 @@
 // Fan-out: the same for many, not too many at once.
 
-/**
- * Does `work` for each item, at most `most` at a time, and answers in the order of the items. After a failure no other work begins; it
- * rejects with the failure when the work under way has ended.
- */
+/** Answers in the order of the items, `most` of them at a time. After a failure no other work begins. */
 export async function fanOut<Item, Answer>(
   items: readonly Item[],
   most: number,

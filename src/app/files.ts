@@ -26,10 +26,7 @@ export const sharedFolderMode = 0o2770;
 /** The umask of a program that works in such a home: it takes nothing from the group, and everything from others. */
 export const sharedUmask = 0o007;
 
-/**
- * True if a group shares that folder, and so everything that is made in it: it has exactly that mode. False if the folder does not
- * exist or its mode cannot be read.
- */
+/** True if a group shares that folder; false if its mode cannot be read. */
 export function isShared(folder: string): boolean {
   try {
     return ((statSync(folder, { throwIfNoEntry: false })?.mode ?? 0) & 0o7777) === sharedFolderMode;
@@ -38,10 +35,7 @@ export function isShared(folder: string): boolean {
   }
 }
 
-/**
- * Makes the home as `makeFolder` does. From an existing home that others may write to it removes that right, because they could
- * replace the files in it. Throws a StoreError where the home belongs to another user: only that user can remove the right.
- */
+/** Makes the home, and takes the right to write to it from others. Throws a StoreError where only another user can do that. */
 export function makeHome(home: string): void {
   makeFolder(home);
   const { mode, uid } = statSync(home);
@@ -53,10 +47,7 @@ export function makeHome(home: string): void {
   chmodSync(home, mode & 0o7755);
 }
 
-/**
- * The mode for a new file of ours in that folder: for its owner only, or where a group shares the folder for the group too (the
- * umask counts as ever). A secret is its owner's in any folder.
- */
+/** The mode for a new file in that folder: its owner's, or also the group's that shares the folder. */
 export function fileModeIn(folder: string): number {
   return isShared(folder) ? 0o660 : 0o600;
 }
@@ -88,10 +79,7 @@ function makeWithin(path: string, mode: number | undefined, triesLeft: number): 
   }
 }
 
-/**
- * Opens a regular file for reading, and hands its descriptor to `read`. Throws for everything else: a link anywhere in `path`
- * below `root`, which must be a resolved path itself; a folder, a FIFO, a socket, a device. Never waits for a writer.
- */
+/** Opens a regular file that no link below `root` (a resolved path) leads to. Throws for everything else; never waits for a writer. */
 export function withRegularFile<T>(root: string, path: string, read: (file: number, size: number) => T): T {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
   const file = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -109,10 +97,7 @@ export function withRegularFile<T>(root: string, path: string, read: (file: numb
 
 const mebibyte = 1024 * 1024;
 
-/**
- * The content of the regular file that a path leads to, of at most `most` bytes. Throws the system's error, or one that says why the
- * file is not read. Never waits for a writer.
- */
+/** The content of a regular file of at most `most` bytes. Throws why it is not read. Never waits for a writer. */
 export function readRegularFile(path: string, most: number = 16 * mebibyte): Buffer {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
@@ -126,7 +111,6 @@ export function readRegularFile(path: string, most: number = 16 * mebibyte): Buf
   }
 }
 
-/** The path of the file. */
 export function settingsFile(home: string): string {
   return join(home, 'settings.json');
 }

@@ -17,7 +17,6 @@ import {
 } from './phrases.ts';
 import { countText, lengthText, workerText, reasonWords, sentencePart } from './figures.ts';
 
-/** The event as a sentence. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {
@@ -109,7 +108,6 @@ export function cloudAnswer(event: Event, job: Pick<Job, 'allocations'>): string
   }
 }
 
-/** `--set command.lr=0.01`. */
 function overrideText({ key, value }: Override): string {
   return `--set ${key}=${value.replaceAll(/\s+/g, ' ')}`;
 }
@@ -156,7 +154,6 @@ function placesText(workers: readonly (number | 'here')[]): string {
   return workers.length === 1 && only !== undefined ? workerText(only) : countText(workers.length, 'worker');
 }
 
-/** For evidence, which has brackets of its own. */
 function afterComma(text: string): string {
   const part = sentencePart(text);
   return part === '' ? '' : `, ${part}`;

@@ -3,24 +3,19 @@
 
 import type { Instant } from '../core/time.ts';
 
-/** One repository of a registry: an image with all its tags. */
 export interface ImageRow {
   /** As `submit -i` takes it behind the prefix of the settings: below the project that the settings name, else with its project. */
   readonly name: string;
   readonly project: string;
   /** Below the project; may contain slashes. */
   readonly repository: string;
-  /** Newest first. An artifact may have several, or none. */
   readonly tags: readonly string[];
-  /** How many artifacts there are, and how often they were pulled. */
   readonly artifacts: number;
   readonly pulls: number;
   readonly updatedAt: Instant | null;
 }
 
-/** One artifact of a repository. */
 export interface ImageArtifact {
-  /** `sha256:…`. */
   readonly digest: string;
   readonly tags: readonly string[];
   /** Bytes as they are stored; null where the registry does not say. */
@@ -31,7 +26,6 @@ export interface ImageArtifact {
   readonly pulledAt: Instant | null;
 }
 
-/** All that is told of one image. */
 export interface ImageDetails {
   readonly name: string;
   readonly project: string;
@@ -46,7 +40,6 @@ export interface ImageDetails {
 /** An answer with its age: it may be a copy of what the registry said before. */
 export interface Dated<T> {
   readonly value: T;
-  /** When the registry said it. */
   readonly at: Instant;
   /** Why it is an old copy: the registry did not answer. Null where it is as new as was wanted. */
   readonly because: string | null;
@@ -57,17 +50,12 @@ export interface ImageQuery {
   readonly refresh: boolean;
 }
 
-/**
- * The images of one registry. Failures are JobmanError: 2 the settings name none, 3 not there, 1 not allowed, 5 not to be
- * reached (no connection, an unknown authority, a login that is not accepted).
- */
+/** The images of one registry. Throws JobmanError: 2 none is named, 3 not there, 1 not allowed, 5 not reached. */
 export interface ImagePort {
-  /** `https://harbor.example.com`, for people. */
   readonly server: string;
   /** All images of the project that the settings name, else of every project that may be seen; by name. */
   list(query: ImageQuery): Promise<Dated<readonly ImageRow[]>>;
   /** `trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may stand before it. */
   details(image: string, query: ImageQuery): Promise<Dated<ImageDetails>>;
-  /** Releases connections. Nothing may be asked afterwards. */
   close(): void;
 }

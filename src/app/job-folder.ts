@@ -9,7 +9,6 @@ export function jobFolder(home: string, owner: string, id: string): string {
   return join(home, 'jobs', asFileName(owner), id);
 }
 
-/** The manifest as it was written. */
 export function manifestFile(folder: string): string {
   return within(folder, 'config.yaml');
 }
@@ -19,22 +18,18 @@ export function secretFile(folder: string, name: string): string {
   return within(folder, 'secrets', name);
 }
 
-/** The folder of everything that was said by anybody about the job. */
 export function logFolder(folder: string): string {
   return within(folder, 'logs');
 }
 
-/** The life in sentences, or what was asked of the cloud and answered. */
 export function noteFile(folder: string, log: 'job' | 'tpu'): string {
   return within(logFolder(folder), `${log}.log`);
 }
 
-/** The output of a setup step on one worker. */
 export function stepFile(folder: string, step: string, worker: WorkerId): string {
   return within(logFolder(folder), `${asFileName(step)}_worker_${worker}.log`);
 }
 
-/** The output of the command on one worker in one attempt. */
 export function attemptFile(folder: string, attempt: number, worker: WorkerId): string {
   return within(logFolder(folder), `attempt_${attempt}`, `command_worker_${worker}.log`);
 }
@@ -44,7 +39,6 @@ export function newestLink(folder: string, worker: WorkerId): string {
   return within(logFolder(folder), `command_worker_${worker}.log`);
 }
 
-/** The folder of that job. */
 export function folderOf(home: string, job: Job): string {
   return jobFolder(home, job.owner, job.id);
 }
@@ -54,17 +48,14 @@ export function tracesOf(home: string, owner: string, id: string): readonly stri
   return [jobFolder(home, owner, id), join(home, 'runs', id)];
 }
 
-/**
- * A name that is safe as a part of a path: letters, digits and `._@-` stay, and a dot in front does not. Login names of
- * some directories hold backslashes and blanks. Two names may become one; the job's id keeps their folders apart.
- */
+/** A name that is safe as a part of a path. Two names may become one; the job's id keeps their folders apart. */
 export function asFileName(name: string): string {
   if (plainName.test(name)) return name;
   const safe = name.replaceAll(/[^\p{L}\p{N}._@-]/gu, '_').replace(/^\.+/, '_');
   return safe === '' ? '_' : safe;
 }
 
-/** A path below a folder of a job. To bring each into its shortest form, as `join` does, took longer than all else of a list. */
+/** `join` of node:path took longer than the rest of a list. */
 function within(folder: string, ...names: readonly string[]): string {
   return `${folder}/${names.join('/')}`;
 }

@@ -18,25 +18,20 @@ const settledShown = 50;
 
 export interface ClientParts {
   readonly store: Store;
-  /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
   /** The user who asks; a name that several jobs share means this user's. */
   readonly owner: string;
   readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
-  /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
   /** The requests to a cloud that need no question (`grants`); absent: anything. */
   readonly grants?: () => Promise<readonly Grant[]>;
-  /** Copies a working directory; see `Freeze`. */
   readonly freeze: Freeze;
-  /** How many local jobs run at once on this machine (`local.slots`). */
   readonly slots: () => Promise<number>;
   /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */
   readonly hint: (id: string) => Promise<void>;
   /** Rejects with a StoreError when nothing can tell whether a controller runs, because its lock is damaged. */
   readonly expectController?: () => Promise<void>;
-  /** Sees to it that a controller runs; answers what to tell the user, if anything. */
   readonly wake: () => Promise<string | null>;
 }
 
@@ -44,7 +39,6 @@ export interface ClientParts {
 export function createClient(parts: ClientParts): Client {
   const { store, home, owner, logFiles, now, hint } = parts;
   const find = (ref: string) => resolve(store, ref, owner, now());
-  /** A working directory that is copied anew, where the word can be said at all. */
   async function copyFor(job: Job, verb: Verb, by: string) {
     const [{ jobCan }, { copyAnew }] = await Promise.all([import('../core/commands.ts'), import('./workdir.ts')]);
     return jobCan(job, verb, by).ok ? copyAnew(parts, job, folderOf(home, job)) : undefined;

@@ -39,12 +39,10 @@ function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
   return { ...spec, command: { ...spec.command, env: Object.fromEntries(env) as Record<string, string> } };
 }
 
-/** One event as one object: its number, its time, its kind, and what belongs to the kind. */
 export function eventJson(seq: number, event: Event): object {
   return { seq, ...recordJson(event) };
 }
 
-/** A part of the record as it is, with its moments as texts, however deep they lie. */
 export function recordJson(part: object): object {
   return JSON.parse(JSON.stringify(part, textOfMoment)) as object;
 }
@@ -52,7 +50,6 @@ export function recordJson(part: object): object {
 /** DEL, C1 and the marks that turn text around: JSON has them as they are, and a terminal that shows the file obeys them. */
 const unseen = /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
-/** The text of a value for a file: JSON whose control characters are all escaped, which is the same value. */
 export function jsonText(value: object, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(
     unseen,
@@ -88,10 +85,7 @@ function allocationJson(allocation: AllocationView): object {
   };
 }
 
-/**
- * A spec without scripts, frozen files and environments. It has every field, so all that decides about a job's phase and
- * words reads it as it would the whole. Lists of thousands are read in this form, and the copies for people written in it.
- */
+/** A spec without scripts, frozen files and environments: enough for a job's phase and for lists of thousands. */
 export function outline(spec: JobSpec): JobSpec {
   return {
     ...spec,

@@ -1,8 +1,5 @@
-// Log files: our copies of what a job's programs print, the notes about its life, and the copies of its record.
-// The length of a copy is the offset to go on from, so nothing here remembers anything between two calls.
-//
-// Each thing is done at once, and not by another thread: the record beside these files is written that way too, and for a
-// line or a small file the handing over costs ten times the work. A thousand jobs write ten thousand such lines.
+// Log files: our copies of what a job's programs print, the notes about its life, and the copies of its record. All calls are
+// synchronous: for a line or a small file, handing it to a thread costs ten times the work.
 
 import { eventJson, jsonText, recordJson, outline } from './json.ts';
 import { randomUUID } from 'node:crypto';
@@ -33,10 +30,7 @@ import type { LogFiles, StoredEvent } from './ports.ts';
 /** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
 const tailBytes = 64 * 1024;
 
-/**
- * The files below `home`. `history` answers the events of a job after a number, from the record: the copy of them takes
- * from there what it lacks, so that a line which a crash has swallowed is made up for by the next one.
- */
+/** `history` answers the events of a job after a number: the copy takes from there what a crash has swallowed. */
 export function createLogFiles(given: {
   readonly home: string;
   readonly history: (id: string, after: number) => Promise<readonly StoredEvent[]>;
@@ -82,7 +76,6 @@ export function createLogFiles(given: {
   };
 }
 
-/** Writes a file so that a reader sees the old one or the new one, and never a half. */
 function writeWhole(path: string, text: string): void {
   // The client and the controller may write the same copy at the same moment.
   const unfinished = `${path}.${randomUUID()}`;
@@ -95,7 +88,6 @@ function writeWhole(path: string, text: string): void {
   }
 }
 
-/** The content of `job.json`: the whole record, with the phase as a word and the spec without its long texts. */
 function jobCopy(job: Job): object {
   const { spec, ...life } = job;
   return { ...recordJson(life), phase: phaseOf(job), spec: outline(spec) };
@@ -112,7 +104,6 @@ function noteLine(at: Instant, line: string): Uint8Array {
   return Buffer.from(`${stamp} ${inertWord(line.trim().replaceAll(/\s*\n\s*/g, ' '))}\n`);
 }
 
-/** Adds the events that the copy does not hold yet; a copy whose end cannot be read is written anew. */
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
   const held = lastSeq(readEnd(path, tailBytes));
   const missing = await after(held ?? 0);
@@ -134,7 +125,6 @@ function lastSeq(end: Uint8Array | undefined): number | undefined {
   }
 }
 
-/** Appends, and answers whether the file was empty or missing before. */
 function appendTo(path: string, chunk: Uint8Array): boolean {
   const file = openToAppend(path);
   try {
@@ -156,7 +146,6 @@ function openToAppend(path: string): number {
   }
 }
 
-/** Lets the link lead to that attempt's file, unless it leads to a later one already. */
 function leadTo(link: string, path: string, attempt: number): void {
   const target = relative(dirname(link), path);
   const newest = Number(/^attempt_(\d+)\//.exec(leadsTo(link))?.[1] ?? 0);

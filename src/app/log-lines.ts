@@ -16,7 +16,6 @@ const counted =
 /** The bar of tqdm: `45%|####      | 450/1000 [00:10<00:12, 45.0it/s]`. */
 const bar = /\|\s*(\d+)\/(\d+) \[\d+:\d+/g;
 
-/** All counts of a line, in their order; empty when it has none. */
 export function countsOf(line: string): readonly Count[] {
   const named = [...line.matchAll(counted)].map(([, what = '', done = '', total = '']) => count(what, done, total));
   const all =
@@ -31,7 +30,6 @@ function count(what: string, done: string, total: string): Count {
   return { what: word === 'iter' ? 'iteration' : word, done: number(done), total: number(total) };
 }
 
-/** The counts of the last line that has any. */
 export function newestCounts(text: string): readonly Count[] {
   // A progress bar writes over itself, so a return ends a line as well.
   const lines = text.split(/[\r\n]+/);
@@ -42,7 +40,6 @@ export function newestCounts(text: string): readonly Count[] {
   return [];
 }
 
-/** The counts of the first line that has any. */
 export function oldestCounts(text: string): readonly Count[] {
   for (const line of text.split(/[\r\n]+/)) {
     const counts = countsOf(line);
@@ -51,7 +48,6 @@ export function oldestCounts(text: string): readonly Count[] {
   return [];
 }
 
-/** How far it has come, and how fast in the attempt under way. */
 export interface Progress {
   readonly counts: readonly Count[];
   /** The progress of the one count in so much time; null where there are several, or too little to tell a pace by. */
@@ -83,7 +79,6 @@ export function progressText({ counts, pace }: Progress): string {
   return `${text}, ${paceText(pace.done / pace.within)} in this attempt, ${lengthText(left)} more at that pace`;
 }
 
-/** In the unit that shows it as a number of some size. */
 function paceText(perMillisecond: number): string {
   const units: readonly (readonly [string, Duration])[] = [
     ['s', second],
@@ -94,17 +89,14 @@ function paceText(perMillisecond: number): string {
   return `${value >= 100 ? figure(Math.round(value)) : value.toPrecision(3)}/${name}`;
 }
 
-/** `40,210`. */
 function figure(value: number): string {
   return String(value).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
 
 // ------------------------------------------------------------------------------------------ last words
 
-/** How much of the end of a log is looked at. A traceback through many libraries takes some ten thousand characters. */
 export const lastWordsBytes = 32 * 1024;
 
-/** So many lines tell enough; the whole log is one command away. */
 const mostLines = 3;
 
 /** Longer lines are cut: a printed tensor says nothing. */
@@ -113,10 +105,7 @@ const lineLongest = 300;
 /** A traceback that so many lines follow was no end: the program went on after it. */
 const afterTraceback = 10;
 
-/**
- * The lines of that end of a log that say most about how it ended, at most three, none of them empty: of Python the last
- * place of the traceback and its exception, else the last lines. Empty when it printed nothing.
- */
+/** At most three lines that tell how a program ended: of Python the last frame and the exception, else the last lines. */
 export function lastWordsOf(text: string): readonly string[] {
   const lines = text
     .split('\n')

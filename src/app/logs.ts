@@ -15,13 +15,9 @@ import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from
 import { lastWordsBytes, lastWordsOf, newestCounts, oldestCounts, paceOf, type Progress } from './log-lines.ts';
 import { hostOf, workersOf } from './views.ts';
 
-/** How much of the end of a log is read to find its last line. */
 const lastLineBytes = 4 * 1024;
 
-/**
- * The files of that question that exist, worker by worker. None when nothing was printed yet: whoever follows asks again.
- * Throws JobmanError for an attempt, a worker or a step that the job does not have.
- */
+/** The files that exist, worker by worker. Throws JobmanError for an attempt, a worker or a step that the job does not have. */
 export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
   const folder = folderOf(home, job);
   if (query.step === 'job' || query.step === 'tpu') {
@@ -44,7 +40,6 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
 /** A worker and the last line of what we hold of its output, with the moment when that last grew; null when there is none. */
 export type WorkerNow = Omit<WorkerView, 'logAgeMs'> & { readonly changedAt: Instant | null };
 
-/** Every place where the newest attempt's command runs, with what we hold of its output last. */
 export async function workerViews(home: string, job: Job): Promise<readonly WorkerNow[]> {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
@@ -64,10 +59,7 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
   );
 }
 
-/**
- * The last lines of that attempt's log, of the worker that it ended of; of the first where nobody says which. Of one that
- * ended in its setup, those of the step that failed there.
- */
+/** The last lines of that attempt's log on the worker that it ended of, or of the step that failed there. */
 export async function lastWords(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
   const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
   if (worker === undefined) return [];
@@ -79,16 +71,13 @@ export async function lastWords(home: string, job: Job, attempt: Attempt): Promi
   return lastWordsOf(text);
 }
 
-/** A running program that may hang, by its log. */
 export interface Hang {
-  /** The line of the failed call between workers. */
   readonly line: string;
   readonly means: string;
   /** When it counts as hung and is ended, if it prints nothing until then. */
   readonly endsAt: Instant;
 }
 
-/** The failed call between workers in the log of the attempt that runs here; null where there is none, or no rule looks for one. */
 export async function hangOf(home: string, job: Job): Promise<Hang | null> {
   const { troubleTimeout } = job.spec.limits;
   const attempt = openAttempt(job);
@@ -100,7 +89,6 @@ export async function hangOf(home: string, job: Job): Promise<Hang | null> {
   return { line: found.line, means, endsAt: changedAt + troubleTimeout };
 }
 
-/** The step that failed last on that worker; undefined where it was the start of the command. */
 function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined {
   const steps = failures.flatMap(({ task, lastAt }) =>
     task.kind === 'step' && task.worker === worker ? [{ step: task.step, lastAt }] : [],
@@ -108,10 +96,7 @@ function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined
   return steps.toSorted((one, other) => other.lastAt - one.lastAt)[0]?.step;
 }
 
-/**
- * How far the newest attempt has come, by the lines of the worker that is furthest behind; null when its lines do not say.
- * At most so many workers are read: they work together, and a thousand would not be another answer.
- */
+/** How far the worker that is furthest behind has come, of at most 16 workers; null when their lines do not say. */
 export async function progressOf(home: string, job: Job): Promise<Progress | null> {
   const attempt = lastAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return null;
@@ -194,7 +179,6 @@ async function workersWithLogs(folder: string, attempt: number): Promise<readonl
   return workersIn(join(logFolder(folder), `attempt_${attempt}`), 'command_worker_');
 }
 
-/** The workers whose files stand in that folder, in order. */
 async function workersIn(folder: string, prefix: string): Promise<readonly WorkerId[]> {
   let names: readonly string[];
   try {
@@ -222,7 +206,6 @@ async function present(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readon
 
 // ------------------------------------------------------------------------------------------ the ends of a file
 
-/** The last bytes of a file as text, and when it last grew; nothing when there is none. */
 async function endOf(
   path: string,
   most: number,
@@ -238,7 +221,6 @@ async function endOf(
   }
 }
 
-/** How much of the beginning of a log is read for its first count. */
 const beginningBytes = 16 * 1024;
 
 async function beginningOf(path: string): Promise<string> {

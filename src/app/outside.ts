@@ -6,10 +6,7 @@ import type { Instant } from '../core/time.ts';
 import { ageText, countText, momentText, sentencePart } from './figures.ts';
 import { cloudWords } from './phrases.ts';
 
-/**
- * The state of an allocation that is not ready for the job, or not gone yet, in short and without its name:
- * `WAITING_FOR_RESOURCES for 10m`. Null when there is nothing to add: it is ready, or gone, or nothing was asked yet.
- */
+/** The state of an allocation in short: `WAITING_FOR_RESOURCES for 10m`. Null when it is ready, gone or not requested yet. */
 export function sayingOf(job: Job, allocation: Allocation, now: Instant): string | null {
   const { seen } = allocation;
   switch (stageOf(job, allocation)) {
@@ -53,7 +50,6 @@ export function evidenceOf(job: Job, allocation: Allocation, now: Instant): stri
   }
 }
 
-/** How the newest of what came to nothing for that attempt, here or in another place, was refused. */
 export function lastInVain(job: Job, attempt: Attempt | undefined): Allocation['lastFailure'] {
   if (attempt === undefined) return null;
   const elsewhere = (attempt.placesPassed ?? []).flatMap(({ at, error }) =>
@@ -63,7 +59,6 @@ export function lastInVain(job: Job, attempt: Attempt | undefined): Allocation['
   return [...here, ...elsewhere].toSorted((one, other) => one.at - other.at).at(-1) ?? null;
 }
 
-/** How often something was asked for in vain for that attempt before what it has now. */
 function asksInVain(job: Job, attempt: Attempt): number {
   const places = (attempt.placesPassed ?? []).reduce((sum, { asks }) => sum + asks, 0);
   return places + inVain(job, attempt).filter(({ passedOver }) => passedOver === undefined).length;
@@ -83,7 +78,6 @@ function stageOf(job: Job, allocation: Allocation): Stage {
   return allocation.seen === null && lastInVain(job, attempt) !== null ? 'refused' : 'coming';
 }
 
-/** The refusal that is told of that allocation: its own, else the newest that led to it. */
 function refusedBy(job: Job, { lastFailure }: Allocation): NonNullable<Allocation['lastFailure']> {
   const newest = lastFailure ?? lastInVain(job, openAttempt(job));
   if (newest === null) throw new Error(`job ${job.id} was refused nothing`);

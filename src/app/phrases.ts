@@ -25,7 +25,6 @@ export function endWords({ reason, evidence }: { readonly reason: Reason; readon
   return hasVanished ? 'program vanished' : reasonWords[reason];
 }
 
-/** The classes of a cloud's refusal as words of a sentence. */
 export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
   quota: 'over quota',
   stockout: 'no capacity',
@@ -42,7 +41,6 @@ export function cloudWords({ message, raw }: CloudError): string {
   return raw === '' || message.includes(raw) ? '' : `; the cloud said: ${sentencePart(raw)}`;
 }
 
-/** The class of a refusal in a word or two. */
 export function refusalWord({ kind, noLogin }: CloudError): string {
   return noLogin === true ? 'no login' : refusalWords[kind];
 }
@@ -68,7 +66,6 @@ export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
   }
 }
 
-/** The answer of a place that had nothing to give. */
 export function answerWords(answer: PlaceAnswer): string {
   return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
 }
@@ -131,7 +128,6 @@ export function endText(
   return evidenceText({ ...evidence, detail: causeText(job.spec, reason, evidence) });
 }
 
-/** The same where nobody knows of which job it was. */
 export function evidenceText(evidence: Evidence): string {
   const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
   const raw =
@@ -146,13 +142,9 @@ export function withoutWho(words: string, who: string): string {
 
 // ------------------------------------------------------------------------------------------ causes
 
-/** The parts of a spec that a cause names. */
 export type Spec = Pick<JobSpec, 'limits' | 'capacity'>;
 
-/**
- * One phrase: `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. The
- * core's own phrase where that says it all. Never ends in a full stop of ours.
- */
+/** `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. */
 export function causeText(spec: Spec, reason: Reason, evidence: Evidence): string {
   const { limits, capacity } = spec;
   const isPlain = evidence.worker === undefined || capacity.kind === 'local';
@@ -185,10 +177,7 @@ export function exitText({ signal, exitCode }: Pick<Evidence, 'signal' | 'exitCo
   return signal === undefined ? code : `killed by SIG${signal}${code === '' ? '' : ` (${code})`}`;
 }
 
-/**
- * The usual reason of that end, for who has not met it before; null where the words say it themselves. A guess that
- * holds mostly, so it is told as what such an end mostly means and never as what happened.
- */
+/** The usual reason of such an end; a guess that holds mostly. Null where the words say it themselves. */
 export function mostlyMeans({ pattern, signal, exitCode }: Evidence): string | null {
   // Its own words are the better witness.
   const said = patterns.find(({ name }) => name === pattern);
@@ -232,15 +221,12 @@ export function costText({ pretended }: { readonly pretended: boolean }, pricePe
   return `about ${priceText(pricePerHour)}${pretended ? ' at Google and nothing here' : ''}`;
 }
 
-/** The same of what a spec asks for. */
 export function costOf(capacity: CapacitySpec, pricePerHour: number): string {
   return costText({ pretended: isPretended(capacity) }, pricePerHour);
 }
 
 /**
- * Dollars that what the job asked for has cost until now, an estimate: each allocation from ready until it was seen gone,
- * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready. What a
- * forced delete has left behind is nobody's look any more: it counts until that word, and `gc` tells what it costs since.
+ * Dollars that the job's own allocations have cost until now, or until a forced delete; an estimate. Null when no price is known.
  */
 export function spentOn(job: Job, now: Instant): number | null {
   const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'owned' && readyAt !== null);

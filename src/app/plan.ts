@@ -15,10 +15,8 @@ import type { Plan } from './client.ts';
 import { isPretended, allowanceText, startText } from './phrases.ts';
 import { countText, lengthText, workerText, reasonWords } from './figures.ts';
 
-/** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';
 
-/** The requests and rules, if a job of this spec were created now. */
 export function planOf(given: JobSpec, pricePerHour: number | null): Plan {
   const spec = withJobIds(given, idToCome, '<installation id>');
   return {
@@ -65,7 +63,6 @@ function asksOf(spec: JobSpec): readonly string[] {
   }
 }
 
-/** Requests that few manifests make, each in a line of its own. */
 function furtherAsks(capacity: TpuSpec): readonly string[] {
   const { nodeCount, topology, reservation, network, subnetwork, serviceAccount, dataDisks, validUntil } = capacity;
   const [, ...others] = placesOf(capacity);
@@ -101,7 +98,6 @@ function textOf(spec: JobSpec, script: string): string {
   return script.replaceAll(nodeNameMark, nodeName(spec, idToCome, 1)).trimEnd();
 }
 
-/** The line for a job without a command: its TPU is set up, and then kept or released. */
 function setupOnlyText({ capacity, finish }: JobSpec): string {
   if (capacity.kind === 'local') return 'none';
   if (capacity.ownership === 'standing') return 'none: the TPU is set up';
@@ -135,7 +131,6 @@ function rulesOf(spec: JobSpec): readonly string[] {
   ];
 }
 
-/** It speaks of some ends of its reason only. */
 function isNarrow({ evidence, exitCodes, worker }: Rule): boolean {
   return evidence !== undefined || exitCodes !== undefined || worker !== undefined;
 }

@@ -8,16 +8,11 @@ import { ageText } from './figures.ts';
 import type { Store, Stored } from './ports.ts';
 import type { Instant } from '../core/time.ts';
 
-/** The id that up to six digits stand for: `000042` of `42`; undefined for anything else, which is a name. */
 function idOfRef(ref: Ref): string | undefined {
   return /^\d{1,6}$/.test(ref) && Number(ref) > 0 ? ref.padStart(6, '0') : undefined;
 }
 
-/**
- * The job that is meant. Digits are an id. A name means the one job of that name: of this owner's where they have one, and
- * one that is not settled before those that are. Throws JobmanError when there is none (not found) or more than one
- * (conflict: both ids are named).
- */
+/** The job of that id or name; of several with one name the owner's, then the unfinished one. Throws JobmanError (3, 4). */
 export async function resolve(store: Store, ref: Ref, owner: string, now: Instant): Promise<Stored> {
   const id = idOfRef(ref) ?? (await idOfName(store, ref, owner, now));
   const stored = await store.load(id);
@@ -45,13 +40,11 @@ async function idOfName(store: Store, name: string, owner: string, now: Instant)
   );
 }
 
-/** Those that the claim holds for, or all of them where it holds for none. */
 function narrowed(jobs: readonly Job[], claim: (job: Job) => boolean): readonly Job[] {
   const some = jobs.filter(claim);
   return some.length > 0 ? some : jobs;
 }
 
-/** For a command that takes a job and got the name of a manifest; empty for every other name. */
 export function manifestHint(name: string): readonly string[] {
   return /\.ya?ml$/i.test(name) ? [`jobman create ${name}    creates a job from a manifest`] : [];
 }

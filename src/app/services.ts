@@ -1,5 +1,4 @@
-// Services: what the terminal may ask of the rest of the program. `wiring/services.ts` builds it; the terminal never imports the
-// store, the backends or the controller. Every part is loaded when it is first asked for, so that a read loads little.
+// Services: what the terminal may ask of the rest of the program. Every part is loaded when it is first used.
 
 import type { Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
@@ -32,10 +31,7 @@ export interface Io {
   readonly version: string;
   /** Calls back on SIGINT (and SIGTERM, SIGHUP for servers) until the returned function is called. */
   onSignal(call: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
-  /**
-   * Calls back when the program ends, however it does: in order, by an error, or by a signal that nobody listens to. For
-   * putting the terminal right, and nothing that waits. Until the returned function is called.
-   */
+  /** Calls back when the program ends in any way, for putting the terminal right; until the returned function is called. */
   atExit(call: () => void): () => void;
   now(): number;
 }
@@ -50,10 +46,7 @@ export interface Stream {
   onResize(call: () => void): () => void;
   /** True once the reader has gone away (EPIPE): stop writing. */
   readonly closed: boolean;
-  /**
-   * Has `closed` become true within seconds also where nothing is written, as far as the system can tell, until the returned function
-   * is called. For commands that wait for changes.
-   */
+  /** Notices within seconds that the reader has gone, also where nothing is written; until the returned function is called. */
   watchReader(): () => void;
 }
 
@@ -63,15 +56,9 @@ export interface Input {
   line(): Promise<string | null>;
   /** All bytes as they come, for a program elsewhere, until the input ends or the signal is aborted. Nothing else reads then. */
   bytes(signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /**
-   * Calls back with what is typed, key by key and unseen, until the returned function is called. Ctrl-C is a key then
-   * (`\u0003`) and no signal. Ctrl-Z rests the program as ever; coming back is told as an empty text.
-   */
+  /** Calls back with each key, unseen. Ctrl-C is a key then (`\u0003`); coming back from Ctrl-Z is an empty text. */
   keys(call: (typed: string) => void): () => void;
-  /**
-   * Every key is handed on by `bytes` as it is typed, Ctrl-C and Ctrl-Z too, and what is printed reaches the screen as it is,
-   * for a terminal elsewhere; until the returned function is called. For a terminal only.
-   */
+  /** Every key is handed on by `bytes` as it is typed, and output reaches the screen as it is, for a terminal elsewhere. */
   raw(): Promise<() => void>;
 }
 
@@ -83,12 +70,8 @@ export interface ControllerStatus {
   readonly log: string;
 }
 
-/** All of the controller's life as a process. */
 export interface ControllerService {
-  /**
-   * In the foreground, until a signal or until nothing is left to watch; resolves with the exit code. Without `idleExitMs` the
-   * settings say how long it stays with nothing to do; null is without limit.
-   */
+  /** In the foreground; resolves with the exit code. `idleExitMs` null is without limit, absent: as the settings say. */
   run(options: { readonly idleExitMs?: number | null }): Promise<number>;
   /** In the background; resolves when it answers. Says whether it was there already. */
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
@@ -101,16 +84,12 @@ export interface ControllerService {
   uninstall(): Promise<string>;
 }
 
-/** The content of the built-in cloud at one moment. */
 export interface CloudView {
-  /** How many times faster than Google's things happen. */
   readonly speed: number;
-  /** The port that all workers share. */
   readonly sshPort: number;
   readonly tpus: readonly CloudTpu[];
   /** Conditions that were laid on it and stand, each in its own words: `stockout us-central2-b, for 10m`. */
   readonly inForce: readonly string[];
-  /** Everything, as the cloud itself tells it. */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
@@ -122,12 +101,10 @@ export interface CloudTpu {
   readonly node: string | null;
   readonly queued: string | null;
   readonly workers: readonly ('runs' | 'hangs' | 'is dead' | 'reboots' | 'refuses SSH' | 'has a full disk')[];
-  /** The id of the job that asked for it; null when it was no job of jobman. */
   readonly job: string | null;
   readonly createdAt: number;
 }
 
-/** The built-in cloud as a process, and its temper. */
 export interface EmulatorService {
   serve(options: {
     readonly port?: number;
@@ -136,26 +113,20 @@ export interface EmulatorService {
     readonly speed?: number;
     readonly state?: string;
     readonly hosts?: 'process' | 'sshd';
-    /** The path of Google's gcsfuse, for its workers. */
     readonly gcsfuse?: string;
-    /** A rehearsal file. */
     readonly schedule?: string;
     /** How long it stays while it is empty and unasked, in milliseconds; for ever without it. */
     readonly idleExitMs?: number;
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;
-  /** `cloud` is null while it does not run. */
   status(): Promise<{
     readonly running: boolean;
     readonly url: string | null;
     readonly pid: number | null;
     readonly cloud: CloudView | null;
   }>;
-  /**
-   * One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. A cloud that does not
-   * run is started for it. Throws JobmanError.
-   */
+  /** One admin verb; answers what happened. Starts a cloud that does not run. Throws JobmanError. */
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }
 
@@ -167,7 +138,6 @@ export interface StepRunner {
 
 export interface Services {
   readonly io: Io;
-  /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
   settings(): Promise<Settings>;
   /** The files that settings are read from; others than the home's own may not be there. */
@@ -178,27 +148,16 @@ export interface Services {
   clusterSettings(): Promise<ClusterSettingsRead>;
   /** The mark of this record; null where there is none yet. Reads only. */
   installation(): Promise<string | null>;
-  /**
-   * The cluster that the options, the settings and the kubeconfig name; to be closed after use. Nothing of Kubernetes is
-   * loaded before. Throws JobmanError when none is named.
-   */
+  /** The cluster of the options, the settings and the kubeconfig; to be closed after use. Throws JobmanError when none is named. */
   cluster(options: ClusterOptions): Promise<Cluster>;
-  /**
-   * Whether a cluster is in use here, for commands that ask it beside the record: KUBECONFIG is set, the settings say where it
-   * is, one was submitted from here before; or a settings file of one's own speaks of Kubernetes jobs, and a kubeconfig is
-   * there. Looks at files only.
-   */
+  /** Whether commands ask a cluster in addition to the record. Reads files only. */
   usesCluster(): Promise<boolean>;
-  /** True once a job was submitted to a cluster from this home. */
   hasSubmitted(): boolean;
   /** What is kept here of clusters' jobs. Opens nothing yet. */
   keeper(): Promise<ClusterKeeper>;
   /** The images of the registry that the settings name; to be closed after use. Throws JobmanError when they name none. */
   images(): Promise<ImagePort>;
-  /**
-   * A sentence about a newer version that was seen before, for the end of a command; null where there is none. Where it is time
-   * to look again a process of its own begins to. Never rejects, and waits for nobody.
-   */
+  /** A sentence about a newer version that was seen before, or null. Starts the next check as a process of its own when it is due. */
   newerVersion(): Promise<string | null>;
   /** Looks for a newer version where the settings say, and writes down what was found: that process. */
   lookForVersion(): Promise<void>;
@@ -207,21 +166,11 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** The TPUs in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
-  /**
-   * Resolves when this machine can log in to the cloud of that job, or when the job needs no login. Throws JobmanError (5) with
-   * the command that logs in; the sentence begins with `undone`. Sends no request to a cloud.
-   */
+  /** Resolves when this machine can log in to the cloud of that job. Throws JobmanError (5); its sentence begins with `undone`. */
   checkLogin(spec: JobSpec, undone: string): Promise<void>;
-  /**
-   * Makes `tpus` and `gc` stop asking about a project that only finished jobs used. `mayForget` is asked about resources that are
-   * recorded as left behind there; false when it says no, and nothing has changed then. Throws JobmanError (4) where a job or a
-   * setting still uses the project.
-   */
+  /** Makes `tpus` and `gc` stop asking about a project that only finished jobs used. Throws JobmanError (4) where it is in use. */
   forgetProject(project: string, mayForget: (resources: readonly string[]) => Promise<boolean>): Promise<boolean>;
-  /**
-   * Where the buckets of that project's jobs are. A built-in cloud that does not run cannot be asked, unless a job that is
-   * about to be created wants it anyway (`coming`): then it is started first, and `say` is told so.
-   */
+  /** Where the buckets of that project's jobs are. With `coming`, a built-in cloud that does not run is started for it. */
   buckets(
     project: string,
     coming?: { readonly spec: JobSpec; readonly say: (sentence: string) => void },
@@ -230,11 +179,7 @@ export interface Services {
   checkWorkdir(from: string): Promise<void>;
   /** The strays of this record; to be closed after use. */
   strays(): Promise<StrayKeeper>;
-  /**
-   * The workers of a job that has machines now. `shared` goes over the controller's connections where it has a controller,
-   * so that nothing has to be opened; what is long or large has connections of its own. Throws JobmanError when the job has
-   * no machines now, or none to log in to.
-   */
+  /** The workers of a job that has machines now; `shared`: over the controller's connections. Throws JobmanError when it has none. */
   workers(id: string, way: 'shared' | 'own'): Promise<WorkerDoor>;
   /** The one who goes through setup steps for a person, on the machines of that job; to be closed after use. */
   stepRunner(job: Job): Promise<StepRunner>;

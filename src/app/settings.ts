@@ -138,7 +138,6 @@ const grant = record(
       (value) => (typeof value === 'string' ? acceleratorSlip(value) : undefined),
     ),
     pricing: wordOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
-    /** The most chips that all jobs of this record together may hold of what the row is about. */
     chips: whole('a whole number from 1 on', 1),
     until: textLike(
       'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
@@ -221,7 +220,6 @@ const table = {
 
 export type Settings = SettingsOf<typeof table>;
 
-/** Every key, in the order in which people are told of them. */
 export const settingKeys: readonly SettingKey[] = keysOf(table);
 
 /** The first words of the keys that cluster/settings.ts reads. */
@@ -236,10 +234,8 @@ export const clusterSections: readonly string[] = [
   'kubernetes',
 ];
 
-/** The sections of this table. */
 export const ownSections: readonly string[] = Object.keys(table);
 
-/** The settings when nobody has said anything; `cores` is how many processors this machine has. */
 export function defaultSettings(cores: number): Settings {
   return withValues(cores, new Map());
 }
@@ -248,27 +244,20 @@ function withValues(cores: number, values: SettingValues): Settings {
   return settingsOf(table, new Map([['local.slots', Math.max(1, cores)], ...values]));
 }
 
-/** A file of settings: the text, and what it is called to people. */
 export interface SettingsLayer {
   readonly path: string;
-  /** The name of the source in tables: `settings.json`. */
   readonly called: string;
   readonly text: string;
 }
 
-/** The files to read. */
 export interface SettingsFiles {
   readonly home: string;
   /** The template that came with the program, which its owner may have edited; null where there is none. */
   readonly template?: string | null;
-  /** The file of `--settings`, absolute. */
   readonly named?: string | undefined;
 }
 
-/**
- * The files, each over those before it: the template, the one of the home, the one that was named. Throws JobmanError when
- * the named one is not there, StoreError when one cannot be read. Reads only.
- */
+/** Each file is over those before it. Throws JobmanError when the named one is not there, StoreError when one cannot be read. */
 export async function settingsLayers({
   home,
   template = null,
@@ -289,10 +278,7 @@ export async function settingsLayers({
   return layers;
 }
 
-/**
- * The settings in force. Throws JobmanError with every problem at once, each with its line and column, when a file or the
- * environment holds something that is no setting; StoreError when a file cannot be read. Reads only.
- */
+/** The settings in force. Throws JobmanError with every problem, each with its place; StoreError for an unreadable file. */
 export async function loadSettings(
   given: SettingsFiles & {
     readonly env: Readonly<Record<string, string | undefined>>;
@@ -303,16 +289,12 @@ export async function loadSettings(
   return withValues(given.cores, new Map(values));
 }
 
-/**
- * The source of each key's value: the variable that overrides the files, `settings.json` or another of them, or
- * `default`. Throws what `loadSettings` throws. Reads only.
- */
+/** The source of each key's value: a variable, a file or `default`. Throws what `loadSettings` throws. */
 export async function settingSources(given: Parameters<typeof valuesSet>[0]): Promise<ReadonlyMap<string, string>> {
   const values = await valuesSet(given);
   return new Map(settingKeys.map(({ key }) => [key, values.get(key)?.source ?? 'default']));
 }
 
-/** The values that the files and the environment set, by full keys. */
 async function valuesSet(
   given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
 ): Promise<ReadonlyMap<string, { readonly value: unknown; readonly source: string }>> {
@@ -335,14 +317,12 @@ async function valuesSet(
   return values;
 }
 
-/** The value of the setting from a variable's text; undefined when the text is none. */
 function fromEnvironment({ kind }: SettingKey, said: string): unknown {
   const place: Place = { in: 'set', set: said };
   const value = kind.isText === true ? said : Number(said);
   return kind.read({ kind: 'scalar', value, source: said, place }, [], newFindings());
 }
 
-/** The text of a file, or undefined where there is none. Throws StoreError when it cannot be read. */
 export async function readOptional(path: string): Promise<string | undefined> {
   try {
     // At once: the other way loads a part of Node and starts its threads, for a file of a page.
@@ -353,15 +333,11 @@ export async function readOptional(path: string): Promise<string | undefined> {
   }
 }
 
-/** The values that a text sets. Throws JobmanError with every problem at once; `path` is what the file is called in it. */
 export function settingsIn(text: string, path: string): Promise<SettingValues> {
   return valuesIn(text, path, table, clusterSections);
 }
 
-/**
- * The values of a text for one of the tables; `elsewhere` are the sections of the other. Throws JobmanError with every problem
- * of the file at once, each with its place; `path` is what it is called in them.
- */
+/** The values of a text for one of the tables; `elsewhere` are the sections of the other. Throws JobmanError with every problem. */
 export async function valuesIn(
   text: string,
   path: string,

@@ -1,6 +1,4 @@
-// Setup by hand: one setup step of a job, gone through again because a person asked for it. Whether that may be done now is
-// decided here, and what came of it is written into the job's history; the attempts stay the core's alone, which asks the
-// workers for proofs before it starts anything.
+// Setup by hand: one setup step of a job that a person wants repeated. The attempts stay the core's alone.
 
 import { usableAllocation } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
@@ -12,16 +10,13 @@ import { exitCode, JobmanError } from './errors.ts';
 import { commitOwn } from './ask.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 
-/** A step that may be gone through now, with its final texts, and the workers. */
 export interface StepPlan {
   readonly job: Job;
   readonly allocation: Allocation;
   readonly step: SetupStep;
-  /** The numbers of all workers that the job holds ready. */
   readonly workers: readonly number[];
 }
 
-/** How a step by hand came out. */
 export interface StepsDone {
   readonly allocation: number;
   readonly step: string;
@@ -34,10 +29,7 @@ export interface StepsDone {
 /** Steps whose result a command runs in: to make it anew under the running command would pull the floor from under it. */
 const underfoot: ReadonlySet<string> = new Set(['files', 'docker', 'conda', 'venv']);
 
-/**
- * That step of that job, if `by` may have it gone through now. Throws JobmanError with what is in the way and what to do: it
- * is another owner's job, it has no such step, no ready workers, its controller is at it, or its command runs in it.
- */
+/** That step, if `by` may repeat it now. Throws JobmanError with what is in the way and what to do. */
 export function planStep(job: Job, name: string, by: string): StepPlan {
   const it = `Job ${job.id} (${job.spec.name})`;
   const number = Number(job.id);
@@ -83,7 +75,6 @@ function noSuchStep(job: Job, it: string, name: string): string {
   return `${it} has no setup step ${name}: ${has}${inside}.`;
 }
 
-/** Writes into the job's history what came of it. The job stays as it is. Throws what the store throws. */
 export async function recordStep(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
   stored: Stored,

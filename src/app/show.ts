@@ -26,14 +26,11 @@ import { isAbsolute, join } from 'node:path';
 /** The sources of a view of one job. Nothing outside is asked: the record, our copies of logs, and folders of this machine. */
 export interface Sources {
   readonly store: Store;
-  /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
-  /** How many local jobs run at once on this machine. */
   readonly slots: () => Promise<number>;
   readonly now: () => Instant;
 }
 
-/** The view of a job from its record, its history and what our copies of its logs say last. */
 export async function showJob(sources: Sources, job: Job): Promise<JobView> {
   const { home } = sources;
   const [around, workers, saved, workdirs] = await Promise.all([
@@ -67,7 +64,6 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
   };
 }
 
-/** Why a job is in its phase. */
 export async function whyJob(sources: Sources, job: Job): Promise<Why> {
   const around = await aroundOf(sources, job);
   return whyOf(job, sources.now(), around);
@@ -119,7 +115,6 @@ function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Inst
   return `it ${how} on another ${acceleratorOf(job)}${wait}${lossText(then, saved, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
 }
 
-/** How much work would be lost, where that is known. */
 function lossText(then: 'resume' | 'rerun', saved: SavedView | null, runningAt: Instant | null, now: Instant): string {
   const lost = (since: Instant): Duration => Math.max(0, now - since);
   if (then === 'rerun') return runningAt === null ? '' : `; ${lengthText(lost(runningAt))} of work would be lost`;

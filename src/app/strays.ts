@@ -24,7 +24,6 @@ import {
   type TpuSettings,
 } from './tpus.ts';
 
-/** A stray, and what is seen of it now. */
 export interface StrayView extends Stray {
   /** `unknown` when its place could not be asked. */
   readonly seen: 'there' | 'gone' | 'unknown';
@@ -32,7 +31,6 @@ export interface StrayView extends Stray {
   readonly says: string;
 }
 
-/** The result of a look through the clouds. */
 export interface StrayLook {
   /** Of this record: those that were noted, and those that carry our label and are claimed by no job. */
   readonly strays: readonly StrayView[];
@@ -40,15 +38,12 @@ export interface StrayLook {
   readonly shared: readonly TpuRow[];
   /** Another jobman's, and what is nobody's: for people to talk about. */
   readonly others: readonly TpuRow[];
-  /** Places that could not be asked. */
   readonly missed: readonly TpuMissed[];
   /** False where something was asked and no project answered, so that nothing is known. */
   readonly isAnswered: boolean;
-  /** As in TpuList. */
   readonly forgettable: readonly string[];
 }
 
-/** All that a person can do about strays. */
 export interface StrayKeeper {
   /** Looks wherever the settings, the jobs and the notes say that something may be. Changes nothing and starts nothing. */
   look(): Promise<StrayLook>;
@@ -80,7 +75,6 @@ export function straysOf(job: Job): readonly Stray[] {
 /** Over the record and the clouds. `release` lets go of what is labelled as the stray says, and of nothing else. */
 export function createStrayKeeper(parts: {
   readonly store: Pick<Store, 'list' | 'loadMany' | 'strays' | 'forgetStray'>;
-  /** Null where there is no record yet. */
   readonly installation: string | null;
   readonly cloud: TpuCloud;
   readonly settings: TpuSettings;
@@ -120,7 +114,6 @@ export function createStrayKeeper(parts: {
   };
 }
 
-/** Those places that the names of these are in. */
 function scopesOf(strays: readonly Stray[]): readonly TpuScope[] {
   const scopes = strays.flatMap(({ resource }): readonly TpuScope[] => {
     const [, project, zone] = /^projects\/([^/]+)\/locations\/([^/]+)\//.exec(resource) ?? [];
@@ -129,7 +122,6 @@ function scopesOf(strays: readonly Stray[]): readonly TpuScope[] {
   return joined(scopes, []);
 }
 
-/** Each project once, with the zones of both. */
 function joined(some: readonly TpuScope[], more: readonly TpuScope[]): readonly TpuScope[] {
   const byProject = new Map<string, readonly string[] | null>();
   for (const { project, zones } of [...some, ...more]) {

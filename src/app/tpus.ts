@@ -9,11 +9,9 @@ import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
 
-/** One TPU as its cloud shows it: a node, a queued resource that has none, or the two together. */
 export interface TpuSeen {
   readonly project: string;
   readonly zone: string;
-  /** Its id within the zone. */
   readonly name: string;
   /** The cloud's name for the whole of it: a release names this. */
   readonly resource: string;
@@ -23,7 +21,6 @@ export interface TpuSeen {
   /** `v4-16`; null where the cloud does not say. */
   readonly type: string | null;
   readonly pricing: TpuSpec['pricing'] | 'reserved';
-  /** The labels of a jobman. */
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
   /** The installation that made it as a TPU for people to share (`tpu apply`); null for every other TPU. */
   readonly sharedBy: string | null;
@@ -48,11 +45,9 @@ export interface TpuScope {
   readonly zones: readonly string[] | null;
 }
 
-/** The door to the clouds. */
 export interface TpuCloud {
   /** All that is there. Starts nothing and never throws: what could not be asked is in `missed`. */
   list(place: TpuScope): Promise<{ readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] }>;
-  /** Dollars an hour, an estimate; null when no price is known. */
   pricePerHour(seen: TpuSeen): number | null;
   /** True for what the built-in cloud pretends. */
   isPretended(project: string): boolean;
@@ -69,22 +64,16 @@ type Whose =
   | { readonly kind: 'person'; readonly name: string }
   | { readonly kind: 'nobody' };
 
-/** One row of `jobman tpus`. */
 export interface TpuRow extends TpuSeen {
   /** Google's word: the node's, or the queued resource's where there is no node. */
   readonly state: string;
   readonly whose: Whose;
-  /** The job of this record that it belongs to, or belonged to. */
   readonly job: string | null;
   /** Since when it is ready; of one that no job of this record waited for, since when it exists. Null while it is not ready. */
   readonly readySince: Instant | null;
-  /**
-   * How long it has been ready without a command of ours. Null while a command runs, while it is not ready, and for what is
-   * somebody else's: what they do on it is not seen from here.
-   */
+  /** How long it has been ready without a command of ours. Null while it is in use, not ready or somebody else's. */
   readonly idle: Duration | null;
   readonly pricePerHour: number | null;
-  /** Dollars that the idle time has cost; null where either is not known. */
   readonly idleCost: number | null;
   readonly pretended: boolean;
 }
@@ -93,7 +82,6 @@ export interface TpuList {
   /** Those whose idle time has cost most come first. */
   readonly rows: readonly TpuRow[];
   readonly missed: readonly TpuMissed[];
-  /** False where no project answered at all, so that nothing is known. */
   readonly isAnswered: boolean;
   /** The projects that are asked about for finished jobs alone; `jobman tpus --forget` accepts each. */
   readonly forgettable: readonly string[];
@@ -102,14 +90,10 @@ export interface TpuList {
 export interface TpuQuery {
   readonly project?: string;
   readonly zone?: string;
-  /** Every zone of the projects, also those that nothing names. */
   readonly all?: boolean;
 }
 
-/**
- * The projects and zones that the settings, the jobs and the person name. A project in which no zone is named is looked
- * through as a whole.
- */
+/** The projects and zones that settings, jobs and the person name; a project without a zone is searched as a whole. */
 export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuScope[] {
   const named = [...(settings.project === null ? [] : [settings.project]), ...specs.map(({ project }) => project)];
   const projects = query.project === undefined ? [...new Set(named)].toSorted() : [query.project];
@@ -126,7 +110,6 @@ export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonl
   });
 }
 
-/** The settings that name places. */
 export interface TpuSettings {
   readonly project: string | null;
   readonly grants: readonly Grant[];
@@ -138,7 +121,6 @@ export interface TpuSettings {
 export async function lookAtTpus(
   parts: {
     readonly store: Pick<Store, 'list' | 'loadMany'>;
-    /** Null where there is no record yet. */
     readonly installation: string | null;
     readonly cloud: TpuCloud;
     readonly settings: TpuSettings;
@@ -190,7 +172,6 @@ export function forgettable(jobs: readonly Job[], settings: Pick<TpuSettings, 'p
   return [...new Set(projectsOf(jobs))].filter((project) => !inUse.includes(project));
 }
 
-/** True where at least one zone of that project answered. */
 export function hasAnswered(
   { tpus, missed }: { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] },
   scope: TpuScope | undefined,
@@ -214,10 +195,7 @@ export function needsCloud(job: Job): boolean {
   return job.settled === null || job.wish !== null || heldAllocations(job).length > 0;
 }
 
-/**
- * The jobs of this record that may claim any of these: those that the labels name, and those among `jobs` that use a standing
- * one. They are read anew, after the look: a job that was created in between claims what is its own.
- */
+/** The jobs that may claim these, read after the look, so that a job that was created in between claims its own. */
 export async function claimants(
   store: Pick<Store, 'loadMany'>,
   tpus: readonly TpuSeen[],
@@ -233,7 +211,6 @@ export async function claimants(
 /** Of the settled jobs this many are asked where they were; older ones have left nothing that the sweep has not seen since. */
 export const placesLooked = 200;
 
-/** The rows of what was seen. `jobs` are those that its labels name and those that use a standing one, read after the look. */
 export function tpuRows(
   tpus: readonly TpuSeen[],
   parts: {
@@ -271,7 +248,6 @@ export function tpuRows(
   });
   return rows.toSorted(
     (one, other) =>
-      // A pretended TPU costs nothing.
       Number(one.pretended) - Number(other.pretended) ||
       (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
       (other.idle ?? 0) - (one.idle ?? 0) ||
@@ -303,7 +279,6 @@ function whoseIs({ label, sharedBy, owner }: TpuSeen, installation: string, job:
   return named === undefined ? { kind: 'nobody' } : { kind: 'person', name: named };
 }
 
-/** The standing TPUs that an unsettled job uses, by project, zone and name. */
 function standingNames(job: Job): readonly string[] {
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu' || capacity.ownership !== 'standing' || job.settled !== null) return [];

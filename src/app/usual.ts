@@ -15,13 +15,9 @@ const jobsMost = 200;
 /** Fewer than this are no habit. */
 const leastWaits = 5;
 
-/** The waits of our own past jobs. */
 export interface UsualWait {
-  /** Half of them were no longer. */
   readonly median: Duration;
-  /** Nine of ten were no longer. */
   readonly ninetieth: Duration;
-  /** How many they were. */
   readonly waits: number;
 }
 
@@ -48,7 +44,6 @@ export function waitsOf(job: Job): readonly Duration[] {
   });
 }
 
-/** Capacity that the job may request is not there yet. */
 export function awaitsCapacity(job: Job): boolean {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending !== null || job.desired !== 'run') return false;
@@ -56,13 +51,11 @@ export function awaitsCapacity(job: Job): boolean {
   return mayRequest(job, allocation) && allocation.readyAt === null;
 }
 
-/** How long the current attempt has been waiting for its capacity. */
 export function waitedFor(job: Job, now: Instant): Duration {
   const attempt = openAttempt(job);
   return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBefore, now));
 }
 
-/** True when the job has waited for its capacity longer than nine of ten comparable waits. */
 export async function isLongerThanUsual(store: Pick<Store, 'alike'>, job: Job, now: Instant): Promise<boolean> {
   if (!awaitsCapacity(job)) return false;
   const usual = await usualWait(store, job, now);

@@ -3,17 +3,13 @@
 
 import { day, minute, type Duration, type Instant } from '../core/time.ts';
 
-/** The content of `last_update_check.json`. */
 export interface VersionNotes {
-  /** When it was looked, or begun to. */
   readonly lastCheck: Instant;
-  /** The version that was found; null where none was yet. */
   readonly remoteVersion: string | null;
   /** How long until the next look (`newVersion.check`). */
   readonly every: Duration;
   /** The message of the settings (`newVersion.customMessage`). */
   readonly message: string | null;
-  /** Why the last look came to nothing. */
   readonly failed: string | null;
   /** Where the version was found (`newVersion.repository`); null in notes of the older jobman. */
   readonly repository: string | null;
@@ -22,7 +18,6 @@ export interface VersionNotes {
 /** The word by which the program starts itself to look; it is in no help. */
 export const lookWord = '__look-for-version';
 
-/** Before the settings have been read for the first time. */
 export const everyUsual: Duration = day;
 /** However short an interval the settings name, no machine is asked more often than this. */
 export const everyLeast: Duration = minute;
@@ -55,7 +50,6 @@ export function versionNotesIn(text: string): VersionNotes | undefined {
   };
 }
 
-/** The text of the file, with its moment as people read it. */
 export function versionNotesText(notes: VersionNotes): string {
   return `${JSON.stringify({ ...notes, lastCheck: new Date(notes.lastCheck).toISOString() })}\n`;
 }
@@ -80,10 +74,7 @@ export function versionNotice(notes: VersionNotes | undefined, own: string): str
 const versionPattern =
   /^v?((?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*))(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/**
- * Less than, equal to or greater than zero, in the order of semver.org: 1.9.0 before 1.10.0, 2.0.0-rc.1 before 2.0.0. Undefined where
- * one of them is no version.
- */
+/** As a comparator, in the order of semver.org; undefined where one of them is no version. */
 export function compareVersions(one: string, other: string): number | undefined {
   const [left, right] = [versionPattern.exec(one), versionPattern.exec(other)];
   if (left === null || right === null) return undefined;

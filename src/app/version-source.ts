@@ -7,13 +7,10 @@ import { join } from 'node:path';
 import { exitCode, JobmanError } from './errors.ts';
 import { readRegularFile } from './files.ts';
 
-/** Where to look, and for what. */
 export interface VersionSource {
-  /** An absolute path, or an address. */
   readonly repository: string;
   /** The end of the path of package.json in an archive, or its path in a folder. */
   readonly packageJsonPath: string;
-  /** The content at an address, of at most so many bytes. */
   readonly fetch: (address: string, most: number) => Promise<Buffer>;
   readonly signal: AbortSignal;
 }
@@ -71,7 +68,6 @@ async function fileInArchive(archive: Buffer, end: string, signal: AbortSignal):
   return found === undefined ? undefined : tar(archive, ['-xzOf', '-', '--', found], packageMost, signal);
 }
 
-/** The output of the system's tar, of at most so many bytes. */
 function tar(archive: Buffer, words: readonly string[], maxBuffer: number, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = execFile('tar', words, { maxBuffer, signal }, (error, stdout, stderr) => {

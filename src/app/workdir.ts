@@ -9,7 +9,6 @@ import { exitCode, JobmanError } from './errors.ts';
 
 /** A working directory as it was when it was copied. */
 export interface FrozenWorkdir {
-  /** Its path, absolute. */
   readonly from: string;
   readonly at: Instant;
   readonly files: number;
@@ -18,7 +17,6 @@ export interface FrozenWorkdir {
   readonly git: {
     /** The whole hash; null before the first commit. */
     readonly commit: string | null;
-    /** Null on no branch. */
     readonly branch: string | null;
     /** True when files that git knows differ from the commit; `changes.diff` beside this then has how. */
     readonly isChanged: boolean;
@@ -28,7 +26,6 @@ export interface FrozenWorkdir {
 /** Copies a working directory into a folder that is made for it. Throws JobmanError with what is wrong and what to do. */
 export type Freeze = (from: string, to: string) => Promise<FrozenWorkdir>;
 
-/** The folder of all copies. */
 export function workdirsOf(jobFolder: string): string {
   return join(jobFolder, 'workdir');
 }
@@ -38,17 +35,14 @@ export function workdirFolder(jobFolder: string, snapshot: number): string {
   return join(workdirsOf(jobFolder), String(snapshot));
 }
 
-/** The file that describes a copy. */
 export function workdirAbout(folder: string): string {
   return join(folder, 'about.json');
 }
 
-/** How the files that git knows differed from the commit. */
 export function workdirDiff(folder: string): string {
   return join(folder, 'changes.diff');
 }
 
-/** All copies that the job's folder tells of, oldest first. */
 export async function workdirViews(folder: string, job: Job): Promise<readonly WorkdirView[]> {
   const all = await Promise.all(
     Array.from({ length: copyOf(job) ?? 0 }, async (_, index) => {
@@ -59,10 +53,7 @@ export async function workdirViews(folder: string, job: Job): Promise<readonly W
   return all.flat();
 }
 
-/**
- * Copies the job's working directory anew, for a resume, and answers its number. Throws JobmanError when the job
- * has none, or it cannot be copied. The files of the copies before it are not needed once the word is committed: `forget`.
- */
+/** Copies the job's working directory anew; `forget` removes the files of the copy before. Throws JobmanError. */
 export async function copyAnew(
   { freeze }: { readonly freeze: Freeze },
   job: Job,
@@ -83,7 +74,6 @@ export async function copyAnew(
   return { snapshot, forget };
 }
 
-/** The description of that copy; null where there is none (any more). */
 async function readFrozen(jobFolder: string, snapshot: number): Promise<FrozenWorkdir | null> {
   try {
     return JSON.parse(await readFile(workdirAbout(workdirFolder(jobFolder, snapshot)), 'utf8')) as FrozenWorkdir;

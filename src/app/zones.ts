@@ -11,22 +11,18 @@ import { isPretended } from './phrases.ts';
 import type { Store } from './ports.ts';
 import { keptAllocations, lacksCapacity } from './views.ts';
 
-/** Each part narrows the rows, an absent one does not. */
 export interface ZoneQuery {
   readonly project?: string;
   /** A type (`v5litepod-16`) or a generation (`v5e`). */
   readonly accelerator?: string;
 }
 
-/** One place, with all that is known of it here. */
 export interface ZoneRow extends PlaceName {
   /** Its newest answer to any job; null where none has been told yet. */
   readonly last: { readonly answer: PlaceAnswer | 'ready'; readonly at: Instant; readonly job: string } | null;
   /** When it last gave one, and how long that job had waited; null when it never has. */
   readonly gave: { readonly at: Instant; readonly waited: Duration } | null;
-  /** The jobs that hold something there, by id. */
   readonly holds: readonly string[];
-  /** The jobs that wait for something there now. */
   readonly awaits: readonly string[];
   readonly pretended: boolean;
 }
@@ -58,7 +54,6 @@ function nameOf({ project, zone, accelerator, pricing }: PlaceName): PlaceName {
   return { project, zone, accelerator, pricing };
 }
 
-/** The places where a job may still be, or holds something. */
 function placesNamed(job: Job): readonly PlaceName[] {
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu' || capacity.ownership === 'standing') return [];
