@@ -5,13 +5,12 @@ import type { Backend, CapacityPort, Clock } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import { minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
-import { createChance, type Chance } from '../sim/chance.ts';
+import { createChance, type Chance, calm } from '../sim/chance.ts';
 import { createCloud, createHere, type PortParts } from '../sim/cloud.ts';
-import { createCopies } from '../sim/copies.ts';
+import { createCopies } from '../sim/outputs.ts';
 import { createHosts } from '../sim/hosts.ts';
 import { createIncarnation } from '../sim/incarnation.ts';
 import { createTimeline, type Timeline } from '../sim/timeline.ts';
-import { calm } from '../sim/weather.ts';
 import { createWorld, type World } from '../sim/world.ts';
 import { simulatedSpec } from '../test/support/builders.ts';
 

@@ -7,8 +7,7 @@ import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
 import type { BackendName, JobSpec } from '../src/core/spec.ts';
-import type { Chance } from './chance.ts';
-import type { Weather } from './weather.ts';
+import type { Chance, Weather } from './chance.ts';
 import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 

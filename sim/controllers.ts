@@ -13,14 +13,14 @@ import { minute, second } from '../src/core/time.ts';
 import type { Chance } from './chance.ts';
 import { createCloud, createHere } from './cloud.ts';
 import type { PortParts, Sky } from './cloud.ts';
-import { fullDisk } from './copies.ts';
-import type { Copies, Disk } from './copies.ts';
+import { fullDisk } from './outputs.ts';
+import type { Copies, Disk } from './outputs.ts';
 import { createHosts } from './hosts.ts';
 import type { HostParts } from './hosts.ts';
-import { createIncarnation } from './incarnation.ts';
-import type { Incarnation } from './incarnation.ts';
 import { slots } from './laws.ts';
 import type { Judge } from './laws.ts';
+import { createIncarnation } from './incarnation.ts';
+import type { Incarnation } from './incarnation.ts';
 import type { World } from './world.ts';
 
 /** Common to every controller of a world. */

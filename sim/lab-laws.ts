@@ -5,7 +5,7 @@ import { presets } from '../src/core/recover.ts';
 import type { Job } from '../src/core/job.ts';
 import { hour, minute, second } from '../src/core/time.ts';
 import type { LabJob, LabRecord, LabWindow } from '../src/lab/record.ts';
-import { hangGrace } from './lab-begin.ts';
+import { hangGrace } from './lab-world.ts';
 import { programName } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
 import type { Machine, Run, World } from './world.ts';

@@ -6,21 +6,33 @@ import type { AllocationRef, CommitResult, Commit, Stray } from '../src/app/port
 import type { Event } from '../src/core/decision.ts';
 import type { Job } from '../src/core/job.ts';
 import type { OutcomeResult } from '../src/core/observation.ts';
-import type { Copies } from './copies.ts';
-import { checkPlaces, placeKey } from './laws/alternatives.ts';
-import { checkAttempts, checkBudget, checkGrowth, checkPace, checkStepFailures, checkSteps } from './laws/bounded.ts';
-import { checkCheckpoint } from './laws/checkpoints.ts';
-import { checkEmpty, checkGone } from './laws/empty.ts';
-import { checkHistory } from './laws/history.ts';
-import { checkCopies, checkLastWords } from './laws/logs.ts';
-import { checkAlone, checkEnded } from './laws/one-command.ts';
-import { checkAccepted, checkRecorded, checkStray } from './laws/record.ts';
-import { checkLetGo } from './laws/release.ts';
+import type { Copies } from './outputs.ts';
+import {
+  checkPlaces,
+  placeKey,
+  checkEmpty,
+  checkGone,
+  checkLetGo,
+  checkSlots,
+  checkSecond,
+  hasGround,
+} from './laws/capacity.ts';
+import {
+  checkAttempts,
+  checkBudget,
+  checkGrowth,
+  checkPace,
+  checkStepFailures,
+  checkSteps,
+  checkCheckpoint,
+  checkAlone,
+  checkEnded,
+  checkSetup,
+  checkSetUp,
+} from './laws/attempts.ts';
+import { checkHistory, checkCopies, checkLastWords, checkAccepted, checkRecorded, checkStray } from './laws/record.ts';
 import { createScene, machineOf, newLedger } from './laws/scene.ts';
 import type { Law, Ledger, Scene, Violation } from './laws/scene.ts';
-import { checkSetup, checkSetUp } from './laws/setup.ts';
-import { checkSlots } from './laws/slots.ts';
-import { checkSecond, hasGround } from './laws/unknown.ts';
 import type { Run, World } from './world.ts';
 
 export { laws, slots } from './laws/scene.ts';

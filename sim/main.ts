@@ -10,12 +10,12 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { anAfternoon, twoDays } from './lab-people.ts';
-import { labFaults } from './lab-parts.ts';
-import type { LabFault } from './lab-parts.ts';
+import { labFaults } from './lab-world.ts';
+import type { LabFault } from './lab-world.ts';
 import { runLab } from './lab.ts';
 import { laws } from './laws.ts';
 import { runOf } from './mutants.ts';
-import { mutants } from './mutants/list.ts';
+import { mutants } from './mutants/load.ts';
 import { simOptions } from './options.ts';
 import { run } from './run.ts';
 

@@ -8,8 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { laws } from './laws.ts';
 import type { Law } from './laws.ts';
-import { mutantNamed, mutants } from './mutants/list.ts';
-import { importMutant } from './mutants/load.ts';
+import { mutantNamed, mutants, importMutant } from './mutants/load.ts';
 import type { run } from './run.ts';
 
 /** How many seeds a mutant may hide in. */

@@ -1,10 +1,10 @@
 // Storm: everything that goes wrong in a world, from one seed. What is enabled, and how hard it blows, differs by seed.
 
-import { hour, minute, second } from '../src/core/time.ts';
 import type { Chance } from './chance.ts';
+import { hour, minute, second } from '../src/core/time.ts';
 import type { Sky } from './cloud.ts';
 import type { Client, Controllers, Life } from './controllers.ts';
-import type { Disk } from './copies.ts';
+import type { Disk } from './outputs.ts';
 import { killFromOutside } from './hosts.ts';
 import type { Judge } from './laws.ts';
 import { interruptMachine, isAlive, loseMachine, restartHost, silenceHost, vanish } from './world.ts';

@@ -3,8 +3,8 @@
 // when they judge. Time here is the timeline's, which no jump of a controller's clock can touch.
 
 import type { Chance } from './chance.ts';
-import { resumedFrom } from './checkpoints.ts';
-import type { Checkpoint, CheckpointPlan, CheckpointRecords } from './checkpoints.ts';
+import { resumedFrom } from './outputs.ts';
+import type { Checkpoint, CheckpointPlan, CheckpointRecords } from './outputs.ts';
 import type { Timeline } from './timeline.ts';
 
 export type MachineState = 'waiting' | 'provisioning' | 'ready' | 'interrupted' | 'lost' | 'releasing' | 'gone';

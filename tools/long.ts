@@ -11,7 +11,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { find, seedsMost } from '../sim/mutants.ts';
-import { mutants } from '../sim/mutants/list.ts';
+import { mutants } from '../sim/mutants/load.ts';
 import { builtGcsfuse, gcsfuseModule } from '../test/support/gcsfuse.ts';
 import { dealt, faultKinds } from './storm/plan.ts';
 

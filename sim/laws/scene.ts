@@ -5,7 +5,7 @@ import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
 import { minute } from '../../src/core/time.ts';
 import { zoneOf } from '../cloud.ts';
-import type { Copies } from '../copies.ts';
+import type { Copies } from '../outputs.ts';
 import { findMachine } from '../world.ts';
 import type { Machine, World } from '../world.ts';
 

@@ -1,10 +1,62 @@
-// Load: modules of this repository with one mutant in them, beside the same modules without it.
-// A module that is imported with `?mutant=NAME`, and all that it imports, are copies of their own, patched as they are read.
+// Mutants: planted mistakes that prove that an invariant can fail. Each is a patch of the program's text, which only a copy of
+// the modules has (load.ts): the program itself knows nothing of them. A block of a patch file is one mutant: its name, the
+// number of the invariant that must notice it and the mistake; then each file below `src` with the text to replace (`-`),
+// which occurs there exactly once, and its replacement (`+`).
 
+import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { mutantNamed } from './list.ts';
-import type { Edit } from './list.ts';
+
+/** One mistake, as a patch. */
+export interface Mutant {
+  readonly name: string;
+  /** Number of the invariant that must notice it. */
+  readonly law: number;
+  /** The mistake that the program makes with it. */
+  readonly sentence: string;
+  readonly edits: readonly Edit[];
+}
+
+/** A text that must occur exactly once in that file below `src`, and its replacement. */
+export interface Edit {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+/** Mistakes in the rules, which a random walk of one job shows. */
+export const ruleMutants = mutantsIn('rules.patch');
+
+/** All of them: those of the rules, and those that only a whole world shows. */
+export const mutants: readonly Mutant[] = [...ruleMutants, ...mutantsIn('loop.patch')];
+
+/** The mutant of that name. Throws where there is none. */
+export function mutantNamed(name: string): Mutant {
+  const found = mutants.find((one) => one.name === name);
+  if (found === undefined)
+    throw new Error(`there is no mutant ${name}; there are: ${mutants.map((one) => one.name).join(', ')}`);
+  return found;
+}
+
+function mutantsIn(file: string): readonly Mutant[] {
+  const [, ...blocks] = readFileSync(new URL(file, import.meta.url), 'utf8').split('\n\n');
+  return blocks.map(mutantOf);
+}
+
+function mutantOf(block: string): Mutant {
+  const [, name = '', law = '', sentence = '', patch = ''] = /^(\S+), (\d+): ([^\n]*)\n(.*)$/s.exec(`${block}\n`) ?? [];
+  const edits = [...patch.matchAll(/^(\S+\.ts)\n((?:- .*\n)+)((?:\+ .*\n)*)/gm)].map(
+    ([, file = '', find = '', replace = '']): Edit => ({ file, find: unmarked(find), replace: unmarked(replace) }),
+  );
+  if (name === '' || edits.length === 0) throw new Error(`this is no mutant: ${block}`);
+  return { name, law: Number(law), sentence, edits };
+}
+
+function unmarked(lines: string): string {
+  return lines.replace(/^. /gm, '').replace(/\n$/, '');
+}
+
+// ------------------------------------------------------------------------------------------ loading
 
 const source = new URL('../../src/', import.meta.url).href;
 const repository = new URL('../../', import.meta.url).href;
@@ -33,15 +85,15 @@ function addHooks(): void {
   registerHooks({
     resolve(specifier, context, next) {
       const found = next(specifier, context);
-      const mutant = mutantOf(context.parentURL ?? '');
+      const mutant = mutantIn(context.parentURL ?? '');
       const isOurs = found.url.startsWith(repository) && !found.url.startsWith(libraries);
-      return mutant === null || !isOurs || mutantOf(found.url) !== null
+      return mutant === null || !isOurs || mutantIn(found.url) !== null
         ? found
         : { ...found, url: `${found.url}?mutant=${mutant}` };
     },
     load(url, context, next) {
       const loaded = next(url, context);
-      const mutant = mutantOf(url);
+      const mutant = mutantIn(url);
       if (mutant === null || !url.startsWith(source)) return loaded;
       const file = fileURLToPath(url).slice(fileURLToPath(source).length);
       const edits = mutantNamed(mutant).edits.filter((one) => one.file === file);
@@ -53,6 +105,6 @@ function addHooks(): void {
   });
 }
 
-function mutantOf(url: string): string | null {
+function mutantIn(url: string): string | null {
   return URL.canParse(url) ? new URL(url).searchParams.get('mutant') : null;
 }

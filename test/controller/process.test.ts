@@ -15,7 +15,7 @@ import { isControllerRunning, readController, type ControllerFile } from '../../
 import { askToLeave, dropWake } from '../../src/controller/wake-folder.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createChance } from '../../sim/chance.ts';
-import { createCopies } from '../../sim/copies.ts';
+import { createCopies } from '../../sim/outputs.ts';
 import { eventually } from '../support/eventually.ts';
 
 const clock: Clock = {

@@ -3,10 +3,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAttempt } from '../../src/core/job.ts';
-import { launchFor, stepFor } from '../../src/core/prepare.ts';
+import type { Attempt } from '../../src/core/job.ts';
+import { launchFor, stepFor, checkpointFolder, checkpointOwner } from '../../src/core/prepare.ts';
 import { nodeNameMark } from '../../src/core/spec.ts';
 import { minute } from '../../src/core/time.ts';
 import { World, local, spec, step } from './world.ts';
+import { ask } from '../../src/core/commands.ts';
 
 const command = {
   ...spec().command,
@@ -70,4 +72,92 @@ test('a step is told the name of the node and keeps its key', () => {
   const given = { ...step('ssh'), check: `test ${nodeNameMark}`, apply: `touch ${nodeNameMark}` };
   const { check, apply, key } = stepFor(given, allocation, world.job);
   assert.deepEqual([check, apply, key], ['test iris-000001-1', 'touch iris-000001-1', 'ssh-1']);
+});
+
+const own = { ...spec().command, checkpointDir: '/bucket/1', checkpoints: 'own' } as const;
+const named = { ...own, checkpoints: 'named' } as const;
+
+function ownerOf(world: World, attempt: number): string {
+  const found = world.job.attempts[attempt - 1] as Attempt;
+  return launchFor(world.job, found, 0).checkpointOwner ?? 'any';
+}
+
+test('attempts that resume continue the newest start from the beginning that began', () => {
+  const world = new World(spec({ command: named }));
+  world.settleNow();
+  world.preempt();
+  world.live(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
+  assert.equal(ownerOf(world, 1), 'abc123/000001/1');
+  assert.equal(ownerOf(world, 2), 'abc123/000001/1');
+  const job = world.job;
+  const [first, second] = job.attempts as readonly [Attempt, Attempt];
+  const rerun: Attempt = { ...first, ordinal: 3, how: 'rerun', startedAt: null };
+  const resumed: Attempt = { ...second, ordinal: 4, stage: 2 };
+  const after = { ...job, attempts: [first, second, rerun, resumed] };
+  assert.equal(checkpointOwner(after, rerun), 'abc123/000001/3');
+  assert.equal(checkpointOwner(after, resumed), 'abc123/000001/1', 'the rerun never began');
+  const begun = { ...job, attempts: [first, second, { ...rerun, startedAt: 5 }, resumed] };
+  assert.equal(checkpointOwner(begun, resumed), 'abc123/000001/3');
+});
+
+test('each later start from the beginning has a folder of its own, unless the manifest names the folder', () => {
+  const world = new World(spec({ command: own }));
+  world.settleNow();
+  const { job } = world;
+  const first = job.attempts[0] as Attempt;
+  const attempts: readonly Attempt[] = [
+    { ...first, startedAt: null },
+    { ...first, ordinal: 2, startedAt: 5 },
+    { ...first, ordinal: 3, how: 'resume', stage: 1, startedAt: 6 },
+    { ...first, ordinal: 4, how: 'rerun', startedAt: null },
+    { ...first, ordinal: 5, how: 'resume', stage: 2, startedAt: null },
+    { ...first, ordinal: 6, how: 'rerun', startedAt: 7 },
+    { ...first, ordinal: 7, how: 'resume', stage: 1, startedAt: 8 },
+  ];
+  const folders = (command: typeof own | typeof named): readonly (string | null)[] =>
+    attempts.map((one) => checkpointFolder({ ...job, attempts, spec: { ...job.spec, command } }, one));
+  const [one, four, six] = ['/bucket/1', '/bucket/1-4', '/bucket/1-6'];
+  assert.deepEqual(folders(own), [one, one, one, four, one, six, six]);
+  assert.deepEqual(
+    folders(named),
+    Array.from(attempts, () => one),
+  );
+  assert.equal(ownerOf(world, 1), 'any', 'all that is in it counts');
+});
+
+test('where the folder is shared, or the record is of an earlier version, every entry counts', () => {
+  for (const command of [
+    { ...own, checkpoints: 'shared' as const },
+    { ...spec().command, checkpointDir: '/b' },
+  ]) {
+    const world = new World(spec({ command }));
+    world.settleNow();
+    assert.equal(ownerOf(world, 1), 'any');
+  }
+});
+
+test('a job without a command succeeds when its workers are set up, starts nothing, and keeps its TPU', () => {
+  const command = { ...spec().command, script: '', isSetupOnly: true } as const;
+  const world = new World(spec({ command, finish: { capacity: 'keep', keepFor: null } }));
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.settled?.verdict, 'succeeded');
+  assert.equal(world.job.attempts[0]?.startedAt, null);
+  assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { detail: 'every worker is set up' });
+  assert.equal(world.job.allocations[0]?.releasedAt, null);
+  world.job = ask(world.job, 'resume', { by: 'alice' }, world.now).job;
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.attempts.length, 2);
+  assert.equal(world.job.allocations.length, 1, 'on the TPU that it kept');
+});
+
+test('no rule starts a job without a command again', () => {
+  const { recovery, ...base } = spec();
+  const again = { reason: 'succeeded', answer: { then: 'rerun', on: 'same' } } as const;
+  const world = new World({
+    ...base,
+    recovery: { ...recovery, rules: [again] },
+    command: { ...base.command, script: '', isSetupOnly: true },
+  });
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.attempts.length, 1);
 });

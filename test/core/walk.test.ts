@@ -4,8 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { ruleMutants } from '../../sim/mutants/list.ts';
-import { importMutant } from '../../sim/mutants/load.ts';
+import { ruleMutants, importMutant } from '../../sim/mutants/load.ts';
 import type { Verb } from '../../src/core/commands.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';

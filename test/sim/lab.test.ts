@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { anAfternoon } from '../../sim/lab-people.ts';
-import { labFaults } from '../../sim/lab-parts.ts';
-import type { LabFault } from '../../sim/lab-parts.ts';
+import { labFaults } from '../../sim/lab-world.ts';
+import type { LabFault } from '../../sim/lab-world.ts';
 import { runLab } from '../../sim/lab.ts';
 
 test('two afternoons of a lab break no law, and one that is told again is the same', async () => {

@@ -5,8 +5,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
 import { find } from '../../sim/mutants.ts';
-import { mutants } from '../../sim/mutants/list.ts';
-import { edited } from '../../sim/mutants/load.ts';
+import { mutants, edited } from '../../sim/mutants/load.ts';
 import { run } from '../../sim/run.ts';
 
 test('a hundred worlds come through their storms without breaking a law', async () => {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAttempt } from '../../src/core/job.ts';
 import type { PresetName } from '../../src/core/recover.ts';
-import { minute, second } from '../../src/core/time.ts';
+import { minute, second, hour } from '../../src/core/time.ts';
 import { spec, World } from './world.ts';
 
 const grace = 5 * minute;
@@ -87,4 +87,51 @@ test('an end that waits for the cloud is judged at once when its owner asks for 
   assert.equal(world.job.attempts[0]?.ending?.reason, 'command_failed');
   assert.equal(world.now, seenAt);
   assert.ok(world.events.some((event) => event.kind === 'asked' && event.verb === 'judge'));
+});
+
+test('a program that is killed on spot capacity is told to have ended while the cloud may still say why', () => {
+  const world = new World();
+  world.settleNow();
+  world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
+  const killedAt = world.now;
+  world.live(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
+  assert.deepEqual(lastAttempt(world.job)?.exitSeen, { at: world.now, worker: 1, exitCode: 137, signal: 'KILL' });
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.live(() => lastAttempt(world.job)?.ending !== null, minute);
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
+  assert.ok(world.now - killedAt >= 30 * second);
+  assert.equal(world.events.filter(({ kind }) => kind === 'exit_seen').length, 1);
+});
+
+test('an exit that is judged as soon as it is seen has no line of its own', () => {
+  const world = new World();
+  world.settleNow();
+  world.exitAll(1);
+  world.live(() => lastAttempt(world.job)?.ending !== null, minute);
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
+  assert.equal(
+    world.events.some(({ kind }) => kind === 'exit_seen'),
+    false,
+  );
+});
+
+test('an answer of the cloud from long before the end does not clear it, and a worker whose clock is ahead delays only one pass', () => {
+  const taken = new World();
+  taken.settleNow();
+  const early = taken.observe();
+  taken.now += 40 * second;
+  taken.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: taken.now - second };
+  taken.pass({ ...taken.observe(), allocations: early.allocations });
+  assert.equal(lastAttempt(taken.job)?.ending, null);
+  taken.preempt();
+  taken.settleNow();
+  assert.equal(taken.job.attempts[0]?.ending?.reason, 'preempted');
+
+  const ahead = new World();
+  ahead.settleNow();
+  ahead.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: ahead.now + hour };
+  const endedAt = ahead.now;
+  ahead.live(() => lastAttempt(ahead.job)?.ending !== null, minute);
+  assert.equal(lastAttempt(ahead.job)?.ending?.reason, 'command_failed');
+  assert.ok(ahead.now - endedAt <= 10 * second);
 });
