@@ -12,7 +12,7 @@ test('a FIFO in the place of controller.json is not waited for', (t) => {
   const release = takeLock(join(home, 'controller.lock'));
   t.after(() => release?.());
   execFileSync('mkfifo', [join(home, 'controller.json')]);
-  const file = new URL('../../src/controller/running.ts', import.meta.url).href;
+  const file = new URL('../../src/controller/lock.ts', import.meta.url).href;
   const script = `import(${JSON.stringify(file)}).then((it) => console.log(it.readController(${JSON.stringify(home)})))`;
   const { stdout, error } = spawnSync(process.execPath, ['-e', script], { timeout: 20_000, encoding: 'utf8' });
   assert.deepEqual([stdout, error], ['null\n', undefined]);
