@@ -1,12 +1,9 @@
-// Cluster mirror: keeps logs and history of the jobs that were submitted to clusters from this record. It only looks. A
-// cluster runs its jobs itself and throws away what they printed; what is written here answers when it has.
+// Cluster mirror: keeps logs and history of the jobs that were submitted to clusters from this record. It only observes.
 //
-// Where nothing of ours is left, nothing is asked. Where something is, one watch tells of the Jobs; a second one of their pods
-// for as long as a job is open or a log is not copied to its end. Whatever a watch tells, all that is known of the job is
-// then written down anew under keys of its own, so telling twice, or again after a restart, changes nothing. A log is
-// gone on with behind the end of its own copy.
+// A namespace has one watch of the Jobs while any is left, and a second one of their pods while a job is open or a log is not copied to
+// its end. After each change all that is known of the job is written again under keys of its own, so repetition changes nothing.
 
-import type { Cluster, ClusterJob } from '../app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
 import type { KeptWriter } from '../app/cluster/kept-logs.ts';
 import type { ClusterRecord, KeptPlace } from '../app/cluster/kept.ts';
@@ -28,10 +25,9 @@ import {
 import { createLogCopies, createClusterWriter, type ClusterWriter } from './cluster-writer.ts';
 import { oneAtATime, backoff, bounded, createTimers, type Timers } from './timers.ts';
 
-/** The parts of the mirror. */
 interface ClusterMirrorOptions {
   readonly record: ClusterRecord;
-  /** The mark of this record, which is a label of every job that is submitted from it. */
+  /** The installation id, which is a label of every job that is submitted from this record. */
   readonly installation: () => Promise<string>;
   /** The cluster of that place; rejects with JobmanError where the kubeconfig does not lead there any more. */
   readonly open: (place: KeptPlace) => Promise<Cluster>;
@@ -43,9 +39,9 @@ interface ClusterMirrorOptions {
 
 /** A background task of the controller, next to the jobs that it supervises. */
 export interface ClusterMirror {
-  /** Somebody may have submitted somewhere: begins to look after places that are new. Cheap, and safe to repeat. */
+  /** Begins to watch the namespaces that are new. Cheap, and safe to repeat. */
   look(): void;
-  /** True while something of ours may still happen in a cluster, or is being copied: then the controller should stay. */
+  /** True while something of ours may still happen in a cluster, or is copied: then the controller should stay. */
   readonly isBusy: boolean;
   /** Leaves everything as it is; resolves when nothing is written any more. */
   stop(): Promise<void>;
@@ -70,7 +66,7 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
           watched.set(key, one);
           void one.left.then(() => {
             watched.delete(key);
-            // Somebody may have submitted there in the moment of leaving.
+            // A client may have submitted there at the same time.
             looking.again();
           });
         }
@@ -83,7 +79,7 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
   return {
     look: looking.again,
     get isBusy() {
-      return looking.isGoingOn || [...watched.values()].some((one) => one.isBusy);
+      return looking.isRunning || [...watched.values()].some((one) => one.isBusy);
     },
     async stop() {
       isStopped = true;
@@ -91,8 +87,6 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
     },
   };
 }
-
-// Cluster namespace: keeps what happens in one namespace, for as long as anything of ours is left there.
 
 /** A client registers the namespace before it creates the job. An empty namespace is watched for this long. */
 const emptyFor: Duration = minute;
@@ -103,7 +97,7 @@ const podsAfter: Duration = 10 * second;
 /** A cluster that did not answer for so long keeps no controller from leaving. */
 const reachedWithin: Duration = 24 * 60 * minute;
 
-/** One namespace that is watched. */
+/** One namespace that is watched, as long as anything of ours is left there. */
 interface NamespaceWatch {
   /** A client has submitted there again. */
   wanted(place: KeptPlace): void;
@@ -167,7 +161,6 @@ export function watchNamespace(begun: KeptPlace, options: ClusterMirrorOptions):
         }
       } catch (error) {
         if (hasLeft(end.signal)) return;
-        // Reached meanwhile: then it is the first failure of a new row.
         if (view.isSynced) failures = 0;
         view.isSynced = false;
         const why = textOf(error);
@@ -196,7 +189,7 @@ export function watchNamespace(begun: KeptPlace, options: ClusterMirrorOptions):
   };
 }
 
-/** As long as that login lasts and anything is left to do there; rejects with what ends it before. */
+/** As long as anything is left to do there; rejects with what ends the connection before. */
 async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   const { options, view, timers, end, place, say } = namespace;
   const { record, clock } = options;
@@ -206,33 +199,26 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   const over = Promise.withResolvers<KeptPlace | null>();
   const labels = `${clusterLabels.installation}=${await options.installation()}`;
   view.arePodsRefused = false;
+  const common = { cluster, record, view, timers, signal, say };
   const logs = createLogCopies({
-    cluster,
-    record,
+    ...common,
     copyOf: ({ job, pod, container }) => options.copyOf(job, pod, container),
-    view,
-    timers,
-    signal,
     done: ({ job }) => writer.touch(job.uid),
     failed: over.reject,
-    say,
   });
   const writer = createClusterWriter({
-    cluster,
-    record,
+    ...common,
     clock,
     place,
-    view,
-    timers,
-    signal,
-    wrote(job, pods) {
-      for (const log of logsToFollow(view, job, pods)) logs.follow(log);
-    },
+    wrote: followLogs,
     rested: check,
-    say,
   });
   const pods = createPodWatch(timers, (ended) => watchPods(AbortSignal.any([signal, ended])).catch(over.reject), view);
   let agedAt = clock.now();
+
+  function followLogs(job: ClusterJob, pods: readonly ClusterPod[]): void {
+    for (const log of logsToFollow(view, job, pods)) logs.follow(log);
+  }
 
   async function watchJobs(): Promise<void> {
     for await (const change of cluster.watchJobs({ labels, signal, onLost, onHeard })) {
@@ -244,7 +230,7 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
       } else {
         noteJob(view, change.object);
         writer.touch(change.object.uid);
-        for (const log of logsToFollow(view, change.object, podsOf(view, change.object))) logs.follow(log);
+        followLogs(change.object, podsOf(view, change.object));
       }
       check();
     }
@@ -277,7 +263,7 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
         const job = notePod(view, change.object, change.kind === 'gone');
         if (job === undefined) continue;
         writer.touch(job.uid);
-        for (const log of logsToFollow(view, job, [change.object])) logs.follow(log);
+        followLogs(job, [change.object]);
       }
     } catch (error) {
       if (hasLeft(ended)) return;
@@ -287,7 +273,6 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
     }
   }
 
-  /** Does what the plan says besides writing. */
   function check(): void {
     if (signal.aborted) return;
     const plan = planFor(view);
@@ -346,7 +331,7 @@ async function uidsIn(pages: AsyncIterable<readonly ClusterJob[]>): Promise<Read
   }
 }
 
-/** The watch of pods, which is there while it is wanted and a little longer. */
+/** The watch of pods, while it is wanted and a little longer. */
 function createPodWatch(
   timers: Timers,
   begin: (ended: AbortSignal) => Promise<void>,

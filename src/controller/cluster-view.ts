@@ -1,19 +1,17 @@
-// Cluster view: what a cluster has told of the jobs of one namespace, and what is on record of them. `planFor` decides from it what
-// is to be done; it asks nobody and writes nothing.
+// Cluster view: what is known of the jobs of one namespace, from the cluster and from the record. Nothing here reads or writes anything
+// else.
 
 import type { ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { isKeptOpen, type KeptJob } from '../app/cluster/kept.ts';
 
-/** One container's log. */
 export interface ContainerLog {
   readonly job: ClusterJob;
   readonly pod: string;
   readonly container: string;
 }
 
-/** All that is known of one namespace. */
 export interface ClusterView {
-  /** Jobs that are there, as they were told last; by uid. */
+  /** Jobs that are there, by uid. */
   readonly jobs: Map<string, ClusterJob>;
   /** Those of them that the cluster may still do something about. */
   readonly open: Set<string>;
@@ -37,7 +35,6 @@ export interface ClusterView {
   arePodsRefused: boolean;
 }
 
-/** Nothing is known yet. */
 export function emptyView(): ClusterView {
   return {
     jobs: new Map(),
@@ -62,7 +59,6 @@ export interface ClusterPlan {
   readonly isEmpty: boolean;
 }
 
-/** See ClusterPlan. Reads only. */
 export function planFor(view: ClusterView): ClusterPlan {
   const { jobs, changed, following, isSynced, arePodsRefused } = view;
   return {
@@ -76,30 +72,28 @@ export function isOpen(job: ClusterJob): boolean {
   return isKeptOpen({ job, goneAt: null });
 }
 
-/** True while some job may still be open; by the record until the cluster has told all. */
+/** True while some job may still be open; by the record until the first whole list. */
 export function hasOpen({ open, isSynced, recorded }: ClusterView): boolean {
   return open.size > 0 || (!isSynced && [...recorded.values()].some((kept) => isKeptOpen(kept)));
 }
 
-/** A job is there. */
 export function noteJob(view: ClusterView, job: ClusterJob): void {
   view.jobs.set(job.uid, job);
   view.gone.delete(job.uid);
   if (isOpen(job)) {
     view.open.add(job.uid);
-    // A watch that begins before the end of its list tells of an earlier state once more, and then of the end.
+    // A watch that begins before the end of its list repeats an earlier state first.
     view.finished.delete(job.uid);
   } else view.open.delete(job.uid);
 }
 
-/** A job is not there any more. */
 export function noteGone(view: ClusterView, job: ClusterJob): void {
   view.jobs.delete(job.uid);
   view.open.delete(job.uid);
   view.gone.set(job.uid, job);
 }
 
-/** From the record: what is open there may have gone meanwhile, and what is finished need not be asked for again. */
+/** A job of the record: an open one may have gone meanwhile, a finished one need not be read again. */
 export function noteRecord(view: ClusterView, kept: KeptJob): void {
   const { uid } = kept.job;
   for (const { pod, container, state } of kept.logs) if (state !== 'open') view.copied.add(logKey(uid, pod, container));
@@ -107,7 +101,7 @@ export function noteRecord(view: ClusterView, kept: KeptJob): void {
   else view.recorded.set(uid, kept);
 }
 
-/** A pod is there, or is not any more. The job that is to be written down for it, if it is one of those that are there. */
+/** A pod is there, or is gone. Returns its job if that is to be written for it. */
 export function notePod(view: ClusterView, pod: ClusterPod, isGone: boolean): ClusterJob | undefined {
   const uid = ownerOf(view, pod);
   if (uid !== undefined && view.finished.has(uid)) return undefined;

@@ -1,4 +1,4 @@
-// Cluster writer: writes down all that is known of a job, again, whenever something of it has changed.
+// Cluster writer: keeps on record what is known of a cluster's jobs, and copies their logs.
 
 import { LogLineTooLong, type Cluster, type ClusterJob, type ClusterPod } from '../app/cluster/cluster.ts';
 import type { KeptWriter } from '../app/cluster/kept-logs.ts';
@@ -27,21 +27,11 @@ import { backoff, type Timers } from './timers.ts';
 
 /** Changes are gathered for so long before they are written down. */
 const gatherFor: Duration = 0.5 * second;
-/** Events are asked for of those pods of a job that are newest: more all say the same. */
+/** The newest pods of a job whose events are read: those of more pods are the same. */
 const eventsOf = 5;
 
 /** One job as it is to be on record. */
 type Sight = Parameters<ClusterRecord['keepSight']>[0];
-
-export interface ClusterWriter {
-  /** Something of that job has changed. */
-  touch(uid: string): void;
-  /** All jobs that are there were seen just now: the record is as old as this. Never rejects. */
-  keepAge(): Promise<void>;
-  readonly isWriting: boolean;
-  /** Resolves when nothing is written any more; call it after the signal has aborted. */
-  ended(): Promise<void>;
-}
 
 interface WriterParts {
   readonly cluster: Pick<Cluster, 'pods' | 'events'>;
@@ -55,16 +45,19 @@ interface WriterParts {
   readonly wrote: (job: ClusterJob, pods: readonly ClusterPod[]) => void;
   /** Nothing is left to write for now. */
   readonly rested: () => void;
-  /** A sentence about the namespace. */
   readonly say: (line: string) => void;
 }
 
-export function createClusterWriter(options: WriterParts): ClusterWriter {
+export type ClusterWriter = ReturnType<typeof createClusterWriter>;
+
+/** Writes all that is known of a job, again, whenever something of it has changed. */
+export function createClusterWriter(options: WriterParts) {
   const { cluster, record, clock, view, timers, signal, say } = options;
   /** How often each job without a ready pod was asked about again. */
   const asksAgain = new Map<string, number>();
   let writing: Promise<void> | undefined;
 
+  /** Something of that job has changed. */
   function touch(uid: string): void {
     if (isWrittenDown(view, uid)) return;
     view.changed.add(uid);
@@ -78,7 +71,7 @@ export function createClusterWriter(options: WriterParts): ClusterWriter {
 
   async function write(): Promise<void> {
     for (let failures = 0; view.changed.size > 0 && !signal.aborted;) {
-      // In each round, since each write asks the cluster too: a job that changes without pause must not be written without pause.
+      // In each round, since each write asks the cluster too, and a job may change without pause.
       await timers.rest(gatherFor, signal);
       // A job that changes meanwhile is one of the next round.
       const round = [...view.changed];
@@ -99,7 +92,6 @@ export function createClusterWriter(options: WriterParts): ClusterWriter {
     }
   }
 
-  /** All that is known of that job, again. */
   async function writeOne(uid: string): Promise<void> {
     if (view.gone.has(uid)) return writeGone(uid);
     const job = view.jobs.get(uid);
@@ -161,7 +153,8 @@ export function createClusterWriter(options: WriterParts): ClusterWriter {
 
   return {
     touch,
-    async keepAge() {
+    /** All jobs that are there were observed just now: the record is as old as this. Never rejects. */
+    async keepAge(): Promise<void> {
       if (!view.isSynced) return;
       const seenAt = clock.now();
       for (const [uid, { hidden: _hidden, object: _object, logs: _logs, ...sight }] of view.recorded) {
@@ -174,33 +167,26 @@ export function createClusterWriter(options: WriterParts): ClusterWriter {
     get isWriting() {
       return writing !== undefined;
     },
-    async ended() {
+    /** Resolves when nothing is written any more; call it after the signal has aborted. */
+    async ended(): Promise<void> {
       await writing?.catch(() => undefined);
     },
   };
 }
 
-/** The pods of a job that is over are asked for once more: no watch may have told of one that began and ended in between. */
+/** The pods of a finished job are listed once more: the watch may have missed one that began and ended in between. */
 async function listedPods({ cluster, view, signal }: WriterParts, job: ClusterJob): Promise<readonly ClusterPod[]> {
   const listed: ClusterPod[] = [];
   for await (const page of cluster.pods({ job: job.name, signal })) listed.push(...page);
   return listed.filter((pod) => ownerOf(view, pod) === job.uid);
 }
 
-// Cluster logs: copies containers' logs to their ends, a bounded number at once. A log continues behind the end of its own copy.
-
 /** Connections that follow logs at once in one place; other logs wait for their turn. */
 const followedMost = 256;
 /** A log of a job that is over is given up after so many failures in a row. */
 const lossesMost = 5;
 
-interface LogCopies {
-  /** Copies that log to its end. Safe to repeat while it is copied. */
-  follow(log: ContainerLog): void;
-  /** Resolves when nothing is copied any more; call it after the signal has aborted. */
-  ended(): Promise<void>;
-}
-
+/** Copies containers' logs to their ends, a bounded number at once. A log continues at the end of its own copy. */
 export function createLogCopies(options: {
   readonly cluster: Pick<Cluster, 'logs'>;
   readonly record: Pick<ClusterRecord, 'keepLog'>;
@@ -211,15 +197,13 @@ export function createLogCopies(options: {
   /** A log has come to its end, or is given up. */
   readonly done: (log: ContainerLog) => void;
   readonly failed: (error: unknown) => void;
-  /** A sentence about the namespace. */
   readonly say: (line: string) => void;
-}): LogCopies {
+}) {
   const { cluster, record, view, timers, signal, say } = options;
   const works = new Set<Promise<void>>();
   const waiting: (() => void)[] = [];
   let taken = 0;
 
-  /** So many connections at once and no more. */
   async function inTurn(act: () => Promise<void>): Promise<void> {
     if (taken >= followedMost) await new Promise<void>((resolve) => waiting.push(resolve));
     else taken += 1;
@@ -254,7 +238,7 @@ export function createLogCopies(options: {
         try {
           if (isAbsent || (isOver && failures + 1 >= lossesMost)) return await end(log, 'cut');
         } catch {
-          // The record could not be written; it is tried again with the log.
+          // The record could not be written; the next try of the log writes it.
         }
         if (failures === 0) say(`the log of ${log.pod} cannot be copied now: ${textOf(error)}`);
         await timers.rest(backoff(failures, second, minute), signal);
@@ -282,7 +266,8 @@ export function createLogCopies(options: {
   }
 
   return {
-    follow(log) {
+    /** Copies that log to its end. Safe to repeat while it is copied. */
+    follow(log: ContainerLog): void {
       const key = logKey(log.job.uid, log.pod, log.container);
       if (signal.aborted || view.following.has(key)) return;
       view.following.add(key);
@@ -295,7 +280,8 @@ export function createLogCopies(options: {
         });
       works.add(work);
     },
-    async ended() {
+    /** Resolves when nothing is copied any more; call it after the signal has aborted. */
+    async ended(): Promise<void> {
       for (const go of waiting.splice(0)) go();
       await Promise.allSettled(works);
       view.following.clear();

@@ -1,10 +1,9 @@
 // Controller: the loop. A pass is load -> observe -> reconcile -> commit -> perform, for each job that is due.
 //
-// It is level-triggered: whatever woke it, a pass looks at everything anew. It remembers nothing that matters: when to
-// look next (also in the store), which actions are under way (idempotent), which logs are being copied (their length
-// tells). Killing it at any instant loses nothing and duplicates nothing.
+// It is level-triggered: whatever woke it, a pass observes everything again. Killing it at any instant loses nothing and
+// duplicates nothing, because all that matters is in the store.
 //
-// Three walls stand between a decision and the outside. The commit carries the revision that was loaded, so a wish that
+// Three checks stand between a decision and the outside. The commit carries the revision that was loaded, so a command that
 // came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
 // action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
 
@@ -12,24 +11,21 @@ import { textOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { second, type Duration, type Instant } from '../core/time.ts';
-import { leasePace, createLease, type Lease } from './lease.ts';
-import { createLogFollowers, createLogMirror, type LogMirror } from './log-mirror.ts';
+import { leasePace, createLease } from './lease.ts';
+import { createLogFollowers, createLogMirror } from './log-mirror.ts';
 import { createLook, type Look } from './observe.ts';
 import { createPass } from './pass.ts';
-import { createPerformer, type Performer } from './performer.ts';
+import { createPerformer } from './performer.ts';
 import {
   createAdmission,
   createIdle,
   createClockWatch,
   createSchedule,
   createWorkqueue,
-  type Admission,
-  type Idle,
-  type ClockWatch,
   type Schedule,
   type Workqueue,
 } from './schedule.ts';
-import { createSweeper, type Sweeper } from './sweeper.ts';
+import { createSweeper } from './sweeper.ts';
 import { backoff, bounded, pause } from './timers.ts';
 
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
@@ -195,35 +191,6 @@ export function createController(options: ControllerOptions): Controller {
   };
 }
 
-// Parts: what a controller is made of, put together. Nothing here decides anything.
-
-interface Parts {
-  readonly lease: Lease;
-  readonly schedule: Schedule;
-  readonly watch: ClockWatch;
-  readonly mirror: LogMirror;
-  readonly sweeper: Sweeper;
-  readonly performer: Performer;
-  readonly admission: Admission;
-  readonly queue: Workqueue;
-  readonly due: Due;
-  readonly idle: Idle;
-  /** True while nothing is left to watch. */
-  readonly isAtRest: () => boolean;
-}
-
-/** Jobs that are due by the store, to the queue. Both throw StoreError. */
-interface Due {
-  /**
-   * Except those that this controller observes soon anyway: a client may have changed a job whose next pass is hours away,
-   * and its wake-up may be lost. Passes that change nothing leave an earlier time in the store, so of a job that is observed
-   * soon that time says nothing. True when there was one.
-   */
-  queueDue(): Promise<boolean>;
-  /** Every job that has a due time at all: after a gap, or a clock that was set back, stored times are not right. */
-  queueAll(): Promise<void>;
-}
-
 /** The controller itself, as its parts see it. */
 interface Hooks {
   readonly isRunning: () => boolean;
@@ -236,7 +203,10 @@ interface Hooks {
   readonly quiet: () => void;
 }
 
-function createParts(options: ControllerOptions, hooks: Hooks): Parts {
+type Parts = ReturnType<typeof createParts>;
+
+/** What a controller is made of, put together. */
+function createParts(options: ControllerOptions, hooks: Hooks) {
   const { store, clock, log, logFiles } = options;
   const { isRunning, arm } = hooks;
   const mayAct = (): boolean => hooks.isThere() && lease.isOurs;
@@ -304,9 +274,14 @@ function createLooks(clock: Clock): (backend: Backend) => Look {
   };
 }
 
-function createDue(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue): Due {
+/** Jobs that are due by the store, to the queue. Both throw StoreError. */
+function createDue(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue) {
   return {
-    async queueDue() {
+    /**
+     * Except those that this controller observes soon anyway, since passes that change nothing leave an earlier time in the store. A
+     * client may have changed a job whose next pass is hours away, and its wake-up may be lost. True when there was one.
+     */
+    async queueDue(): Promise<boolean> {
       const now = clock.now();
       const ids = (await store.due(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
       for (const id of ids) {
@@ -316,22 +291,14 @@ function createDue(store: Store, clock: Clock, schedule: Schedule, queue: Workqu
       }
       return ids.length > 0;
     },
-    async queueAll() {
+    /** Every job that has a due time at all: after a gap, or a clock that was set back, stored times are not right. */
+    async queueAll(): Promise<void> {
       for (const id of await store.due(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
     },
   };
 }
 
-// Rounds: one timer for everything that comes with time: due jobs, the lease, the sweep, the idle exit.
-
-interface Rounds {
-  /** The next round comes when the first thing is due. Safe to repeat. */
-  arm(): void;
-  /** The first round is now. */
-  begin(): Promise<void>;
-  stop(): void;
-}
-
+/** One timer for everything that comes with time: due jobs, the lease, the sweep, the idle exit. */
 function createRounds(
   { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
   { lease, schedule, watch, sweeper, queue, due, idle }: Parts,
@@ -341,7 +308,7 @@ function createRounds(
     readonly leaseLost: () => void;
     readonly leaveIfIdle: () => Promise<void>;
   },
-): Rounds {
+) {
   const { isRunning, leaveIfIdle } = hooks;
   let callOff: () => void = () => undefined;
   let inRound = false;
@@ -350,6 +317,7 @@ function createRounds(
   /** The clock went back and the jobs in the store have not all been observed since. */
   let isSetBack = false;
 
+  /** The next round comes when the first thing is due. Safe to repeat. */
   function arm(): void {
     if (!isRunning() || inRound) return;
     callOff();
@@ -401,7 +369,8 @@ function createRounds(
 
   return {
     arm,
-    begin() {
+    /** The first round is now. */
+    begin(): Promise<void> {
       renewAt = clock.now();
       return round();
     },

@@ -10,27 +10,14 @@ import { backoff, pause } from './timers.ts';
 const leaseTtl: Duration = 30 * second;
 export const leasePace: Duration = 10 * second;
 
-export interface Lease {
-  /** Goes with every commit; null until the lease is ours for the first time. */
-  readonly epoch: number | null;
-  /** True while it is ours beyond doubt. */
-  readonly isOurs: boolean;
-  /** When no controller could try anything, by the record. */
-  readonly pause: Pause | undefined;
-  /** Waits for it while another one holds it, as long as it is wanted. Never rejects. */
-  acquire(isWanted: () => boolean): Promise<void>;
-  /** Takes or renews it. False when another one holds it, or held it since. Throws StoreError. */
-  renew(): Promise<boolean>;
-  /** Gives it back. Never rejects: it runs out by itself. */
-  drop(): Promise<void>;
-}
+export type Lease = ReturnType<typeof createLease>;
 
 export function createLease(
   options: Pick<ControllerOptions, 'store' | 'clock' | 'log' | 'holder' | 'version' | 'certain'>,
-): Lease {
+) {
   const { store, clock, log, holder } = options;
   let epoch: number | null = null;
-  /** Until when it is ours if nobody renews it, by our own clock, counted from before it was asked for. */
+  /** Until when it is ours without a renewal, by our own clock, counted from before the request. */
   let until: Instant = 0;
   let renewal: Promise<boolean> | null = null;
   let paused: Pause | undefined;
@@ -40,7 +27,7 @@ export function createLease(
     const certain = options.certain && epoch === null;
     const { taken, lease } = await store.takeLease(holder, options.version, now, leaseTtl, certain);
     if (!taken) return false;
-    // It was lost and is free again: what we know may be older than what another one did meanwhile.
+    // It was lost and is free again: another controller may have acted meanwhile on what we do not know.
     if (epoch !== null && lease.epoch !== epoch) return false;
     epoch = lease.epoch;
     until = now + leaseTtl;
@@ -48,6 +35,7 @@ export function createLease(
     return true;
   }
 
+  /** Takes or renews it. False when another controller holds it, or has held it since. Throws StoreError. */
   function renew(): Promise<boolean> {
     renewal ??= renewOnce().finally(() => {
       renewal = null;
@@ -56,17 +44,21 @@ export function createLease(
   }
 
   return {
+    /** Goes with every commit; null until the lease is ours for the first time. */
     get epoch() {
       return epoch;
     },
+    /** True while it is certainly ours. */
     get isOurs() {
       return clock.now() < until;
     },
+    /** When no controller could try anything, by the record. */
     get pause() {
       return paused;
     },
     renew,
-    async acquire(isWanted) {
+    /** Waits while another controller holds it, as long as it is wanted. Never rejects. */
+    async acquire(isWanted: () => boolean): Promise<void> {
       for (let failures = 0; isWanted() && epoch === null;) {
         try {
           if (await renew()) break;
@@ -81,7 +73,8 @@ export function createLease(
         }
       }
     },
-    async drop() {
+    /** Gives it back. Never rejects: it runs out by itself. */
+    async drop(): Promise<void> {
       try {
         if (epoch !== null) await store.dropLease(holder);
       } catch (error) {

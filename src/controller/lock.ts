@@ -1,5 +1,5 @@
-// The controller's lock: an SQLite file held by BEGIN EXCLUSIVE. The kernel lets it go on any death of its holder, so
-// there is no stale lock to judge by its age. It says that one controller at most runs on this machine for this home.
+// Lock: one controller at most runs on this machine for a home. An SQLite file is held by BEGIN EXCLUSIVE, and the kernel releases it
+// on any death of its holder, so no lock is stale. Every command that shows jobs asks here who runs the controller.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import type { Instant } from '../core/time.ts';
 
 /** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
 export function takeLock(path: string): (() => void) | undefined {
-  // SQLite would leave it to its owner to write, and the next controller of a home that a group shares may be another's.
+  // SQLite would make it writable by its owner only; in a shared home the next controller may be another login's.
   closeSync(openSync(path, 'a', fileModeIn(dirname(path))));
   const database = new DatabaseSync(path);
   try {
@@ -25,7 +25,7 @@ export function takeLock(path: string): (() => void) | undefined {
   return () => database.close();
 }
 
-/** Whether some process holds the lock now. Takes nothing itself but a read lock for an instant. */
+/** Whether some process holds the lock now. Takes a read lock for an instant. */
 function isLocked(path: string): boolean {
   let database: DatabaseSync;
   try {
@@ -60,8 +60,6 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 5;
 }
 
-// Running: who runs the controller of a home. Apart from the controller itself, because every look at jobs asks this.
-
 /** Who runs, as `controller.json` says. True only while the lock is held. */
 export interface ControllerFile {
   readonly pid: number;
@@ -75,8 +73,7 @@ export function readController(home: string): ControllerFile | null {
   try {
     return controllerIn(JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')));
   } catch {
-    // It holds the lock and has not yet written the file, or is about to remove it. Or another person who may write to the home has put
-    // a FIFO in its place.
+    // The file is not written yet, about to be removed, or another person has put a FIFO in its place.
     return null;
   }
 }
@@ -90,7 +87,7 @@ function controllerIn(value: unknown): ControllerFile | null {
   return typeof version === 'string' ? { pid, version, startedAt } : null;
 }
 
-/** The furthest moment from 1970 that a Date can be. */
+/** The furthest time from 1970 that a Date can be. */
 const furthest = 8.64e15;
 
 /** Whether a controller of this home is running now. */

@@ -1,6 +1,5 @@
-// Log mirror: keeps our copies of what the programs write, byte for byte, while they run.
-// The only memory is the length of our copy: a tail always begins there, so nothing is lost or repeated by a line that
-// drops, a controller that dies, or a disk that was full for a while.
+// Log mirror: copies what the programs write, byte for byte, while they run. A tail always begins at the length of our copy, so a
+// dropped connection, a killed controller or a full disk loses and repeats nothing.
 
 import { textOf } from '../app/errors.ts';
 import type { Clock, LogFiles, MachinePort, Backend, Pause } from '../app/ports.ts';
@@ -18,7 +17,6 @@ export interface Output {
   readonly worker: WorkerId;
 }
 
-/** Whether these two name the same output of one job. */
 export function isSameOutput(a: Output, b: Output): boolean {
   return a.attempt === b.attempt && a.worker === b.worker;
 }
@@ -29,24 +27,7 @@ export interface DrainPatience {
   readonly most: Duration;
 }
 
-export interface LogMirror {
-  /** Copies this output from now on until it has ended. Safe to repeat; what was copied to its end is not begun again. */
-  follow(job: Job, machines: MachinePort, output: Output): void;
-  /** Waits while more of it comes in. False when nothing came for `quiet` or it took `most`: the line is down or it prints on. */
-  drain(job: Job, machines: MachinePort, output: Output, patience: DrainPatience): Promise<boolean>;
-  /** True once all of it was copied by this controller. */
-  isCopied(job: Job, output: Output): boolean;
-  /** The outputs of that allocation which are followed and not yet copied to their end. */
-  unfinished(job: Job, allocation: number): readonly Output[];
-  /** Stops following outputs that are not wanted any more; a drained one only where its machine is gone. */
-  giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void;
-  /** Forgets what was copied of that job: nobody will ask for it again, or asking costs one short tail. */
-  forget(id: string): void;
-  /** How many outputs are being followed. */
-  readonly size: number;
-  /** Ends all tails at once. Nothing is appended after this returns but a chunk whose writing had begun. */
-  stop(): void;
-}
+export type LogMirror = ReturnType<typeof createLogMirror>;
 
 interface Tail {
   readonly job: Job;
@@ -54,14 +35,12 @@ interface Tail {
   readonly output: Output;
   state: 'open' | 'waiting' | 'copied' | 'dropped';
   failures: number;
-  /** Counts the tails made for this output; words from an earlier one are not listened to. */
+  /** Counts the tails made for this output; what an earlier one still sends is ignored. */
   turn: number;
   /** The writing under way: the length of the copy is true only after it. */
   writing: Promise<void>;
   callOff: () => void;
-  /** Grows with each chunk that was written. */
   progress: number;
-  /** How many wait for the rest of it. */
   drains: number;
   readonly whenCopied: (() => void)[];
 }
@@ -69,14 +48,14 @@ interface Tail {
 export function createLogMirror(options: {
   readonly logFiles: LogFiles;
   readonly clock: Clock;
-  /** False once this controller may not touch anything any more: another one may be writing the same copies. */
+  /** False once another controller may be writing the same copies. */
   readonly mayAct: () => boolean;
   readonly wake: (id: string) => void;
   readonly say: (line: string) => void;
-}): LogMirror {
+}) {
   const { logFiles, clock, mayAct, wake } = options;
   const tails = new Tails();
-  /** By job, the keys of what was copied to its end, so that it is not begun again. */
+  /** By job, the keys of the outputs that were copied to their ends. */
   const copied = new Map<string, Set<string>>();
   let stopped = false;
 
@@ -113,7 +92,6 @@ export function createLogMirror(options: {
           tail.failures = 0;
           tail.progress += 1;
         } catch (error) {
-          // A part may have been written. The next tail asks for the length and goes on from there.
           if (!isOld()) wait(tail, textOf(error));
         }
       },
@@ -128,7 +106,7 @@ export function createLogMirror(options: {
       dropped(reason) {
         if (isOld()) return;
         wait(tail, reason);
-        // A line that drops is the first sign of a preemption: look now instead of at the next round.
+        // A dropped connection is the first sign of a preemption: observe now instead of at the next round.
         if (tail.failures === 1) wake(job.id);
       },
     });
@@ -154,19 +132,24 @@ export function createLogMirror(options: {
   }
 
   return {
-    follow: (job, machines, output) => void follow(job, machines, output),
-    async drain(job, machines, output, patience) {
+    /** Copies this output from now on until it has ended. Safe to repeat. */
+    follow: (job: Job, machines: MachinePort, output: Output) => void follow(job, machines, output),
+    /** Waits while more of it comes in. False when nothing came for `quiet` or it took `most`: it is disconnected or prints on. */
+    async drain(job: Job, machines: MachinePort, output: Output, patience: DrainPatience): Promise<boolean> {
       const tail = follow(job, machines, output);
       if (tail === undefined) return isCopied(job, output);
       if (tail.state === 'waiting') void open(tail);
       await drained(tail, clock, patience);
       return isCopied(job, output);
     },
+    /** True once all of it was copied by this controller. */
     isCopied,
-    unfinished(job, allocation) {
+    /** The outputs of that allocation which are followed and not yet copied to their end. */
+    unfinished(job: Job, allocation: number): readonly Output[] {
       return [...tails.of(job)].map(({ output }) => output).filter((output) => output.allocation === allocation);
     },
-    giveUp(job, isHopeless, isGone) {
+    /** Stops following the hopeless outputs; a drained one only where its machine is gone. */
+    giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void {
       for (const tail of tails.of(job)) {
         if (!isHopeless(tail.output)) continue;
         // A drain has a limit of its own, and a release waits for it.
@@ -176,11 +159,13 @@ export function createLogMirror(options: {
         tails.drop(tail);
       }
     },
-    forget: (id) => void copied.delete(id),
+    /** Forgets what was copied of that job; to learn it again costs one short tail. */
+    forget: (id: string) => void copied.delete(id),
     get size() {
       return tails.size;
     },
-    stop() {
+    /** Ends all tails. Nothing is appended after this returns but a chunk whose writing had begun. */
+    stop(): void {
       stopped = true;
       for (const tail of tails.takeAll()) end(tail);
     },
@@ -191,7 +176,6 @@ function keyOf({ attempt, worker }: Output): string {
   return `${attempt}/${worker}`;
 }
 
-/** Ends it, and every wait for the rest of it. */
 function end(tail: Tail): void {
   tail.callOff();
   for (const call of tail.whenCopied.splice(0)) call();
@@ -229,7 +213,7 @@ async function drained(tail: Tail, clock: Clock, { quiet, most }: DrainPatience)
   tail.drains -= 1;
 }
 
-/** By job, because every pass of a job asks for its own: among a thousand jobs it must not go through all of theirs. */
+/** By job, because every pass of a job asks for its own, among those of a thousand jobs. */
 class Tails {
   readonly #byJob = new Map<string, Map<string, Tail>>();
   size = 0;
@@ -263,26 +247,18 @@ class Tails {
   }
 }
 
-// Log followers: which outputs of a job are to be copied now, and which are given up. The copying is log-mirror.ts.
-
 /** How long after its end a log that could not be copied is tried again; twice that where the clock was set back. */
 const patience = 5 * minute;
 
-export interface LogFollowers {
-  /** True while an output of an ended attempt is not copied to its end, and its machine may still answer. */
-  isUnfinished(job: Job): boolean;
-  /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that will not answer. */
-  follow(job: Job, backend: Backend, workers: readonly WorkerFact[]): void;
-  /** No pass of the job is due any more. */
-  rest(job: Job): void;
-}
+export type LogFollowers = ReturnType<typeof createLogFollowers>;
 
+/** Which outputs of a job are to be copied now, and which are given up. */
 export function createLogFollowers(options: {
   readonly mirror: LogMirror;
   readonly clock: Clock;
   readonly watch: ClockWatch;
   readonly lease: { readonly pause: Pause | undefined };
-}): LogFollowers {
+}) {
   const { mirror, clock, watch, lease } = options;
 
   function unfinishedOutputs(job: Job): readonly Output[] {
@@ -295,26 +271,27 @@ export function createLogFollowers(options: {
   }
 
   /**
-   * Counted from when its end was seen: a program may have ended long ago, while nobody was there to look. Capacity that came
-   * back later, as from maintenance, could not be read before that, nor could anything be while no controller was running. A
-   * time far ahead was written by a clock that has been set back since, and how long ago it was is not known.
+   * Counted from when its end was observed, from when its capacity came back (as from maintenance), or from when a controller ran
+   * again: before that nothing could be read. A time far ahead was written by a clock that has been set back since.
    */
   function isLongOver(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.settled?.at ?? endedAt;
-    // A jump that no round has noticed yet is left to the next.
+    // A jump that no round has noticed yet is left to the next round.
     if (seenAt === null || watch.hasJumpedSince(now)) return false;
     const seen = job.allocations[allocation - 1]?.seen;
     const backAt = seen?.state === 'ready' ? seen.at : seenAt;
     const sinceAt = Math.max(seenAt, backAt);
     const { pause } = lease;
-    // A pause that ends ahead of now was noted before the clock was set back; the next renewal of the lease puts it right.
+    // A pause that ends later than now was noted before the clock was set back.
     const resumedAt = pause !== undefined && pause.from < sinceAt + patience ? Math.min(pause.until, now) : sinceAt;
     return Math.abs(now - Math.max(sinceAt, resumedAt, watch.jumpedAt)) > patience;
   }
 
   return {
-    isUnfinished: (job) => unfinishedOutputs(job).length > 0,
-    follow(job, backend, workers) {
+    /** True while an output of an ended attempt is not copied to its end, and its machine may still answer. */
+    isUnfinished: (job: Job) => unfinishedOutputs(job).length > 0,
+    /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that will not answer. */
+    follow(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
       const unfinished = unfinishedOutputs(job);
       const open = job.removed ? undefined : openAttempt(job);
       const isGone = ({ allocation, worker }: Output): boolean =>
@@ -329,8 +306,9 @@ export function createLogFollowers(options: {
       }
       for (const output of unfinished) mirror.follow(job, backend.machines, output);
     },
-    rest(job) {
-      // While its logs may still be asked for, what was copied must be known, or each pass would copy it again.
+    /** No pass of the job is due any more. */
+    rest(job: Job): void {
+      // While its logs may still be followed, what was copied must be known, or each pass would copy it again.
       const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(job, attempt, clock.now()));
       if (isOld || isUnread(job)) mirror.forget(job.id);
     },
@@ -342,7 +320,7 @@ function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
   return workers.map((worker) => ({ attempt: attempt.ordinal, allocation: attempt.allocation, worker }));
 }
 
-/** A worker that is released takes its copy along; what ran on this machine can be read whatever becomes of the capacity. */
+/** A released worker takes its output along; what ran on this machine can be read without the capacity. */
 function isWithinReach(job: Job, { allocation, worker }: Output): boolean {
   const from = job.allocations[allocation - 1];
   return worker === 'here' || (from !== undefined && from.goneAt === null && from.releasedAt === null);

@@ -1,6 +1,5 @@
-// Observation: everything that a decision about one job may need to know, looked at afresh.
-// An unasked thing is missing, an unanswered one unknown; nothing is remembered from an earlier pass but since when
-// a worker has been silent.
+// Observation: everything that a decision about one job may need to know, observed again for each pass. What was not asked for is
+// missing, what did not answer is unknown; only since when a worker has been silent is remembered.
 
 import { textOf } from '../app/errors.ts';
 import type { Backend, Clock, StoredOutcome, WorkerRef, AllocationRef, CapacityPort, LogFiles } from '../app/ports.ts';
@@ -33,7 +32,6 @@ import { placeCount } from '../core/spec.ts';
 import { minute, second, type Duration, type Instant } from '../core/time.ts';
 import type { DrainPatience, LogMirror } from './log-mirror.ts';
 
-/** Everything that an observation needs. */
 export interface Outside {
   readonly backend: Backend;
   readonly look: Look;
@@ -47,14 +45,14 @@ export interface Outside {
   readonly unasked: readonly number[];
 }
 
-/** Observes all of one job's world. Never throws for the outside. Outcomes were read before, so no observation is older. */
+/** Never throws for the outside. Outcomes were read before, so no observation is older. */
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
   admitted: boolean,
   outside: Outside,
 ): Promise<Observation> {
-  // Off the list, and nothing of it would run on: nobody is asked about it any more.
+  // Off the list, and nothing of it would run on.
   if (job.removed && !outlivesRemoval(job)) {
     return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
@@ -91,10 +89,7 @@ export async function observe(
 /** The answers of this job's places to other jobs, while it may still have to choose among them. */
 async function heardOfPlaces(
   job: Job,
-  {
-    placeAnswers,
-    clock,
-  }: { readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>; readonly clock: Clock },
+  { placeAnswers, clock }: Pick<Outside, 'placeAnswers' | 'clock'>,
 ): Promise<Observation['places']> {
   const { capacity } = job.spec;
   const newest = lastAllocation(job);
@@ -114,7 +109,7 @@ function workerRefs(job: Job, facts: readonly AllocationFact[]): readonly Worker
   const found: WorkerRef[] = [];
   const fact = facts.find((one) => one.allocation === allocation.ordinal)?.fact;
   if (allocation.goneAt === null) {
-    // The record learns the addresses with the commit of this very pass; the look has them already.
+    // The record learns the addresses with the commit of this pass.
     const hosts = fact?.kind === 'known' ? (fact.value.hosts ?? allocation.hosts) : allocation.hosts;
     for (let worker = 0; worker < answeringWorkers(allocation, fact); worker += 1) {
       found.push({ job, allocation: withLife({ ...allocation, hosts }), worker });
@@ -155,18 +150,18 @@ async function lookAtWorkers(
   }));
 }
 
-// Looks at capacity, shared: jobs that look in the same moment are one question to the backend, which in turn makes
-// one list per place of it. A thousand jobs in one zone cost what one costs.
-
 interface Question {
   readonly refs: readonly AllocationRef[];
   readonly answer: (facts: readonly Fact<AllocationSeen>[]) => void;
 }
 
-/** Looks at these allocations, together with whoever asks in the same moment. Never throws. */
+/** Observes these allocations. Never throws. */
 export type Look = (refs: readonly AllocationRef[]) => Promise<readonly Fact<AllocationSeen>[]>;
 
-/** Shares one request between all that ask while another is under way; never answers with one older than the question. */
+/**
+ * Shares one request between all that ask at the same time, which in turn is one list per place: a thousand jobs in one zone cost what
+ * one costs. Never answers with a request that is older than the question.
+ */
 export function createLook(capacity: CapacityPort, clock: Clock): Look {
   let questions: Question[] = [];
   let armed = false;
@@ -182,7 +177,6 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
     try {
       facts = await capacity.look(refs);
     } catch (error) {
-      // A port that throws has seen nothing. Not knowing is a value.
       facts = refs.map(() => unknown(`the look failed: ${textOf(error)}`, clock.now()));
     }
     underWay -= 1;
@@ -195,7 +189,7 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
   }
 
   function arm(): void {
-    // Two at most: one place that is slow to answer does not hold up all others, and many jobs still share.
+    // Two at most: one slow place does not hold up all others, and many jobs still share.
     if (armed || questions.length === 0 || underWay >= 2) return;
     armed = true;
     // At the clock's next turn, so that passes which began together are in one question.
@@ -214,35 +208,28 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
   };
 }
 
-// Silences: since when each worker has not answered, without a break. A look that failed says nothing about the time since
-// the one before it: the worker may have answered in between, with nobody there to ask (the process stood still, the disk
-// was full, the laptop slept). So a silence is as long as looks that followed closely upon one another have found it to be.
-// This is kept beside the record, not in it, because it changes with every look. Losing it costs patience and nothing else.
-
-/** From the end of one look to the beginning of the next, within one silence: twice the longest wait for a next look. */
+/** Between two observations of one silence: twice the longest wait for a next one. */
 const apartMost: Duration = minute;
-/** An observation that takes longer looks more like a process that stood still in the middle of it. */
+/** An observation that takes longer rather means that this process was suspended. */
 const lookLongest: Duration = 2 * minute;
-
-export interface Silences {
-  /** The fact of an observation from `began` to `now`; of a silent worker with the time since which it has been silent. */
-  heard(job: string, fact: WorkerFact, began: Instant, now: Instant): WorkerFact;
-  /** The same fact of a worker that was not asked, because this process could not: its silence has lasted for no time. */
-  notAsked(job: string, fact: WorkerFact, now: Instant): WorkerFact;
-  /** Nobody asks about that job any more. */
-  forget(job: string): void;
-}
 
 interface Silence {
   readonly since: Instant;
   readonly lastAt: Instant;
 }
 
-/** Remembers nothing yet: for a controller that has just begun every silence begins with its first look. */
-export function createSilences(): Silences {
+export type Silences = ReturnType<typeof createSilences>;
+
+/**
+ * Since when each worker has not answered, without a break. Before a failed observation the worker may have answered while nothing
+ * asked it (the process was suspended, the disk was full), so a silence lasts only while observations follow closely on each other.
+ * It is kept in memory because it changes with every observation. Losing it costs patience and nothing else.
+ */
+export function createSilences() {
   const silences = new Map<string, Map<string, Silence>>();
   return {
-    heard(job, seen, began, now) {
+    /** The fact of an observation from `began` to `now`; of a silent worker with the time since which it has been silent. */
+    heard(job: string, seen: WorkerFact, began: Instant, now: Instant): WorkerFact {
       const { allocation, worker, fact } = seen;
       const key = `${allocation}/${worker}`;
       const ofJob = silences.get(job);
@@ -252,7 +239,6 @@ export function createSilences(): Silences {
         return seen;
       }
       const before = ofJob?.get(key);
-      // A clock that was set back makes the time between two looks unknown, as a long one is.
       const isUnbroken =
         before !== undefined &&
         began >= before.lastAt &&
@@ -263,23 +249,20 @@ export function createSilences(): Silences {
       silences.set(job, (ofJob ?? new Map<string, Silence>()).set(key, { since, lastAt: now }));
       return { ...seen, fact: unknown(fact.reason, since) };
     },
-    notAsked(job, seen, now) {
+    /** The fact of a worker that this process could not ask: its silence has lasted for no time. */
+    notAsked(job: string, seen: WorkerFact, now: Instant): WorkerFact {
       silences.get(job)?.delete(`${seen.allocation}/${seen.worker}`);
       return seen.fact.kind === 'known' ? seen : { ...seen, fact: unknown(seen.fact.reason, now) };
     },
-    forget: (job) => void silences.delete(job),
+    forget: (job: string) => void silences.delete(job),
   };
 }
-
-// Outputs: what the programs of an observation printed last. It is copied, and searched for patterns, before the core decides:
-// the machine may be released by that very decision.
 
 /** How much of the end of an output is searched for known patterns. */
 const searched = 256 * 1024;
 /** How long a pass waits for the last output: not long, since commands wait with it. A release waits for the rest. */
 const lastWords: DrainPatience = { quiet: 5 * second, most: 5 * second };
 
-/** Everything that the search needs. */
 interface OutputParts {
   readonly backend: Backend;
   readonly clock: Clock;
@@ -287,7 +270,10 @@ interface OutputParts {
   readonly logFiles: LogFiles;
 }
 
-/** The same observation with the patterns that were found in the outputs of ended and of silent programs. */
+/**
+ * The same observation with the patterns that were found in the last outputs of ended and of silent programs. Outputs are copied and
+ * searched before the core decides, because that decision may release the machine.
+ */
 export async function withOutputs(job: Job, observation: Observation, parts: OutputParts): Promise<Observation> {
   const { workers } = observation;
   if (workers.length === 0) return observation;
@@ -318,7 +304,6 @@ function endedRun(job: Job, worker: WorkerFact): { readonly attempt: number; rea
   return undefined;
 }
 
-/** The rest of an ended program's output is copied before the core hears of the end, which may release the machine. */
 async function copyLastWords(job: Job, worker: WorkerFact, { backend, mirror }: OutputParts): Promise<void> {
   const run = endedRun(job, worker);
   if (run === undefined) return;
@@ -327,8 +312,8 @@ async function copyLastWords(job: Job, worker: WorkerFact, { backend, mirror }: 
 }
 
 /**
- * The same fact with the pattern at the end of a silent run's output. The output is read after the observation, and the run may have
- * printed its last lines and ended in between. A second observation with the same age of the output rules that out.
+ * The same fact with the pattern at the end of a silent run's output. The run may have printed it and ended after the observation; a
+ * second observation with the same age of the output rules that out.
  */
 async function withTrouble(
   job: Job,
@@ -369,7 +354,7 @@ async function withPattern(job: Job, worker: WorkerFact, logFiles: LogFiles): Pr
 
 type Found = NonNullable<ReturnType<typeof matchPattern>>;
 
-/** Undefined also without our copy of the output: then only the exit code counts. */
+/** Undefined without our copy of the output: then only the exit code counts. */
 async function foundIn(
   job: Job,
   attempt: number,

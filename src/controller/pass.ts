@@ -16,10 +16,7 @@ import type { Performer } from './performer.ts';
 import { hasJumped, type Admission, type Schedule } from './schedule.ts';
 import { backoff } from './timers.ts';
 
-/** One pass over the job of that id. Never rejects: one that fails is made again. */
-export type Pass = (id: string) => Promise<void>;
-
-export interface PassParts extends Pick<
+interface PassParts extends Pick<
   ControllerOptions,
   'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'cannotOpenFiles'
 > {
@@ -41,12 +38,12 @@ export interface PassParts extends Pick<
   readonly gone: () => void;
 }
 
-export function createPass(parts: PassParts): Pass {
+/** The pass over the job of an id. Never rejects: one that fails is made again. */
+export function createPass(parts: PassParts): (id: string) => Promise<void> {
   const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, again } = parts;
   const silences = createSilences();
   const failures = new Map<string, number>();
   const atOnce = new Map<string, number>();
-  /** Jobs that are observed again because the clock jumped during the last observation. */
   const observedAgain = new Set<string>();
   const lacksFiles = createShortage(parts);
 
@@ -70,7 +67,7 @@ export function createPass(parts: PassParts): Pass {
     if (!isRunning()) return;
     const now = clock.now();
     if (hasJumped(began, now) && !observedAgain.has(id)) {
-      // The observation has times by the clock of before. Once only: an observation may also truly take that long.
+      // The observation has times by the clock before the jump. Once only: an observation may also take that long.
       observedAgain.add(id);
       again(id);
       return;
@@ -103,7 +100,7 @@ export function createPass(parts: PassParts): Pass {
     await tell(decision, parts);
   }
 
-  /** A rule that asked for a pass at once for ever would be our mistake: then one a second, to spare the machine. */
+  /** A rule that always asks for a pass at once is our mistake: then one a second, to spare the machine. */
   function notAtOnceForEver(id: string, wakeAt: Instant): Instant {
     const now = clock.now();
     const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
@@ -112,7 +109,7 @@ export function createPass(parts: PassParts): Pass {
     return inARow > 20 ? now + second : wakeAt;
   }
 
-  /** Passes without change or action are not written. An action always is: only a commit proves lease and revision. */
+  /** An action always is: only a commit proves lease and revision. */
   function isWorthCommitting(
     before: Job,
     decision: Decision,
@@ -124,12 +121,12 @@ export function createPass(parts: PassParts): Pass {
     return decision.job !== before && !isDeepStrictEqual(decision.job, before);
   }
 
-  /** As the decision says; sooner while there is a log to be copied whose job has nothing else to wait for. */
+  /** As the decision says; sooner while a log of the job is not copied to its end. */
   function wakeAtOf({ job, wakeAt }: Decision): Instant | undefined {
     return followers.isUnfinished(job) ? earliest(wakeAt, clock.now() + 30 * second) : wakeAt;
   }
 
-  /** Only a command of its owner can change anything about it. */
+  /** From now on only a command of its owner can change the job. */
   function restJob(job: Job): void {
     atOnce.delete(job.id);
     schedule.forgetWritten(job.id);
@@ -146,7 +143,7 @@ export function createPass(parts: PassParts): Pass {
       if (!isRunning()) return;
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
-      // Perhaps its workers were not even asked, and a worker that was not asked has not been silent meanwhile.
+      // Perhaps its workers were not asked, and a worker that was not asked has not been silent meanwhile.
       silences.forget(id);
       if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${textOf(error)}`);
       parts.setDue(id, clock.now() + backoff(count, second, 30 * second));
@@ -154,7 +151,7 @@ export function createPass(parts: PassParts): Pass {
   };
 }
 
-/** Says so in the log too, once a minute: until descriptors are free again, nothing is known of workers. */
+/** Warns once a minute: until descriptors are free again, nothing is known of workers. */
 function createShortage({ clock, log, cannotOpenFiles }: PassParts): Outside['lacksFiles'] {
   let saidAt: Instant = -Infinity;
   return (reason) => {
@@ -177,7 +174,7 @@ function unaskedOf({ id, allocations }: Job, performer: Performer): readonly num
     .map(({ ordinal }) => ordinal);
 }
 
-/** The copies for people. They come after the acting: a slow disk does not hold up a recovery. */
+/** The copies for people, after the actions: a slow disk does not hold up a recovery. */
 async function tell({ job, events }: Decision, { logFiles, log }: PassParts): Promise<void> {
   if (events.length === 0) return;
   try {

@@ -1,6 +1,5 @@
-// Performer: does what a committed decision asks, and writes down what came of it.
-// It decides nothing. Every action names the ordinal of what it acts on and may be done twice; what came back is an
-// outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
+// Performer: does what a committed decision asks, and writes the outcome to the store, as a fact for the next pass.
+// Every action names the ordinal of what it acts on and may be done twice.
 
 import { textOf, namesFileShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
@@ -22,24 +21,7 @@ import type { ControllerOptions } from './controller.ts';
 import { isSameOutput, type DrainPatience, type LogMirror, type Output } from './log-mirror.ts';
 import { backoff, pause } from './timers.ts';
 
-export interface Performer {
-  /**
-   * Sees to it that these are under way: what is under way already is left alone, what waits for its turn and is not
-   * among them any more is forgotten. `job` is the record as it was committed. `asOf` is the `turn` before its outcomes
-   * were read: what has come back since then is news to that decision and is not done again on its word.
-   */
-  perform(job: Job, actions: readonly Action[], asOf: number): void;
-  /** True while that action waits for its turn or is under way. When it is not any more, its outcome is in the store, or never will be. */
-  isAt(id: string, subject: Subject): boolean;
-  /** Counts what has come back. */
-  readonly turn: number;
-  /** How many actions wait or are under way. */
-  readonly size: number;
-  /** Begins nothing more. What is under way goes on by itself; its outcome is still written. */
-  stop(): void;
-  /** Resolves when nothing is under way. */
-  settled(): Promise<void>;
-}
+export type Performer = ReturnType<typeof createPerformer>;
 
 interface Order {
   readonly id: string;
@@ -47,7 +29,7 @@ interface Order {
   readonly job: Job;
   /** `job/action key`: at most one of each is under way. */
   readonly key: string;
-  /** The worker or allocation that it acts on: a `stop` waits until the `start` on the same worker has come back, so that they cannot overtake. */
+  /** The worker or allocation that it acts on: a `stop` must not overtake the `start` on the same worker. */
   readonly target: string;
 }
 
@@ -66,9 +48,8 @@ export interface PerformerOptions extends Pick<ControllerOptions, 'store' | 'bac
   readonly say: (line: string) => void;
 }
 
-export function createPerformer(options: PerformerOptions): Performer {
+export function createPerformer(options: PerformerOptions) {
   const { store, clock, mayAct, wake } = options;
-  /** Waiting orders by key, in the order of asking. */
   const waiting = new Map<string, Order>();
   const underWay = new Set<string>();
   const underWayOf: Record<Action['kind'], number> = { request: 0, release: 0, step: 0, start: 0, stop: 0 };
@@ -109,13 +90,12 @@ export function createPerformer(options: PerformerOptions): Performer {
     const { action, job } = order;
     if (action.kind === 'release') await hearLastWords(options, job, action.allocation);
     // The commit may be long ago: the process may have been suspended, or this order may have waited for its turn.
-    // The controller that holds the lease by now decides again.
     if (!mayAct()) return;
     let result: OutcomeResult;
     try {
       result = await actOn(options.backendOf(job.spec), job, action);
     } catch (error) {
-      // Nobody knows what had happened outside before the port threw. Only a look can tell.
+      // What happened outside before the port threw, only an observation can tell.
       result = { kind: 'unclear', evidence: { detail: textOf(error) } };
     }
     if ((action.kind === 'step' || action.kind === 'start') && isOwnShortage(result))
@@ -149,10 +129,15 @@ export function createPerformer(options: PerformerOptions): Performer {
   }
 
   return {
+    /** Counts what has come back. */
     get turn() {
       return turn;
     },
-    perform(job, actions, asOf) {
+    /**
+     * Begins these actions unless they are under way, and forgets what waits and is not among them any more. `job` is as it was
+     * committed. `asOf` is the `turn` before its outcomes were read: an action that has come back since then is not repeated.
+     */
+    perform(job: Job, actions: readonly Action[], asOf: number): void {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
       const news = cameBack.get(job.id);
       for (const [key, at] of news ?? []) if (at <= asOf) news?.delete(key);
@@ -164,20 +149,22 @@ export function createPerformer(options: PerformerOptions): Performer {
       }
       next();
     },
-    isAt(id, subject) {
+    /** True while that action waits or is under way. Afterwards its outcome is in the store, or never will be. */
+    isAt(id: string, subject: Subject): boolean {
       const key = `${id}/${subjectKey(subject)}`;
       return waiting.has(key) || underWay.has(key);
     },
     get size() {
       return waiting.size + underWay.size;
     },
-    stop() {
+    /** Begins nothing more. What is under way goes on, and its outcome is still written. */
+    stop(): void {
       stopped = true;
       waiting.clear();
     },
-    settled() {
-      if (underWay.size === 0) return Promise.resolve();
-      return new Promise((resolve) => listeners.push(resolve));
+    /** Resolves when nothing is under way. */
+    settled(): Promise<void> {
+      return underWay.size === 0 ? Promise.resolve() : new Promise((resolve) => listeners.push(resolve));
     },
   };
 }
@@ -205,14 +192,14 @@ function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promi
   }
 }
 
-/** A failure for want of file descriptors here is no failure of the job. A result with an exit code is the step's own. */
+/** A lack of file descriptors here is no failure of the job. A result with an exit code is the step's own. */
 function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
   return (
     result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)
   );
 }
 
-/** A machine that is released takes its logs with it, so what is not copied yet is copied first, within bounds. */
+/** What is not copied yet is copied first, within bounds: a released machine takes its logs with it. */
 async function hearLastWords({ backendOf, mirror }: PerformerOptions, job: Job, ordinal: number): Promise<void> {
   const allocation = allocationOf(job, ordinal);
   const { machines } = backendOf(job.spec);
@@ -233,19 +220,10 @@ async function note({ logFiles, clock, say }: PerformerOptions, job: Job, line: 
 }
 
 function targetOf(action: Action): string {
-  switch (action.kind) {
-    case 'request':
-    case 'release':
-      return `${action.allocation}`;
-    case 'step':
-      return `${action.allocation}/${action.worker}`;
-    case 'start':
-    case 'stop':
-      return `${action.allocation}/${action.worker}`;
-  }
+  return 'worker' in action ? `${action.allocation}/${action.worker}` : `${action.allocation}`;
 }
 
-/** A line for `tpu.log`. A refused request is an event, and logged as such with the cloud's words. */
+/** A line for `tpu.log`; null for a refused request, which is logged as an event. */
 function wordsFor({ kind }: Action, result: OutcomeResult): string | null {
   if (kind !== 'request' && kind !== 'release') return null;
   if (result.kind === 'done') return 'accepted';
@@ -254,7 +232,7 @@ function wordsFor({ kind }: Action, result: OutcomeResult): string | null {
   return kind === 'request' ? null : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
 }
 
-/** The outputs of the last attempt that ran there and has ended. A controller that has begun since then does not follow them yet. */
+/** The outputs of the last attempt that ran there and has ended: a controller that began later does not follow them yet. */
 function lastOutputs({ attempts, spec }: Job, { ordinal, workers }: Allocation): readonly Output[] {
   const hasRun = ({ allocation, startedAt, endedAt }: Attempt): boolean =>
     allocation === ordinal && startedAt !== null && endedAt !== null;

@@ -1,10 +1,8 @@
 // The controller as a process: the lock, the file that says who runs, the wake folder, and leaving when nothing is left.
 //
-// Coming and going without losing anybody. A client that changed something (1) commits, (2) drops wake/<id>, (3) looks
-// whether a controller holds the lock and starts one if none does. A controller that leaves (1) lets go of the lock,
-// (2) looks into wake/ once more, and when something is there goes back to work if the lock is still free.
-// Whichever way the two interleave, one of them sees the other: the client's file was there before the controller's last
-// look, or the lock was free at the client's.
+// No change is missed. A client that changed something (1) commits, (2) drops wake/<id>, (3) starts a controller if none holds the
+// lock. A controller that leaves (1) releases the lock, (2) reads wake/ once more, and goes back to work if something is there and the
+// lock is still free. Whichever way the two interleave, one of them sees the other.
 
 import { randomUUID } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
@@ -41,10 +39,10 @@ export async function runController(options: RunControllerOptions): Promise<RunE
   let because: RunEnded = 'busy';
   for (;;) {
     const unlock = takeLock(join(home, 'controller.lock'));
-    // Not free: another one runs. It was there first, or it came while this one was on its way out.
+    // Another one runs. It was there first, or it came while this one was leaving.
     if (unlock === undefined) return because;
     try {
-      // The file of a killed controller names a process that is no more. A client that sees the lock would read it as its holder.
+      // The file of a killed controller names a process that is gone. A client that sees the lock would read it as its holder.
       rmSync(runsFile(home), { force: true, recursive: true });
       because = await runLocked(options);
     } finally {
@@ -65,13 +63,13 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
   const file = runsFile(home);
-  // A home that is removed, or a record that is replaced by a copy, leaves this process with files that nobody else sees.
-  // Jobs of that record are beyond everybody's reach then, while whatever is written by name would go among the new ones.
+  // When the home is removed or the record replaced, this process has files open that no other process sees, while whatever it
+  // writes by name would go among the new ones.
   const isStillOurs = rememberFiles([join(home, 'controller.lock'), options.record]);
   /** A request to leave wins over new settings: it must not be lost in a restart. */
   let isAskedToLeave = false;
   let isOutdated = false;
-  // Each file that is taken out of the wake folder is a notice as well: a thousand jobs that come together are read once.
+  // Taking a file out of the wake folder is a notice as well, so a thousand jobs that come together are read once.
   const { again: heed } = oneAtATime(async (): Promise<void> => {
     if (!isStillOurs()) {
       options.log.warn('the record of jobs was taken away or replaced while it was in use: this controller leaves');
@@ -100,7 +98,7 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
       options.onRenewal?.();
     },
   });
-  // Older files there are answered by beginning: every job is looked at, and an old word to leave was for another.
+  // The first round gives every job a pass, and an old request to leave was for another controller.
   await takeWakes(home);
   const unwatch = await watchWakes(home, heed);
   const unhear = options.onStop(() => {

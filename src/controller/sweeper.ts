@@ -1,7 +1,6 @@
 // Sweeper: lists everything that carries our label and asks of each thing which job claims it.
-// The loop looks at what its records name; the sweep is for what they do not name any more: a request that took effect
-// after its allocation had been seen gone. What no record of ours ever named is only written down: somebody else's
-// installation may have been copied from ours, so a person decides.
+// It finds what the records do not name any more: a request that took effect after its allocation had been seen gone. What no
+// record ever named is only written down: another installation may have been copied from ours, so a person decides.
 
 import { textOf } from '../app/errors.ts';
 import { placeOf } from '../app/places.ts';
@@ -12,29 +11,15 @@ import { minute, second, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { PerformerOptions } from './performer.ts';
 
-export interface Sweeper {
-  /** When the next sweep is due. */
-  readonly dueAt: Instant;
-  /** Something was let go so recently that a late message may still bring it back: it is too early to leave. */
-  readonly isOwed: boolean;
-  /** Sweeps again soon: something was released just now. */
-  soon(): void;
-  /** The next sweep is due at once: the clock it was planned by went backwards. */
-  now(): void;
-  /** One sweep of every place. Never throws; what could not be asked is asked again next time, and hides nothing elsewhere. */
-  sweep(): Promise<void>;
-}
-
 /** Between two sweeps when nothing calls for one. */
 const pace = 5 * minute;
 /** After a release: long enough for a deletion to be through, so that one sweep tells. */
 const afterRelease = 45 * second;
 /** A request whose reply was lost may take effect after the release that was meant to end it, but not later than this. */
 const lateness = 5 * minute;
-/** Where a sweep does not get through by then, it is tried for so long again; a login that has expired keeps nobody up for ever. */
+/** A sweep that does not get through is repeated soon for so long: a login that has expired keeps no controller from leaving. */
 const unknownMost = 3 * minute;
 
-/** The decision about a thing that orphan collection found. */
 type Claim = 'claimed' | 'release' | 'unknown';
 
 /** Whether the record claims what carries its label. What exists after its end was seen took effect late, and is not claimed. */
@@ -49,7 +34,6 @@ function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim
   return 'release';
 }
 
-/** One place, for one question. */
 interface Place {
   readonly capacity: CapacityPort;
   /** The names of all resources there begin with this. */
@@ -59,16 +43,15 @@ interface Place {
 
 export function createSweeper(
   options: Pick<ControllerOptions, 'store' | 'backendOf' | 'clock'> & Pick<PerformerOptions, 'mayAct' | 'say'>,
-): Sweeper {
+) {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
-  /** Until when something may come back; told by the record, so that a controller which has just begun knows it too. */
+  /** Until when a late request may still take effect; by the record, so that a new controller knows it too. */
   let owedUntil: Instant = 0;
-
-  /** Resources of recorded strays that the last sweep of their place has missed, and when that was. */
+  /** When the last sweep of their place has missed recorded orphans, by resource. */
   const missed = new Map<string, Instant>();
 
-  /** Everywhere that something of ours may be, or has been of late: each place once. */
+  /** Each place once that something of ours may be in, or was in lately. */
   async function places(began: Instant): Promise<readonly Place[]> {
     const { refs, goneAt } = await store.sweepable(began);
     if (goneAt !== null) owedUntil = Math.max(owedUntil, goneAt + lateness);
@@ -94,12 +77,13 @@ export function createSweeper(
     }
   }
 
+  /** Sweeps again soon: something was released just now. */
   function soon(): void {
     dueAt = Math.min(dueAt, clock.now() + afterRelease);
     owedUntil = clock.now() + lateness;
   }
 
-  /** False where something is to be let go and must not be yet: without its lease, on a full disk. */
+  /** False where something is to be released and may not be without the lease. */
   async function settle(capacity: CapacityPort, stray: Stray): Promise<boolean> {
     // Loaded after the list was made: a job that was born in between claims what is its own.
     const job = (await store.load(stray.job))?.job;
@@ -113,8 +97,7 @@ export function createSweeper(
         );
         return true;
       case 'release': {
-        // Only the next sweep looks at it again, whatever the answer is. Without the lease nothing is released now, and the sweeps
-        // go on until it is: it costs money.
+        // The next sweep verifies it, whatever the answer is. Without the lease the sweeps go on until it is released.
         soon();
         if (!mayAct()) return false;
         const result = await capacity.releaseStray(stray);
@@ -125,25 +108,29 @@ export function createSweeper(
   }
 
   return {
+    /** When the next sweep is due. */
     get dueAt() {
       return dueAt;
     },
+    /** A late request may still take effect: it is too early to leave. */
     get isOwed() {
       return owedUntil > 0;
     },
     soon,
-    now() {
+    /** The clock that the next sweep was planned by was set back. */
+    now(): void {
       dueAt = clock.now();
       owedUntil = Math.min(owedUntil, clock.now() + lateness);
     },
-    async sweep() {
+    /** One sweep of every place. Never throws; a place that did not answer is asked next time, and hides no other. */
+    async sweep(): Promise<void> {
       const began = clock.now();
       dueAt = began + pace;
-      // Kept from the last sweep, too: to a clock that was set back since, what the record says of it lies ahead.
+      // On a clock that was set back since the last sweep, the recorded time is too far ahead.
       owedUntil = Math.min(owedUntil, began + lateness);
       let isThrough = true;
       try {
-        // Side by side: a place that takes long to say nothing holds up no other.
+        // In parallel, so that a slow place holds up no other.
         await Promise.all(
           (await places(began)).map(async (place) => {
             const found = await ask(place, options.say);
@@ -166,13 +153,12 @@ export function createSweeper(
   };
 }
 
-/** The things that are there; undefined where the cloud did not answer. */
+/** Undefined where the cloud did not answer. */
 async function ask({ capacity, ref }: Place, say: (line: string) => void): Promise<readonly Stray[] | undefined> {
   try {
     const found = await capacity.sweep([ref]);
     return found.kind === 'known' ? found.value : undefined;
   } catch (error) {
-    // A port that throws has seen nothing.
     say(`a place could not be swept and is asked again later: ${textOf(error)}`);
     return undefined;
   }

@@ -1,4 +1,4 @@
-// Waiting, and not waiting for ever: the two things that the loop does with time besides deciding.
+// Timers: bounded waits, the wait between retries, and work that callers share.
 
 import type { Clock } from '../app/ports.ts';
 import type { Duration } from '../core/time.ts';
@@ -25,76 +25,30 @@ export function backoff(failures: number, first: Duration, most: Duration): Dura
   return Math.min(first * 2 ** Math.min(failures, 20), most);
 }
 
-/** One piece of work, one at a time: calls that come while it goes on are one further turn, however many they are. */
-export function oneAtATime(work: () => Promise<void>): {
-  readonly again: () => void;
-  readonly isGoingOn: boolean;
-} {
-  let isGoingOn = false;
+/** One piece of work, one at a time. All calls during one run are answered by one further run. */
+export function oneAtATime(work: () => Promise<void>) {
+  let isRunning = false;
   let isWanted = false;
-  async function turns(): Promise<void> {
-    isGoingOn = true;
+  async function run(): Promise<void> {
+    isRunning = true;
     while (isWanted) {
       isWanted = false;
       await work();
     }
-    isGoingOn = false;
+    isRunning = false;
   }
   return {
-    again: () => {
+    again(): void {
       isWanted = true;
-      if (!isGoingOn) void turns();
+      if (!isRunning) void run();
     },
-    get isGoingOn() {
-      return isGoingOn;
-    },
-  };
-}
-
-// Cluster timers: waits of one namespace, which end together.
-
-export interface Timers {
-  /** Calls back after that time, unless it is called off before. */
-  after(length: Duration, call: () => void): () => void;
-  /** Resolves after that time, or as soon as the signal aborts. */
-  rest(length: Duration, signal: AbortSignal): Promise<void>;
-  callOffAll(): void;
-}
-
-export function createTimers(clock: Clock): Timers {
-  const timers = new Set<() => void>();
-  function after(length: Duration, call: () => void): () => void {
-    const callOff = clock.at(clock.now() + length, () => {
-      timers.delete(callOff);
-      call();
-    });
-    timers.add(callOff);
-    return callOff;
-  }
-  return {
-    after,
-    async rest(length, signal) {
-      if (signal.aborted) return;
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          callOff();
-          signal.removeEventListener('abort', done);
-          resolve();
-        };
-        const callOff = after(length, done);
-        signal.addEventListener('abort', done, { once: true });
-      });
-    },
-    callOffAll() {
-      for (const callOff of timers) callOff();
-      timers.clear();
+    get isRunning() {
+      return isRunning;
     },
   };
 }
 
-// One question for all who ask at the same moment: 64 workers of a job are one job, in one cloud.
-
-/** Asks, and answers whoever asks the same within that time with the same answer. A failure is not remembered. */
+/** Gives everyone who asks about the same within that time one answer. A failure is not remembered. */
 export function askOnce<Answer>(
   ask: (about: string) => Promise<Answer>,
   within: Duration,
@@ -107,5 +61,41 @@ export function askOnce<Answer>(
     answers.set(about, { at: performance.now(), answer });
     answer.catch(() => answers.delete(about));
     return answer;
+  };
+}
+
+export type Timers = ReturnType<typeof createTimers>;
+
+/** Waits that are called off together. */
+export function createTimers(clock: Clock) {
+  const timers = new Set<() => void>();
+  /** Calls back after that time, unless the returned function is called before. */
+  function after(length: Duration, call: () => void): () => void {
+    const callOff = clock.at(clock.now() + length, () => {
+      timers.delete(callOff);
+      call();
+    });
+    timers.add(callOff);
+    return callOff;
+  }
+  return {
+    after,
+    /** Resolves after that time, or as soon as the signal aborts. */
+    async rest(length: Duration, signal: AbortSignal): Promise<void> {
+      if (signal.aborted) return;
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          callOff();
+          signal.removeEventListener('abort', done);
+          resolve();
+        };
+        const callOff = after(length, done);
+        signal.addEventListener('abort', done, { once: true });
+      });
+    },
+    callOffAll(): void {
+      for (const callOff of timers) callOff();
+      timers.clear();
+    },
   };
 }
