@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
 import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
-import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
 import { fakeCluster, jobman, nothingKept } from './support/pretend.ts';
-import { aClusterContainer, aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterContainer, aClusterJob, aClusterPod, aCondition, aKeptJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 const train = aClusterJob({
@@ -115,7 +114,7 @@ suite('logs', () => {
     const one = { ...train, parallelism: 1, completions: 1 };
     const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
     const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
-    const kept = { job: one, pods: [gone], events: [], logs: [] } as object as KeptJob;
+    const kept = aKeptJob({ job: one, pods: [gone] });
     const keeper: ClusterKeeper = {
       ...nothingKept,
       isUsed: true,
@@ -147,7 +146,7 @@ suite('logs', () => {
     assert.equal(away.out, 'kept line\n');
     const over = aClusterJob({
       ...one,
-      conditions: [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded', message: null, at }],
+      conditions: [aCondition('Failed', { reason: 'DeadlineExceeded' })],
     });
     assert.equal((await ask(cluster([over], []), ['logs', 'train', '--follow'])).out, 'kept line\n');
   });
@@ -280,10 +279,9 @@ suite('logs that are followed', () => {
   test('of very many pods take turns', async () => {
     const many = Array.from({ length: 130 }, (_, index) => pod('first', index));
     let [open, most, ended] = [0, 0, 0];
-    const over = { type: 'Complete', status: 'True', reason: null, message: null, at };
     const door = {
       ...cluster([train], many),
-      job: async () => (ended < 50 ? train : { ...train, conditions: [over] }),
+      job: async () => (ended < 50 ? train : { ...train, conditions: [aCondition('Complete')] }),
       async *logs(name: string) {
         open += 1;
         most = Math.max(most, open);

@@ -6,7 +6,7 @@ import type { Cluster, ClusterEvent, ClusterJob } from '../../src/app/cluster/cl
 import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, nothingKept, now, view, type PretendOptions } from './support/pretend.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aClusterEvent, aClusterJob, aClusterPod, aCondition, aKeptJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -20,25 +20,16 @@ const train = aClusterJob({
   requests: { cpu: '2' },
 });
 
-/** The record of a job that its cluster still has, unless `more` says otherwise. */
-function keptJob(job: ClusterJob, more: Partial<KeptJob> = {}): KeptJob {
-  return {
-    job,
-    pods: [],
-    events: [],
-    server: 'https://lab',
-    context: 'lab',
-    seenAt: at,
-    goneAt: null,
-    hidden: false,
-    object: '{}',
-    logs: [],
-    ...more,
-  };
-}
+const keptJob = (job: ClusterJob, more: Partial<KeptJob> = {}): KeptJob => aKeptJob({ job, seenAt: at, ...more });
 
-const ended = { type: 'Complete', status: 'True', reason: null, message: null, at: null };
-const old: ClusterJob = { ...train, name: 'old', owner: null, flavor: null, endedAt: at, conditions: [ended] };
+const old: ClusterJob = {
+  ...train,
+  name: 'old',
+  owner: null,
+  flavor: null,
+  endedAt: at,
+  conditions: [aCondition('Complete')],
+};
 
 /** A cluster that has these, or does not answer; what is asked of it beyond that fails the test. */
 function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster; readonly asked: string[] } {
@@ -70,11 +61,29 @@ function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster
   return { door: door as object as Cluster, asked };
 }
 
-function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: PretendOptions = {}) {
-  const { door, asked } = cluster(jobs);
-  const services = { cluster: async () => door, usesCluster: async () => true };
-  return jobman(words, { ...options, services }).then((ended_) => ({ ...ended_, ofCluster: asked }));
+/** With that cluster, and with nothing in the record unless the options say otherwise. */
+function jobmanAt(door: Cluster, words: readonly string[], { services, ...options }: PretendOptions = {}) {
+  return jobman(words, {
+    ...options,
+    services: { cluster: async () => door, usesCluster: async () => true, ...services },
+  });
 }
+
+async function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: PretendOptions = {}) {
+  const { door, asked } = cluster(jobs);
+  return { ...(await jobmanAt(door, words, options)), ofCluster: asked };
+}
+
+/** The objects that a command has printed. */
+const objectsIn = (out: string): readonly Readonly<Record<string, unknown>>[] =>
+  out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Record<string, unknown>]));
+const idsIn = (out: string): readonly unknown[] => objectsIn(out).map(({ id }) => id);
+
+const stuck = aClusterJob({ name: 'stuck', uid: 'u9', createdAt: at, active: 1 });
+const withoutImage = aClusterPod(
+  { job: 'stuck', jobUid: 'u9', phase: 'Pending' },
+  { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
+);
 
 suite('a word', () => {
   const mine = view({ id: '000007', name: 'train' });
@@ -142,11 +151,8 @@ suite('what the cluster has forgotten', () => {
     hide: async (uid) => void done.push(`hide ${uid}`),
     drop: async ({ job }) => void done.push(`drop ${job.name}`),
   });
-  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterKeeper) => {
-    const { door } = cluster(jobs);
-    const services = { cluster: async () => door, usesCluster: async () => true, keeper: async () => keeper };
-    return jobman(words, { services });
-  };
+  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterKeeper) =>
+    run(words, jobs, { services: { keeper: async () => keeper } });
 
   test('answers from our copy, which says that it is one', async () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
@@ -162,13 +168,8 @@ suite('what the cluster has forgotten', () => {
   });
 
   test('is in the list of all, once, and not when it was taken off', async () => {
-    const ids = async (keeper: ClusterKeeper, ...words: readonly string[]): Promise<readonly string[]> => {
-      const { out } = await ask(['list', '--json', ...words], [train], keeper);
-      return out
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => (JSON.parse(line) as { id: string }).id);
-    };
+    const ids = async (keeper: ClusterKeeper, ...words: readonly string[]) =>
+      idsIn((await ask(['list', '--json', ...words], [train], keeper)).out);
     assert.deepEqual(await ids(home([kept])), ['train']);
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
     assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
@@ -195,15 +196,9 @@ suite('what the cluster has forgotten', () => {
   });
 
   test('tells the newest of many events, and how many are older', async () => {
-    const events = Array.from({ length: 23 }, (_, index) => ({
-      object: { kind: 'Job', name: 'gone', uid: 'u2' },
-      type: 'Normal' as const,
-      reason: `Reason${index}`,
-      message: 'said',
-      count: 1,
-      firstAt: at + index,
-      lastAt: at + index,
-    }));
+    const events = Array.from({ length: 23 }, (_, index) =>
+      aClusterEvent({ reason: `Reason${index}`, message: 'said', lastAt: at + index }),
+    );
     const { out } = await ask(['details', 'gone'], [], home([{ ...kept, events }]));
     assert.match(out, /Reason22 +said\nand 3 older events\n$/);
     assert.doesNotMatch(out, /Reason2 /);
@@ -309,10 +304,7 @@ suite('the one list', () => {
   test('has both, the newest first', async () => {
     const { code, out, err } = await run(['list', '--json'], [train, old], { jobs: [row] });
     assert.equal(code, 0, err);
-    const rows = out
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const rows = objectsIn(out);
     assert.deepEqual(
       rows.map(({ id, backend, user }) => [id, backend, user]),
       [
@@ -328,13 +320,8 @@ suite('the one list', () => {
   });
 
   test('keeps to the filters', async () => {
-    const names = async (...words: readonly string[]): Promise<readonly string[]> => {
-      const { out } = await run(['list', '--json', ...words], [train, old], { jobs: [] });
-      return out
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => (JSON.parse(line) as { id: string }).id);
-    };
+    const names = async (...words: readonly string[]) =>
+      idsIn((await run(['list', '--json', ...words], [train, old])).out);
     assert.deepEqual(await names('--name', 'TR*'), ['train']);
     assert.deepEqual(await names('--user', 'alice'), ['train']);
     assert.deepEqual(await names('--phase', 'succeeded'), ['old']);
@@ -342,32 +329,24 @@ suite('the one list', () => {
   });
 
   test('says why pods do not run, and asks for those of such jobs only', async () => {
-    const stuck = aClusterJob({ name: 'stuck', uid: 'u9', createdAt: at, active: 1 });
-    const missing = aClusterPod(
-      { job: 'stuck', jobUid: 'u9', phase: 'Pending' },
-      { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
-    );
-    const earlier = { ...missing, uid: 'p2', jobUid: 'u8', conditions: [], containers: [] };
+    const earlier = { ...withoutImage, uid: 'p2', jobUid: 'u8', conditions: [], containers: [] };
     const look = async (
       jobs: readonly ClusterJob[],
       pods: () => AsyncIterable<readonly unknown[]>,
       ...words: string[]
     ) => {
       const asked: unknown[] = [];
-      const { door } = cluster(jobs);
       const counted = {
-        ...door,
+        ...cluster(jobs).door,
         pods: ({ labels }: { labels: string }) => (asked.push(labels), pods()),
       } as object as Cluster;
-      const services = { cluster: async () => counted, usesCluster: async () => true };
-      const { out, code } = await jobman(['list', '--json', ...words], { jobs: [], services });
+      const { out, code } = await jobmanAt(counted, ['list', '--json', ...words]);
       assert.equal(code, 0);
-      const lines = out.split('\n').filter(Boolean);
-      const rows = lines.map((line) => JSON.parse(line) as { id: string; phase: string; reason: string });
-      return { asked, rows: rows.map(({ id, phase, reason }) => `${id} ${phase}: ${reason}`) };
+      const rows = objectsIn(out).map(({ id, phase, reason }) => [id, `${phase}: ${reason}`].join(' '));
+      return { asked, rows };
     };
     const told = async function* () {
-      yield [earlier, missing];
+      yield [earlier, withoutImage];
     };
     const calm = await look([train, old], told);
     assert.deepEqual(calm.asked, ['job-name in (train,old)']);
@@ -384,22 +363,15 @@ suite('the one list', () => {
   });
 
   test('and the question of delete --all name the same status', async () => {
-    const stuck = aClusterJob({ name: 'stuck', uid: 'u9', createdAt: at, active: 1 });
-    const noImage = aClusterPod(
-      { job: 'stuck', jobUid: 'u9', phase: 'Pending' },
-      { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
-    );
     const { door, asked } = cluster([stuck]);
     const whole = {
       ...door,
       async *pods() {
-        yield [noImage];
+        yield [withoutImage];
       },
     } as object as Cluster;
-    const services = { cluster: async () => whole, usesCluster: async () => true };
-    const list = await jobman(['list', '--json'], { jobs: [], services });
-    assert.equal((JSON.parse(list.out) as { phase: string }).phase, 'setup');
-    const question = await jobman(['delete', '--all'], { jobs: [], services });
+    assert.equal(objectsIn((await jobmanAt(whole, ['list', '--json'])).out)[0]?.['phase'], 'setup');
+    const question = await jobmanAt(whole, ['delete', '--all']);
     assert.equal(question.code, 2);
     assert.match(question.err, /^stuck +setup /m);
     assert.ok(!asked.includes('remove stuck'));
@@ -410,23 +382,13 @@ suite('the one list', () => {
     const message =
       'Error creating: pods "waits-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=2, limited: cpu=2';
     const object = { kind: 'Job', name: 'waits', uid: 'w' };
-    const event: ClusterEvent = {
-      object,
-      type: 'Warning',
-      reason: 'FailedCreate',
-      message,
-      count: 3,
-      firstAt: at,
-      lastAt: at,
-    };
+    const event = aClusterEvent({ object, type: 'Warning', reason: 'FailedCreate', message, count: 3 });
     let asked = 0;
     const look = async (jobs: readonly ClusterJob[], refusedPods: () => Promise<readonly ClusterEvent[]>) => {
-      const { door } = cluster(jobs);
-      const whole = { ...door, refusedPods: () => ((asked += 1), refusedPods()) } as object as Cluster;
-      const services = { cluster: async () => whole, usesCluster: async () => true };
-      const { out, code } = await jobman(['list', '--json'], { jobs: [], services });
+      const whole = { ...cluster(jobs).door, refusedPods: () => ((asked += 1), refusedPods()) } as object as Cluster;
+      const { out, code } = await jobmanAt(whole, ['list', '--json']);
       assert.equal(code, 0);
-      return out.split('\n').flatMap((line) => (line === '' ? [] : (JSON.parse(line) as { reason: string }).reason));
+      return objectsIn(out).map(({ reason }) => reason);
     };
     assert.deepEqual(await look([waits], async () => [event]), [
       'gets no pod: the quota q of vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
@@ -445,17 +407,14 @@ suite('the one list', () => {
       aClusterJob({ name: `job-${index}`, uid: `u${index}`, active: 1, createdAt: at + ((index * 7) % 2_500) }),
     );
     let labels = '';
-    const { door } = cluster(many);
     const counted = {
-      ...door,
+      ...cluster(many).door,
       async *pods(query: { labels: string }) {
         ({ labels } = query);
-        yield [];
       },
     } as object as Cluster;
-    const services = { cluster: async () => counted, usesCluster: async () => true };
-    const { out } = await jobman(['list', '--json'], { jobs: [], services });
-    assert.equal(out.split('\n').filter(Boolean).length, 2_500);
+    const { out } = await jobmanAt(counted, ['list', '--json']);
+    assert.equal(idsIn(out).length, 2_500);
     const names = new Set(/\((.*)\)/.exec(labels)?.[1]?.split(','));
     const newest = many.filter(({ createdAt }) => createdAt >= at + 2_400).map(({ name }) => name);
     assert.deepEqual([...names].toSorted(), newest.toSorted());
@@ -480,13 +439,8 @@ suite('the one list', () => {
   });
 
   test('is whole whatever a cluster does', async () => {
-    const services = {
-      usesCluster: async () => true,
-      cluster: async () => {
-        throw new TypeError('items.map is not a function');
-      },
-    };
-    const { code, out, err } = await jobman(['list'], { jobs: [row], services });
+    const cluster = () => Promise.reject(new TypeError('items.map is not a function'));
+    const { code, out, err } = await run(['list'], [], { jobs: [row], services: { cluster } });
     assert.equal(code, 0);
     assert.match(out, /iris/);
     assert.match(err, /The cluster is not shown: items\.map is not a function/);
@@ -497,13 +451,8 @@ suite('the one list', () => {
       'settings.json:1:32: "slots" is not a setting',
       'settings.json:4:2: "user" should be a word',
     ]);
-    const services = {
-      usesCluster: async () => true,
-      cluster: async () => {
-        throw broken;
-      },
-    };
-    const { code, err } = await jobman(['list'], { jobs: [row], services });
+    const cluster = () => Promise.reject(broken);
+    const { code, err } = await run(['list'], [], { jobs: [row], services: { cluster } });
     assert.equal(code, 0);
     assert.match(
       err,
@@ -608,28 +557,19 @@ suite('a job that was submitted to another namespace', () => {
 });
 
 suite('list', () => {
-  const at_ = (namespace: string): ClusterJob => ({ ...train, namespace, uid: namespace });
+  const jobIn = (namespace: string): ClusterJob => ({ ...train, namespace, uid: namespace });
 
   async function listed(words: readonly string[], kept: readonly ClusterJob[] = []) {
     const queries: object[] = [];
-    const { door } = cluster([]);
-    const services = {
-      usesCluster: async () => true,
-      cluster: async () =>
-        ({
-          ...door,
-          async *jobs({ everywhere }: { readonly everywhere?: true }) {
-            queries.push({ everywhere });
-            yield everywhere === true ? [at_('vision'), at_('speech')] : [at_('vision')];
-          },
-        }) as Cluster,
-      keeper: async (): Promise<ClusterKeeper> => ({
-        ...nothingKept,
-        isUsed: true,
-        jobs: async () => kept.map((job) => keptJob(job)),
-      }),
-    };
-    return { ...(await jobman(['list', ...words], { jobs: [], services })), queries };
+    const door = {
+      ...cluster([]).door,
+      async *jobs({ everywhere }: { readonly everywhere?: true }) {
+        queries.push({ everywhere });
+        yield everywhere === true ? [jobIn('vision'), jobIn('speech')] : [jobIn('vision')];
+      },
+    } as Cluster;
+    const keeper = { ...nothingKept, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
+    return { ...(await jobmanAt(door, ['list', ...words], { services: { keeper: async () => keeper } })), queries };
   }
 
   test('-A has the Jobs of every namespace', async () => {
@@ -647,9 +587,9 @@ suite('list', () => {
   });
 
   test('counts open jobs that were submitted to other namespaces', async () => {
-    const { err } = await listed([], [at_('vision'), at_('quota'), { ...at_('quota'), uid: 'x' }]);
+    const { err } = await listed([], [jobIn('vision'), jobIn('quota'), { ...jobIn('quota'), uid: 'x' }]);
     assert.match(err, /note: 2 jobs of yours in lab\/quota: jobman list --context lab -n quota\n/);
     assert.doesNotMatch(err, /in lab\/vision/);
-    assert.doesNotMatch((await listed(['-A'], [at_('quota')])).err, /quota/);
+    assert.doesNotMatch((await listed(['-A'], [jobIn('quota')])).err, /quota/);
   });
 });

@@ -4,15 +4,14 @@ import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { clusterCan, rerunNames, rerunObject, type ClusterVerb } from '../../../src/app/cluster/client.ts';
 import type { ClusterJob } from '../../../src/app/cluster/cluster.ts';
-import { aClusterJob } from './sample.ts';
+import { aClusterJob, aCondition } from './sample.ts';
 
-const condition = (type: string) => ({ type, status: 'True', reason: null, message: null, at: null });
 const states: Readonly<Record<string, ClusterJob>> = {
   running: aClusterJob({ active: 1, ready: 1 }),
   stopped: aClusterJob({ suspended: true }),
   inQueue: aClusterJob({ suspended: true, queueName: 'vision' }),
-  succeeded: aClusterJob({ conditions: [condition('Complete')] }),
-  failed: aClusterJob({ conditions: [condition('Failed')] }),
+  succeeded: aClusterJob({ conditions: [aCondition('Complete')] }),
+  failed: aClusterJob({ conditions: [aCondition('Failed')] }),
   deleting: aClusterJob({ deleting: true }),
 };
 

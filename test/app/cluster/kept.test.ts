@@ -11,33 +11,22 @@ import {
   momentsOf,
   type KeptJob,
 } from '../../../src/app/cluster/kept.ts';
-import { aClusterJob, aClusterPod, noon } from './sample.ts';
+import { aClusterEvent, aClusterJob, aClusterPod, aCondition, aKeptJob, noon } from './sample.ts';
 
 const at = (seconds: number): number => noon + seconds * 1_000;
-const complete = { type: 'Complete', status: 'True', reason: null, message: null, at: at(30) };
-const failed = { type: 'Failed', status: 'True', reason: 'BackoffLimitExceeded', message: 'too often', at: at(30) };
-const kept = (changes: Partial<KeptJob> = {}): KeptJob => ({
-  job: aClusterJob(),
-  pods: [],
-  events: [],
-  server: 'https://lab',
-  context: 'lab',
-  seenAt: at(40),
-  goneAt: at(50),
-  hidden: false,
-  object: null,
-  logs: [],
-  ...changes,
-});
-const warning = (message: string, count = 1): ClusterEvent => ({
-  object: { kind: 'Pod', name: 'train-a', uid: 'p1' },
-  type: 'Warning',
-  reason: 'BackOff',
-  message,
-  count,
-  firstAt: at(5),
-  lastAt: at(9),
-});
+const complete = aCondition('Complete', { at: at(30) });
+const failed = aCondition('Failed', { reason: 'BackoffLimitExceeded', message: 'too often', at: at(30) });
+const kept = (changes: Partial<KeptJob> = {}): KeptJob => aKeptJob({ seenAt: at(40), goneAt: at(50), ...changes });
+const warning = (message: string, count = 1): ClusterEvent =>
+  aClusterEvent({
+    object: { kind: 'Pod', name: 'train-a', uid: 'p1' },
+    type: 'Warning',
+    reason: 'BackOff',
+    message,
+    count,
+    firstAt: at(5),
+    lastAt: at(9),
+  });
 
 suite('a job that is gone', () => {
   test('keeps its verdict, and was taken away when it had none', () => {

@@ -88,23 +88,7 @@ suite('the canonical text of', () => {
 });
 
 test('what is no amount is none', () => {
-  for (const text of [
-    '',
-    ' ',
-    'x',
-    '1x',
-    '1 G',
-    '1g',
-    '1GB',
-    '1KI',
-    '1e',
-    '1e1.5',
-    '--1',
-    '.',
-    '1.2.3',
-    '1e9999',
-    'NaN',
-  ]) {
+  for (const text of ['', ' ', '1 G', ...'x 1x 1g 1GB 1KI 1e 1e1.5 --1 . 1.2.3 1e9999 NaN'.split(' ')]) {
     assert.equal(parseQuantity(text), undefined, text);
   }
 });
@@ -120,25 +104,7 @@ test('ten tenths are one, and sums keep powers of two', () => {
 });
 
 test('the canonical text of any amount is read as that amount, and its own canonical text', () => {
-  const suffix = fc.constantFrom(
-    '',
-    'n',
-    'u',
-    'm',
-    'k',
-    'M',
-    'G',
-    'T',
-    'P',
-    'E',
-    'Ki',
-    'Mi',
-    'Gi',
-    'Ti',
-    'Pi',
-    'Ei',
-    'e3',
-  );
+  const suffix = fc.constantFrom('', ...'n u m k M G T P E Ki Mi Gi Ti Pi Ei e3'.split(' '));
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 20n }), fc.nat({ max: 999_999 }), suffix, (whole, part, unit) => {
       const first = quantity(`${whole}.${part}${unit}`);

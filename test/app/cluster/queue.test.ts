@@ -12,11 +12,9 @@ import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
 import { root } from '../../support/root.ts';
-import { aClusterJob } from './sample.ts';
+import { aClusterJob, aCondition } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
-
-const condition = (type: string) => ({ type, status: 'True', reason: null, message: null, at: now });
 
 const job = (different: Partial<ClusterJob> = {}): ClusterJob =>
   aClusterJob({
@@ -62,8 +60,8 @@ suite('a job of a cluster', () => {
     ['that its owner has suspended is not active', { suspended: true, active: 0, ready: 0 }, new Set(), undefined],
     ['that is deleted while its pod ends still takes its room', { deleting: true, ready: 0 }, new Set(), 'running'],
     ['that is deleted and has no pods is not active', { deleting: true, active: 0, ready: 0 }, new Set(), undefined],
-    ['that is complete is not active', { conditions: [condition('Complete')], active: 0 }, new Set(), undefined],
-    ['that has failed is not active', { conditions: [condition('Failed')], active: 0 }, new Set(), undefined],
+    ['that is complete is not active', { conditions: [aCondition('Complete')], active: 0 }, new Set(), undefined],
+    ['that has failed is not active', { conditions: [aCondition('Failed')], active: 0 }, new Set(), undefined],
   ];
   for (const [title, different, without, state] of cases) {
     test(title, () => {
@@ -285,7 +283,7 @@ suite('the queue is looked at', () => {
   const settings = { namespace: 'default', configmap: 'list' };
   const mine = job({ name: 'stuck', ready: 0, owner: 'ada' });
   const other = job({ name: 'other', namespace: 'other', ready: 0 });
-  const ended = job({ name: 'ended', active: 0, ready: 0, conditions: [condition('Complete')] });
+  const ended = job({ name: 'ended', active: 0, ready: 0, conditions: [aCondition('Complete')] });
   const all = [mine, other, ended];
   const list = queueData('list', [queued({ name: 'then' }), queued({ name: 'far', namespace: 'far' })], now);
   const namesOf = (jobs: readonly QueuedJob[]) => jobs.map(({ name, state }) => `${name} ${state}`);

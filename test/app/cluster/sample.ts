@@ -1,6 +1,13 @@
 // Objects of a cluster for tests, as plain as they can be.
 
-import type { ClusterContainer, ClusterJob, ClusterPod } from '../../../src/app/cluster/cluster.ts';
+import type { KeptJob } from '../../../src/app/cluster/kept.ts';
+import type {
+  ClusterCondition,
+  ClusterContainer,
+  ClusterEvent,
+  ClusterJob,
+  ClusterPod,
+} from '../../../src/app/cluster/cluster.ts';
 
 /** The moment at which the tests are played. */
 export const noon = Date.UTC(2026, 10, 22, 12, 0, 0);
@@ -71,6 +78,42 @@ export function aClusterContainer(changes: Partial<ClusterContainer> = {}): Clus
     startedAt: noon + 1_000,
     endedAt: null,
     init: false,
+    ...changes,
+  };
+}
+
+/** An event of that job. */
+export function aClusterEvent(changes: Partial<ClusterEvent> = {}): ClusterEvent {
+  return {
+    object: { kind: 'Job', name: 'train', uid: 'u1' },
+    type: 'Normal',
+    reason: 'Created',
+    message: '',
+    count: 1,
+    firstAt: noon,
+    lastAt: noon,
+    ...changes,
+  };
+}
+
+/** A condition that holds. */
+export function aCondition(type: string, changes: Partial<ClusterCondition> = {}): ClusterCondition {
+  return { type, status: 'True', reason: null, message: null, at: null, ...changes };
+}
+
+/** The record of a job that its cluster still has. */
+export function aKeptJob(changes: Partial<KeptJob> = {}): KeptJob {
+  return {
+    job: aClusterJob(),
+    pods: [],
+    events: [],
+    server: 'https://lab',
+    context: 'lab',
+    seenAt: noon,
+    goneAt: null,
+    hidden: false,
+    object: '{}',
+    logs: [],
     ...changes,
   };
 }

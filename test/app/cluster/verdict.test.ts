@@ -17,7 +17,7 @@ import {
   clusterVerdict,
   type ClusterSight,
 } from '../../../src/app/cluster/verdict.ts';
-import { aClusterContainer, aClusterJob, aClusterPod } from './sample.ts';
+import { aClusterContainer, aClusterEvent, aClusterJob, aClusterPod, aCondition } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const ago = (seconds: number): number => now - seconds * 1_000;
@@ -59,24 +59,20 @@ const node = (
   ...different,
 });
 
-const event = (different: Partial<ClusterEvent>): ClusterEvent => ({
-  object: { kind: 'Job', name: 'train', uid: 'u' },
-  type: 'Warning',
-  reason: '',
-  message: '',
-  count: 1,
-  firstAt: ago(10),
-  lastAt: ago(5),
-  ...different,
+const event = (different: Partial<ClusterEvent>): ClusterEvent =>
+  aClusterEvent({ type: 'Warning', firstAt: ago(10), lastAt: ago(5), ...different });
+
+const sightOf = (seen: Partial<ClusterSight>): ClusterSight => ({
+  job: job(),
+  pods: [],
+  events: [],
+  nodes: null,
+  neighbours: null,
+  ...seen,
 });
 
-const condition = (type: string, reason: string | null = null, message: string | null = null) => ({
-  type,
-  status: 'True',
-  reason,
-  message,
-  at: ago(10),
-});
+const condition = (type: string, reason: string | null = null, message: string | null = null) =>
+  aCondition(type, { reason, message, at: ago(10) });
 const ended = {
   conditions: [condition('Failed', 'BackoffLimitExceeded', 'Job has reached it')],
   endedAt: ago(10),
@@ -85,7 +81,7 @@ const ended = {
 };
 const homeless = (message: string, reason = 'Unschedulable') => ({
   node: null,
-  conditions: [{ type: 'PodScheduled', status: 'False', reason, message, at: ago(10) }],
+  conditions: [aCondition('PodScheduled', { status: 'False', reason, message, at: ago(10) })],
 });
 
 interface Case {
@@ -331,7 +327,7 @@ const cases: Readonly<Record<string, Case>> = {
 suite('a job', () => {
   for (const [what, { seen, phase, says, because }] of Object.entries(cases)) {
     test(what, () => {
-      const sight = { job: job(), pods: [], events: [], nodes: null, neighbours: null, ...seen };
+      const sight = sightOf(seen);
       const verdict = clusterVerdict(sight, now);
       assert.equal(verdict.phase, phase);
       assert.match(verdict.sentence, says);
@@ -404,7 +400,7 @@ suite('a list names the cause of an end', () => {
     const [first = container()] = short.containers;
     const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
     assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
-    const { sentence } = clusterVerdict({ job: done, pods: [again], events: [], nodes: null, neighbours: null }, now);
+    const { sentence } = clusterVerdict(sightOf({ job: done, pods: [again] }), now);
     assert.match(sentence, /its program ran 2s; it was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
@@ -414,13 +410,13 @@ suite('a list names the cause of an end', () => {
       { reason: 'OOMKilled', exitCode: 137 },
       { limits: { main: '30M' }, requests: { memory: '5M' } },
     );
-    const sight = { job: failed, pods: [killed], events: [], nodes: null, neighbours: null };
+    const sight = sightOf({ job: failed, pods: [killed] });
     assert.match(clusterVerdict(sight, now).sentence, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
   });
 
   test('with the year of what the cluster said where it is not the present one', () => {
     const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
-    const sight = { job: job(), pods: [], events: [refused], nodes: null, neighbours: null };
+    const sight = sightOf({ events: [refused] });
     const year = 365 * 24 * 3_600_000;
     assert.match(clusterVerdict(sight, now).because ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
     assert.match(clusterVerdict(sight, now + year).because ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
@@ -430,7 +426,7 @@ suite('a list names the cause of an end', () => {
     const stopped = job({ suspended: true, terminating: 1 });
     assert.equal(clusterPhase(stopped), 'stopping');
     assert.match(
-      clusterVerdict({ job: stopped, pods: [], events: [], nodes: null, neighbours: null }, now).sentence,
+      clusterVerdict(sightOf({ job: stopped }), now).sentence,
       /^train is being stopped: 1 pod is terminating\.$/,
     );
     assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
