@@ -1,9 +1,11 @@
 // News: a group for each job, the newest last; a night of refusals is one line; each event is told once.
 
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { test } from 'node:test';
 import { hour, minute } from '../../src/core/time.ts';
-import { clockOf, newsKinds, newsOf, type NewsEvent } from '../../src/lab/news.ts';
+import { localTimes } from '../../src/lab/local-time.ts';
+import { clockOf, type NewsEvent, newsKinds, newsOf } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec } from '../support/builders.ts';
 import { aLabJob, aUser, noon } from './sample.ts';
@@ -101,4 +103,21 @@ test('each is told once, to its own user', async (t) => {
   );
   assert.deepEqual(await lab.eventsSince('xibo', events.at(-1)?.number ?? 0, newsKinds), []);
   assert.deepEqual(await lab.eventsSince('lyy', 0, newsKinds), []);
+});
+
+// ------------------------------------------------------------------------------------------ local time.test
+
+test('us and cn, which are reckoned, are what the database says of their zones', () => {
+  // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera
+  const zones = fc.constantFrom(['us', 'Etc/GMT+4'] as const, ['cn', 'Etc/GMT-8'] as const);
+  const moments = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) });
+  fc.assert(
+    fc.property(zones, moments, ([zone, name], at) => assert.deepEqual(localTimes(zone)(at), localTimes(name)(at))),
+  );
+});
+
+test('a named zone has its summer time', () => {
+  const berlin = localTimes('Europe/Berlin');
+  assert.deepEqual(berlin(Date.UTC(2026, 0, 31, 23, 30, 5)), { year: 2026, month: 'Feb', day: 1, time: '00:30:05' });
+  assert.deepEqual(berlin(Date.UTC(2026, 8, 1, 10)), { year: 2026, month: 'Sep', day: 1, time: '12:00:00' });
 });

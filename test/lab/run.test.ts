@@ -1,9 +1,12 @@
 // What `tpu run` asks for, from what is said.
 
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
+import { defaultAliases } from '../../src/lab/names.ts';
 import {
+  configWords,
   jobName,
   runSpec,
   scriptEnvironment,
@@ -130,4 +133,65 @@ test('types mean TPUs of the registry by what they are, however they are spelled
   assert.deepEqual(named(['v5e-8']), ['x-v5e-8-1']);
   assert.deepEqual(named(['v5litepod-8', 'v2-8']), ['x-v2-8-1', 'x-v5e-8-1']);
   assert.deepEqual(named([]), names);
+});
+
+// ------------------------------------------------------------------------------------------ configs.test
+
+test('aliases and full keys become the words that scripts hand on', () => {
+  const words = configWords(
+    [
+      ['lr', '0.01'],
+      ['config.a.b', 'v'],
+      ['ep', ''],
+    ],
+    defaultAliases,
+    [],
+  );
+  assert.deepEqual(words, ['--config.training.learning_rate=0.01', '--config.a.b=v', '--config.training.num_epochs=']);
+});
+
+test('the later of two for one key counts, by whichever name', () => {
+  const words = configWords(
+    [
+      ['lr', '1'],
+      ['bs', '8'],
+      ['config.training.learning_rate', '2'],
+    ],
+    defaultAliases,
+    [],
+  );
+  assert.deepEqual(words, ['--config.training.learning_rate=2', '--config.training.batch_size=8']);
+});
+
+test('whatever stands in a value arrives unchanged', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (value) => {
+      assert.deepEqual(configWords([['lr', value]], { lr: 'config.lr' }, []), [`--config.lr=${value}`]);
+    }),
+  );
+  for (const value of ["it's", '"', '$(id)', '`id`', 'a=b=c', '; rm -rf /', 'a b', '\n', '两'])
+    assert.deepEqual(configWords([['config.note', value]], {}, []), [`--config.note=${value}`]);
+});
+
+test('a key that is neither is refused with the nearest one; all of them at once', () => {
+  assert.throws(
+    () =>
+      configWords(
+        [
+          ['lrr', '1'],
+          ['toString', '2'],
+          ['tga', 'x'],
+        ],
+        defaultAliases,
+        ['tag'],
+      ),
+    (error: unknown) => {
+      assert.ok(error instanceof JobmanError);
+      assert.equal(error.code, 2);
+      assert.match(error.message, /`lrr` is none of your aliases.* Did you mean lr=\?/);
+      assert.match(error.lines.join('\n'), /`toString` is none/);
+      assert.match(error.lines.join('\n'), /`tga` is none.* Did you mean tag=\?/);
+      return true;
+    },
+  );
 });

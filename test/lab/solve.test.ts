@@ -1,4 +1,5 @@
-/** Every case of `solve`: the facts in which it is what is wrong, what it says, and what would put it right. */
+// Every case of `solve`: the facts in which it is what is wrong, what it says, and what would put it right.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { second } from '../../src/core/time.ts';

@@ -9,10 +9,9 @@ import type { Site } from '../../lab/site.ts';
 import type { KnownState, Say, TpuDesk, TpuState, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { minute, type Duration } from '../../core/time.ts';
-import { leaveOnSignal } from '../leave.ts';
 import { typing } from './people.ts';
 import { confirmDespite } from './terminal.ts';
-import { foldersThere, jobId } from './take.ts';
+import { foldersThere, jobId, withTpus } from './take.ts';
 import { type TpuCli, tpuOf, type Words } from './command.ts';
 
 export interface AtDesk {
@@ -30,14 +29,10 @@ export async function atDesk(cli: TpuCli, words: Words, work: (at: AtDesk) => Pr
   const tpu = tpuOf(words);
   const site = await cli.lab.site();
   const typist = typing(cli, await cli.lab.record.users());
-  const tpus = await cli.lab.tpus(cli.note, typist?.name ?? cli.io.user);
-  const leave = leaveOnSignal(cli);
-  try {
-    return await work({ cli, tpu, tpus, site, signal: leave.signal, say: (line) => cli.note(inertWord(line)) });
-  } finally {
-    leave.release();
-    tpus.close();
-  }
+  const opened = await cli.lab.tpus(cli.note, typist?.name ?? cli.io.user);
+  return withTpus(cli, opened, (tpus, signal) =>
+    work({ cli, tpu, tpus, site, signal, say: (line) => cli.note(inertWord(line)) }),
+  );
 }
 
 /** How the TPU is now. Throws JobmanError (5) where the cloud does not say. */

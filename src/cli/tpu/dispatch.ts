@@ -10,7 +10,7 @@ import { inertWord } from '../../app/figures.ts';
 import { columnsOf } from '../screen.ts';
 import type { Known, TpuCli, TpuCommand } from './command.ts';
 import { keysOf } from './line.ts';
-import { findCommand, neededFor, readWords } from './read-words.ts';
+import { findCommand, readWords } from './read-words.ts';
 import { formerWord, formerWords, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
 /** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
@@ -57,7 +57,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   const { row, verb, rest } = commandFor(typed);
   const lab = await services.lab();
   try {
-    const words = readWords(row, verb, rest, await knownOf(lab.record, neededFor(row)));
+    const words = readWords(row, verb, rest, await knownOf(lab.record, row));
     const desk: TpuCli = {
       ...createCli(services, flags),
       services,
@@ -85,11 +85,12 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<Tpu
   return findCommand(table, typed);
 }
 
-async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>): Promise<Known> {
+/** Only what the words of this command need is read. */
+async function knownOf(record: LabRecord, { takes }: TpuCommand): Promise<Known> {
   const [users, tpus, tpuAliases] = await Promise.all([
-    needed.users ? record.users() : [],
-    needed.tpus ? record.tpus() : [],
-    needed.tpus ? record.tpuAliases() : new Map<string, string>(),
+    takes.user === undefined ? [] : record.users(),
+    takes.tpu === undefined ? [] : record.tpus(),
+    takes.tpu === undefined ? new Map<string, string>() : record.tpuAliases(),
   ]);
   return { users, tpus, tpuAliases };
 }

@@ -48,10 +48,6 @@ export function findCommand<Row extends TpuRow>(
   throw new JobmanError(noCommandText(first, names), exitCode.usage, ['`tpu help` lists them.']);
 }
 
-export function neededFor({ takes }: TpuRow): { readonly users: boolean; readonly tpus: boolean } {
-  return { users: takes.user !== undefined, tpus: takes.tpu !== undefined };
-}
-
 /**
  * Reads the words behind `verb`. Throws JobmanError (2) with every problem of the line at once; (3) where all of them are names
  * that do not exist.

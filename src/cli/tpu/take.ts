@@ -17,7 +17,7 @@ import {
   othersBooking,
 } from '../../lab/holds.ts';
 import type { LabUser } from '../../lab/people.ts';
-import type { EndAnswer, Holder, KnownState, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
+import type { EndAnswer, EndRequest, KnownState, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import { type LabTpu, shortName, tpuNamed } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wake } from '../controller.ts';
@@ -49,12 +49,21 @@ export interface TakeParts {
   readonly signal: AbortSignal;
 }
 
+/** Opens the client and the TPUs for one command and closes the TPUs; Ctrl-C aborts the signal. */
 export async function withParts(desk: TpuCli, work: (parts: TakeParts) => Promise<number>): Promise<number> {
   const client = await desk.services.client();
-  const tpus = await desk.lab.tpus(desk.note);
+  return withTpus(desk, await desk.lab.tpus(desk.note), (tpus, signal) => work({ client, tpus, signal }));
+}
+
+/** Closes the TPUs after the work. Ctrl-C aborts the signal; a second one ends the program. */
+export async function withTpus(
+  desk: TpuCli,
+  tpus: TpuDesk,
+  work: (tpus: TpuDesk, signal: AbortSignal) => Promise<number>,
+): Promise<number> {
   const { signal, release } = leaveOnSignal(desk);
   try {
-    return await work({ client, tpus, signal });
+    return await work(tpus, signal);
   } finally {
     release();
     tpus.close();
@@ -224,10 +233,7 @@ export function jobId({ job }: JobThere): string {
 }
 
 /** By the folders on their command lines, on every worker; and by their numbers, each on its own. */
-interface ToEnd {
-  readonly folders: readonly string[];
-  readonly pids: readonly Pick<Holder, 'worker' | 'pid'>[];
-}
+type ToEnd = Pick<EndRequest, 'folders' | 'pids'>;
 
 /**
  * Ends programs on the workers and notes who did not answer, which it resolves with. Throws JobmanError (1) where something
@@ -255,8 +261,7 @@ export async function endWhereHeard(
   what: ToEnd,
   signal: AbortSignal,
 ): Promise<EndAnswer['missed']> {
-  const pids = what.pids.map(({ worker, pid }) => ({ worker, pid }));
-  const { ended, left, missed } = await tpus.end(tpu, { folders: what.folders, pids, graceMs: graceOnWorkers }, signal);
+  const { ended, left, missed } = await tpus.end(tpu, { ...what, graceMs: graceOnWorkers }, signal);
   if (ended.length > 0) {
     const workers = new Set(ended.map(({ worker }) => worker)).size;
     desk.note(

@@ -1,4 +1,5 @@
-/** find, book and release, over the record's own table and over a spreadsheet. */
+// find, book and release, over the record's own table and over a spreadsheet.
+
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { createRecordSheet } from '../../../src/lab/bookings.ts';

@@ -1,7 +1,6 @@
-/**
- * A lab whose jobs are as a test says, with their logs in a home of its own: for what looks and changes nothing. The record, the
- * files and everything from the words of a line to what is printed are the real ones.
- */
+// A lab whose jobs are as a test says, with their logs in a home of its own: for what looks and changes nothing. The record, the
+// files and everything from the words of a line to what is printed are the real ones.
+
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';

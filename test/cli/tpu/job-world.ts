@@ -1,7 +1,6 @@
-/**
- * A lab with jobs for tests of the `tpu` command: the real record and the real client over it, with a controller that only ends
- * what its owner wants ended, TPUs that the test says the state of, and windows that are only numbers.
- */
+// A lab with jobs for tests of the `tpu` command: the real record and the real client over it, with a controller that only ends
+// what its owner wants ended, TPUs that the test says the state of, and windows that are only numbers.
+
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

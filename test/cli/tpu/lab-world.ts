@@ -1,7 +1,6 @@
-/**
- * A lab for tests of the `tpu` command: the real record in memory, with a few people and TPUs in it, and the pretended rest of
- * the program. What a test needs of tmux, clouds and sheets it hands in.
- */
+// A lab for tests of the `tpu` command: the real record in memory, with a few people and TPUs in it, and the pretended rest of
+// the program. What a test needs of tmux, clouds and sheets it hands in.
+
 import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import { run } from '../../../src/cli/run.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';

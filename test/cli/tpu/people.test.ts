@@ -1,4 +1,5 @@
-/** Users, their directories, words and settings: through the command line, against the real record in memory. */
+// Users, their directories, words and settings: through the command line, against the real record in memory.
+
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

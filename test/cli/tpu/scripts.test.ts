@@ -1,4 +1,5 @@
-/** What run_remote.sh tells: noted once, answered quickly, and never in the way of the training. */
+// What run_remote.sh tells: noted once, answered quickly, and never in the way of the training.
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,12 +1,14 @@
-/** The table of commands: nothing in it contradicts itself, and every line that is shown can be typed. */
+// The table of commands: nothing in it contradicts itself, and every line that is shown can be typed.
+
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { formerWord, formerWords, table } from '../../../src/cli/tpu/table.ts';
+import type { Known } from '../../../src/cli/tpu/command.ts';
 import { days } from '../../../src/cli/tpu/commands/help.ts';
 import { keysOf } from '../../../src/cli/tpu/line.ts';
 import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
-import type { Known } from '../../../src/cli/tpu/command.ts';
-import { aTpu } from './lab-world.ts';
+import { formerWord, formerWords, table } from '../../../src/cli/tpu/table.ts';
+import type { LabRecord } from '../../../src/lab/record.ts';
+import { aTpu, openLabWorld, openUsualLab } from './lab-world.ts';
 
 /** Whoever and whatever the examples speak of. */
 const known: Known = {
@@ -150,3 +152,59 @@ const seed: readonly string[] = [
   'tpu upd-log xibo:101 /logs /stage kmh-tpuvm-v2-32-1 20250420_011026',
   'tpu finish-job xibo:101',
 ];
+
+// ------------------------------------------------------------------------------------------ reads.test
+
+/** What a reader may ask of the record. */
+const reading: ReadonlySet<string> = new Set([
+  'users',
+  'tpus',
+  'tpuAliases',
+  'job',
+  'jobs',
+  'lives',
+  'alike',
+  'windows',
+  'windowOf',
+  'bookings',
+  'eventsSince',
+] satisfies readonly (keyof LabRecord)[]);
+
+/** The record, and what was asked of it beyond reading. */
+function watched(record: LabRecord): { readonly record: LabRecord; readonly written: string[] } {
+  const written: string[] = [];
+  const proxy = new Proxy(record, {
+    get(target, name) {
+      if (!reading.has(String(name))) written.push(String(name));
+      return Reflect.get(target, name) as unknown;
+    },
+  });
+  return { record: proxy, written };
+}
+
+/** What goes on until somebody leaves has tests of its own. */
+const goesOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
+
+suite('reads only', () => {
+  for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
+    test(row.names[0], async () => {
+      const world = await openUsualLab();
+      await world.job('xibo', { tag: 'baseline' });
+      const { record, written } = watched(world.record);
+      const { tpu } = openLabWorld({ record });
+      for (const [example] of row.examples) {
+        const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
+        if (goesOn(line)) continue;
+        const words = line
+          .replaceAll('"', '')
+          .replaceAll(/\b(ada|NAME)\b/g, 'xibo')
+          .split(' ');
+        // Some of them need more than the record; what they have written until then counts.
+        await tpu(words).catch((error: unknown) => {
+          assert.match(String(error), /has no/);
+        });
+      }
+      assert.deepEqual(written, []);
+    });
+  }
+});

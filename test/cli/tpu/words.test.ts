@@ -1,4 +1,5 @@
-/** What the words of a line mean: every form of the manual, whatever their order, and nothing that is guessed or left out. */
+// What the words of a line mean: every form of the manual, whatever their order, and nothing that is guessed or left out.
+
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';

@@ -1,12 +1,19 @@
-/** TPUs and what people call them; rules; ack; the help; completion. */
+// TPUs and what people call them; rules; ack; the help; completion.
+
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
-import { presets } from '../../../src/core/recover.ts';
-import { presets as ruleNames } from '../../../src/cli/tpu/table/shared.ts';
+import { defaultLabSettings } from '../../../src/app/settings.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
-import { view } from '../support/pretend.ts';
+import { presets as ruleNames } from '../../../src/cli/tpu/table/shared.ts';
+import { presets } from '../../../src/core/recover.ts';
+import { siteOf } from '../../../src/lab/site.ts';
 import { aUser } from '../../lab/sample.ts';
+import { openWorld } from '../../support/world.ts';
+import { view } from '../support/pretend.ts';
 import { aTpu, openLabWorld, openUsualLab } from './lab-world.ts';
 
 const terminal = { columns: 60, rows: 30 };
@@ -275,4 +282,45 @@ suite('completion', () => {
       assert.doesNotMatch(out, /jobman|PROGRAM/);
     }
   });
+});
+
+// ------------------------------------------------------------------------------------------ news.test
+
+test('news is told once to the user whose it is', async () => {
+  const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
+  const world = await openUsualLab({ site: async () => site });
+  await world.job('xibo', { tag: 'best', tpu: 'kmh-tpuvm-v2-32-6' });
+  const peeked = await world.tpu(['news', 'xibo', '--peek']);
+  assert.match(peeked.out, /^window 1, code, v2-32-6, best\n {2}20 Nov 08:00 {2}created$/m);
+  // Somebody else who looks takes no news away.
+  assert.match((await world.tpu(['news', 'xibo', '--user', 'lyy'])).out, /created/);
+  const json = await world.tpu(['--json', 'news', 'xibo', '--peek']);
+  assert.deepEqual(JSON.parse(json.out).events, [{ at: '2026-11-20T12:00:00.000Z', says: 'created' }]);
+  assert.match((await world.tpu(['news', 'xibo'])).out, /created/);
+  const again = await world.tpu(['news', 'xibo']);
+  assert.deepEqual([again.code, again.out], [0, '']);
+  assert.match(again.err, /Nothing has happened to the jobs of xibo/);
+});
+
+// ------------------------------------------------------------------------------------------ import.test
+
+test('what is no regular file of a usual size is refused, and never waited for', { timeout: 20_000 }, async (t) => {
+  const { folder } = openWorld(t);
+  const { tpu } = openLabWorld();
+  const path = (name: string): string => join(folder, name);
+  execFileSync('mkfifo', [path('fifo')]);
+  symlinkSync('/dev/zero', path('zero'));
+  writeFileSync(path('large'), '');
+  truncateSync(path('large'), 65 * 1024 * 1024);
+  for (const [name, why] of [
+    ['fifo', /is not a regular file/],
+    ['zero', /is not a regular file/],
+    ['large', /is larger than 64 MiB/],
+  ] as const) {
+    const { code, err } = await tpu(['import', path(name), '--apply']);
+    assert.equal(code, 2, err);
+    assert.match(err, why);
+    assert.match(err, /Nothing was changed/);
+  }
+  assert.equal((await tpu(['import', path('none')])).code, 3);
 });

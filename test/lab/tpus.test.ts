@@ -1,6 +1,8 @@
-/** What the names of TPUs tell. */
+// What the names of TPUs tell.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { standingSpec } from '../../src/lab/run.ts';
 import {
   acceleratorCalled,
   acceleratorIn,
@@ -10,7 +12,6 @@ import {
   tpuCalled,
   tpuNamed,
 } from '../../src/lab/tpus.ts';
-import { standingSpec } from '../../src/lab/run.ts';
 
 const cases: readonly (readonly [name: string, type: string | null, pricing: string])[] = [
   ['kmh-tpuvm-v2-32-1', 'v2-32', 'ondemand'],

@@ -1,11 +1,16 @@
-/** The scripts that log a worker in to W&B, with the shells that workers may have; mounts are in test/real/tpu-commands.test.ts. */
+// The scripts that log a worker in to W&B, with the shells that workers may have; mounts are in test/real/tpu-commands.test.ts.
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { defaultSettings, settingsIn } from '../../src/app/settings.ts';
+import { sharedMode } from '../../src/lab/lab.ts';
 import { mountRemedy, sharesOf, siteSteps, wandbRemedy, wandbVariable } from '../../src/lab/site-setup.ts';
+import { siteOf } from '../../src/lab/site.ts';
 import { findProgram } from '../support/real.ts';
+import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 
 const key = '0123456789abcdef0123456789abcdef01234567';
@@ -75,4 +80,81 @@ test('a TPU mounts the shares of its zone, in order; the steps of a job change w
     both.map(({ name }) => name),
     ['mount-disk', 'wandb'],
   );
+});
+
+// ------------------------------------------------------------------------------------------ site settings.test
+
+const places = { home: '/srv/lab', userHome: '/home/alice' };
+const { lab } = defaultSettings(4);
+
+test('a site without settings has no zones, no shares and its bookings here', () => {
+  const site = siteOf(lab, places);
+  assert.deepEqual(
+    [site.zones, site.shares, site.spreadsheet, site.wandbKeyFile, site.stageLimit],
+    [[], [], null, null, 10],
+  );
+});
+
+test('paths of this machine are made whole, and what a share leaves out is filled in', () => {
+  const site = siteOf(
+    {
+      ...lab,
+      zones: ['us-central2-b', 'us-central2-b'],
+      shares: [{ source: '10.0.0.2:/home', target: '/home-nfs/' }],
+      wandbKeyFile: '~/.wandb',
+      privateKey: '/keys/id',
+      spreadsheet: { id: '1', credentials: 'secret.json' },
+    },
+    places,
+  );
+  assert.deepEqual(site.zones, ['us-central2-b']);
+  assert.deepEqual(site.shares, [{ source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' }]);
+  assert.deepEqual([site.wandbKeyFile, site.privateKey], ['/home/alice/.wandb', '/keys/id']);
+  assert.deepEqual(site.spreadsheet, { id: '1', tab: null, credentials: '/srv/lab/secret.json', endpoint: null });
+});
+
+test('the template of a lab’s settings is what the manual shows, says every key and holds', async () => {
+  const template = readFileSync(join(root, 'configs/lab-settings.json'), 'utf8');
+  assert.ok(readFileSync(join(root, 'docs/settings.md'), 'utf8').includes(template));
+  assert.deepEqual(
+    [...(await settingsIn(template, 'lab-settings.json')).keys()].toSorted(),
+    Object.keys(lab)
+      .map((key) => `lab.${key}`)
+      .toSorted(),
+  );
+});
+
+// ------------------------------------------------------------------------------------------ lab home.test
+
+const modeOf = (path: string, mode: number, isFolder = false): number | null =>
+  sharedMode({ path: path.split('/'), isFolder, mode });
+
+test('folders and files are the group’s, and stay as runnable as they were', () => {
+  assert.equal(modeOf('jobs', 0o700, true), 0o2770);
+  assert.equal(modeOf('jobs/xibo/000001/logs', 0o755, true), 0o2770);
+  assert.equal(modeOf('state.db', 0o600), 0o660);
+  assert.equal(modeOf('jobs/xibo/000001/config.yaml', 0o644), 0o660);
+  assert.equal(modeOf('jobs/xibo/000001/tool', 0o700), 0o770);
+  assert.equal(modeOf('runs/000001/here', 0o700, true), 0o2770);
+  assert.equal(modeOf('ssh', 0o700, true), 0o2770);
+  assert.equal(modeOf('ssh/id_ed25519.pub', 0o644), 0o660);
+  assert.equal(modeOf('ssh/relay.sock', 0o755), 0o770);
+  assert.equal(modeOf('ssh/known_hosts/000001-1-0', 0o600), 0o660);
+});
+
+test('secrets, keys, runs, copies of working directories and the built-in cloud stay as they are', () => {
+  for (const path of [
+    'ssh/id_ed25519',
+    'secrets',
+    'secrets/wandb_api_key',
+    'emulator',
+    'emulator/endpoint.json',
+    'jobs/xibo/000001/secrets',
+    'jobs/xibo/000001/secrets/TOKEN',
+    'jobs/xibo/000001/workdir/1/files/train.py',
+    'runs/000001/here/attempt_1',
+  ]) {
+    assert.equal(modeOf(path, 0o600), null, path);
+  }
+  assert.equal(modeOf('jobs/xibo/000001/workdir/1/about.json', 0o600), 0o660);
 });
