@@ -56,10 +56,7 @@ suite('the registry of TPUs', () => {
   });
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp])[] = [
     [['-ta', 'xibo', 'kmh-tpuvm-v2-32-7'], /a user is called that/],
-    [['-ta', 'tag', 'kmh-tpuvm-v2-32-7'], /a key of commands/],
-    [['-ta', 'config', 'kmh-x'], /use that word themselves/],
     [['-ta', 'abc', 'kmh-x'], /does not tell the type/],
-    [['-ta', 'v2-32', 'kmh-tpuvm-v2-32-7'], /a type of TPU/],
     [['-ta', 'new', 'v2-32-6'], /say the full name: tpu -ta new kmh-tpuvm-v2-32-6/],
     [['register', 'kmh-x'], /Say it: type=v2-32/],
     [['register', 'Kmh_X', 'type=v2-32'], /small letters, digits and dashes/],

@@ -85,11 +85,6 @@ suite('add-user', () => {
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
     [['add-user'], /it has to be said: tpu add-user name=ada/, 2],
     [['add-user', 'run'], /it is a command/, 2],
-    [['add-user', 'false'], /read as yes or no/, 2],
-    [['add-user', 'v2-32-2'], /alias of a TPU/, 2],
-    [['add-user', 'v2-32-6'], /alias of the TPU kmh-tpuvm-v2-32-6/, 2],
-    [['add-user', 'name=tag'], /a key of commands/, 2],
-    [['add-user', 'xibo'], /a user is called that/, 2],
     [['add-user', 'ada', 'id=0'], /id 0 is xibo's/, 4],
     [['add-user', 'ada', 'session=lyy'], /session lyy is lyy's/, 4],
     [['add-user', 'ada', 'tz=moon'], /no time zone/, 2],
