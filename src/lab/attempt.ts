@@ -3,14 +3,6 @@
 import { type AttemptName, type Families, lineOf, newestReport, stageOf, type Tries, workOf } from './lineage.ts';
 import type { LabAttempt, LabJob, WindowReport } from './record.ts';
 
-export interface Beginning {
-  readonly job: LabJob;
-  readonly attempt: number;
-  readonly families: Families;
-  readonly jobOf: (job: string) => Tries | null;
-  readonly hasCheckpoints: (logFolder: string) => boolean;
-}
-
 export interface Course {
   readonly folder: string;
   readonly isFrozen: boolean;
@@ -25,7 +17,19 @@ export interface Course {
  * the newest attempt in its line that reported some. It loads from the newest attempt that saved a checkpoint: a program that
  * died before its first one left nothing to load.
  */
-export function courseOf({ job, attempt, families, jobOf, hasCheckpoints }: Beginning): Course {
+export function courseOf({
+  job,
+  attempt,
+  families,
+  jobOf,
+  hasCheckpoints,
+}: {
+  readonly job: LabJob;
+  readonly attempt: number;
+  readonly families: Families;
+  readonly jobOf: (job: string) => Tries | null;
+  readonly hasCheckpoints: (logFolder: string) => boolean;
+}): Course {
   const me = { job: job.job, attempt };
   const tries = jobOf(job.job) ?? { attempts: [] };
   const { attempts } = tries;

@@ -5,7 +5,6 @@ import { attemptFile, folderOf } from '../app/job-folder.ts';
 import { reasonWords } from '../app/figures.ts';
 import type { Attempt, Ending, Job } from '../core/job.ts';
 import { betweenWorkers, type LogSoFar, phaseText } from '../core/log-lines.ts';
-import type { Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { type AttemptName, type Families, familiesOf, lineOf, nameOf, stageOf } from './lineage.ts';
 import { openLogCache, readLog } from './log-reading.ts';
@@ -88,7 +87,9 @@ interface CheckParts {
 }
 
 function checkRows(parts: CheckParts): readonly CheckRow[] {
-  const children = childrenOf(parts);
+  // The jobs that say they go on from an attempt on another TPU.
+  const jobs = [...parts.families.jobs.values()];
+  const children = new Map(jobs.flatMap((job) => (job.father === null ? [] : [[nameOf(job.father), job] as const])));
   const rows = parts.windows.map(({ window, job }) => rowOf(parts, children, job, window.attempt, window));
   const coming = parts.coming.map((job) => {
     const attempt = parts.jobs.get(job.job)?.attempts.length ?? 0;
@@ -96,11 +97,6 @@ function checkRows(parts: CheckParts): readonly CheckRow[] {
   });
   const order = (one: CheckRow): number => one.window ?? Number.POSITIVE_INFINITY;
   return [...rows, ...coming].toSorted((one, other) => order(one) - order(other) || one.job.localeCompare(other.job));
-}
-
-function childrenOf({ families }: CheckParts): ReadonlyMap<string, LabJob> {
-  const jobs = [...families.jobs.values()];
-  return new Map(jobs.flatMap((job) => (job.father === null ? [] : [[nameOf(job.father), job] as const])));
 }
 
 function rowOf(
@@ -237,16 +233,12 @@ function troubleWord(pattern: string): string {
 
 /** The word for an end that was an error; null for one that was none. */
 export function errorOf({ reason, evidence }: Pick<Ending, 'reason' | 'evidence'>): string | null {
-  if (!isError(reason)) return null;
+  if (reason === 'succeeded' || reason === 'stopped') return null;
   if (reason === 'hung' && evidence.pattern !== undefined) return `${troubleWord(evidence.pattern)}, hung`;
   if (evidence.pattern !== undefined && reason !== 'preempted') return troubleWord(evidence.pattern);
   if (reason !== 'command_failed') return reasonWords[reason];
   if (evidence.unconfirmed === true) return 'no success reported';
   return evidence.exitCode === undefined ? 'unknown' : `exit ${evidence.exitCode}`;
-}
-
-function isError(reason: Reason): boolean {
-  return reason !== 'succeeded' && reason !== 'stopped';
 }
 
 export interface Looker {

@@ -17,18 +17,13 @@ export interface Registered {
   readonly aliases: ReadonlyMap<string, string>;
 }
 
-export interface FindQuery {
-  /** Words for types as they were typed; none means all. */
-  readonly types: readonly string[];
-  readonly only: 'preemptible' | 'normal' | null;
-}
-
 /** The rows that are meant, in the order of the sheet. A row that tells no type is meant by a query for all. */
 export function findTpus(
   bookings: readonly Booking[],
   registered: Registered,
-  { types, only }: FindQuery,
+  query: { readonly types: readonly string[]; readonly only: 'preemptible' | 'normal' | null },
 ): readonly FoundTpu[] {
+  const { types, only } = query;
   const wanted = types.map(typesMeant);
   return bookings
     .map((booking) => knownOf(booking, registered))
@@ -59,7 +54,10 @@ function typesMeant(word: string): (type: string | null) => boolean {
   const isGeneration = generationMeant(which.toLowerCase(), plus !== '');
   return (type) => {
     if (type === null) return which === '*' && size === undefined;
-    return isGeneration(generationName(type)) && (size === undefined || sizeOf(type) === size);
+    return (
+      isGeneration(generationName(type)) &&
+      (size === undefined || type.slice(generationOf(type)?.prefix.length ?? 0) === size)
+    );
   };
 }
 
@@ -71,10 +69,6 @@ function generationMeant(which: string, andAfter: boolean): (name: string) => bo
     if (letters !== '') return name === `v${digits}${letters}` || (andAfter && Number(number) > Number(digits));
     return andAfter ? Number(number) >= Number(digits) : digits.includes(number);
   };
-}
-
-function sizeOf(type: string): string {
-  return type.slice(generationOf(type)?.prefix.length ?? 0);
 }
 
 export interface FoundGroup {

@@ -115,11 +115,9 @@ export async function holdersNow(
   const [first] = missed;
   const whose = missed.length === 1 ? `worker ${first?.worker}` : `${missed.length} workers`;
   const says = first === undefined ? [] : [`Who holds the devices of ${whose} cannot be told: ${first.says}`];
-  return { holders: holders.filter(({ command }) => !ownFolders.some((folder) => names(command, folder))), says };
-}
-
-function names(command: string, folder: string): boolean {
-  return command.split(' ').some((word) => word === folder || word.endsWith(`=${folder}`));
+  const isOwn = ({ command }: Holder): boolean =>
+    command.split(' ').some((word) => ownFolders.some((folder) => word === folder || word.endsWith(`=${folder}`)));
+  return { holders: holders.filter((one) => !isOwn(one)), says };
 }
 
 export function holdSentences(holds: Partial<Holds>, called: string): readonly string[] {

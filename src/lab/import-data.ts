@@ -12,7 +12,7 @@ import { isTpuName, type LabTpu, tpuNamed } from './tpus.ts';
 import { newsKinds } from './news.ts';
 import type { OldData, OldJob, OldUser } from './old-data.ts';
 import type { PastJob } from './past-job.ts';
-import type { LabUser } from './people.ts';
+import { lowestFreeId, type LabUser } from './people.ts';
 import type { LabAttempt, LabRecord } from './record.ts';
 import { type LabRule, usualRule } from './run.ts';
 
@@ -166,7 +166,7 @@ function planUser(
     return null;
   }
   const others = [...users.values()];
-  const id = old.id === null || others.some((other) => other.id === old.id) ? lowestFree(others) : old.id;
+  const id = old.id === null || others.some((other) => other.id === old.id) ? lowestFreeId(others) : old.id;
   const unfit = nameProblem('session', sessionName(old.session), use);
   const session = freeSession(unfit === null ? old.session : `user-${id}`, others);
   const user: LabUser = {
@@ -209,12 +209,6 @@ function fill(user: LabUser, { directories, aliases, nextWindow }: OldUser): Lab
     Object.keys(filled.aliases).length === Object.keys(user.aliases).length &&
     filled.nextWindow === user.nextWindow;
   return isSame ? user : filled;
-}
-
-function lowestFree(users: readonly LabUser[]): number {
-  let id = 0;
-  while (users.some((user) => user.id === id)) id += 1;
-  return id;
 }
 
 /** tmux keeps both signs for itself, and makes this of them. */
@@ -306,17 +300,12 @@ function fatherOf(jobs: readonly OldJob[], index: number): OldJob | undefined {
   return window === null ? undefined : jobs.slice(0, index).findLast((one) => one.window === window);
 }
 
-type PastLabJob = PastJob & {
-  readonly lab: NonNullable<PastJob['lab']>;
-  readonly window: NonNullable<PastJob['window']>;
-};
-
 function pastOf(
   user: LabUser,
   job: OldJob & { readonly window: number },
   tpus: ReadonlyMap<string, LabTpu>,
   { specOf, now }: ImportParts,
-): PastLabJob | string {
+): (PastJob & { readonly [Part in 'lab' | 'window']: NonNullable<PastJob[Part]> }) | string {
   if (job.tpu === '') return 'it names no TPU';
   const tpu = tpus.get(job.tpu) ?? tpuNamed(job.tpu);
   if (tpu === null) return `nothing tells the type of its TPU ${job.tpu}; \`tpu register\` it, and import again`;

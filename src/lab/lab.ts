@@ -107,18 +107,17 @@ export interface WrongMode {
   readonly says: string;
 }
 
-export interface HomeEntry {
-  /** The names from the home down to it; none for the home itself. */
-  readonly path: readonly string[];
-  readonly isFolder: boolean;
-  readonly mode: number;
-}
-
 /**
  * The mode that it should have in a shared home; null where it and all that is in it stay as they are, because they belong to
  * one login.
  */
-export function sharedMode({ path, isFolder, mode }: HomeEntry): number | null {
+export function sharedMode(entry: {
+  /** The names from the home down to it; none for the home itself. */
+  readonly path: readonly string[];
+  readonly isFolder: boolean;
+  readonly mode: number;
+}): number | null {
+  const { path, isFolder, mode } = entry;
   const [top = '', ...rest] = path;
   if (top === 'emulator' || top === 'secrets') return null;
   // runs/<job>/<worker>/ takes the runs of any login; what is in it belongs to the one.

@@ -17,23 +17,20 @@ import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/log-lines.ts';
 
-export interface LogBounds {
-  /** Of a log that is seen for the first time (`monitor_length`). */
-  readonly first: number;
-  /** Of what is kept for people (`show_length`). */
-  readonly tail: number;
-}
-
 /** What a program has printed between two looks is read up to so many bytes of its end; nobody reads more than that anyway. */
 const newMost = 1024 * 1024;
 
 const bytesMost = 4;
 
 /**
- * What is known of that log now; `before` is null at first. A log that cannot be read leaves what was known; one that is shorter
+ * What is known of that log now; `before` is null at first. `bounds`: characters at the end of a new log, and of the kept tail. A log that cannot be read leaves what was known; one that is shorter
  * than it was is another one.
  */
-export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds): LogSoFar {
+export function readLog(
+  path: string,
+  before: LogSoFar | null,
+  bounds: { readonly first: number; readonly tail: number },
+): LogSoFar {
   // Asked first, because of most logs nothing is new, and to find out by opening one that is not there takes longer.
   const seen = sizeOf(path);
   if (seen === undefined || seen === before?.offset) return before ?? nothingRead;
@@ -91,24 +88,17 @@ function begun(bytes: Uint8Array): number {
 /** Raise this when what is kept gets another form: an older file is then none. */
 const form = 1;
 
-export interface LogCache {
-  of(attempt: string): LogSoFar | null;
-  take(logs: ReadonlyMap<string, LogSoFar>): void;
-  /** Writes it down where anything has changed. Never throws. */
-  write(): void;
-}
-
-/** What was kept for that user. Never throws. */
-export function openLogCache(home: string, user: string): LogCache {
+/** What was kept of that user's logs, by attempt. Never throws, also when it writes what has changed. */
+export function openLogCache(home: string, user: string) {
   const path = join(home, 'cache', `check-${asFileName(user)}.json`);
   const before = readCache(path);
   let now: ReadonlyMap<string, LogSoFar> = before;
   return {
-    of: (attempt) => now.get(attempt) ?? null,
-    take(logs) {
+    of: (attempt: string): LogSoFar | null => now.get(attempt) ?? null,
+    take(logs: ReadonlyMap<string, LogSoFar>): void {
       now = new Map([...logs].filter(([, { offset }]) => offset > 0));
     },
-    write() {
+    write(): void {
       const isSame = now.size === before.size && [...now].every(([name, log]) => before.get(name) === log);
       if (!isSame) writeCache(path, now);
     },

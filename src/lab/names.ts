@@ -41,7 +41,10 @@ export function kept(name: string): string {
  */
 export function nameProblem(what: Named, name: string, use: WordsInUse): string | null {
   const why = formProblem(what, name) ?? readingProblem(what, name, use);
-  return why === null ? null : `${quoted(name)} cannot be the name of a ${what}: ${why}. Choose another.`;
+  if (why === null) return null;
+  // Signs that do not show are written out, so that the sentence is whole.
+  const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
+  return `"${shown}" cannot be the name of a ${what}: ${why}. Choose another.`;
 }
 
 /** The word as the name that is kept. Throws JobmanError (2) with its `nameProblem`. */
@@ -55,11 +58,6 @@ export function newName(what: Named, word: string, use: WordsInUse): string {
 /** What Persian and Indic words and some pictures hold between two of their signs. It shows by how it joins or parts these. */
 const joiner =
   /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
-
-function quoted(name: string): string {
-  const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
-  return `"${shown}"`;
-}
 
 function formProblem(what: Named, name: string): string | null {
   if (name === '') return 'it is empty';
@@ -94,7 +92,7 @@ function readingProblem(
   if (keys.has(name)) return `it is a key of commands, ${name}=...`;
   if (what !== 'config alias' && reserved.has(small)) return 'commands and settings use that word themselves';
   if (truthWords.has(small)) return 'it would be read as yes or no';
-  const called = users.find((user) => alike(user, name));
+  const called = users.find((user) => plain(user) === plain(name));
   if (called !== undefined) {
     return called === name ? 'a user is called that' : `it could be taken for the user ${called}`;
   }
@@ -123,8 +121,7 @@ const family = /^v(\*|\d+[a-z]?\+?)$/;
 /** `v2-32-p1`, `v2-1`: what aliases of TPUs look like in every lab that has some; the next one may be called just that. */
 const likeAlias = /^v\d+[a-z]*-\d+(-\w+)?$/;
 
-/** Two names that people would take for one another: they differ in case or in how a letter is written only. */
-function alike(one: string, other: string): boolean {
-  const plain = (name: string): string => name.normalize('NFKC').replaceAll(joiner, '').toLowerCase();
-  return plain(one) === plain(other);
+/** Equal for names that people would take for one another: they differ in case or in how a letter is written only. */
+function plain(name: string): string {
+  return name.normalize('NFKC').replaceAll(joiner, '').toLowerCase();
 }

@@ -211,15 +211,17 @@ function jobIn(job: Json): OldJob {
   if (status === 'unknown') notes.push(`its status is ${JSON.stringify(said)}`);
   const { words, problem } = wordsIn(textIn(job['extra_configs']) ?? '');
   if (problem !== null) notes.push(problem);
-  const rule = ruleIn(recordIn(job['rules']));
+  const given = recordIn(job['rules']);
+  const rule = rules[`${String(given?.['preempted'])} ${String(given?.['grpc'])}`] ?? null;
   if (rule === null && !isEmpty(job['rules'])) notes.push(`its rules ${JSON.stringify(job['rules'])} are none of ours`);
+  const tags = listIn(job['job_tags']).filter((one) => typeof one === 'string' && one !== '');
   const start = job['start_time'];
   return {
     window: numberIn(job['windows_id']),
     directory: textIn(job['job_dir']) ?? '',
     directoryNumber: numberIn(job['job_dir_id']),
     tpu: textIn(job['tpu']) ?? '',
-    tag: tagIn(job['job_tags']),
+    tag: textIn(job['job_tags']) ?? (tags.length === 0 ? null : tags.join(',')),
     logFolder: textIn(job['log_dir']),
     stageFolder: textIn(job['stage_dir']) ?? textIn(job['staage_dir']),
     configs: words,
@@ -232,7 +234,9 @@ function jobIn(job: Json): OldJob {
     father: numberIn(extra['father']),
     startTime: startText(start),
     startedAt: momentIn(start),
-    endedAt: finishIn(extra),
+    endedAt:
+      momentIn({ utc: extra['finish_time_utc'], edt: extra['finish_time_edt'], chn: extra['finish_time_chn'] }) ??
+      momentIn(extra['finish_time']),
     text: JSON.stringify(job, null, 2),
     notes,
   };
@@ -246,10 +250,6 @@ const rules: Readonly<Record<string, LabRule>> = {
   'reapply rerun': 'rerun',
   'pass resume': 'resume',
 };
-
-function ruleIn(given: Json | undefined): LabRule | null {
-  return rules[`${String(given?.['preempted'])} ${String(given?.['grpc'])}`] ?? null;
-}
 
 /** `20250420_011026`, or one such text for each of `utc`, `edt` (UTC-4 the year round) and `chn`. */
 function momentIn(value: unknown): Instant | null {
@@ -276,18 +276,6 @@ function momentIn(value: unknown): Instant | null {
 function startText(value: unknown): string {
   const zones = recordIn(value);
   return textIn(zones?.['utc'] ?? zones?.['edt'] ?? zones?.['chn'] ?? value) ?? '';
-}
-
-function finishIn(extra: Json): Instant | null {
-  return (
-    momentIn({ utc: extra['finish_time_utc'], edt: extra['finish_time_edt'], chn: extra['finish_time_chn'] }) ??
-    momentIn(extra['finish_time'])
-  );
-}
-
-function tagIn(value: unknown): string | null {
-  const tags = listIn(value).filter((one) => typeof one === 'string' && one !== '');
-  return textIn(value) ?? (tags.length === 0 ? null : tags.join(','));
 }
 
 /** The words of a line as a shell splits them, without any other of its doings: quotes and backslashes only. */

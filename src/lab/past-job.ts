@@ -24,15 +24,13 @@ export interface PastJob {
   readonly evidence: Evidence;
   readonly lab: Omit<LabJob, 'job' | 'user'> | null;
   /** The window that it was in; null where it had none. One that is `cleared` is off the list. */
-  readonly window: PastWindow | null;
-}
-
-interface PastWindow {
-  readonly session: string;
-  readonly window: number;
-  readonly report: WindowReport | null;
-  readonly finishedAt: Instant | null;
-  readonly cleared: boolean;
+  readonly window: {
+    readonly session: string;
+    readonly window: number;
+    readonly report: WindowReport | null;
+    readonly finishedAt: Instant | null;
+    readonly cleared: boolean;
+  } | null;
 }
 
 /** The job with its history, settled; `id` and `installation` are the record's. */

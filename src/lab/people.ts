@@ -88,6 +88,13 @@ export function actor(typing: LabUser | null, user: string): string {
 
 const most = 100;
 
+/** The lowest id that no user has. */
+export function lowestFreeId(users: readonly Pick<LabUser, 'id'>[]): number {
+  let id = 0;
+  while (users.some((user) => user.id === id)) id += 1;
+  return id;
+}
+
 /** The folder of that number. Throws JobmanError (2) for a number that there cannot be, (3) where there is none of it. */
 export function directoryOf(user: LabUser, number: number): string {
   checkNumber(number);

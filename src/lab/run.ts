@@ -181,19 +181,18 @@ export function configWords(
   const problems: string[] = [];
   for (const [key, value] of configs) {
     const full = Object.hasOwn(aliases, key) ? aliases[key] : key.startsWith('config.') ? key : undefined;
-    if (full === undefined || full === 'config.') problems.push(noSuchKey(key, aliases, otherKeys));
-    else found.set(full, value);
+    if (full === undefined || full === 'config.') {
+      const near = didYouMean(key, [...Object.keys(aliases), ...otherKeys]);
+      const guess = near === undefined ? '' : ` Did you mean ${near}=?`;
+      problems.push(
+        `\`${key}\` is none of your aliases, and no key of a config, which would begin with \`config.\`.${guess}`,
+      );
+    } else found.set(full, value);
   }
   const [first, ...rest] = problems;
   if (first !== undefined)
     throw new JobmanError(first, exitCode.usage, [...rest, 'tpu -sa    lists your aliases; tpu -a ALIAS KEY adds one']);
   return [...found].map(([key, value]) => `--${key}=${value}`);
-}
-
-function noSuchKey(key: string, aliases: Readonly<Record<string, string>>, otherKeys: readonly string[]): string {
-  const near = didYouMean(key, [...Object.keys(aliases), ...otherKeys]);
-  const guess = near === undefined ? '' : ` Did you mean ${near}=?`;
-  return `\`${key}\` is none of your aliases, and no key of a config, which would begin with \`config.\`.${guess}`;
 }
 
 /**

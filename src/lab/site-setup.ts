@@ -16,12 +16,10 @@ export interface Remedy {
 }
 
 export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly Share[] {
-  return site.shares.filter(({ zones }) => zones.length === 0 || zones.some((pattern) => matches(pattern, zone)));
-}
-
-function matches(pattern: string, zone: string): boolean {
-  const parts = pattern.split('*').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.*')}$`).test(zone);
+  const escaped = (part: string): string => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const isMeant = (pattern: string): boolean =>
+    new RegExp(`^${pattern.split('*').map(escaped).join('.*')}$`).test(zone);
+  return site.shares.filter(({ zones }) => zones.length === 0 || zones.some(isMeant));
 }
 
 /** How those shares are mounted; null where there are none. */

@@ -103,10 +103,12 @@ export function takenSettings(given: Readonly<Record<string, unknown>>): {
   const extra: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(given)) {
     const setting = userSettings.find((one) => one.key === key);
-    if (key === 'extra_settings' && isRecord(value)) Object.assign(extra, value);
+    if (key === 'extra_settings' && typeof value === 'object' && value !== null && !Array.isArray(value))
+      Object.assign(extra, value);
     else if (setting === undefined) extra[key] = value;
     else {
-      const meant = isWord(value) ? setting.read(String(value)) : undefined;
+      const isWord = ['string', 'number', 'boolean'].includes(typeof value);
+      const meant = isWord ? setting.read(String(value)) : undefined;
       if (meant !== undefined) taken[key] = meant;
       else
         notes.push(
@@ -155,12 +157,4 @@ function wordOf<T>(words: string, read: (word: string) => T | undefined): Kind<T
 
 function valueOf<T>(kind: Kind<T>, word: string): T | undefined {
   return kind.read({ kind: 'scalar', value: word, source: word, place: { in: 'set', set: word } }, [], newFindings());
-}
-
-function isWord(value: unknown): value is string | number | boolean {
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

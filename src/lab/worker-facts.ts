@@ -85,7 +85,8 @@ export function readFacts(
   const [lock] = of('lock');
   return {
     worker,
-    clockAheadMs: aheadOf(Number(clock), asked.from, asked.to),
+    // A clock that was read between the two is off only by what is outside of them.
+    clockAheadMs: Math.max(0, Number(clock) - asked.to) + Math.min(0, Number(clock) - asked.from),
     disks: of('disk').flatMap(([, path = '', free = '']) =>
       /^\d+$/.test(free) ? [{ path, freeMb: Math.floor(Number(free) / 1024) }] : [],
     ),
@@ -98,12 +99,6 @@ export function readFacts(
     holders: of('holder').flatMap(([, ...fields]) => holderIn(worker, fields.join('\t'))),
     isLoggedIn: asked.hasKey ? of('wandb').length > 0 : null,
   };
-}
-
-/** A clock that was read at some moment between the two is off only by what it lies outside of them. */
-function aheadOf(clock: Instant, from: Instant, to: Instant): Duration {
-  if (clock > to) return clock - to;
-  return clock < from ? clock - from : 0;
 }
 
 /**

@@ -13,11 +13,6 @@ export interface SheetRow {
   readonly booking: Booking;
 }
 
-export interface SheetRead {
-  readonly rows: readonly SheetRow[];
-  readonly problems: readonly string[];
-}
-
 /** Resolves what the sheet calls a TPU to its full name; null where the registry knows none of that name. */
 export type FullName = (alias: string) => string | null;
 
@@ -35,7 +30,10 @@ const words: Readonly<Record<Kind, readonly string[]>> = {
 };
 
 /** Reads all rows of TPUs. Nothing that stands in a row keeps the others from being read. */
-export function readGrid(grid: Grid, fullName: FullName): SheetRead {
+export function readGrid(
+  grid: Grid,
+  fullName: FullName,
+): { readonly rows: readonly SheetRow[]; readonly problems: readonly string[] } {
   const rows: SheetRow[] = [];
   const problems: string[] = [];
   const byAlias = new Map<string, SheetRow>();

@@ -137,8 +137,11 @@ function takePair(line: Line, typedKey: string, value: string, typed: string): v
     parsed(line, parseCount, value, typed, (read) => once(line, line.numbers, argument.name, read, typed));
   else if (argument !== undefined) once(line, line.texts, argument.name, value, typed);
   else if (typedKey === 'user') takeUser(line, value, typed);
-  else if (typedKey === 'id') takeUserId(line, value, typed);
-  else if (typedKey === 'type') takeType(line, value, typed);
+  else if (typedKey === 'id') {
+    const found = line.known.users.find(({ id }) => isNumber(value) && id === Number(value));
+    if (found !== undefined) setUser(line, found.name, typed);
+    else trouble(line, `There is no user with the id ${value}. \`tpu list-users\` shows them.`, exitCode.notFound);
+  } else if (typedKey === 'type') takeType(line, value, typed);
   else if (windowKeys.includes(typedKey)) takeWindows(line, value, typed);
   else takeTpu(line, value, typed);
 }
@@ -172,12 +175,6 @@ function takeUser(line: Line, name: string, typed: string): void {
   const found = userNamed(line, name);
   if (found === undefined) trouble(line, noUser(line, name), exitCode.notFound);
   else setUser(line, found, typed);
-}
-
-function takeUserId(line: Line, value: string, typed: string): void {
-  const found = line.known.users.find(({ id }) => isNumber(value) && id === Number(value));
-  if (found !== undefined) setUser(line, found.name, typed);
-  else trouble(line, `There is no user with the id ${value}. \`tpu list-users\` shows them.`, exitCode.notFound);
 }
 
 function setUser(line: Line, name: string, typed: string): void {

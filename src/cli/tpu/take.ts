@@ -107,8 +107,13 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     booking: othersBooking(sheet.bookings, tpu.name, user),
     holders: devices.holders,
   };
+  // It does not begin with the name, which has no capital letter.
+  const makingSentence =
+    making === 'apply'
+      ? `the cloud has no ${called}, and it would be made`
+      : `the cloud calls ${called} ${seen.state}, and it would be made anew`;
   await agree(desk, signal, request, {
-    making: making === null ? [] : [makingSentence(making, called, seen.state)],
+    making: making === null ? [] : [makingSentence],
     use: [...holdSentences(holds, called), ...whatEnds(holds)],
     also,
   });
@@ -159,13 +164,6 @@ function makingOf(state: string, called: string): Making {
         `tpu check-status ${called}    says when it is ready`,
       ]);
   }
-}
-
-/** It does not begin with the name, which has no capital letter. */
-function makingSentence(making: Exclude<Making, null>, called: string, state: string): string {
-  return making === 'apply'
-    ? `the cloud has no ${called}, and it would be made`
-    : `the cloud calls ${called} ${state}, and it would be made anew`;
 }
 
 function whatEnds({ jobs, others, holders }: Holds): readonly string[] {

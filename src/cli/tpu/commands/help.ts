@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Evidence } from '../../../core/job.ts';
 import { answerFor, presets } from '../../../core/recover.ts';
-import type { Answer, RecoverySpec, RuledReason } from '../../../core/spec.ts';
+import type { Answer, RuledReason } from '../../../core/spec.ts';
 import type { Example } from '../../command.ts';
 import { completionScript } from '../../commands/help.ts';
 import { shells } from '../../completion/proposals.ts';
@@ -82,10 +82,12 @@ const ends: readonly (readonly [key: string, heading: string, reason: RuledReaso
 ];
 
 export async function checkRules(desk: TpuCli): Promise<number> {
+  // Nothing else in a spec has a part in the answer.
+  const others = { budget: { preemptions: 0, failures: 0 }, delay: 0, delayMax: 0, unreachableGrace: 0 };
   const rows = ruleNames.map((rule) => ({
     rule,
     answers: ends.map(([key, , reason, evidence]) => {
-      const { then, on } = answerFor(recoveryOf(rule), reason, evidence);
+      const { then, on } = answerFor({ ...others, preset: rule, rules: presets[rule] }, reason, evidence);
       return [key, answerWords(then, on)] as const;
     }),
   }));
@@ -104,11 +106,6 @@ export async function checkRules(desk: TpuCli): Promise<number> {
     'A worker that has fallen silent, and a call between workers that took too long, are answered as a GRPC error is.',
   );
   return exitCode.ok;
-}
-
-function recoveryOf(preset: (typeof ruleNames)[number]): RecoverySpec {
-  const budget = { preemptions: 0, failures: 0 };
-  return { preset, rules: presets[preset], budget, delay: 0, delayMax: 0, unreachableGrace: 0 };
 }
 
 function answerWords(then: Answer['then'], on: Answer['on']): string {

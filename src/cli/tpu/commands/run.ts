@@ -39,7 +39,8 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   const { user, by } = await actingFor(desk, words, 'run a job');
   const number = words.numbers['dir'] ?? usualDirectory;
   const directory = await codeOf(user, number);
-  const tag = await tagOf(desk, words);
+  const { tag: said } = words.keys;
+  const tag = said === undefined ? null : newName('tag', said, await wordsInUse(desk));
   const configs = configWords(words.configs, user.aliases, desk.ownKeys);
   return withParts(desk, async (parts) => {
     const tpu = words.tpu ?? (await tpuFor(desk, words, user, directory, parts));
@@ -108,11 +109,6 @@ async function codeOf(user: LabUser, number: number): Promise<string> {
 async function isThere(path: string, kind: 'isDirectory' | 'isFile'): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   return found?.[kind]() === true;
-}
-
-async function tagOf(desk: TpuCli, words: Words): Promise<string | null> {
-  const { tag } = words.keys;
-  return tag === undefined ? null : newName('tag', tag, await wordsInUse(desk));
 }
 
 async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: TakeParts): Promise<LabTpu> {
@@ -239,20 +235,16 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
       const tpu = words.tpu ?? (await labTpuOf(desk, labJob.tpu));
       const begin = tpu.name === labJob.tpu ? beginHere : beginElsewhere;
       await begin(desk, parts, { ...agreed, how, user, by, number, labJob, view, tpu });
-      if (how === 'resume' && !(await hasReport(desk, labJob)))
+      if (how !== 'resume' || labJob.father !== null) continue;
+      // A job that continues another may have its folders from there.
+      const windows = await desk.lab.record.windows({ jobs: [labJob.job], cleared: true });
+      if (windows.every(({ window }) => window.report === null))
         desk.note(
           `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
         );
     }
     return goOnWatching(desk, words, user);
   });
-}
-
-/** True if an attempt has reported its folders. A job that continues another may have them from there. */
-async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean> {
-  if (father !== null) return true;
-  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
-  return windows.some(({ window }) => window.report !== null);
 }
 
 async function beginHere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {

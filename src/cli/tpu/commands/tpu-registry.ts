@@ -63,6 +63,8 @@ export async function register(desk: TpuCli, words: Words): Promise<number> {
   return exitCode.ok;
 }
 
+const blank = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
+
 /** Writes down what the line says of that TPU; what it does not say stays as it was, or is what the name tells. */
 async function registered(record: LabRecord, name: string, words: Words): Promise<LabTpu> {
   const { zone, type, pricing, project, version } = words.keys;
@@ -81,7 +83,7 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
   }
   let known: LabTpu | undefined;
   await record.changeTpu(name, (before) => {
-    const begun = before ?? tpuNamed(name) ?? (accelerator === undefined ? null : blank(name, accelerator));
+    const begun = before ?? tpuNamed(name) ?? (accelerator === undefined ? null : { ...blank, name, accelerator });
     if (begun === null) {
       throw new JobmanError(
         `The name ${name} does not tell the type of the TPU. Say it: type=v2-32. Nothing was changed.`,
@@ -101,10 +103,6 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
   });
   if (known === undefined) throw new Error(`the record changed ${name} without asking how`);
   return known;
-}
-
-function blank(name: string, accelerator: string): LabTpu {
-  return { name, project: null, zone: null, accelerator, pricing: 'ondemand', runtimeVersion: null };
 }
 
 function facts({ accelerator, zone, pricing }: LabTpu): string {

@@ -8,7 +8,7 @@ import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { askPython, findings, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, notesIn } from '../../../lab/bookings.ts';
-import type { Environment, EnvironmentClass } from '../../../lab/worker-facts.ts';
+import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
 import {
   applyRemedies,
@@ -53,12 +53,16 @@ export const describe: TpuBody = (cli, words) =>
       );
       return exitCode.ok;
     }
+    const where = state.zone === '' ? [] : [`in ${state.zone}`];
+    const workers = state.workers === 0 ? [] : [countText(state.workers, 'worker')];
+    const { class: found, says: told, worker } = environment ?? { class: 'success', says: '', worker: 0 };
+    const python = found === 'success' ? told : `${found}, on worker ${worker}: ${told}`;
     printTable(cli, [
-      ['TPU', `${tpu.name} (${kindOf(tpu)})`],
-      ['State', stateText(state.state, state.zone, state.workers)],
+      ['TPU', `${tpu.name} (${tpu.accelerator}, ${tpu.pricing === 'ondemand' ? 'on demand' : tpu.pricing})`],
+      ['State', [state.state, ...where, ...workers].join(', ')],
       ...some(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'nobody'),
       ['Booked', booked.says.length > 0 ? 'nobody can tell now' : bookingText(booking)],
-      ...(environment === null ? [] : [['Python', environmentText(environment)]]),
+      ...(environment === null ? [] : [['Python', python]]),
       ...some(
         hasWorkers(state) || wrong.length > 0 ? 'Wrong' : '',
         wrong.map((one) => one.says),
@@ -99,25 +103,12 @@ const hints: Readonly<Record<EnvironmentClass, string | null>> = {
   unknown: '`tpu solve TPU` looks for the reason.',
 };
 
-function kindOf({ accelerator, pricing }: LabTpu): string {
-  return `${accelerator}, ${pricing === 'ondemand' ? 'on demand' : pricing}`;
-}
-
-function stateText(state: string, zone: string, workers: number): string {
-  const where = zone === '' ? '' : `, in ${zone}`;
-  return `${state}${where}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
-}
-
 function bookingText(booking: Booking | null): string {
   if (booking === null) return 'not in the booking sheet';
   const { status, user } = booking;
   const notes = notesIn(booking);
   const word = status.kind === 'unknown' ? status.words : status.kind;
   return `${word}${user === '' ? '' : ` by ${user}`}${notes === '' ? '' : ` (${notes})`}`;
-}
-
-function environmentText({ class: found, says, worker }: Environment): string {
-  return found === 'success' ? says : `${found}, on worker ${worker}: ${says}`;
 }
 
 function some(heading: string, lines: readonly string[], otherwise: string): readonly (readonly string[])[] {

@@ -5,14 +5,19 @@ import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText, inertWord } from '../../../app/figures.ts';
 import { defaultAliases, newName } from '../../../lab/names.ts';
-import { directoryOf, type LabUser, withDirectory, withoutDirectory, withSwapped } from '../../../lab/people.ts';
+import {
+  directoryOf,
+  type LabUser,
+  lowestFreeId,
+  withDirectory,
+  withoutDirectory,
+  withSwapped,
+} from '../../../lab/people.ts';
 import { defaultUserSettings, userSetting } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
 import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf } from '../people.ts';
 import { canAsk, printList, question } from '../terminal.ts';
-
-type NewUser = Parameters<TpuCli['lab']['record']['addUser']>[0];
 
 interface Item<Value> {
   readonly asks: string;
@@ -46,7 +51,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     // The name decides whose a booking is.
     read: (word) => free(users, 'sheetName', word),
   });
-  const lowest = String(lowestFree(users.map((user) => user.id)));
+  const lowest = String(lowestFreeId(users));
   const id = await find({
     asks: 'Id, a number for life',
     said: keys['id'],
@@ -73,7 +78,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     proposal: '-',
     read: (word) => (word === '-' ? [] : word.split(',').filter((login) => login !== '')),
   });
-  const user: NewUser = {
+  const added = await record.addUser({
     name,
     id,
     session,
@@ -85,8 +90,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     nextWindow: 1,
     createdAt: desk.io.now(),
     newsSeen: 0,
-  };
-  const added = await record.addUser(user);
+  });
   desk.tell(inertWord(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
   if (folder === null) desk.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
   else desk.note(`Then: tpu run TPU ${added.name}; tpu -lta lists the TPUs`);
@@ -124,12 +128,6 @@ function free<Value extends string | number>(
   if (other === undefined) return value;
   const called = what === 'sheetName' ? 'name in the booking sheet' : what;
   throw new JobmanError(`The ${called} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
-}
-
-function lowestFree(ids: readonly number[]): number {
-  let id = 0;
-  while (ids.includes(id)) id += 1;
-  return id;
 }
 
 function zoneFrom(word: string): string {

@@ -49,7 +49,13 @@ export function rowLines(
 ): { readonly heading: readonly string[]; readonly rows: readonly (readonly string[])[] } {
   const names = cellsFor(layout.letters, rows);
   if (rows.length === 0 || names.length === 0)
-    return { heading: [], rows: rows.map((row) => [labelOf(row), ...messageLines(row, layout)]) };
+    return {
+      heading: [],
+      rows: rows.map((row) => [
+        inertWord(`${row.window === null ? `job ${row.job}` : `window ${row.window}`}, ${row.folder}:`),
+        ...messageLines(row, layout),
+      ]),
+    };
   const isNarrow = layout.columns !== null && layout.columns < narrowTerminal;
   const texts = rows.map((row) => names.map((name) => cells[name].text(row, layout)));
   if (isNarrow) {
@@ -64,7 +70,7 @@ export function rowLines(
     names
       .map((name, at) => {
         const size = sizes[at] ?? 0;
-        const cell = cutCell(name, parts[at] ?? '', size);
+        const cell = (name === 'tpu' || name === 'tag' ? cutMiddle : cutEnd)(parts[at] ?? '', size);
         const padded = name === 'window' ? padStart(cell, size) : at === names.length - 1 ? cell : padEnd(cell, size);
         return row === null ? padded : inStyle(row, name, padded, layout);
       })
@@ -74,10 +80,6 @@ export function rowLines(
     heading: [lineOf(titles, null)],
     rows: rows.map((row, at) => [lineOf(texts[at] ?? [], row), ...messageLines(row, layout)]),
   };
-}
-
-function labelOf({ window, job, folder }: CheckRow): string {
-  return inertWord(`${window === null ? `job ${job}` : `window ${window}`}, ${folder}:`);
 }
 
 /** The cells of a row. `w` is three of them; the lineage is last, and only where there is one. */
@@ -107,10 +109,6 @@ function fit(
     }
   }
   return sizes;
-}
-
-function cutCell(name: CellName, text: string, size: number): string {
-  return name === 'tpu' || name === 'tag' ? cutMiddle(text, size) : cutEnd(text, size);
 }
 
 /** `12  v2-32-p2  stage 1, 12 < 9` above `  Running(ep 3.2)`. */
@@ -152,12 +150,9 @@ function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): s
 
 /** An attempt's status in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
 function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
-  const closed = row.closed && isUnderWay(row.status) ? ', window closed: no rule brings it back' : '';
+  const isUnderWay = row.status.kind === 'starting' || row.status.kind === 'running';
+  const closed = row.closed && isUnderWay ? ', window closed: no rule brings it back' : '';
   return inertWord(`${statusWords(row.status, clock(row.since), clock)}${closed}`);
-}
-
-function isUnderWay({ kind }: CheckStatus): boolean {
-  return kind === 'starting' || kind === 'running';
 }
 
 function statusWords(status: CheckStatus, when: string, clock: (at: Instant) => string): string {
