@@ -6,7 +6,6 @@ import { countText, inertWord } from '../../../app/figures.ts';
 import { bookingsNow } from '../../../lab/holds.ts';
 import { wandbKey, wandbVariable } from '../../../lab/site-setup.ts';
 import { askPython, findings, gatherFacts, hasWorkers } from '../../../lab/solve.ts';
-import { type LabTpu } from '../../../lab/tpus.ts';
 import { type Booking, notesIn } from '../../../lab/bookings.ts';
 import type { EnvironmentClass } from '../../../lab/worker-facts.ts';
 import { confirm } from '../../prompt.ts';
