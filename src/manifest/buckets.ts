@@ -10,17 +10,13 @@ import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';
 import type { Path } from '../schema/kinds.ts';
 
-/** A bucket that is mounted, and where the job may be when it is. */
 export interface NamedBucket {
-  /** Its name alone, without `gs://`. */
   readonly bucket: string;
   /** The key that names it, for whoever has something to say about it. */
   readonly at: Pick<Problem, 'path' | 'line' | 'column' | 'set'>;
   /** The zones that the job may come to, as far as this bucket is the one that is mounted there; one at least. */
   readonly zones: readonly string[];
-  /** The one bucket for all places, not one of several by region. */
   readonly isOneForAll: boolean;
-  /** The owner has said that it may be in another region. */
   readonly anyRegion: boolean;
 }
 type Bucket = string | Readonly<Record<string, string>>;

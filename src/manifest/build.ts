@@ -29,10 +29,7 @@ import type { Sections } from './sections.ts';
 import { readSecrets } from './job-files.ts';
 import { warnOf } from './warnings.ts';
 
-/**
- * The spec. Undefined when something is missing that no spec can be made without. Whether it may be used is for the caller to
- * say: there may be problems beside it.
- */
+/** The spec; undefined when something is missing that no spec can be made without. Problems may have been reported in either case. */
 export function buildSpec(sections: Sections, defaultName: string, around: Surroundings): JobSpec | undefined {
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const setup: Partial<Section<'setup'>> = sections.read('setup') ?? {};
@@ -132,7 +129,6 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   };
 }
 
-/** A container starts in the copy of the working directory, or in a folder of it, where nothing absolute says otherwise. */
 function withCopy(sections: Sections, docker: DockerModule): DockerModule {
   const wanted = docker.workdir ?? '.';
   const workdir = isRooted(wanted) ? wanted : join(copiedFolder, wanted);
@@ -154,7 +150,6 @@ function checkRooted(sections: Sections, { workdir }: DockerModule): void {
   );
 }
 
-/** The section that says where the container starts: that of the command comes first. */
 function sectionOfWorkdir(sections: Sections): 'command' | 'docker' {
   return sections.read('command')?.workdir === undefined ? 'docker' : 'command';
 }
@@ -168,7 +163,6 @@ function isEnvironment(module: SetupModule): module is EnvironmentModule {
   return module.name === 'docker' || module.name === 'conda' || module.name === 'venv';
 }
 
-/** Reports values that each key allows and the keys together do not. */
 function checkTogether(sections: Sections, place: CommandSpec['place'], choice: Choice): void {
   const [environment] = choice.environments;
   if (place === 'here' && environment !== undefined) {
@@ -208,13 +202,11 @@ function leastWorkers(capacity: CapacitySpec): { readonly count: number; readonl
   return least;
 }
 
-/** Whether the cloud may take it away in any of the places that may come. */
 function isRevocable(capacity: CapacitySpec): boolean {
   const places = Array.from({ length: placeCount(capacity) }, (_, place) => capacityAt(capacity, place));
   return places.some((at) => capacityTraits(at).revocable);
 }
 
-/** The folder of this machine that every worker gets a copy of; a job on this machine gets one as well. */
 function readCopied(
   sections: Sections,
   workdir: string | undefined,
@@ -267,7 +259,6 @@ function readWorkdir(
   return inside === '' || inside === '.' ? workdirMark : `${workdirMark}/${inside}`;
 }
 
-/** The part of the spec about the job's own checkpoints. */
 function readCheckpoints(
   sections: Sections,
   { checkpoint_dir: written, checkpoint_shared: isShared = false }: Partial<Section<'job'>>,
@@ -321,7 +312,6 @@ function readResumeFrom(
   return { kind: written.endsWith('/') ? 'folder' : 'entry', path };
 }
 
-/** A path that the command uses, on this machine or on a worker; an address stays as it is. */
 function commandPath(
   sections: Sections,
   at: Path,
@@ -338,9 +328,7 @@ function isAddress(path: string): boolean {
   return /^[a-z][a-z0-9]+:\/\//.test(path);
 }
 
-/**
- * True for a manifest that only sets up: without a section `command`, or with a list `setup.modules` that leaves `command` out.
- */
+/** True without a section `command`, or with a list `setup.modules` that leaves `command` out. */
 function isWithoutCommand(sections: Sections, setup: Partial<Section<'setup'>>): boolean {
   const isListed = setup.modules?.includes('command') === true;
   if (!sections.stands('command')) {

@@ -146,7 +146,6 @@ function readTpu(
 
 type Tpu = Section<'tpu'>;
 
-/** Reports values that each key allows and the keys together do not. */
 function checkTogether(sections: Sections, tpu: Tpu): void {
   const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
   const isStanding = tpu.ownership === 'standing' || tpu.adopt === true;
@@ -182,7 +181,6 @@ function checkTogether(sections: Sections, tpu: Tpu): void {
   }
 }
 
-/** The other places, each with the section's own where it says nothing; what is said twice is a warning. */
 function readAlternatives(sections: Sections, tpu: Tpu, own: TpuPlace, project: string): readonly TpuPlace[] {
   const places: TpuPlace[] = [];
   for (const [index, part] of (tpu.alternatives ?? []).entries()) {
@@ -267,13 +265,11 @@ function readStartupScript(sections: Sections, path: string, { door, folder, hom
   return undefined;
 }
 
-/** The key that jobman logs in with, whether or not the workers are given any; null means its own. */
 function readLoginKey(sections: Sections, { folder, home }: Surroundings): string | null {
   const key = sections.read('ssh')?.private_key;
   return key === undefined ? null : pathHere(key, folder, home);
 }
 
-/** The job's name as the first part of a node's: small letters, digits and hyphens, beginning with a letter. */
 function nameFrom(jobName: string): string {
   const plain = jobName
     .replaceAll(jobIdMark, '')
@@ -292,14 +288,10 @@ function nameFrom(jobName: string): string {
 interface Asked {
   readonly tpu: Partial<Pick<Section<'tpu'>, 'accelerator' | 'zone' | 'version'>>;
   readonly project: string | null;
-  /** The path of the request in the manifest. */
   readonly at: readonly (string | number)[];
 }
 
-/**
- * Says what the cloud of that project most likely does not have. Answers whether the type may be asked for: one that no
- * table knows may be, of Google, where the manifest names the runtime version that we could not know either.
- */
+/** Reports what the cloud of that project most likely does not have. Answers whether the type may be requested. */
 function checkOffered(sections: Sections, { tpu, project, at }: Asked): boolean {
   const isGoogles = project !== null && project !== builtInProject;
   const doubt = isGoogles ? sections.warning : sections.problem;
@@ -375,7 +367,6 @@ function checkVersion(
   }
 }
 
-/** A few of them, and how many more. */
 function listed(names: readonly string[]): string {
   const shown = names.slice(0, 4).join(', ');
   return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown;

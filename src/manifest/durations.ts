@@ -20,7 +20,6 @@ export function parseDuration(text: string): Duration | undefined {
   return bounded(total);
 }
 
-/** Other words for the units. */
 const unitWords: readonly (readonly [RegExp, string])[] = [
   [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
   [/^(s|secs?|seconds?)$/, 's'],
@@ -29,10 +28,7 @@ const unitWords: readonly (readonly [RegExp, string])[] = [
   [/^(d|days?)$/, 'd'],
 ];
 
-/**
- * The duration that was most likely meant, written as we want it: `10 sec`, `2 hours and 30 minutes`, `1 week`, Slurm's
- * `1-12:00:00`, `PT30M` of ISO 8601, and the words for no limit, which is `null`. Undefined when nothing is recognised.
- */
+/** The duration that was most likely meant, of the forms of other programs; `null` for no limit. Undefined for anything else. */
 export function durationMeant(text: string): string | undefined {
   const plain = text.trim().toLowerCase();
   if (/^(-1|none|never|no|off|false|inf|infinite|infinity|unlimited|forever)$/.test(plain)) return 'null';

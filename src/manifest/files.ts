@@ -69,7 +69,6 @@ export function binarySizeText(bytes: number): string {
 export interface Surroundings {
   /** The manifest's own folder, absolute: where its relative paths start. */
   readonly folder: string;
-  /** The user's home folder. */
   readonly home: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly door: FileDoor;
@@ -105,9 +104,7 @@ function trimmed(path: string): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-/**
- * A path as `pathOnWorker` answers it, with a home folder that is written out in full as `~`: the login is not known here.
- */
+/** With a home folder that is written out in full as `~`, because the login is not known here. */
 export function belowHome(path: string): string {
   return path.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~');
 }

@@ -12,7 +12,6 @@ import { parseValue } from './yaml.ts';
 interface Input {
   readonly tree: Mapping;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The job's name where `job.name` gives none. */
   readonly defaultName: string;
   /** True where a text is a shell script, whose own `${NAME}` stay. */
   readonly isScript: (path: Path) => boolean;
@@ -24,16 +23,13 @@ interface Input {
   readonly meant: (path: Path) => string | undefined;
 }
 
-/** The place that asks for a value. */
 interface Site {
   readonly path: Path;
   readonly place: Place;
 }
 
-/** One interpolation of a manifest, from its beginning to its end. */
 interface Run {
   readonly input: Input;
-  /** The value at a path, from what is written there. */
   readonly resolve: (path: Path, raw: Tree) => Tree;
   /** Reports what is wrong; the value is unknown from then on, and silent. */
   readonly mistake: (site: Site, message: string, suggestion?: string) => Unknown;
@@ -48,13 +44,9 @@ const charactersMost = 4 * 1024 * 1024;
 const valuesMost = 20_000;
 /** The number of unknown names that get a suggestion. Finding one compares the name with every key. */
 const guessesMost = 100;
-/** The longest chain of names, each of which leads to the next. */
 const chainMost = 200;
 
-/**
- * Answers sections by their names, with all their values put in. What could not be made out is `unknown`, and reported where it
- * is met first.
- */
+/** Answers sections by their names, with all values put in. What could not be made out is `unknown` and reported. */
 export function interpolation(input: Input): (name: string, report: Report) => Tree | undefined {
   const done = new Map<string, Tree>();
   /** The paths in work, outermost first; meeting one of them again is a cycle. */
@@ -246,7 +238,6 @@ function moved(tree: Tree, place: Place): Tree {
 
 // ------------------------------------------------------------------------------------------ the value of a name
 
-/** The path that a name means where it is written; undefined when it leads out of the manifest. */
 function absolute(name: string, site: Site): Path | undefined {
   const dots = /^\.*/.exec(name)?.[0].length ?? 0;
   const path = parsePath(name.slice(dots));
@@ -254,10 +245,7 @@ function absolute(name: string, site: Site): Path | undefined {
   return dots === 0 ? path : [...site.path.slice(0, site.path.length - dots), ...path];
 }
 
-/**
- * The value at a path; a key may stand under another of its names, and an index may be written after a dot. Undefined when
- * nothing stands there.
- */
+/** Undefined when nothing is there. A key may be under another of its names, and an index after a dot. */
 function lookUp(path: Path, site: Site, { input, resolve }: Run): Tree | undefined {
   const { entries } = input.tree;
   const name = pathText(path);
@@ -287,7 +275,6 @@ function lookUp(path: Path, site: Site, { input, resolve }: Run): Tree | undefin
   return resolve(walked, at);
 }
 
-/** The name under which a container holds a part of a path, among all names of that key. */
 function nameIn(tree: Tree, part: string | number, walked: Path, input: Input): string | number | undefined {
   if (tree.kind === 'list') return /^\d+$/.test(String(part)) ? Number(part) : undefined;
   if (tree.kind !== 'map') return undefined;

@@ -18,7 +18,6 @@ const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
 
 const bucket = 'put it in a bucket and mount that with gcsfuse';
 
-/** Reads what the `from:to` entries of `job.files` name. */
 export function readJobFiles(sections: Sections, { folder, home, door }: Surroundings): FilesModule {
   const entries = sections.read('job')?.files ?? [];
   const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
@@ -89,10 +88,7 @@ export function readJobFiles(sections: Sections, { folder, home, door }: Surroun
 
 // ------------------------------------------------------------------------------------------ secrets
 
-/**
- * Reads where each secret is. A missing secret is a problem for `create` and a warning for a check, because the checked job may have run on
- * another machine. A name that is also a plain variable of the command is a problem: one of the two would not count.
- */
+/** Reads where each secret is. A missing one is a problem for `create` and a warning for a check. */
 export function readSecrets(
   sections: Sections,
   written: Readonly<Record<string, string>>,

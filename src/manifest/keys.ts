@@ -13,7 +13,6 @@ import { tpu } from './keys/tpu.ts';
 export type { EnvironmentName } from './keys/environments.ts';
 export type { ModuleName } from './keys/setup.ts';
 
-/** All sections, in the order of the documents. */
 export const manifest = section(
   {
     job,
@@ -36,7 +35,6 @@ export const manifest = section(
 
 export type SectionName = Extract<keyof ManifestValue, string>;
 type ManifestValue = typeof manifest extends Kind<infer T> ? T : never;
-/** The value of a section. */
 export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N]>;
 export type RecoverySection = SectionOf<typeof longForm>;
 export type CacheSection = SectionOf<typeof cache>;
@@ -58,7 +56,6 @@ export function keysAround(path: Path): Keys | undefined {
   return kindAt(path.slice(0, -1))?.keys;
 }
 
-/** Other names of the key at a path. */
 export function aliasesAt(path: Path): readonly string[] {
   const keys = keysAround(path);
   const last = path.at(-1);

@@ -21,7 +21,6 @@ import {
 import { pathText, type Report } from '../schema/problems.ts';
 import { isNull, plain, type Mapping, type Tree } from '../schema/tree.ts';
 
-/** The form of a text, and the sentence about one that does not fit. */
 export interface TextOptions {
   readonly pattern?: RegExp;
   /** For tables and messages, after "wants". */
@@ -30,7 +29,6 @@ export interface TextOptions {
   readonly rule?: string;
   /** A guess at the text that was meant; it is suggested when it fits itself. */
   readonly meant?: (written: string) => string | undefined;
-  /** Texts that editors offer; others are right too. */
   readonly examples?: readonly string[];
 }
 
@@ -119,7 +117,6 @@ export function truth(): Kind<boolean> {
   };
 }
 
-/** Understands the words of other files for yes and no, and slips of them. */
 function truthMeant(tree: Tree): string | undefined {
   if (tree.kind !== 'scalar') return undefined;
   const word = tree.source.trim().toLowerCase();
@@ -148,7 +145,6 @@ export function whole(least: number, most: number = Number.MAX_SAFE_INTEGER): Ki
   };
 }
 
-/** A length of time, in milliseconds. `least` is refused below. */
 export function duration(least: Duration = 0): Kind<Duration> {
   const words = 'duration';
   return {
@@ -217,7 +213,6 @@ export function listOf<T>(element: Kind<T>, words = `list of ${element.words}`):
   };
 }
 
-/** A duration, or the word `none`. */
 export function durationOrNone(): Kind<Duration | 'none'> {
   const inner = duration();
   return {
@@ -228,7 +223,6 @@ export function durationOrNone(): Kind<Duration | 'none'> {
   };
 }
 
-/** A map from free names to texts. */
 export function mapOf(name: {
   readonly pattern: RegExp;
   readonly rule: string;
@@ -257,7 +251,6 @@ export function mapOf(name: {
   };
 }
 
-/** Anything at all; for values that only interpolation reads. */
 export function anything(): Kind<Tree> {
   return { words: 'anything', schema: {}, read: (tree) => tree };
 }
@@ -277,10 +270,7 @@ export function freeValue(): Kind<Tree> {
   };
 }
 
-/**
- * One of two shapes: `first` when it fits the value, else `second`, which also says what is wrong. `fits` looks at the shape
- * of the value only.
- */
+/** `first` when `fits` says so of the value's shape, else `second`. */
 export function either<A, B>(first: Kind<A>, fits: (tree: Tree) => boolean, second: Kind<B>): Kind<A | B> {
   return {
     words: `${first.words}, or ${second.words}`,
@@ -335,7 +325,6 @@ export function section<const K extends Keys>(
   return kind;
 }
 
-/** The key's own name and its older ones, those that stand in this section. */
 function givenNames(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
   const present = [name, ...(key.aliases ?? [])].filter((one) => tree.entries.has(one));
   const withValue = present.filter((one) => !isNull(tree.entries.get(one)?.value));
@@ -360,18 +349,15 @@ function sectionWith(keys: Keys, name: string): string | undefined {
   return Object.entries(keys).find(([, { kind }]) => keyNamed(kind.keys ?? {}, name) !== undefined)?.[0];
 }
 
-/** Every name that a key of the table has. */
 function allNames(keys: Keys): readonly string[] {
   return Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
 }
 
-/** The key that stands under this name or older name. */
 export function keyNamed(keys: Keys, name: string): Key<unknown> | undefined {
   const own = Object.hasOwn(keys, name) ? keys[name] : undefined;
   return own ?? Object.values(keys).find((key) => key.aliases?.includes(name) === true);
 }
 
-/** All names of a key except the one that is given. */
 export function otherNames(keys: Keys, name: string): readonly string[] {
   for (const [own, key] of Object.entries(keys)) {
     const all = [own, ...(key.aliases ?? [])];
@@ -422,7 +408,6 @@ export function wrongKind(tree: Tree, wants: string, path: Path, report: Report)
   return refuse(tree, path, report, `wants ${wants}, this is ${describe(tree)}`);
 }
 
-/** The value in words, for a message. */
 function describe(tree: Tree): string {
   if (tree.kind === 'list') return 'a list';
   if (tree.kind === 'map') return 'a map';
@@ -460,7 +445,6 @@ function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
   return { type: 'object', properties, additionalProperties: free === undefined ? false : free.schema };
 }
 
-/** Every key may be null, which means: not given. */
 function nullable(schema: Schema): Schema {
   if (Object.keys(schema).length === 0) return schema;
   if (typeof schema['type'] === 'string' && schema['enum'] === undefined)

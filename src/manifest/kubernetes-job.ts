@@ -5,7 +5,6 @@ import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { problemOfFile, type Problem } from '../schema/problems.ts';
 
-/** A Job, or every problem of its file. */
 export type JobFile = { readonly job: Readonly<Record<string, unknown>> } | { readonly problems: readonly Problem[] };
 
 const topKeys = ['apiVersion', 'kind', 'metadata', 'spec', 'status'];
@@ -54,7 +53,6 @@ export function readJobFile(text: string): JobFile {
   const { contents } = document;
   if (!isMap(contents)) return { problems: [problemOfFile('the file is not an object of Kubernetes')] };
 
-  /** The place of the value, or of its nearest parent. */
   const placeOf = (path: readonly (string | number)[]): number => {
     const node: unknown = path.length === 0 ? contents : document.getIn(path, true);
     if (isNode(node) && node.range !== null && node.range !== undefined) return node.range[0];

@@ -1,7 +1,6 @@
 // Words of a Kubernetes job that are the same on the command line and in a manifest: names, GPUs, volumes, secrets,
 // amounts. Each is taken apart here once; what is wrong with one is a phrase that stands after what was written.
 
-/** The meaning of a text, or the reason why it has none. */
 export type Reading<T> = { readonly value: T } | { readonly wrong: string; readonly meant?: string };
 
 /** A resource and how many of it: `2`, `1:NVIDIA-A100-SXM4-80GB`, `4:amd.com/gpu`. */
@@ -13,10 +12,8 @@ export interface GpuWish {
   readonly resource: string | null;
 }
 
-/** A PersistentVolumeClaim and where it appears. */
 export interface VolumeWish {
   readonly claim: string;
-  /** Absolute. */
   readonly path: string;
   readonly readOnly: boolean;
 }
@@ -42,13 +39,9 @@ const subdomain = new RegExp(`^${label}(?:\\.${label})*$`);
 
 /** A Job's name is also a label's value and the beginning of its pods' names. */
 const jobNameMost = 63;
-/** Names of claims, Secrets and the like. */
 const objectNameMost = 253;
 
-/**
- * A Job's name: small letters, digits, `-` and `.`, at most 63 of them
- * (https://kubernetes.io/docs/concepts/workloads/controllers/job/#writing-a-job-spec).
- */
+/** Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#writing-a-job-spec */
 export function readJobName(written: string): Reading<string> {
   return readName(written, jobNameMost);
 }
@@ -88,7 +81,6 @@ export function readGpus(written: string): Reading<GpuWish> {
   return { value: { count: Number(count), model: rest, resource: null } };
 }
 
-/** `claim:path[:ro]`. */
 export function readVolume(written: string): Reading<VolumeWish> {
   const [claim = '', path = '', mode, ...more] = written.trim().split(':');
   if (more.length > 0 || path === '' || !(mode === undefined || mode === 'ro' || mode === 'rw')) {
@@ -113,7 +105,6 @@ export function readSecret(written: string): Reading<SecretWish> {
   return { value: { secret, key, variable } };
 }
 
-/** `KEY=VALUE`, for a label of a Job or of a node. */
 export function readLabel(written: string): Reading<readonly [key: string, value: string]> {
   const [, key = '', value] = /^([^=]*)=(.*)$/s.exec(written) ?? [];
   if (value === undefined) return { wrong: 'is not a label: write KEY=VALUE' };
@@ -140,12 +131,10 @@ export function readToleration(written: string): Reading<Toleration> {
 /** An amount of Kubernetes: `1`, `500m`, `1.5Gi`, `2e3`. app/cluster/quantity.ts computes its value. */
 export const amountPattern = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/;
 
-/** The name of an environment variable that a container may have. */
 export function isVariableName(text: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_.-]{0,252}$/.test(text);
 }
 
-/** A value of a label. */
 export function isLabelValue(text: string): boolean {
   return text.length <= 63 && /^(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?$/.test(text);
 }

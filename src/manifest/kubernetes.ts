@@ -15,19 +15,14 @@ type Camelled<T> = { readonly [Name in keyof T as Camel<Name & string>]: T[Name]
 
 type Keys = Camelled<{ [Name in keyof Section<'kubernetes'>]?: NonNullable<Section<'kubernetes'>[Name]> }>;
 
-/**
- * A manifest with a section `kubernetes`; a field that is absent was not given. What is not said here is what the key of the same
- * name means (keys/kubernetes.ts).
- */
+/** A manifest with a section `kubernetes`; an absent field was not given. Keys of the same name are in keys/kubernetes.ts. */
 export interface ClusterManifest extends Omit<Keys, 'resources'> {
   readonly name?: string;
-  /** Requests without a name, in the place of a flavor. */
   readonly resources?: {
     readonly requests: Readonly<Record<string, string>>;
     readonly limits: Readonly<Record<string, string>> | null;
   };
   readonly env?: Readonly<Record<string, string>>;
-  /** A folder of the image. */
   readonly workdir?: string;
   /** The requests of one pod, over those of the flavor. */
   readonly cpu?: string;
@@ -37,13 +32,9 @@ export interface ClusterManifest extends Omit<Keys, 'resources'> {
 /** Sections that say how jobman sets up and looks after a machine; a pod is set up by its image. */
 const elsewhere = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recovery'] as const;
 
-/** Keys of `job` that mean something in a cluster. */
 const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
 
-/**
- * Reads the sections. Problems have been reported; the caller asks whether anything was. Never called
- * without a section `kubernetes`.
- */
+/** Reads the sections and reports problems. Only for a manifest with a section `kubernetes`. */
 export function readKubernetes(sections: Sections, { folder, home }: Surroundings): ClusterManifest {
   const kubernetes: Partial<Section<'kubernetes'>> = sections.read('kubernetes') ?? {};
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
@@ -78,11 +69,9 @@ function camelled<T extends object>(keys: T): Camelled<T> {
     name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
     value as unknown,
   ]);
-  // The type says of each name what this does to it.
   return Object.fromEntries(named) as Camelled<T>;
 }
 
-/** Reports sections and keys that mean nothing in a cluster. */
 function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
   for (const place of ['tpu', 'local'] as const) {
     if (!sections.stands(place)) continue;
@@ -101,7 +90,6 @@ function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Pa
   }
 }
 
-/** Reports values that their keys allow, and Kubernetes or other keys do not. */
 function sayProblems(
   sections: Sections,
   kubernetes: Partial<Section<'kubernetes'>>,

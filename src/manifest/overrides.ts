@@ -12,15 +12,11 @@ import { type Path, refuse } from '../schema/kinds.ts';
 const hidden = '***';
 const silent: Report = { problem: () => undefined, warning: () => undefined };
 
-/** The overrides of a manifest without problems, in their order. */
 export function overridesOf(sets: readonly SetValue[]): readonly Override[] {
   return sets.map(({ path, value }) => ({ key: path, value: isSecret(path, value ?? '') ? hidden : (value ?? '') }));
 }
 
-/**
- * The text of the manifest with these values in it, each with a comment that names its `--set`. Comments and order stay. Where
- * YAML offers no place for a value (below an alias), the text stays as it is and the overrides are comments at its top.
- */
+/** The text of the manifest with these values in it, each with a comment. Where YAML has no place for one, comments at the top. */
 export function withOverrides(text: string, tree: Mapping, overrides: readonly Override[]): string {
   if (overrides.length === 0) return text;
   const written = inPlace(text, overrides);
@@ -76,7 +72,6 @@ function commentOf({ key, value }: Override): string {
   return ` --set ${key}=${value.replaceAll(/\s+/g, ' ')}${why}`;
 }
 
-/** All values of a tree and their order, without places, for a comparison. */
 function valuesOf(tree: Tree | undefined): string {
   return JSON.stringify(tree, (name, value: unknown) => {
     if (name === 'place' || name === 'owner') return undefined;
@@ -121,16 +116,12 @@ export interface SetValue {
   readonly value: string | null;
 }
 
-/** `key=value` taken apart at its first `=`. */
 export function parseSet(text: string): SetValue {
   const equals = text.indexOf('=');
   return equals < 0 ? { path: text, value: null } : { path: text.slice(0, equals), value: text.slice(equals + 1) };
 }
 
-/**
- * The tree with every set applied, in order. Sections that are missing are made. `aliases` tells the other names of a key:
- * they are dropped, since the command line means to replace what the file says under any of them.
- */
+/** The tree with every set applied, in order; missing sections are made. Other names of a key (`aliases`) are dropped. */
 export function applySets(tree: Mapping, sets: readonly SetValue[], aliases: Way['aliases'], report: Report): Mapping {
   let result: Tree = tree;
   for (const { path: text, value } of sets) {
@@ -149,7 +140,6 @@ export function applySets(tree: Mapping, sets: readonly SetValue[], aliases: Way
   return result.kind === 'map' ? result : tree;
 }
 
-/** One `--set` on its way into the tree. */
 interface Way {
   readonly path: Path;
   readonly leaf: Tree;
@@ -158,7 +148,6 @@ interface Way {
   readonly report: Report;
 }
 
-/** The part of the tree that is `depth` levels down the way, with the value in it. */
 function put(into: Tree | undefined, depth: number, way: Way): Tree {
   const { path, leaf, set, aliases, report } = way;
   const part = path[depth];

@@ -29,7 +29,6 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       readonly spec: JobSpec;
       /** The manifest's text with the values of `sets` in it, for the record. */
       readonly recorded: string;
-      /** The mounted buckets: only Storage knows where each of them is. */
       readonly buckets: readonly NamedBucket[];
       /** The place of `job.workdir`, for whoever finds that the folder cannot be copied. */
       readonly workdirAt: NamedBucket['at'];
@@ -111,7 +110,6 @@ function asMeant(tree: Mapping): Mapping {
   return { ...tree, entries };
 }
 
-/** A job that has no name is called as its file. */
 function nameOf(file: string): string {
   const plain = basename(file, extname(file))
     .replace(/[\s/]+/g, '-')

@@ -10,18 +10,13 @@ import { minute, second } from '../core/time.ts';
 import type { Path } from '../schema/kinds.ts';
 import type { RecoverySection } from './keys.ts';
 
-/**
- * The rules of a job. `isRevocable`: the cloud may take the capacity away, which decides the default. A job that loops is meant
- * to go on for weeks, so its budget of failures is large as well. A setup that fails again and again costs money and does no
- * work, so its budget is as small there as everywhere.
- */
+/** A job that loops runs for weeks, so its budget of failures is large. A setup that fails costs money, so its budget is small. */
 export function recoverySpec(read: {
   readonly recovery: string | RecoverySection | undefined;
   readonly loop: boolean | 'failures' | undefined;
   readonly isRevocable: boolean;
   /** Whether there is a zone to go to when one is to be avoided. */
   readonly hasOtherZone: boolean;
-  /** Says what is wrong at a key. */
   readonly refuse: (path: Path, message: string, suggestion?: string) => void;
 }): RecoverySpec {
   const { recovery, loop, isRevocable, hasOtherZone, refuse } = read;

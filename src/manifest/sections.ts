@@ -13,7 +13,6 @@ import type { Mapping, Tree } from '../schema/tree.ts';
 export interface Sections {
   /** True when something stands at that path of the file, be it wrong; null counts as nothing. */
   has(path: Path): boolean;
-  /** True when the key of the section stands there, be it empty. */
   stands(name: SectionName): boolean;
   /** The section's values. Undefined when it is not there or wrong as a whole; what is wrong is reported. Safe to repeat. */
   read<N extends SectionName>(name: N): Section<N> | undefined;
@@ -125,14 +124,12 @@ export function openSections(
   };
 }
 
-/** The value as written at a path of names; undefined where there is none. */
 function writtenIn(tree: Tree, path: Path): Tree | undefined {
   let node: Tree | undefined = tree;
   for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
   return node;
 }
 
-/** The name under which a part of a path stands: a key may stand under an older one. */
 function nameUsed(node: Tree | undefined, part: string | number, path: Path): string | number {
   if (node?.kind !== 'map') return part;
   return [String(part), ...aliasesAt(path)].find((name) => node.entries.has(name)) ?? part;

@@ -136,7 +136,6 @@ function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
   return { name: 'gcsfuse', mounts };
 }
 
-/** The one bucket, or the mark for the one of the region. */
 function bucketText(bucket: string | Readonly<Record<string, string>>): string {
   if (typeof bucket === 'string') return plainBucket(bucket);
   return bucketMark(Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, plainBucket(name)])));
@@ -254,10 +253,7 @@ export interface Choice {
 
 const environmentNames: readonly EnvironmentName[] = ['docker', 'conda', 'venv'];
 
-/**
- * Chooses the setup modules. Reports a section that is chosen and missing, two environments, or several and none chosen. Sections
- * that are left over are read for their slips only.
- */
+/** Reports a section that is chosen and missing, two environments, or several and none chosen. */
 export function readChoice(
   sections: Sections,
   job: Partial<Section<'job'>>,
@@ -324,7 +320,6 @@ function chooseEnvironments(
   const there = environmentNames.filter(isThere);
   const [first, second] = there;
   if (first === undefined || second === undefined) return there;
-  // The value there is wrong, and has been reported.
   if (sections.has(['setup', 'modules']) || sections.has(['job', 'env_type'])) return [];
   sections.problem(
     [second],

@@ -10,7 +10,6 @@ export type Part =
   /** `name` is a path of the manifest, whose parts may be templates themselves. */
   | { readonly kind: 'name'; readonly name: readonly Part[]; readonly written: string; readonly mayBeShell: boolean }
   | { readonly kind: 'resolver'; readonly name: string; readonly args: readonly Arg[]; readonly written: string }
-  /** Something between braces that no reading fits. */
   | { readonly kind: 'mistake'; readonly message: string; readonly written: string };
 
 /** One argument of a resolver: a template, or quoted text, which is never taken for a number. */
@@ -32,7 +31,6 @@ const shellArrayPattern = /^[A-Za-z_]\w*\[[@*]\]/;
 
 /** A name longer than this is none; a script may well have that much between two braces. */
 const nameMost = 2000;
-/** The depth of names inside names. */
 const depthMost = 16;
 
 /** Takes a text apart. `shell`: the text is a script, where what is not ours is left as it stands. */
@@ -75,7 +73,6 @@ export function parseTemplate(text: string, shell: boolean, depth = 0): readonly
   return parts;
 }
 
-/** The text can change by interpolation; anything else stays as it is. */
 export function isTemplate(text: string): boolean {
   return text.includes('${');
 }

@@ -13,21 +13,16 @@ import type { Sections } from './sections.ts';
 /** Google takes a spot machine away within this time of telling it, whatever runs there. Source: its documents on spot VMs. */
 const noticeMost = 30 * second;
 
-/** The parts of a manifest after reading. */
 interface Read {
   readonly job: Partial<Section<'job'>>;
-  /** Undefined when the manifest does not say enough for it. */
   readonly capacity: CapacitySpec | undefined;
-  /** Those that are used. */
   readonly modules: readonly SetupModule[];
   readonly place: CommandSpec['place'];
-  /** As it will stand in the spec. */
   readonly checkpointDir: string | null;
   readonly recovery: RecoverySpec;
   readonly isSetupOnly: boolean;
 }
 
-/** Says every warning about keys that are right each by itself. */
 export function warnOf(sections: Sections, read: Read): void {
   warnOfCheckpoints(sections, read);
   warnOfLimits(sections, read);
@@ -36,7 +31,6 @@ export function warnOf(sections: Sections, read: Read): void {
   warnOfSecrets(sections, read);
 }
 
-/** Names that programs and services use for secrets. */
 const secretName = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$/i;
 
 /** A value of job.env is copied into the job's folder and into every worker's files, where it can be read. */

@@ -1,14 +1,10 @@
-// JSON of files that a person writes: a mistake is told with its line and column. JSON.parse knows no places, and of two
-// members with one name it keeps the last; the `yaml` package knows them, and loading it costs 20 ms. Nearly every command
-// reads a file of settings, so the package is loaded for a file with a mistake only.
+// JSON: files that a person writes are read by JSON.parse. For a file with a mistake the `yaml` package finds the places; loading it
+// costs 20 ms, too much for the settings that nearly every command reads.
 
 import { linePosIn, newFindings, placed, type Found, type Place, type Report } from './problems.ts';
 import { nestedMost, unseen, type Tree } from './tree.ts';
 
-/**
- * What `read` makes of the JSON, and every problem that it reports, each with its place. It is called again, with places, where
- * the first reading finds a problem. Throws JsonTextError at the first place that is no JSON (RFC 8259).
- */
+/** What `read` makes of the JSON, and every problem that it reports. Throws JsonTextError where the text is no JSON (RFC 8259). */
 export async function readJson<T>(
   text: string,
   read: (whole: Tree, report: Report) => T,

@@ -20,11 +20,9 @@ export interface Kind<T> {
   readonly isText?: true;
   /** The value is a shell script, in which a bare `${NAME}` is the shell's. */
   readonly isScript?: true;
-  /** The keys of a section, and the kind of its free keys. */
   readonly keys?: Keys;
   readonly free?: Kind<unknown>;
   readonly retired?: Retired;
-  /** The kind of the elements of a list. */
   readonly element?: Kind<unknown>;
   /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
   read(tree: Tree, path: Path, report: Report): T | undefined;
@@ -32,15 +30,12 @@ export interface Kind<T> {
 
 export type ValueOf<K> = K extends Kind<infer T> ? T : never;
 
-/** One key of a section. */
 export interface Key<T> {
   readonly kind: Kind<T>;
-  /** Its meaning in a sentence or two, for people who read the manual. */
   readonly about: string;
   /** The default, in words; absent: see `defaultText`. */
   readonly otherwise?: string;
   readonly example?: string;
-  /** Older names of the same key. */
   readonly aliases?: readonly string[];
   readonly isRequired?: true;
 }
@@ -55,7 +50,6 @@ export type Keys = Readonly<Record<string, Key<unknown>>>;
 /** Keys that an older jobman had or wrote and this one does not take, with what to do about them, after the key. */
 export type Retired = Readonly<Record<string, string>>;
 
-/** The values of a section: undefined for a key that is not given (or null). */
 export type SectionValue<K extends Keys> = {
   readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
 };
@@ -104,20 +98,17 @@ export function checked<T>(
   };
 }
 
-/** A text that fits. */
 export function textLike(words: string, fits: (text: string) => boolean): Kind<string> {
   const isRight = (value: unknown): value is string => typeof value === 'string' && fits(value);
   return { ...checked(words, isRight), isText: true };
 }
 
-/** A text that fits, or null. */
 export function textOrNullLike(words: string, fits: (text: string) => boolean): Kind<string | null> {
   const isRight = (value: unknown): value is string | null =>
     value === null || (typeof value === 'string' && fits(value));
   return { ...checked(words, isRight), isText: true };
 }
 
-/** A list of texts that all fit. */
 export function textsLike(
   words: string,
   fits: (text: string) => boolean,
@@ -141,7 +132,6 @@ export function whole(words: string, least: number, most = Number.MAX_SAFE_INTEG
   );
 }
 
-/** One of these words. */
 export function wordOf<const W extends string>(words: string, values: readonly W[]): Kind<W> {
   return checked(words, (value): value is W => values.includes(value as W));
 }
@@ -159,7 +149,6 @@ export function listOf<T>(words: string, element: Kind<T>): Kind<readonly T[]> {
   };
 }
 
-/** The value of another kind made into something else. */
 export function mapped<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
   return {
     ...inner,
@@ -214,7 +203,6 @@ export function record<N extends Parts, O extends Parts>(
   };
 }
 
-/** The value in a message, on one line. */
 export function shortened(value: unknown): string {
   const text = JSON.stringify(value);
   return text.length <= 60 ? text : `${text.slice(0, 59)}…`;

@@ -8,18 +8,15 @@ export type Place = { readonly in: 'file'; readonly offset: number } | { readonl
 export interface Problem {
   /** The key as the user wrote it: `command.workers[1]`; empty for the file as a whole. */
   readonly path: string;
-  /** One sentence without its full stop. */
   readonly message: string;
   /** Counted from 1; null when the problem is not in the file (`--set`, or a file that could not be read). */
   readonly line: number | null;
   readonly column: number | null;
-  /** A key or a value to write instead. */
   readonly suggestion: string | null;
   /** The `--set` that it came from, as given; null for the file's own. */
   readonly set: string | null;
 }
 
-/** A problem whose line is not yet counted. */
 export interface Found {
   readonly place: Place;
   readonly path: string;
@@ -66,7 +63,6 @@ export function newFindings(): Findings {
 /** Both from 1; a column counts UTF-16 units, as editors do. */
 export type LinePos = (offset: number) => { readonly line: number; readonly col: number };
 
-/** The places of a text, for one of which nothing counted the lines while it was read. */
 export function linePosIn(text: string): LinePos {
   return (offset) => {
     const lines = text.slice(0, offset).split('\n');
@@ -74,12 +70,10 @@ export function linePosIn(text: string): LinePos {
   };
 }
 
-/** A problem of a file as a whole. */
 export function problemOfFile(message: string): Problem {
   return { path: '', message, line: null, column: null, suggestion: null, set: null };
 }
 
-/** The problem with its line and column. */
 export function problemAt({ place, path, message, suggestion }: Found, linePos: LinePos): Problem {
   const problem = {
     ...problemOfFile(message.replaceAll(jobIdMark, '${job.id}')),

@@ -9,13 +9,9 @@ import type { Mapping } from './tree.ts';
 
 export interface Setting<T> {
   readonly kind: Kind<T>;
-  /** The value where no file says one. */
   readonly otherwise: T;
-  /** A sentence for people: the effect of the setting. */
   readonly meaning: string;
-  /** The variable that overrides the files. */
   readonly variable?: string;
-  /** The value is shown to nobody. */
   readonly isSecret?: true;
   /** A relative path starts at its own file. */
   readonly isPath?: true;
@@ -26,7 +22,6 @@ export interface SettingsTable {
   readonly [name: string]: Setting<unknown> | SettingsTable;
 }
 
-/** The values of a table's settings. */
 export type SettingsOf<S> = {
   readonly [N in keyof S]: S[N] extends Setting<infer T> ? T : SettingsOf<S[N]>;
 };
@@ -36,7 +31,6 @@ export interface SettingKey extends Setting<unknown> {
   readonly key: string;
 }
 
-/** Values by full keys. */
 export type SettingValues = ReadonlyMap<string, unknown>;
 
 type More = Pick<Setting<unknown>, 'variable' | 'isSecret' | 'isPath'>;
@@ -49,7 +43,6 @@ function isSetting(one: Setting<unknown> | SettingsTable): one is Setting<unknow
   return typeof one['meaning'] === 'string';
 }
 
-/** Every setting of a table, in its order. */
 export function keysOf(table: SettingsTable, prefix = ''): readonly SettingKey[] {
   return Object.entries(table).flatMap(([name, one]) =>
     isSetting(one) ? [{ key: `${prefix}${name}`, ...one }] : keysOf(one, `${prefix}${name}.`),
@@ -73,10 +66,7 @@ export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unk
   return isSecret === true && value !== null ? '(set)' : value;
 }
 
-/**
- * The values of a text, as far as they are right, undefined when it is no object; and what is wrong. `elsewhere` are the sections
- * of the file that another table reads. Throws JsonTextError when it is no JSON.
- */
+/** The right values (undefined for no object) and the problems. `elsewhere` are sections of another table. Throws JsonTextError. */
 export async function readSettings(
   text: string,
   table: SettingsTable,

@@ -38,19 +38,15 @@ export interface Mapping {
 export interface Repeated {
   readonly name: string;
   readonly place: Place;
-  /** The place of the first entry with that name. */
   readonly first: Place;
 }
 
 export interface Entry {
-  /** The place of the key. */
   readonly place: Place;
   readonly value: Tree;
 }
 
-/** The text is no JSON. */
 export class JsonTextError extends Error {
-  /** The first place that is no JSON, with the reason as a part of a sentence. */
   readonly found: Found;
 
   constructor(found: Found) {
@@ -66,13 +62,11 @@ export const nestedMost = 64;
 /** JSON.parse takes these within a text, and people cannot see them. */
 export const unseen = /[\u007f-\u009f]/;
 
-/** The value under a key or an index of a container. */
 export function childOf(tree: Tree, name: string | number): Tree | undefined {
   if (tree.kind === 'list') return tree.items[Number(name)];
   return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;
 }
 
-/** True for a value that is not there or null. */
 export function isNull(tree: Tree | undefined): boolean {
   return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }
@@ -82,7 +76,6 @@ export function isMissing(tree: Tree): boolean {
   return tree.kind === 'scalar' && tree.value === '???';
 }
 
-/** The tree as plain values, without places. */
 export function plain(tree: Tree): unknown {
   switch (tree.kind) {
     case 'scalar':

@@ -33,10 +33,7 @@ export function parseYaml(text: string, lineCounter?: LineCounter): Document.Par
   }
 }
 
-/**
- * The parsed document as a tree, aliases and merge keys followed. A repeated key is reported, or kept in `repeated` of its map.
- * Undefined after having reported what is too much.
- */
+/** The document as a tree, aliases and merge keys followed; undefined after reporting what is too much. */
 export function treeOf(
   document: Document.Parsed,
   at: (offset: number) => Place,
@@ -158,10 +155,7 @@ function rangeStart(node: unknown): number | undefined {
 
 // ------------------------------------------------------------------------------------------ JSON
 
-/**
- * The one value of the text, each part with its place. `called` is what holds it, for messages. Throws JsonTextError at the first
- * place that is no JSON (RFC 8259). Members with a name that is already there are in `repeated`.
- */
+/** The value of the text, with places. `called` names the text in messages. Throws JsonTextError where it is no JSON (RFC 8259). */
 export function parseJson(written: string, called = 'the file'): Tree {
   // YAML does not know the single carriage return as white space.
   const text = written.replaceAll('\r', '\n');

@@ -54,10 +54,8 @@ done
 `;
 
 /**
- * A script that runs `script` in a container. The script is a file inside it, as are the variables, so that neither meets a
- * shell's quotes nor the process list. `variables` names those of the command's environment that the container gets besides
- * what jobman and the TPU give. Secrets are in no file and nothing that the daemon sees: they come first through the pipe
- * that leads past it.
+ * Runs `script` in a container. The script and its variables are files, so that neither meets a shell's quotes or the process
+ * list. Secrets come through the pipe, in no file and nothing that the daemon sees.
  */
 export function runInContainer(
   module: DockerModule,
@@ -96,7 +94,6 @@ ${options(module)
 `;
 }
 
-/** The folder of the job's copy of a working directory inside a container. */
 export const copiedFolder = '/jobman/workdir';
 
 function options(module: DockerModule): readonly string[] {
@@ -126,13 +123,9 @@ const becomeMember = `if ! docker info >/dev/null 2>&1; then
 fi
 unset JOBMAN_MEMBER`;
 
-/** The line after the last secret. */
 const secretsEnd = ':jobman:these:were:the:secrets:';
 
-/**
- * Writes the variables as a file that a shell reads, values of several lines and all; those of `docker.env_vars` last, so that
- * they win. Secrets are never in it.
- */
+/** The variables as a file that a shell reads, those of `docker.env_vars` last, so that they win. Secrets are never in it. */
 function variablesFile(envVars: readonly string[], { plain, secret: secrets }: VariableNames): string {
   const names = [...plain, ...envVars.filter((variable) => !variable.includes('='))];
   const own = envVars.map(exportLine).join('');
@@ -142,7 +135,6 @@ function variablesFile(envVars: readonly string[], { plain, secret: secrets }: V
   return `( umask 022; { ${exportVariables(`(${given})${hidden}`, names)}${more}; } >"$here/variables" ) || exit 1`;
 }
 
-/** Prints those variables of the environment that fulfil a condition of awk, as lines for a shell. */
 function exportVariables(condition: string, names: readonly string[]): string {
   return `awk 'BEGIN {
   for (at = 1; at < ARGC; at++) wanted[ARGV[at]] = 1
@@ -154,7 +146,6 @@ function exportVariables(condition: string, names: readonly string[]): string {
 }' ${names.map(quote).join(' ')}`;
 }
 
-/** The main process of the container. */
 function inside(
   module: DockerModule,
   inner: CondaModule | VenvModule | null,

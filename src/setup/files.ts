@@ -27,10 +27,7 @@ export function filesStep(module: FilesModule): SetupStep {
 
 // ------------------------------------------------------------------------------------------ ssh
 
-/**
- * Writes our blocks into a file of their own, which the worker's config includes first: applying it again changes nothing,
- * and what others wrote into the config stays.
- */
+/** Our blocks are a file of their own, which the worker's config includes first: what others wrote into the config stays. */
 export function sshStep(module: SshModule): SetupStep {
   const entries = module.configEntries.map((entry) => dedent(entry).trimEnd()).filter((entry) => entry !== '');
   const config = entries.length === 0 ? '' : `${entries.join('\n\n')}\n`;
@@ -95,7 +92,6 @@ if ! grep -qxF 'Include ~/.ssh/jobman_config' config; then
 fi
 chmod 600 config`;
 
-/** Without the spaces that all its lines begin with. */
 function dedent(text: string): string {
   const lines = text.replaceAll('\t', '  ').split('\n');
   const margins = lines.filter((line) => line.trim() !== '').map((line) => line.length - line.trimStart().length);
@@ -105,10 +101,7 @@ function dedent(text: string): string {
 
 // ------------------------------------------------------------------------------------------ the working directory
 
-/**
- * The step for the first copy; `stepsOf` of core/job.ts makes those for later ones of it. It has no check of its own: whoever sends the files has asked what the worker lacks, and what it does
- * not lack is not in the archive. Its key is a proof in the job's own folder, so the number of the copy is enough.
- */
+/** The step for the first copy; `stepsOf` of core/job.ts makes later ones. It needs no check: only what the worker lacks is sent. */
 export function workdirStep(): SetupStep {
   return {
     name: 'workdir',

@@ -1,6 +1,5 @@
 // Modules: what a manifest asks to be set up on a worker, parsed and ready to become the texts of steps.
 
-/** A piece of setup, named as its section in the manifest. The order of a list of modules is the order of the steps. */
 export type SetupModule = FilesModule | SshModule | GcsfuseModule | EnvironmentModule;
 
 /** Names of the environment variables that a manifest gives its command. */
@@ -10,7 +9,6 @@ export interface VariableNames {
   readonly secret: readonly string[];
 }
 
-/** An environment around the command: a container, a conda environment, a virtual environment. */
 export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
 
 export interface FilesModule {
@@ -20,7 +18,6 @@ export interface FilesModule {
 
 /** A file whose bytes travel with the job. */
 export interface FrozenFile {
-  /** Absolute, or `~/…`. */
   readonly to: string;
   readonly base64: string;
   readonly mode: number;
@@ -29,12 +26,10 @@ export interface FrozenFile {
 export interface SshModule {
   readonly name: 'ssh';
   readonly keys: readonly SshKey[];
-  /** Blocks of ssh_config, in this order. */
   readonly configEntries: readonly string[];
 }
 
 export interface SshKey {
-  /** Absolute paths on this machine. */
   readonly privateKey: string;
   readonly publicKey: string | null;
   /** Workers accept a login with this key, so that they reach each other. Needs the public half. */
@@ -78,7 +73,6 @@ export interface DockerModule {
   readonly mounts: readonly string[];
   /** The folder inside the container that the command starts in; null means the image's own. */
   readonly workdir: string | null;
-  /** Further words for `docker run`, each one word. */
   readonly flags: readonly string[];
 }
 
@@ -93,7 +87,6 @@ export interface VenvModule {
   readonly name: 'venv';
   /** Absolute, or `~/…`. */
   readonly folder: string;
-  /** `python3`, `python3.9`. */
   readonly python: string;
   /** The text of requirements.txt; null installs nothing. */
   readonly requirements: string | null;

@@ -16,10 +16,7 @@ export function quotePath(path: string): string {
   return path.startsWith('~/') ? `"$HOME"/${quote(path.slice(2))}` : quote(path);
 }
 
-/**
- * Writes a text to a file, without a shell ever reading it: `target` is a shell word. The file ends with a newline. Marks in the
- * text stay replaceable, which is why it is not encoded.
- */
+/** Writes a text to a file (`target` is a shell word) that no shell reads. Not encoded, so that marks in it stay replaceable. */
 export function writeFile(target: string, text: string): string {
   const lines = text.split('\n');
   let end = 'JOBMAN_END';
@@ -76,11 +73,7 @@ export function keyOf(values: unknown): string {
 
 // ------------------------------------------------------------------------------------------ packages
 
-/**
- * Shell functions for Debian and Ubuntu hosts. `apt_update` and `apt_install PACKAGE...` wait until nobody holds the package
- * database, ten minutes at most: a fresh machine runs its own updates, and whoever is killed in the middle of one leaves the
- * database broken.
- */
+/** `apt_update` and `apt_install PACKAGE...` wait up to ten minutes for the package database: a fresh machine updates itself. */
 export const aptFunctions = `
 # The administrator of a container often has no sudo, and needs none.
 if [ "$(id -u)" -eq 0 ] && ! command -v sudo >/dev/null; then

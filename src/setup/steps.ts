@@ -8,10 +8,7 @@ import { gcsfuseStep } from './gcsfuse.ts';
 import type { EnvironmentModule, SetupModule, VariableNames } from './modules.ts';
 import { writeFile, step } from './script.ts';
 
-/**
- * The steps of these modules, in their order. A conda or virtual environment next to docker belongs inside the container and
- * is made there when the command starts: it is no step of the worker.
- */
+/** The steps in their order. A conda or virtual environment next to docker is made inside the container, when the command starts. */
 export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] {
   const hasContainer = modules.some(({ name }) => name === 'docker');
   return modules
@@ -34,10 +31,7 @@ export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] 
     });
 }
 
-/**
- * The step on a machine that has an owner: what would need an administrator fails there with a sentence. It begins with what
- * the host lacks, where the script has put that into its variable `lacks`.
- */
+/** On a machine with an owner, what would need an administrator fails with a sentence, which begins with the script's `lacks`. */
 export function withoutAdministrator(given: SetupStep): SetupStep {
   return step({ ...given, apply: `${noSudo}${given.apply}` });
 }
@@ -50,11 +44,7 @@ sudo() {
 }
 `;
 
-/**
- * The user's script as the script that runs it in its environment: in a container, a conda environment, a virtual environment,
- * or as it is. It writes the user's script to a file beside itself and becomes it, so that signals and the exit code are the
- * program's own. \`variables\` are the command's own, for the container.
- */
+/** The script that runs the user's in its environment and becomes it, so that signals and the exit code are the program's own. */
 export function wrapCommand(
   script: string,
   environments: readonly EnvironmentModule[],

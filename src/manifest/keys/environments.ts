@@ -9,15 +9,12 @@ export const environmentName = {
   rule: "is no name for an environment variable (letters, digits and _; names with JOBMAN_ are jobman's own)",
 };
 
-/** The environments that a command may run in; each has a section of its name. */
 export const environmentNames = ['docker', 'conda', 'venv'] as const;
-/** One of them. */
 export type EnvironmentName = (typeof environmentNames)[number];
 
 /** For keys that jobman knows by itself. They are in the copies of manifests that an older jobman kept. */
 export const writtenByOlder = 'is written by jobman itself (an older version put it into manifests); remove it';
 
-/** The section `docker`. */
 export const docker = {
   about: 'Runs the command in a container.',
   otherwise: 'no container',
@@ -65,7 +62,6 @@ export const docker = {
   }),
 } satisfies Key<unknown>;
 
-/** The section `conda`. */
 export const conda = {
   about: 'Runs the command in a conda environment.',
   otherwise: 'no conda environment',
@@ -107,7 +103,6 @@ const python: Kind<string> = {
   }),
 };
 
-/** The section `venv`. */
 export const venv = {
   about: 'Runs the command in a Python virtual environment.',
   otherwise: 'no virtual environment',

@@ -49,7 +49,6 @@ const retired = {
   queue: 'is a thing of the older jobman: here one job runs one command; remove it and create a job for each',
 };
 
-/** The section `job`. */
 export const job = {
   about: 'What the job is called and how it behaves.',
   otherwise: 'all its defaults',
@@ -202,7 +201,6 @@ export const job = {
   ),
 } satisfies Key<unknown>;
 
-/** `all`, one number, or a list of numbers. */
 const workers: Kind<'all' | readonly number[]> = {
   words: 'number | list | "all"',
   schema: {
@@ -242,7 +240,6 @@ const neededScript: Kind<string> = {
   },
 };
 
-/** The section `command`. */
 export const command = {
   about:
     'The work itself. Keys of your own with a single value may stand here, for `${command.lr}` and `--set command.lr=0.01`.',
@@ -280,7 +277,6 @@ export const command = {
   ),
 } satisfies Key<unknown>;
 
-/** The section `local`. */
 export const local = {
   about: 'Runs the job on this machine. An empty section (`local: {}`) is enough.',
   kind: section({
@@ -293,7 +289,6 @@ export const local = {
   }),
 } satisfies Key<unknown>;
 
-/** The section `vars`. */
 export const vars = {
   about: 'Values of your own, for `${vars.name}` anywhere in the manifest. Lists and maps may stand here too.',
   example: '{seed: 7}',

@@ -34,7 +34,6 @@ const objectName = (words: string): Kind<string> => reading(words, readObjectNam
 /** The name of a resource is checked where its amount is (app/cluster/flavor.ts). */
 const amounts = mapOf({ pattern: /^\S+$/, rule: 'is no resource' });
 
-/** `cpu: 1` and the like, below `requests` and `limits`. */
 const resources = section({
   requests: {
     kind: amounts,
@@ -50,7 +49,6 @@ const resources = section({
   },
 });
 
-/** The section `kubernetes`. */
 export const kubernetes = {
   about:
     'Runs the job in a Kubernetes cluster, as `jobman submit` does. An empty section (`kubernetes: {}`) is enough.',

@@ -78,7 +78,6 @@ const recoveryRule = section({
   },
 });
 
-/** The long form of `recovery`. */
 export const longForm = section({
   preset: {
     kind: line({ examples: Object.keys(presets) }),
@@ -142,7 +141,6 @@ export const longForm = section({
   },
 });
 
-/** The section `recovery`, or the name of a preset. */
 export const recovery = {
   about: 'What happens when an attempt ends: the name of a preset, or a section.',
   otherwise: '`pre` on spot and preemptible TPUs, else `pass`',

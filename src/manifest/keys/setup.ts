@@ -5,10 +5,8 @@ import type { Key } from '../../schema/kinds.ts';
 import { environmentNames } from './environments.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;
-/** The names in `setup.modules`. */
 export type ModuleName = (typeof moduleNames)[number];
 
-/** The section `setup`. */
 export const setup = {
   about: 'What is set up on each worker before the command.',
   otherwise: 'every section that is there, in the order ssh, gcsfuse, environment',
@@ -29,7 +27,6 @@ export const setup = {
   }),
 } satisfies Key<unknown>;
 
-/** The section `ssh`. */
 export const ssh = {
   about: 'Keys: the one that jobman logs in with, and those that the workers get.',
   otherwise: "jobman's own key, and nothing on the workers",
@@ -74,7 +71,6 @@ export const ssh = {
   }),
 } satisfies Key<unknown>;
 
-/** The cache of one mount: of the first and of each further one. */
 export const cache = section({
   dir: {
     kind: path(),
@@ -163,7 +159,6 @@ const allowOtherRegion = {
   example: 'true',
 } as const;
 
-/** The section `gcsfuse`. */
 export const gcsfuse = {
   about: 'Mounts a bucket of Google Cloud Storage as a folder of every worker.',
   otherwise: 'no bucket',

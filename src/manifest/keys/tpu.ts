@@ -15,7 +15,6 @@ const commonTypes = generations.flatMap(({ prefix, sizes }) =>
   [...sizes.keys()].slice(0, 8).map((size) => `${prefix}${size}`),
 );
 
-/** With small letters, and hyphens in place of what is no letter and no digit. */
 function plainName(written: string): string {
   return written
     .trim()
@@ -52,7 +51,6 @@ const topology = line({
       .replaceAll(/\s*[x*×]\s*/g, 'x'),
 });
 
-/** Names of things of Compute Engine: networks, disks, reservations. */
 function computeName(words: string) {
   return line({
     words,
@@ -104,7 +102,6 @@ const retired = {
   flags: 'was handed to gcloud, which is not asked here: use the keys of this section in its place',
 };
 
-/** The section `tpu`. */
 export const tpu = {
   about: 'The TPU that is asked for. A manifest has either this section or `local`.',
   kind: section(
