@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
 import { eventually } from '../support/eventually.ts';
-import { jobman, startJobman, type Ended } from '../support/jobman.ts';
+import type { Ended } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
+import { openJobWorld } from '../support/jobs.ts';
 
 const zone = 'us-central2-b';
 const key = '0123456789abcdef0123456789abcdef01234567';
@@ -21,26 +21,34 @@ mount -t tmpfs "$1" "$2" && printf '#!/bin/sh\\ncat /tmp/python-says\\n' >"$2/py
 `;
 
 suite('TPUs by the tpu command', () => {
-  const world = openWorld({ after }, { patienceMs: 20_000 });
-  const tpu = (...words: readonly string[]): Promise<Ended> => jobman(world, ['tpu', ...words], { withinMs: 120_000 });
-  const ok = async (...words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await tpu(...words);
-    assert.equal(code, 0, `tpu ${words.join(' ')}\n${stdout}${stderr}`);
-    return stdout;
+  const world = openJobWorld({ after });
+  const tpu = (...words: readonly string[]): Promise<Ended> => world.jobman(['tpu', ...words], { withinMs: 120_000 });
+  /** A command that must end with that code. */
+  const ends = async (code: number, ...words: readonly string[]): Promise<Ended> => {
+    const ended = await tpu(...words);
+    assert.equal(ended.code, code, `tpu ${words.join(' ')}\n${ended.stdout}${ended.stderr}`);
+    return ended;
   };
-  world.atEnd(() => jobman(world, ['emulator', 'stop']).then(() => undefined));
+  const ok = async (...words: readonly string[]): Promise<string> => (await ends(0, ...words)).stdout;
   const hasNamespaces = probeIsolation(join(world.folder, 'probe')) !== 'none';
 
-  const endpoint = () =>
-    JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string; sshPort: number };
+  const hostTest = (title: string, run: () => Promise<void>) =>
+    test(title, async (t) => {
+      if (requireReal(t, 'namespaces', hasNamespaces)) await run();
+    });
+  const settings = (lab: object): void => {
+    mkdirSync(world.home, { recursive: true });
+    writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { project: 'emulator' }, lab }));
+  };
+
   async function addresses(name: string, within = zone): Promise<readonly string[]> {
-    const reply = await fetch(`${endpoint().url}/v2/projects/emulator/locations/${within}/nodes/${name}`);
+    const reply = await fetch(`${world.cloud().url}/v2/projects/emulator/locations/${within}/nodes/${name}`);
     const node = (await reply.json()) as { networkEndpoints?: { ipAddress: string }[] };
     return (node.networkEndpoints ?? []).map(({ ipAddress }) => ipAddress);
   }
   function sshTo(address: string | undefined): string[] {
     const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes'];
-    const argv = ['-F', '/dev/null', '-i', join(world.home, 'ssh/id_ed25519'), '-p', String(endpoint().sshPort)];
+    const argv = ['-F', '/dev/null', '-i', join(world.home, 'ssh/id_ed25519'), '-p', String(world.cloud().sshPort)];
     return [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'];
   }
   /** Runs a script on one worker, as whoever knows the key. */
@@ -56,22 +64,14 @@ suite('TPUs by the tpu command', () => {
   const installNfs = `cat >/sbin/mount.nfs <<'END'\n${mountNfs}END\nchmod 755 /sbin/mount.nfs\necho '[TpuDevice(id=0)]' >/tmp/python-says\n`;
   const name = 'lab-tpuvm-v4-16-1';
 
-  mkdirSync(world.home, { recursive: true });
-  writeFileSync(
-    join(world.home, 'settings.json'),
-    JSON.stringify({
-      tpu: { project: 'emulator' },
-      lab: {
-        zones: [zone],
-        shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }],
-        python: '/home-nfs/python',
-        wandbKeyFile: 'wandb-key',
-      },
-    }),
-  );
+  settings({
+    zones: [zone],
+    shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }],
+    python: '/home-nfs/python',
+    wandbKeyFile: 'wandb-key',
+  });
 
-  test('a TPU that is not there is said to be absent, and apply makes it', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('a TPU that is not there is said to be absent, and apply makes it', async () => {
     writeFileSync(join(world.home, 'wandb-key'), `${key}\n`, { mode: 0o600 });
     await ok('-ta', 'v4-16-1', name);
     const absent = await tpu('check-status', 'v4-16-1');
@@ -82,8 +82,7 @@ suite('TPUs by the tpu command', () => {
       absent.stderr,
     );
     // The first that needs it makes it; its disks cannot be mounted, for there is no server.
-    const made = await tpu('apply', 'v4-16-1');
-    assert.equal(made.code, 1, made.stdout + made.stderr);
+    const made = await ends(1, 'apply', 'v4-16-1');
     assert.match(made.stdout, /is ready; `tpu mount-disk lab-tpuvm-v4-16-1` tries again/);
     assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
     assert.match(made.stderr, /worker 1: .*10\.0\.0\.2:\/home cannot be mounted at \/home-nfs/);
@@ -94,8 +93,7 @@ suite('TPUs by the tpu command', () => {
     assert.match(await ok('-lta'), /v4-16-1 +lab-tpuvm-v4-16-1 +v4-16 +us-central2-b/);
   });
 
-  test('mount-disk mounts on all workers and logs them in; again, it changes nothing', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('mount-disk mounts on all workers and logs them in; again, it changes nothing', async () => {
     await onAll(name, installNfs);
     assert.match(await ok('mount-disk', 'v4-16-1'), /all workers are mounted and logged in/);
     const before = await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc');
@@ -105,14 +103,13 @@ suite('TPUs by the tpu command', () => {
     }
     await ok('mount-disk', 'v4-16-1');
     assert.deepEqual(await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc'), before);
-    const other = await jobman(world, ['tpu', 'set-wandb', name], { env: { WANDB_API_KEY: 'another_key' } });
+    const other = await world.jobman(['tpu', 'set-wandb', name], { env: { WANDB_API_KEY: 'another_key' } });
     assert.equal(other.code, 0, other.stderr);
     assert.match((await onAll(name, 'cat ~/.netrc')).join(), /password another_key/);
     assert.equal((other.stdout + other.stderr).includes('another_key'), false);
   });
 
-  test('check-env tells its classes apart', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('check-env tells its classes apart', async () => {
     const says = async (text: string, expected: string, code: number) => {
       await onAll(name, `printf '%s\\n' '${text}' >/tmp/python-says`);
       const { stdout, code: ended, stderr } = await tpu('check-env', 'v4-16-1');
@@ -127,74 +124,59 @@ suite('TPUs by the tpu command', () => {
     assert.match(stderr, /tpu mount-disk lab-tpuvm-v4-16-1/);
   });
 
-  test('describe says what is wrong, solve puts it right, with a verdict', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('describe says what is wrong, solve puts it right, with a verdict', async () => {
     await onAll(name, ': >/tmp/libtpu_lockfile');
     const told = await ok('describe', 'v4-16-1');
     assert.match(told, /State +ready, in us-central2-b, 2 workers/);
     assert.match(told, /Used by +nobody/);
     assert.match(told, /a share that is not as it should be: \/home-nfs \(not mounted\)/);
-    const dry = await tpu('solve', 'v4-16-1', '--dry-run');
-    assert.equal(dry.code, 1);
+    const dry = await ends(1, 'solve', 'v4-16-1', '--dry-run');
     assert.match(dry.stdout, /^share missing: .*\n {2}would: mounting the shares on workers 0, 1\n/m);
     assert.match(dry.stdout, /^stale lock file: .*\n {2}would: removing \/tmp\/libtpu_lockfile/m);
     assert.match((await onAll(name, 'ls /tmp; cat /proc/self/mounts')).join(), /libtpu_lockfile/);
-    const solved = await tpu('solve', 'v4-16-1');
-    assert.equal(solved.code, 0, solved.stdout + solved.stderr);
+    const solved = await ends(0, 'solve', 'v4-16-1');
     // Without its share it has no Python either; that was put right with it.
     assert.match(solved.stdout, /it is well again \(share missing, stale lock file\)\.\n$/);
     assert.match(await ok('describe', 'v4-16-1'), /Python +\[TpuDevice/);
     assert.match(await ok('solve', 'v4-16-1'), /nothing is wrong that can be seen/);
     await onAll(name, 'umount /home-nfs; : >/tmp/no-server');
-    const left = await tpu('solve', name);
-    assert.equal(left.code, 1);
+    const left = await ends(1, 'solve', name);
     assert.match(left.stdout, /is not well:\n +share missing: .*; what was tried did not help\n +no Python/);
     await onAll(name, 'rm /tmp/no-server');
     await ok('solve', name);
   });
 
-  test('a worker whose disk is full can still be asked, and what is done about it is shown', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
-    await jobman(world, ['emulator', 'fill-disk', name, '--worker', '1']);
-    const full = await tpu('solve', name);
-    assert.equal(full.code, 1);
+  hostTest('a worker whose disk is full can still be asked, and what is done about it is shown', async () => {
+    await world.jobman(['emulator', 'fill-disk', name, '--worker', '1']);
+    const full = await ends(1, 'solve', name);
     assert.match(full.stdout, /^disk full: worker 1 has less than 500 MB of disk left$/m);
     assert.match(full.stderr, /worker 1: The largest folders, in MB:/);
     assert.match(full.stdout, /is not well:\n +disk full: .*; what was tried did not help/);
-    await jobman(world, ['emulator', 'start-host', name, '--worker', '1']);
+    await world.jobman(['emulator', 'start-host', name, '--worker', '1']);
     await ok('solve', name);
   });
 
-  test('who holds its devices is named, and nothing is deleted without a yes', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('who holds its devices is named, and nothing is deleted without a yes', async () => {
     const [, second] = await addresses(name);
     onWorker(second, `setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & ${until('31351')}`);
     assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) holds its device: sleep 31351/);
-    const refused = await tpu('reapply', name);
-    assert.equal(refused.code, 2);
+    const refused = await ends(2, 'reapply', name);
     assert.match(refused.stderr, /holds its device: sleep 31351\. Say --yes/);
     assert.deepEqual(await addresses(name), await addresses(name));
-    const busy = await tpu('solve', name);
-    assert.equal(busy.code, 2, busy.stdout);
-    const ended = await tpu('solve', name, '--yes');
-    assert.equal(ended.code, 0, ended.stdout + ended.stderr);
+    const busy = await ends(2, 'solve', name);
+    const ended = await ends(0, 'solve', name, '--yes');
     assert.match(ended.stdout, /device busy: its devices are held by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
     assert.match(await ok('describe', name), /Used by +nobody/);
   });
 
-  test('a preempted TPU is solved by making it anew; -norm makes an on-demand one of it', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('a preempted TPU is solved by making it anew; -norm makes an on-demand one of it', async () => {
     const spot = 'lab-tpuvm-v4-8-preemptible-1';
-    writeFileSync(
-      join(world.home, 'settings.json'),
-      JSON.stringify({ tpu: { project: 'emulator' }, lab: { zones: [zone] } }),
-    );
+    settings({ zones: [zone] });
     await ok('register', spot, `zone=${zone}`);
     assert.match(await ok('apply', spot), /is ready\./);
-    await jobman(world, ['emulator', 'preempt', spot]);
+    await world.jobman(['emulator', 'preempt', spot]);
     assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 60_000 }));
-    const solved = await tpu('solve', spot);
-    assert.equal(solved.code, 0, solved.stdout + solved.stderr);
+    const solved = await ends(0, 'solve', spot);
     assert.match(solved.stdout, /taken away: it was taken away \(preempted\)\n.*well again/s);
     // What another has booked is asked about; where it is not known who types, every booking may be another's.
     for (const user of ['xibo', 'lyy']) await ok('add-user', user, '--yes');
@@ -215,22 +197,18 @@ suite('TPUs by the tpu command', () => {
     assert.deepEqual([restarted.code, restarted.stdout], [0, `${spot} has restarted.\n`], restarted.stderr);
     assert.match(restarted.stderr, /^stopping .*\n(.*\n)*starting .*\n(.*\n)*1 of 1 workers answer$/m);
     // Of a worker that lets nobody in nobody knows whether it is free.
-    await jobman(world, ['emulator', 'ssh-refuse', spot]);
-    const unsure = await tpu('solve', spot);
-    assert.equal(unsure.code, 2, unsure.stdout + unsure.stderr);
+    await world.jobman(['emulator', 'ssh-refuse', spot]);
+    const unsure = await ends(2, 'solve', spot);
     assert.match(unsure.stderr, /Who holds the devices of worker 0 cannot be told: .*Say --yes/);
-    const again = await tpu('solve', spot, '--yes');
-    assert.equal(again.code, 0, again.stdout + again.stderr);
+    const again = await ends(0, 'solve', spot, '--yes');
     assert.match(again.stdout, /^no answer by SSH: worker 0 has no answer.*\n.*well again \(no answer by SSH\)/);
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
   });
 
-  test('what the cloud cannot stop restarts by a reboot of its machines', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('what the cloud cannot stop restarts by a reboot of its machines', async () => {
     const small = 'lab-tpuvm-v2-8-preemptible-1';
     const zones = [zone, 'us-central1-b'] as const;
-    const settings = { tpu: { project: 'emulator' }, lab: { zones } };
-    writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+    settings({ zones });
     await ok('register', small, `zone=${zones[1]}`);
     await ok('apply', small);
     for (const [one, within, count] of [
@@ -252,11 +230,9 @@ suite('TPUs by the tpu command', () => {
     }
   });
 
-  test('a job logs the workers in to W&B, and again after its TPU was made anew', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+  hostTest('a job logs the workers in to W&B, and again after its TPU was made anew', async () => {
     const other = 'lab-tpuvm-v4-8-preemptible-2';
-    const lab = { zones: [zone], wandbKeyFile: 'wandb-key' };
-    writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { project: 'emulator' }, lab }));
+    settings({ zones: [zone], wandbKeyFile: 'wandb-key' });
     const code = join(world.folder, 'code');
     mkdirSync(code);
     writeFileSync(join(code, 'staging.sh'), 'echo "staged for $1"\nexec sleep 31357\n');
@@ -272,17 +248,15 @@ suite('TPUs by the tpu command', () => {
       return found.stdout.split(key).length === 2;
     };
     const env = { TMUX_TMPDIR: world.folder };
-    const begun = await jobman(world, ['tpu', 'run', other, 'xibo', '-q', 'rule=pre'], { env, withinMs: 120_000 });
+    const begun = await world.jobman(['tpu', 'run', other, 'xibo', '-q', 'rule=pre'], { env, withinMs: 120_000 });
     world.atEnd(() => void spawnSync('tmux', ['kill-server'], { env: { ...world.env, ...env } }));
-    world.atEnd(() => jobman(world, ['controller', 'stop']).then(() => undefined));
     assert.equal(begun.code, 0, begun.stdout + begun.stderr);
-    const phase = async () =>
-      (JSON.parse((await jobman(world, ['show', '1', '--json'])).stdout) as { phase: string }).phase;
+    const phase = async () => (await world.show('1')).phase;
     const runs = async () => (await phase()) === 'running';
     assert.ok(await eventually(runs, { withinMs: 60_000 }), await phase());
     assert.equal(await isLoggedIn(), true);
     const first = await addresses(other);
-    await jobman(world, ['emulator', 'preempt', other]);
+    await world.jobman(['emulator', 'preempt', other]);
     const isAnew = async () => {
       const now = await addresses(other);
       return now.length > 0 && now[0] !== first[0] && (await isLoggedIn()) && (await runs());
@@ -292,11 +266,10 @@ suite('TPUs by the tpu command', () => {
     assert.ok(await eventually(async () => !(await runs()), { withinMs: 90_000 }), await phase());
   });
 
-  test('Ctrl-C says what stands and how to go on', async (t) => {
-    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
-    await jobman(world, ['emulator', 'hold', 'create']);
+  hostTest('Ctrl-C says what stands and how to go on', async () => {
+    await world.jobman(['emulator', 'hold', 'create']);
     await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
-    const running = startJobman(world, ['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
+    const running = world.start(['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
     await running.prints(/is creating/);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.ended;

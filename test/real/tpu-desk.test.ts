@@ -3,23 +3,17 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { createTpuApi } from '../../src/backends/tpu/api.ts';
-import type { TpuApi } from '../../src/backends/tpu/api.ts';
-import { createCaller } from '../../src/backends/tpu/call.ts';
-import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import { createTpuDesk } from '../../src/backends/tpu/desk/desk.ts';
 import { createDoors, sshKeyLines } from '../../src/backends/tpu/workers.ts';
 import { labelsOf } from '../../src/backends/tpu/resources.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import { admin } from '../../src/emulator/admin.ts';
-import { startEmulator } from '../../src/emulator/start.ts';
 import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
 import type { TpuDesk } from '../../src/lab/tpu-desk.ts';
-import { createSshPool } from '../../src/remote/ssh.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
+import { openTpuCloud } from '../support/tpu-cloud.ts';
+import type { Scope } from '../support/world.ts';
 
 const zone = 'us-central2-b';
 const project = 'emulator';
@@ -29,51 +23,33 @@ function tpu(name: string, more: Partial<LabTpu> = {}): LabTpu {
   return { name, project: null, zone, accelerator: 'v4-8', pricing: 'ondemand', runtimeVersion: null, ...more };
 }
 
-interface Bench {
-  readonly desk: TpuDesk;
-  readonly api: TpuApi;
-  readonly hasNamespaces: boolean;
-  readonly said: string[];
-  readonly say: (line: string) => void;
-  readonly act: (verb: string, target?: string, options?: Readonly<Record<string, unknown>>) => Promise<unknown>;
-  readonly node: (name: string) => Promise<Readonly<Record<string, unknown>>>;
-}
-
 /** Every test of this file shares one cloud; each has TPUs of its own name. */
-async function openBench(t: Parameters<typeof openWorld>[0]): Promise<Bench> {
-  const world = openWorld(t, { patienceMs: 10_000 });
-  const emulator = await startEmulator({ stateDir: join(world.folder, 'cloud'), env: world.env, speed: 200, seed: 7 });
-  world.atEnd(() => emulator.close());
-  const endpoint = () => Promise.resolve(emulator.url);
-  const login = createLogin({ run: () => Promise.reject(new Error('nobody logs in')), now: () => Date.now() });
-  const api = createTpuApi(createCaller({ env: {}, endpoint, credentials: createCredentials({ endpoint, login }) }));
-  const as = { home: world.home, user: 'zephyr' };
-  const pool = createSshPool({ ...as, userHome: world.folder, agent: null, sshArgs: [] });
-  const sshFor = () => Promise.resolve({ port: emulator.sshPort, userConfig: false });
+async function openBench(scope: Scope) {
+  const cloud = await openTpuCloud(scope);
+  const { world, url, api, pool, login, sshFor } = cloud;
   const site = { zones: [zone, 'europe-west4-a'], remoteUser: null, privateKey: null };
   const desk = createTpuDesk({
-    doors: createDoors({ home: world.home, pool, apiFor: () => api, sshFor, now: () => Date.now() }),
+    doors: createDoors({ home: world.home, pool, apiFor: () => api, sshFor, now: Date.now }),
     closeDoors: () => pool.close(),
     apiFor: () => api,
     project,
     site,
-    user: 'zephyr',
-    sshKeys: () => sshKeyLines(site, as),
+    user: login.user,
+    sshKeys: () => sshKeyLines(site, login),
     maker: async () => ({ installation: 'ours00', owner: 'ada' }),
-    now: () => Date.now(),
+    now: Date.now,
     lookEvery: 100,
   });
   world.atEnd(() => desk.close());
   const said: string[] = [];
   return {
+    ...cloud,
     desk,
-    api,
-    hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
     said,
-    say: (line) => said.push(line),
-    act: (verb, target, options = {}) => admin(emulator.url, verb, target, options),
-    node: async (name) => {
-      const reply = await fetch(`${emulator.url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
+    say: (line: string) => void said.push(line),
+    hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
+    node: async (name: string) => {
+      const reply = await fetch(`${url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
       return (await reply.json()) as Readonly<Record<string, unknown>>;
     },
   };
@@ -87,24 +63,29 @@ const failsWith = (code: number, words: RegExp, lines?: RegExp) => (error: unkno
   return true;
 };
 
+/** How a script ended on worker 0. */
+async function onFirst(desk: TpuDesk, one: LabTpu, script: string): Promise<{ code: number; output: string }> {
+  const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
+  assert.equal(answer?.kind, 'ended');
+  return answer;
+}
+
 /** Starts that program on worker 0 in a session of its own, and resolves with its process id. */
 async function begin(desk: TpuDesk, one: LabTpu, command: string): Promise<number> {
   // Until it has become the program, it is a copy of the shell that starts it.
   const script = `setsid ${command} >/dev/null 2>&1 </dev/null &
 while cmp -s /proc/$$/cmdline /proc/$!/cmdline; do sleep 0.05; done; echo $!`;
-  const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
-  assert.equal(answer?.kind, 'ended');
-  return Number(answer.output.trim());
+  return Number((await onFirst(desk, one, script)).output.trim());
 }
 
 async function lives(desk: TpuDesk, one: LabTpu, pid: number): Promise<boolean> {
   const script = `grep -qs '^State:.[RSD]' /proc/${pid}/status`;
-  const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
-  assert.equal(answer?.kind, 'ended');
-  return answer.code === 0;
+  return (await onFirst(desk, one, script)).code === 0;
 }
 
 suite('the desk of the TPUs', async () => {
+  const two = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
+  const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
   const { desk, api, said, say, act, node, hasNamespaces } = await openBench({ after });
   const how = async (one: LabTpu) => {
     const state = await desk.describe(one);
@@ -145,62 +126,60 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
   });
 
   test('what takes too long, and what somebody interrupts, is ended on the worker', async () => {
-    const one = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
     const slow = 'echo $$ >"$HOME/slow"; sleep 31347; echo never';
-    const late = await desk.onWorkers(one, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
+    const late = await desk.onWorkers(two, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
     assert.deepEqual(late, [{ kind: 'no_answer', worker: 0, says: 'it did not end within 1 s' }]);
     const off = new AbortController();
-    const running = desk.onWorkers(one, slow, { timeoutMs: 60_000, signal: off.signal, workers: [1] });
+    const running = desk.onWorkers(two, slow, { timeoutMs: 60_000, signal: off.signal, workers: [1] });
     setTimeout(() => off.abort(), 500).unref();
     await assert.rejects(running, failsWith(130, /Interrupted/));
     const alive = async () => {
       const script = 'read -r pid <"$HOME/slow" && grep -qs "^State:.[RSD]" "/proc/$pid/status"';
-      const answers = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never });
+      const answers = await desk.onWorkers(two, script, { timeoutMs: 20_000, signal: never });
       return answers.some((answer) => answer.kind === 'ended' && answer.code === 0);
     };
     assert.ok(await eventually(async () => !(await alive()), { withinMs: 60_000 }));
   });
 
   test('ends what names a folder as a whole word, with what it started, and nothing else', async () => {
-    const one = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
     const log = "/logs/zephyr/it's [a] run.1";
     const q = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
     // As gcloud's ssh has it: a shell with the whole text on its command line, and the program below it.
     const inner = `cd /tmp\nsh -c 'exec sleep 31341' main.py --workdir=/logs/a/b & sleep 31342; true`;
-    const run = await begin(desk, one, `bash -c ${q(inner)}`);
-    const quoted = await begin(desk, one, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
+    const run = await begin(desk, two, `bash -c ${q(inner)}`);
+    const quoted = await begin(desk, two, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
     const stubborn = await begin(
       desk,
-      one,
+      two,
       `sh -c 'trap "" TERM; while :; do sleep 1; done' main.py --workdir /logs/a/b/`,
     );
     const others = [
-      await begin(desk, one, `sh -c 'sleep 31344; true' main.py --workdir=/logs/a/b2`),
-      await begin(desk, one, `sh -c 'sleep 31345; true' main.py --workdir=/logs/new --config.load_from=/logs/a/b`),
-      await begin(desk, one, `tail -f /dev/null /logs/a/b/output.log`),
+      await begin(desk, two, `sh -c 'sleep 31344; true' main.py --workdir=/logs/a/b2`),
+      await begin(desk, two, `sh -c 'sleep 31345; true' main.py --workdir=/logs/new --config.load_from=/logs/a/b`),
+      await begin(desk, two, `tail -f /dev/null /logs/a/b/output.log`),
     ];
-    const none = await desk.end(one, { folders: ['/logs/a'], pids: [], graceMs: 0 }, never);
+    const none = await desk.end(two, { folders: ['/logs/a'], pids: [], graceMs: 0 }, never);
     assert.deepEqual(none, { ended: [], left: [], missed: [] });
-    const end = await desk.end(one, { folders: ['/logs/a/b', log], pids: [], graceMs: 600 }, never);
+    const end = await desk.end(two, { folders: ['/logs/a/b', log], pids: [], graceMs: 600 }, never);
     assert.deepEqual([end.left, end.missed], [[], []]);
     const ended = end.ended.map(({ pid }) => pid);
     for (const pid of [run, quoted, stubborn]) {
       assert.ok(ended.includes(pid), JSON.stringify(end.ended));
-      assert.equal(await lives(desk, one, pid), false);
+      assert.equal(await lives(desk, two, pid), false);
     }
     assert.ok(
       end.ended.some(({ command }) => command === 'sleep 31342'),
       'what it started went with it',
     );
-    for (const pid of others) assert.equal(await lives(desk, one, pid), true);
+    for (const pid of others) assert.equal(await lives(desk, two, pid), true);
     const byPid = await desk.end(
-      one,
+      two,
       { folders: [], pids: others.map((pid) => ({ worker: 0, pid })), graceMs: 200 },
       never,
     );
     for (const pid of others) {
       assert.ok(byPid.ended.some((each) => each.worker === 0 && each.pid === pid));
-      assert.equal(await lives(desk, one, pid), false);
+      assert.equal(await lives(desk, two, pid), false);
     }
     // The same numbers on another worker are somebody else's.
     assert.equal(
@@ -211,19 +190,18 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
 
   test('who holds the devices is named with its worker; a host that does not answer is missed', async (t) => {
     if (!requireReal(t, 'namespaces', hasNamespaces)) return;
-    const one = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
-    assert.deepEqual(await desk.holders(one, never), { holders: [], missed: [] });
-    const pid = await begin(desk, one, 'with-tpu sleep 31346');
+    assert.deepEqual(await desk.holders(two, never), { holders: [], missed: [] });
+    const pid = await begin(desk, two, 'with-tpu sleep 31346');
     const found = await eventually(async () => {
-      const { holders } = await desk.holders(one, never);
+      const { holders } = await desk.holders(two, never);
       return holders.some(({ command }) => command === 'sleep 31346') ? holders : undefined;
     });
     const own = found?.find(({ command }) => command === 'sleep 31346');
     assert.deepEqual([own?.worker, own?.user !== ''], [0, true]);
-    await desk.end(one, { folders: [], pids: [{ worker: 0, pid }], graceMs: 500 }, never);
-    assert.deepEqual((await desk.holders(one, never)).holders, []);
+    await desk.end(two, { folders: [], pids: [{ worker: 0, pid }], graceMs: 500 }, never);
+    assert.deepEqual((await desk.holders(two, never)).holders, []);
     await act('hang-host', 'lab-v4-16-1', { worker: '1' });
-    const { holders, missed } = await desk.holders(one, never);
+    const { holders, missed } = await desk.holders(two, never);
     assert.deepEqual(holders, []);
     assert.deepEqual(
       missed.map(({ worker }) => worker),
@@ -232,52 +210,49 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
   });
 
   test('makes a TPU anew, and reaches the new machines though they have other host keys', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-    await desk.apply(one, say, never);
-    const first = await node(one.name);
+    await desk.apply(spot, say, never);
+    const first = await node(spot.name);
     assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
-    await desk.onWorkers(one, 'true', { timeoutMs: 20_000, signal: never });
+    await desk.onWorkers(spot, 'true', { timeoutMs: 20_000, signal: never });
     said.length = 0;
-    await desk.reapply(one, say, never);
-    const second = await node(one.name);
+    await desk.reapply(spot, say, never);
+    const second = await node(spot.name);
     assert.notEqual(first['createTime'], second['createTime']);
     assert.equal(second['state'], 'READY');
     assert.match(said.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is gone\nasking for/);
-    const [answer] = await desk.onWorkers(one, 'echo here', { timeoutMs: 20_000, signal: never });
+    const [answer] = await desk.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
     assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
   });
 
   test('a preempted one is made anew; one that is another thing than the registry says is left alone', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-    const before = await node(one.name);
+    const before = await node(spot.name);
     await assert.rejects(
-      desk.reapply({ ...one, accelerator: 'v4-16' }, say, never),
+      desk.reapply({ ...spot, accelerator: 'v4-16' }, say, never),
       failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /tpu register lab-v4-8-p1 type=v4-8/),
     );
     await assert.rejects(
-      desk.reapply({ ...one, pricing: 'ondemand' }, say, never),
+      desk.reapply({ ...spot, pricing: 'ondemand' }, say, never),
       failsWith(4, /is preemptible in the cloud and on demand in the registry/),
     );
-    assert.equal((await node(one.name))['createTime'], before['createTime']);
-    await act('preempt', one.name);
-    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
-    assert.deepEqual(await how(one), { state: 'preempted', zone, workers: 1 });
-    await desk.reapply(one, say, never);
-    assert.equal((await node(one.name))['state'], 'READY');
+    assert.equal((await node(spot.name))['createTime'], before['createTime']);
+    await act('preempt', spot.name);
+    assert.ok(await eventually(async () => (await node(spot.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
+    assert.deepEqual(await how(spot), { state: 'preempted', zone, workers: 1 });
+    await desk.reapply(spot, say, never);
+    assert.equal((await node(spot.name))['state'], 'READY');
   });
 
   test('one that somebody else has made anew since it was asked about is left alone', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-    const asked = await desk.describe(one);
+    const asked = await desk.describe(spot);
     assert.ok(asked.kind === 'known' && asked.made !== undefined);
     // Two at the same moment: the one who comes second waits for what the first has ordered.
-    await Promise.all([desk.reapply(one, say, never), desk.reapply(one, say, never)]);
-    const fresh = await node(one.name);
+    await Promise.all([desk.reapply(spot, say, never), desk.reapply(spot, say, never)]);
+    const fresh = await node(spot.name);
     await assert.rejects(
-      desk.reapply(one, say, never, { made: asked.made }),
+      desk.reapply(spot, say, never, { made: asked.made }),
       failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
     );
-    assert.equal((await node(one.name))['createTime'], fresh['createTime']);
+    assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
   });
 
   test('one that was made for a single job is neither deleted, nor made anew, nor restarted', async () => {
@@ -295,39 +270,37 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
   });
 
   test('no capacity after the deletion is said plainly, with the way on', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
     await act('stockout', zone);
     await assert.rejects(
-      desk.reapply(one, say, never),
+      desk.reapply(spot, say, never),
       failsWith(
         1,
         /was deleted, and making it anew failed: .*no capacity there now/,
         /tpu apply lab-v4-8-p1 {4}goes on/,
       ),
     );
-    assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
+    assert.deepEqual(await how(spot), { state: 'absent', zone, workers: 0 });
     await act('clear');
-    await desk.apply(one, say, never);
+    await desk.apply(spot, say, never);
   });
 
   test('whoever interrupts a deletion is told what stands, and apply goes on', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
     const off = new AbortController();
     const leaving = (line: string) => {
       say(line);
       if (line.startsWith('deleting')) off.abort();
     };
     await assert.rejects(
-      desk.reapply(one, leaving, off.signal),
+      desk.reapply(spot, leaving, off.signal),
       failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not created again/, /tpu apply/),
     );
     assert.ok(
       await eventually(async () => {
-        const state = await desk.describe(one);
+        const state = await desk.describe(spot);
         return state.kind === 'known' && state.state === 'absent';
       }),
     );
-    await desk.apply(one, say, never);
+    await desk.apply(spot, say, never);
   });
 
   test('deletes a TPU and sees it gone; not one that was made again, nor one that belongs to a job', async () => {
@@ -341,17 +314,16 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
   });
 
   test('a cloud that cannot be asked changes nothing', async () => {
-    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
     await act('flaky', zone, { p: '1' });
-    const state = await desk.describe(one);
+    const state = await desk.describe(spot);
     assert.equal(state.kind, 'unknown');
-    await assert.rejects(desk.reapply(one, say, never), failsWith(5, /cannot be told now; nothing was changed/));
-    await assert.rejects(desk.delete(one, say, never), failsWith(5, /cannot be told now; nothing was changed/));
+    await assert.rejects(desk.reapply(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
+    await assert.rejects(desk.delete(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
     await assert.rejects(
-      desk.end(one, { folders: ['/a'], pids: [], graceMs: 0 }, never),
+      desk.end(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
       failsWith(5, /cannot be told/),
     );
     await act('clear');
-    assert.equal((await node(one.name))['state'], 'READY');
+    assert.equal((await node(spot.name))['state'], 'READY');
   });
 });

@@ -4,13 +4,9 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationRef, CapacityPort, Clock } from '../../src/app/ports.ts';
-import { createTpuApi } from '../../src/backends/tpu/api.ts';
-import { createCaller } from '../../src/backends/tpu/call.ts';
 import { createTpuCapacity } from '../../src/backends/tpu/capacity.ts';
-import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import { createTpuWorkers, sshKeyLines } from '../../src/backends/tpu/workers.ts';
 import type { TpuWorkers } from '../../src/backends/tpu/workers.ts';
 import { newJob, allocationOf, lastAllocation, mayExist } from '../../src/core/job.ts';
@@ -23,73 +19,36 @@ import { reconcile } from '../../src/core/reconcile.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { TpuSpec } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
-import { admin } from '../../src/emulator/admin.ts';
-import { startEmulator } from '../../src/emulator/start.ts';
-import { createSshPool } from '../../src/remote/ssh.ts';
 import { tpuRef } from '../backends/tpu/support/refs.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
-import type { World } from '../support/world.ts';
+import { openTpuCloud, type TpuCloud } from '../support/tpu-cloud.ts';
+import type { Scope, World } from '../support/world.ts';
 
-type Scope = Parameters<typeof openWorld>[0];
 type Mode = TpuSpec['mode'];
 
 /** The cloud makes a node in half a second, and the core's clock runs as fast. */
 const speed = 200;
 const withinMs = 60_000;
 
-interface Cloud {
-  readonly world: World;
-  readonly url: string;
+interface Cloud extends TpuCloud {
   readonly clock: Clock;
   readonly capacity: CapacityPort;
   readonly workers: TpuWorkers;
-  act(verb: string, target?: string, options?: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
 
 async function openCloud(t: Scope): Promise<Cloud> {
-  const world = openWorld(t, { patienceMs: 10_000 });
-  const emulator = await startEmulator({
-    stateDir: join(world.folder, 'cloud'),
-    env: world.env,
-    isolation: 'none',
-    speed,
-    seed: 7,
-  });
-  world.atEnd(() => emulator.close());
+  const cloud = await openTpuCloud(t, 'none');
+  const { api, login, pool, sshFor } = cloud;
   const begun = Date.now();
-  const clock: Clock = {
-    now: () => begun + (Date.now() - begun) * speed,
-    at: () => () => undefined,
-  };
-  const endpoint = () => Promise.resolve(emulator.url);
-  const credentials = createCredentials({
-    endpoint,
-    login: createLogin({
-      run: () => Promise.reject(new Error('nobody logs in to this machine')),
-      now: () => clock.now(),
-    }),
-  });
-  const api = createTpuApi(createCaller({ env: {}, endpoint, credentials }));
-  const login = { home: world.home, user: 'zephyr' };
-  const pool = createSshPool({ ...login, userHome: world.folder, agent: null, sshArgs: [] });
-  world.atEnd(() => {
-    pool.close();
-  });
+  const now = (): number => begun + (Date.now() - begun) * speed;
+  const clock: Clock = { now, at: () => () => undefined };
+  const apiFor = () => api;
   return {
-    world,
-    url: emulator.url,
+    ...cloud,
     clock,
-    capacity: createTpuCapacity({ apiFor: () => api, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
-    workers: createTpuWorkers({
-      ...login,
-      pool,
-      apiFor: () => api,
-      sshFor: () => Promise.resolve({ port: emulator.sshPort, userConfig: false }),
-      now: () => clock.now(),
-    }),
-    act: (verb, target, options) => admin(emulator.url, verb, target, options),
+    capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
+    workers: createTpuWorkers({ ...login, pool, apiFor, sshFor, now }),
   };
 }
 
@@ -173,8 +132,9 @@ class Walk {
     );
   }
 
-  kinds(): string[] {
-    return this.events.map(({ kind }) => kind);
+  /** Why its requests were refused. */
+  refusals() {
+    return this.events.flatMap((event) => (event.kind === 'allocation_refused' ? [event.error] : []));
   }
 }
 
@@ -206,100 +166,84 @@ function run(
 
 const modes: readonly Mode[] = ['tpu-vm', 'queued-resources'];
 
+/** A test of one job in a cloud of its own; at its end the job is cancelled, and nothing may be left of it. */
+function walkTest(name: string, mode: Mode, play: (cloud: Cloud, walk: Walk) => Promise<void>): void {
+  test(name, async (t) => {
+    const cloud = await openCloud(t);
+    const walk = new Walk(cloud, { mode });
+    await play(cloud, walk);
+    await walk.end();
+    await cloud.act('clear', 'all');
+    assert.deepEqual(await existing(cloud), []);
+  });
+}
+
 for (const mode of modes) {
   suite(`in ${mode}`, () => {
-    test('a job gets its TPU, reaches every worker of it, and leaves nothing', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('a job gets its TPU, reaches every worker of it, and leaves nothing', mode, async (cloud, walk) => {
       await walk.ready();
       const { allocation, job } = walk.allocation;
       assert.equal(allocation.workers, 2);
       for (const worker of [0, 1]) {
-        const ref = { job, allocation, worker };
         // READY does not mean that sshd answers already.
-        const said = await eventually(
-          async () => {
-            const reach = await cloud.workers.reach(ref);
-            assert.equal(reach.kind, 'open');
-            const script = 'printf "%s %s" "$(id -un)" "$HOME"';
-            const result = await reach.transport.run({ script, timeoutMs: 8 * second, outputMost: 1_000 });
-            return result.kind === 'ended' && Buffer.from(result.stdout).toString();
-          },
-          { withinMs, everyMs: 100 },
-        );
-        assert.ok(said, `worker ${worker} answers`);
+        const answers = async () => {
+          const reach = await cloud.workers.reach({ job, allocation, worker });
+          assert.equal(reach.kind, 'open');
+          const script = 'printf "%s %s" "$(id -un)" "$HOME"';
+          const result = await reach.transport.run({ script, timeoutMs: 8 * second, outputMost: 1_000 });
+          return result.kind === 'ended' && Buffer.from(result.stdout).toString();
+        };
+        assert.ok(await eventually(answers, { withinMs, everyMs: 100 }), `worker ${worker} answers`);
       }
       await walk.end();
-      assert.deepEqual(await existing(cloud), []);
       assert.deepEqual([...new Set(walk.replies.map(({ result }) => result.kind))], ['done']);
     });
 
-    test('a preemption is seen, and the job gets another', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('a preemption is seen, and the job gets another', mode, async (cloud, walk) => {
       await walk.ready();
       const first = walk.allocation.allocation.name;
       await cloud.act('preempt', first);
       await walk.until('the second allocation is ready', () => walk.seen === 'gone ready');
       const ended = walk.events.find((event) => event.kind === 'attempt_ended');
       assert.equal(ended?.kind === 'attempt_ended' && ended.reason, 'preempted');
-      const second = walk.allocation.allocation.name;
-      assert.notEqual(second, first);
+      const next = walk.allocation.allocation.name;
+      assert.notEqual(next, first);
       // Nothing is left of the first that would count against the quota.
-      const expected = mode === 'tpu-vm' ? [`nodes/${second}`] : [`nodes/${second}`, `queuedResources/${second}`];
+      const expected = mode === 'tpu-vm' ? [`nodes/${next}`] : [`nodes/${next}`, `queuedResources/${next}`];
       assert.deepEqual(await existing(cloud), expected);
-      await walk.end();
-      assert.deepEqual(await existing(cloud), []);
     });
 
-    test('a node that somebody deletes is missed, and replaced', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('a node that somebody deletes is missed, and replaced', mode, async (cloud, walk) => {
       await walk.ready();
       const { name } = walk.allocation.allocation;
       await fetch(`${cloud.url}/v2/projects/p/locations/us-central2-b/nodes/${name}`, { method: 'DELETE' });
       await walk.until('the second allocation is ready', () => walk.seen === 'gone ready');
-      await walk.end();
-      assert.deepEqual(await existing(cloud), []);
     });
 
-    test('replies that are lost cost nothing and make nothing twice', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('replies that are lost cost nothing and make nothing twice', mode, async (cloud, walk) => {
       await cloud.act('drop', 'create');
       await walk.ready();
       assert.equal(walk.replies[0]?.result.kind, 'unclear');
       assert.equal(walk.job.allocations.length, 1);
-      assert.ok(!walk.kinds().includes('allocation_refused'));
+      assert.deepEqual(walk.refusals(), []);
       await cloud.act('drop', 'delete');
       await walk.end();
       assert.ok(walk.replies.some(({ key, result }) => key === 'release/1' && result.kind === 'unclear'));
-      assert.deepEqual(await existing(cloud), []);
     });
 
-    test('a cloud that answers every other question with a 503 is only slower', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('a cloud that answers every other question with a 503 is only slower', mode, async (cloud, walk) => {
       await cloud.act('flaky', '*', { p: 0.5 });
       await walk.ready();
       assert.equal(walk.job.allocations.length, 1);
       for (let passes = 0; passes < 40; passes += 1) await walk.pass();
       assert.equal(walk.seen, 'ready');
       assert.equal(walk.job.attempts.length, 1);
-      await walk.end();
-      await cloud.act('clear', 'all');
-      assert.deepEqual(await existing(cloud), []);
     });
 
-    test('a release in the middle of being made gets through in the end', async (t) => {
-      const cloud = await openCloud(t);
-      const walk = new Walk(cloud, { mode });
+    walkTest('a release in the middle of being made gets through in the end', mode, async (cloud, walk) => {
       await cloud.act('slow', 'all', { factor: 5 });
-      await walk.until('it is being made', () =>
-        ['provisioning', 'waiting'].includes(walk.allocation.allocation.seen?.state ?? ''),
-      );
-      await walk.end();
-      assert.deepEqual(await existing(cloud), []);
+      const isBegun = () => ['provisioning', 'waiting'].includes(walk.allocation.allocation.seen?.state ?? '');
+      await walk.until('it is being made', isBegun);
     });
 
     test('a sweep finds what no record names, and lets it go', async (t) => {
@@ -308,11 +252,9 @@ for (const mode of modes) {
       await walk.ready();
       const { allocation, job } = walk.allocation;
       // A neighbour's, in the same project.
-      const other = {
-        job: { ...job, installation: 'zz99zz', id: '000002' },
-        allocation: { ...allocation, name: 'theirs' },
-      };
-      assert.deepEqual(await cloud.capacity.request(other), { kind: 'done' });
+      const neighbour = { ...job, installation: 'zz99zz', id: '000002' };
+      const theirs = { job: neighbour, allocation: { ...allocation, name: 'theirs' } };
+      assert.deepEqual(await cloud.capacity.request(theirs), { kind: 'done' });
       const found = await cloud.capacity.sweep([walk.allocation]);
       assert.equal(found.kind, 'known');
       assert.deepEqual(
@@ -320,37 +262,48 @@ for (const mode of modes) {
         [`000001/1 ${mode === 'tpu-vm' ? 'nodes' : 'queuedResources'}/${allocation.name}`],
       );
       for (const stray of found.value) assert.deepEqual(await cloud.capacity.releaseStray(stray), { kind: 'done' });
-      const gone = await eventually(async () => (await existing(cloud)).every((name) => name.endsWith('/theirs')), {
-        withinMs,
-      });
-      assert.ok(gone, 'only the neighbour’s is left');
+      const isGone = async () => (await existing(cloud)).every((name) => name.endsWith('/theirs'));
+      assert.ok(await eventually(isGone, { withinMs }), 'only the neighbour’s is left');
       assert.notDeepEqual(await existing(cloud), []);
+    });
+
+    test('a missing right, or a zone that is not there or not open, ends the job with Google’s words', async (t) => {
+      const cloud = await openCloud(t);
+      const right = mode === 'tpu-vm' ? 'tpu.nodes.create' : 'tpu.queuedResources.create';
+      for (const [permission, zone, says] of [
+        [right, 'us-central2-b', /denied/],
+        // Nobody may look there; but what was refused in so many words, each time, is nowhere.
+        ['us-central2-b', 'us-central2-b', /Permission denied on 'locations\/us-central2-b'/],
+        [null, 'asia-northeast1-a', /The requested zone "asia-northeast1-a" is not supported/],
+      ] as const) {
+        await cloud.act('clear', 'all');
+        if (permission !== null) await cloud.act('permission', permission);
+        const walk = new Walk(cloud, { mode, zone });
+        await walk.until('it is settled', () => walk.job.settled !== null);
+        assert.equal(walk.job.settled?.verdict, 'failed');
+        assert.match(walk.refusals()[0]?.raw ?? '', says);
+        if (permission === right) assert.equal(walk.refusals()[0]?.kind, 'permission');
+        else await walk.until('nothing is left of it', () => walk.seen === 'gone');
+      }
     });
   });
 }
 
-test('in tpu-vm a stockout is told with its error, once for each request, and waited out', async (t) => {
-  const cloud = await openCloud(t);
-  const walk = new Walk(cloud, { mode: 'tpu-vm' });
+walkTest('a stockout is told with its error, once for each request, and waited out', 'tpu-vm', async (cloud, walk) => {
   await cloud.act('stockout', 'us-central2-b');
-  const refusals = () => walk.events.filter((event) => event.kind === 'allocation_refused');
-  await walk.until('three requests were refused', () => refusals().length >= 3);
-  for (const { error } of refusals()) {
+  await walk.until('three requests were refused', () => walk.refusals().length >= 3);
+  for (const error of walk.refusals()) {
     assert.equal(error.kind, 'stockout');
     assert.match(error.raw, /no more capacity/);
   }
-  const requests = walk.replies.filter(({ key }) => key === 'request/1').length;
-  assert.ok(refusals().length <= requests, `${refusals().length} refusals for ${requests} requests`);
+  const [refusals, requests] = [walk.refusals(), walk.replies.filter(({ key }) => key === 'request/1')];
+  assert.ok(refusals.length <= requests.length, `${refusals.length} refusals for ${requests.length} requests`);
   await cloud.act('clear', 'all');
   await walk.ready();
   assert.equal(walk.job.allocations.length, 1);
-  await walk.end();
-  assert.deepEqual(await existing(cloud), []);
 });
 
-test('in the queue a stockout is a wait', async (t) => {
-  const cloud = await openCloud(t);
-  const walk = new Walk(cloud, { mode: 'queued-resources' });
+walkTest('in the queue a stockout is a wait', 'queued-resources', async (cloud, walk) => {
   await cloud.act('stockout', 'us-central2-b');
   await walk.until('it waits', () => walk.seen === 'waiting');
   const until = cloud.clock.now() + 5 * minute;
@@ -358,39 +311,6 @@ test('in the queue a stockout is a wait', async (t) => {
   assert.equal(walk.seen, 'waiting');
   await cloud.act('clear', 'all');
   await walk.ready();
-  await walk.end();
-  assert.deepEqual(await existing(cloud), []);
-});
-
-test('a missing right ends the job with Google’s words', async (t) => {
-  for (const mode of modes) {
-    const cloud = await openCloud(t);
-    const walk = new Walk(cloud, { mode });
-    await cloud.act('permission', mode === 'tpu-vm' ? 'tpu.nodes.create' : 'tpu.queuedResources.create');
-    await walk.until('it is settled', () => walk.job.settled !== null);
-    assert.equal(walk.job.settled?.verdict, 'failed');
-    const error = walk.events.find((event) => event.kind === 'allocation_refused')?.error;
-    assert.equal(error?.kind, 'permission');
-    assert.match(error?.raw ?? '', /denied/);
-  }
-});
-
-test('a zone that does not exist, or is not open to the project, ends the job with Google’s words', async (t) => {
-  for (const mode of modes) {
-    const cloud = await openCloud(t);
-    const nowhere = new Walk(cloud, { mode, zone: 'asia-northeast1-a' });
-    await nowhere.until('nothing is left of it', () => nowhere.job.settled !== null && nowhere.seen === 'gone');
-    const error = nowhere.events.find((event) => event.kind === 'allocation_refused')?.error;
-    assert.match(error?.raw ?? '', /The requested zone "asia-northeast1-a" is not supported/);
-
-    await cloud.act('permission', 'us-central2-b');
-    const forbidden = new Walk(cloud, { mode });
-    await forbidden.until('it is settled', () => forbidden.job.settled !== null);
-    const refused = forbidden.events.find((event) => event.kind === 'allocation_refused')?.error;
-    assert.match(refused?.raw ?? '', /Permission denied on 'locations\/us-central2-b'/);
-    // Nobody may look there; but what was refused in so many words, each time, is nowhere.
-    await forbidden.until('nothing is left of it', () => forbidden.seen === 'gone');
-  }
 });
 
 test('the system’s ssh reaches a worker with the argv that we give it, and shows its own host key', async (t) => {
@@ -402,15 +322,12 @@ test('the system’s ssh reaches a worker with the argv that we give it, and sho
   const argv = async (...command: readonly string[]) => cloud.workers.sshArgv(ref, command);
   assert.ok((await argv()).includes('StrictHostKeyChecking=yes'), 'the cloud has told the host key');
   let last = '';
-  const answered = await eventually(
-    async () => {
-      const { code, output } = await run(await argv('echo', "it's", '$HOME'), cloud.world);
-      last = output;
-      return code === 0;
-    },
-    { withinMs, everyMs: 200 },
-  );
-  assert.ok(answered, last);
+  const answers = async () => {
+    const { code, output } = await run(await argv('echo', "it's", '$HOME'), cloud.world);
+    last = output;
+    return code === 0;
+  };
+  assert.ok(await eventually(answers, { withinMs, everyMs: 200 }), last);
   assert.match(last, /it's \$HOME\n$/);
   assert.equal((await run(await argv('exit 7'), cloud.world)).code, 7);
   // Nothing answers there any more: ssh gives up by itself, and nobody's terminal is held for good.
