@@ -2,6 +2,7 @@
 
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { textOf } from '../app/errors.ts';
 import { fileModeIn } from '../app/files.ts';
 import type { Clock } from '../app/ports.ts';
 import { day, hour, second, type Instant, type Duration } from '../core/time.ts';
@@ -9,9 +10,8 @@ import { copyInto, firstDamage, openForReading } from './sqlite.ts';
 import { backupOf, troubleOf } from './trouble.ts';
 
 /**
- * Makes `<file>.bak` unless one of less than a day is there, or the record is taken away meanwhile; answers whether it did. The record is checked first and the
- * copy takes the place of the older one in one step, so a damaged record never replaces a good copy. For the
- * controller's start: reading the whole record takes a moment. Throws StoreError when the record is damaged or the disk full.
+ * Makes `<file>.bak` unless one of less than a day is there, or the record is removed meanwhile; true if it did. The record is checked
+ * first, so a damaged one never replaces a good copy. Throws StoreError when the record is damaged or the disk full.
  */
 export async function backUp(file: string, now: Instant): Promise<boolean> {
   const copy = backupOf(file);
@@ -32,7 +32,7 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
     } finally {
       db.close();
     }
-    // A home that was removed meanwhile may have begun anew: a copy of what was there before is none of its record.
+    // A home that was removed meanwhile may have a new record, of which this is no copy.
     const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === read;
     if (isStillThere) renameSync(unfinished, copy);
     else rmSync(unfinished, { force: true });
@@ -43,14 +43,11 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
   }
 }
 
-// The copy of the record that there is to go back to: made while a controller runs, so that no command waits for it.
-
 /** First the jobs that wait for this controller, then the copy. */
 const afterBegin: Duration = second;
-/** How often it is asked whether the copy has grown old; `backUp` says how old that is. */
 const askEvery: Duration = hour;
 
-/** Keeps a copy of that record between `begin` and `end`. What goes wrong is said and tried again an hour later. */
+/** Keeps a copy of that record while a controller runs, so that no command waits for it. A failure is logged and retried hourly. */
 export function keepCopies(parts: {
   readonly file: string;
   readonly clock: Clock;
@@ -67,7 +64,7 @@ export function keepCopies(parts: {
     try {
       await backUp(file, clock.now());
     } catch (error) {
-      warn(`no copy of the record was made: ${error instanceof Error ? error.message : String(error)}`);
+      warn(`no copy of the record was made: ${textOf(error)}`);
     }
     if (callOff !== null) plan(askEvery);
   };

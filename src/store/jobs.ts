@@ -1,4 +1,4 @@
-// Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
+// Jobs: the statements about jobs, their history and the outcomes of their actions. Those that write want a transaction.
 
 import type { JobRow } from '../app/client.ts';
 import { outline } from '../app/json.ts';
@@ -25,7 +25,7 @@ import { sweepColumns, writeAnswers, writePlaces, type SweepColumns } from './pl
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 
-/** Whether something of a job with that id is there already, though the record does not know it. */
+/** Whether files of a job with that id exist, though the record does not know it. */
 export type IsTaken = (id: string, owner: string) => boolean;
 
 /** Gives the job its number and writes it with the first line of its history. */
@@ -37,10 +37,7 @@ export async function insertJob(db: Database, installation: string, given: NewJo
   return { job, revision: 1 };
 }
 
-/**
- * The next id, which nobody else gets. A number that `isTaken` is passed over: it may be that of a job which an earlier record
- * knew, whose files would be taken for the new one's.
- */
+/** The next id. A taken number is skipped: it may be that of a job of an earlier record, whose files would be mixed up with the new one's. */
 export async function nextId(db: Database, owner: string, isTaken: IsTaken): Promise<string> {
   let number = await next(db, 'job');
   while (isTaken(idOf(number), owner)) number = await next(db, 'job');
@@ -93,7 +90,7 @@ export async function readManifest(db: Database, id: string): Promise<string | u
   return rows[0]?.manifest;
 }
 
-/** Writes what a pass came to, or nothing at all when the job or the lease has moved on meanwhile. */
+/** Writes the decision of a pass, or nothing when the job or the lease has changed meanwhile. */
 export async function commitJob(db: Database, commit: Commit): Promise<CommitResult> {
   const { job } = commit;
   if (commit.epoch !== null) {
@@ -121,7 +118,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   await writeAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stands.events, commit.events);
   await deleteOutcomes(db, number, commit.folded);
-  // A pass that only set the time of the next look is no change that a follower wants to hear of.
+  // Setting the time of the next pass is no change for those who follow the job.
   if (commit.events.length > 0 || life !== stands.life) await next(db, 'change');
   return 'committed';
 }
@@ -135,7 +132,7 @@ export async function readEvents(db: Database, id: string, after: number): Promi
   return rows.map((row) => ({ seq: row.seq, event: objectOf<Event>(row.body) }));
 }
 
-/** Newest first: all that is not settled, then the settled ones by when that was. Specs are outlines. */
+/** Newest first: all unfinished jobs, then the finished ones by when that was. Specs are outlines. */
 export async function listJobs(db: Database, filter: JobFilter): Promise<JobPage> {
   const columns = sql`life, outline`;
   const { rows, more } = await readPage<{ life: string; outline: string }>(db, columns, filter);
@@ -198,17 +195,16 @@ function isOneOf(column: Sql, values: readonly (string | number | undefined)[]):
   return given.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(given)})`;
 }
 
-/** `llama-*` as the pattern of `like`, in small letters. */
+/** `llama-*` as the pattern of `like`, in lower case. */
 function likeOf(glob: string): string {
   return likeText(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');
 }
 
-/** A text that `like` takes letter by letter. */
 function likeText(text: string): string {
   return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
 }
 
-/** Ids of jobs that want a look at `now`, the longest waiting first: their time has come, or an outcome waits for them. */
+/** Ids of jobs that are due at `now` or have an outcome that waits, the longest waiting first. */
 export async function readDue(db: Database, now: number, most: number): Promise<readonly string[]> {
   const { rows } = await sql<{ number: number }>`
     select number from (
@@ -220,14 +216,14 @@ export async function readDue(db: Database, now: number, most: number): Promise<
   return rows.map((row) => idOf(row.number));
 }
 
-/** The earliest time at which a job wants a look; null when none does. */
+/** When the first job is due; null when none is. */
 export async function readNextWake(db: Database): Promise<number | null> {
   const { rows } = await sql<{ at: number | null }>`
     select min(wake_at) as at from job where wake_at is not null`.execute(db);
   return rows[0]?.at ?? null;
 }
 
-/** When that job wants its next look; null when it wants none, or there is no such job. */
+/** When that job is due; null when it is not, or does not exist. */
 export async function readWakeOf(db: Database, id: string): Promise<number | null> {
   const { rows } = await sql<{ at: number | null }>`
     select wake_at as at from job where number = ${numberOf(id) ?? null}`.execute(db);
@@ -257,7 +253,7 @@ export function lifeColumns(job: Job): LifeColumns {
   };
 }
 
-/** How far back `readAlike` goes at most: a record of a hundred thousand jobs is not read through for one line of a screen. */
+/** How many jobs `readAlike` reads at most, for one line of a screen. */
 const alikeWithin = 2_000;
 
 /** See `Store.alike`. */
@@ -267,7 +263,7 @@ export async function readAlike(
   since: number,
   most: number,
 ): Promise<readonly Job[]> {
-  // A first choice by the text alone, so that few have to be taken apart; the words could stand elsewhere in it, in a name.
+  // A first choice by the text alone, so that few are parsed; a name may contain the same text.
   const holds = Object.entries(asked).map(
     ([key, value]) =>
       sql`outline like ${`%${likeText(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
@@ -294,8 +290,6 @@ async function addEvents(db: Database, number: number, last: number, events: rea
   await sql`insert into event (job, seq, at, body) values ${sql.join(values)}`.execute(db);
 }
 
-// Counters: numbers that only grow.
-
 /** `job` and `outcome` number those; `change` counts changes of any job. */
 type Counter = 'job' | 'outcome' | 'change';
 
@@ -317,12 +311,7 @@ function found(counter: Counter, value: number | undefined): number {
   return value;
 }
 
-// Outcomes: what came back from actions, kept until a pass has folded it into its job.
-
-/**
- * Keeps it in the place of an older one of the same action. It gets a number of its own, so that a pass which folded the
- * older one and commits later does not delete this one, which it never saw.
- */
+/** Replaces an older one of the same action, under a new number: a pass that folded the older one must not delete this one. */
 export async function writeOutcome(db: Database, id: string, outcome: Outcome): Promise<void> {
   const number = numberOf(id);
   if (number === undefined) throw new Error(`"${id}" is no id of a job`);
@@ -353,7 +342,6 @@ export async function readOutcomes(db: Database, id: string): Promise<readonly S
   });
 }
 
-/** Forgets those of that job with these numbers. */
 async function deleteOutcomes(db: Database, job: number, ids: readonly number[]): Promise<void> {
   if (ids.length === 0) return;
   await sql`delete from outcome where job = ${job} and id in (${sql.join(ids)})`.execute(db);

@@ -1,4 +1,5 @@
-// Lab people: the statements about users of the registry. Those that write want a transaction.
+// Lab registry: the statements about users, TPUs with their aliases, and bookings. They do what LabRecord promises; those that write
+// want a transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
@@ -24,7 +25,6 @@ export function readUsers(db: Database): Promise<readonly LabUser[]> {
   return readWhere(db, sql`1 = 1`);
 }
 
-/** See LabRecord. */
 export async function addUser(
   db: Database,
   given: Omit<LabUser, 'id'> & { readonly id: number | null },
@@ -41,7 +41,6 @@ export async function addUser(
   return user;
 }
 
-/** See LabRecord. */
 export async function changeUser(db: Database, name: string, change: (user: LabUser) => LabUser): Promise<LabUser> {
   const [stands] = await readWhere(db, sql`name = ${name}`);
   if (stands === undefined) throw await noUser(db, name);
@@ -60,7 +59,6 @@ export async function changeUser(db: Database, name: string, change: (user: LabU
   return user;
 }
 
-/** See LabRecord. */
 export async function dropUser(db: Database, name: string): Promise<void> {
   await sql`delete from lab_login where owner = ${name}`.execute(db);
   const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
@@ -102,7 +100,7 @@ function lowestFree(users: readonly LabUser[]): number {
   return id;
 }
 
-/** Throws what another user has that this one wants. The database would refuse it too, in words for nobody. */
+/** Throws where another user has what this one wants; the database's own refusal has no words for people. */
 function refuseTaken(user: LabUser, others: readonly LabUser[]): void {
   for (const other of others) {
     const taken =
@@ -133,9 +131,6 @@ async function noUser(db: Database, name: string): Promise<JobmanError> {
   return new JobmanError(`There is no user "${name}". ${more}`, exitCode.notFound);
 }
 
-// Lab TPUs: the statements about the registry of TPUs, their short names, and the table of bookings. Those that write want a
-// transaction.
-
 interface TpuRow {
   readonly name: string;
   readonly project: string | null;
@@ -150,7 +145,6 @@ export function readTpus(db: Database): Promise<readonly LabTpu[]> {
   return tpusWhere(db, sql`1 = 1`);
 }
 
-/** See LabRecord. */
 export async function changeTpu(
   db: Database,
   name: string,
@@ -186,7 +180,6 @@ export async function readAliases(db: Database): Promise<ReadonlyMap<string, str
   return new Map(rows.map(({ alias, tpu }) => [alias, tpu]));
 }
 
-/** See LabRecord. */
 export async function setAlias(db: Database, alias: string, name: string | null): Promise<string | null> {
   const { rows } = await sql<{ tpu: string }>`select tpu from lab_tpu_alias where alias = ${alias}`.execute(db);
   await sql`delete from lab_tpu_alias where alias = ${alias}`.execute(db);
@@ -208,7 +201,6 @@ export function readBookings(db: Database): Promise<readonly BookingRow[]> {
   return bookingsWhere(db, sql`1 = 1`);
 }
 
-/** See LabRecord. */
 export async function changeBooking(
   db: Database,
   tpu: string,

@@ -1,4 +1,5 @@
-// Lab windows: the statements about what the lab knows of jobs and their attempts. Those that write want a transaction.
+// Lab windows: the statements about the lab's jobs and their windows. They do what LabRecord promises; those that write want a
+// transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Event } from '../core/decision.ts';
@@ -8,19 +9,15 @@ import type { LabAttempt, LabEvent, LabJob, LabWindow, WindowQuery, WindowReport
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf } from './stored-job.ts';
 
-// ------------------------------------------------------------------------------------------ jobs
-
 /** The fields without a column of their own; the father's id has one, so that lineages can be searched. */
 type About = Omit<LabJob, 'job' | 'user'>;
 
-/** See LabRecord. */
 export async function addLabJob(db: Database, { job, user, ...about }: LabJob): Promise<void> {
   await sql`
     insert into lab_job (job, owner, father, about)
     values (${numberIn(job)}, ${user}, ${fatherOf(about)}, ${JSON.stringify(about)})`.execute(db);
 }
 
-/** See LabRecord. */
 export async function changeLabJob(db: Database, job: string, change: (job: LabJob) => LabJob): Promise<LabJob> {
   const stands = await labJobOf(db, job);
   const { job: _, user: __, ...about } = change(stands);
@@ -65,8 +62,6 @@ function numberIn(job: string): number {
   return number;
 }
 
-// ------------------------------------------------------------------------------------------ windows
-
 interface Row {
   readonly job: number;
   readonly attempt: number;
@@ -85,7 +80,6 @@ interface JobColumns {
   readonly about: string;
 }
 
-/** See LabRecord. */
 export async function openWindow(
   db: Database,
   { job, attempt, now }: { readonly job: string; readonly attempt: number; readonly now: Instant },
@@ -144,7 +138,6 @@ async function isTaken(db: Database, user: string, session: string, number: numb
   return rows.length > 0;
 }
 
-/** See LabRecord. */
 export async function readWindows(db: Database, { user, jobs, cleared }: WindowQuery): Promise<readonly LabAttempt[]> {
   const owner = user === undefined ? sql`1 = 1` : sql`owner = ${user}`;
   const shown = sql`cleared_at is null and ${owner}`;
@@ -165,13 +158,11 @@ export async function readWindows(db: Database, { user, jobs, cleared }: WindowQ
   });
 }
 
-/** See LabRecord. */
 export async function findWindow(db: Database, session: string, window: number): Promise<LabAttempt | null> {
   const [row] = await windowsWhere(db, sql`session = ${session} and number = ${window} and cleared_at is null`);
   return row === undefined ? null : { window: windowIn(row), job: jobBeside(row) };
 }
 
-/** See LabRecord. */
 export async function reportWindow(
   db: Database,
   session: string,
@@ -186,7 +177,7 @@ export async function reportWindow(
   return found;
 }
 
-/** The moment apart: a script that says it again says nothing new. */
+/** Apart from the time: a script may repeat its report. */
 function isSame(stands: WindowReport | null, told: WindowReport): boolean {
   if (stands === null) return false;
   const { logFolder, stageFolder, tpu, startTime } = told;
@@ -198,7 +189,6 @@ function isSame(stands: WindowReport | null, told: WindowReport): boolean {
   );
 }
 
-/** See LabRecord. */
 export async function finishWindow(
   db: Database,
   session: string,
@@ -213,7 +203,7 @@ export async function finishWindow(
   return found;
 }
 
-/** See LabRecord. What is marked already keeps the moment of its mark. */
+/** What is marked already keeps the moment of its mark. */
 export async function markWindows(
   db: Database,
   windows: readonly { readonly job: string; readonly attempt: number }[],
@@ -259,10 +249,8 @@ function windowIn(row: Row): LabWindow {
   };
 }
 
-// ------------------------------------------------------------------------------------------ news
-
 /**
- * See LabRecord. The number of an event is that of its row: rows of history are only ever added, so a later one has a greater
+ * The number of an event is that of its row: rows of history are only ever added, so a later one has a greater
  * number, whatever the clock said.
  */
 export async function readEventsSince<Kind extends Event['kind']>(
@@ -284,13 +272,9 @@ export async function readEventsSince<Kind extends Event['kind']>(
   }));
 }
 
-// Lab lives: what became of jobs, for whoever shows the windows of a user. Loaded by them alone: `upd-log` reads no job. Statements of
-// its own, because those of lists of jobs bring the making of rows with them.
-
-/** See LabRecord. */
+/** The jobs of these ids, and the unfinished ones of that user. */
 export async function readLives(db: Database, user: string, ids: readonly string[]): Promise<readonly Job[]> {
   const numbers = ids.map(numberOf).filter((number) => number !== undefined);
-  // One statement of one text, however many are asked for. `union` tells a job once that is both.
   const { rows } = await sql<{ life: string; outline: string }>`
     select life, outline from job where number in (
       select number from job where settled_at is null and removed = 0 and owner = ${user}

@@ -13,7 +13,7 @@ import { jobOf } from './stored-job.ts';
 /** How long after its end was seen the place of an allocation is swept for what may have taken effect late. */
 const sweptFor = 7 * 24 * hour;
 
-/** Later than every moment: something may be there still. */
+/** Something may still be there. */
 const always = Number.MAX_SAFE_INTEGER;
 
 /** The place of a job's own capacity, and until when it is swept for its sake; null when it never asked for any. */
@@ -42,10 +42,7 @@ function sweptPlaces(job: Job): ReadonlyMap<string, number> {
   return places;
 }
 
-/**
- * The places that its attempts were refused in, each with when and with what the allocation is there: it may have gone on to
- * another place since, and a request whose sender died may take effect late.
- */
+/** The places that its attempts were refused in: a request whose sender died may take effect there late. */
 function placesLeft(
   job: Job,
 ): readonly { readonly at: number; readonly place: string; readonly allocation: Allocation }[] {
@@ -98,7 +95,7 @@ export async function readSweepable(
   return { refs, goneAt: until === null ? null : until - sweptFor };
 }
 
-/** The places where the job has asked beside its spec's own; few have any, and those that have none write nothing. */
+/** The places where the job has asked besides its spec's own. */
 export async function writePlaces(db: Database, number: number, job: Job): Promise<void> {
   if (placeCount(job.spec.capacity) === 1) return;
   const { place: own } = sweepColumns(job);
@@ -109,7 +106,7 @@ export async function writePlaces(db: Database, number: number, job: Job): Promi
   }
 }
 
-/** Keeps them. An answer of the same sort replaces an older one, and none that is newer. */
+/** An answer of the same sort replaces an older one, and none that is newer. */
 export async function writeAnswers(db: Database, answers: readonly PlaceAnswered[]): Promise<void> {
   for (const { project, zone, accelerator, pricing, answer, at, waited, job } of answers) {
     await sql`
@@ -130,7 +127,7 @@ export async function readAnswers(db: Database, project: string | null): Promise
   return rows.map((row) => ({ ...row }));
 }
 
-/** Keeps it; the newest word on the same resource stands. */
+/** Replaces an older one of the same resource. */
 export async function writeStray(db: Database, stray: Stray): Promise<void> {
   await sql`
     insert into stray (backend, resource, installation, job, allocation, state)
@@ -148,7 +145,6 @@ export async function readStrays(db: Database): Promise<readonly Stray[]> {
   return rows.map((row) => ({ ...row }));
 }
 
-/** Forgets it; nothing happens when it is not known. */
 export async function deleteStray(db: Database, stray: Stray): Promise<void> {
   await sql`delete from stray where backend = ${stray.backend} and resource = ${stray.resource}`.execute(db);
 }

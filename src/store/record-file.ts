@@ -1,8 +1,7 @@
-// Record file: the connections to one record, and the two ways to run an operation on it.
+// Record file: the connections to one record, its version, and the home that it belongs to.
 //
-// Reads go through a connection that cannot write, so that a command which only looks changes nothing, also by
-// accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
-// from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
+// Reads use a connection that cannot write, so that a reading command changes nothing. The first write opens the connection that
+// writes and brings the tables up to date; from then on it serves both. Without a record, a reader gets an empty one in memory.
 
 import { statSync, realpathSync } from 'node:fs';
 import { dirname, basename, join } from 'node:path';
@@ -21,17 +20,13 @@ export interface OpenRecord {
   readonly installation?: string;
   /** How long a write waits for those of other processes before it is given up, in milliseconds; 5 s when not given. */
   readonly patienceMs?: number;
-  /**
-   * The contents stand elsewhere as well, so they need only outlive this process and not the power: then no write waits for the
-   * disk. A record that is made by it is on the disk all the same.
-   */
+  /** The contents are kept elsewhere as well, so no write waits for the disk. A record that is made by it is on the disk anyway. */
   readonly isCopy?: boolean;
 }
 
 /** Runs an operation on the record, for reading or for writing. Rejects with StoreError when the record cannot be used. */
 export type Run = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
 
-/** An open record. */
 interface RecordFile {
   readonly read: Run;
   /** The operation is one transaction, or a part of one that stands or falls by itself. */
@@ -48,11 +43,10 @@ export function openRecordFile(given: OpenRecord): RecordFile {
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
   let together: Together | undefined;
-  // Both may be open: a reader that was opened first may still be answering when the first write comes.
   const writer = () => (writing ??= forgetting(openWriter(), () => (writing = undefined)));
   const reader = () => {
     if (writing !== undefined || file === inMemory) return writer();
-    // Somebody else may make the record while we watch, so an empty one never stands for it for good.
+    // Another process may make the record meanwhile, so an empty one is not kept.
     if (reading === undefined) refuseCut(file);
     if (reading === undefined && sizeOf(file) === 0) {
       return (empty ??= openEmpty());
@@ -117,14 +111,12 @@ export function openRecordFile(given: OpenRecord): RecordFile {
     write: (operation) =>
       guarded(file, async () => {
         const db = await writer();
-        together ??=
-          file === inMemory
-            ? createTogether(
-                db,
-                (work) => work(),
-                () => Promise.resolve(),
-              )
-            : createTogether(db, (work) => inTurn(file, work), nextTurn);
+        const isShared = file !== inMemory;
+        together ??= createTogether(
+          db,
+          (work) => (isShared ? inTurn(file, work) : work()),
+          isShared ? nextTurn : undefined,
+        );
         return together(operation);
       }),
     async close() {
@@ -146,7 +138,7 @@ async function openEmpty(): Promise<Database> {
 }
 
 async function newInstallation(): Promise<string> {
-  // Once in the life of a record; a list must not pay for loading it.
+  // Loaded once in the life of a record, and not by each list.
   const { randomInt } = await import('node:crypto');
   const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
   return Array.from({ length: 6 }, () => letters[randomInt(letters.length)]).join('');
@@ -157,14 +149,14 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** The turn of the event loop after this one: what else came to its end in this turn may want to write as well. */
+/** The next turn of the event loop: more writes may come in this one. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
 }
 
-/** A connection that could not be made is asked for anew next time: what was wrong may have been put right. */
+/** A failed connection is opened again next time: the cause may have been repaired. */
 async function forgetting(opening: Promise<Database>, forget: () => void): Promise<Database> {
   try {
     return await opening;
@@ -191,9 +183,6 @@ async function guarded<T>(file: string, operation: () => Promise<T>): Promise<T>
   }
 }
 
-// Together: writes that wait at the same moment share one transaction, and with it one wait for the disk. A thousand jobs
-// that move at once would otherwise wait a thousand times, and keep every other process from writing meanwhile.
-
 /** Runs an operation as a part of a transaction, and resolves once that is on the disk. */
 type Together = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
 
@@ -203,19 +192,19 @@ interface Part {
 }
 
 /**
- * An operation that throws is undone by itself and the others stand; when the transaction as a whole comes to nothing,
- * each of its operations is told so. `turn` keeps this process's transactions on one file apart; `gather` is how long
- * is waited for more.
+ * Writes that wait at the same time share one transaction, and with it one wait for the disk: a thousand jobs that move at once would
+ * wait a thousand times. An operation that throws is undone alone; when the transaction fails, each operation fails. `turn` keeps this
+ * process's transactions on one file apart; `gather` resolves when no more are waited for.
  */
 function createTogether(
   db: Database,
   turn: (work: () => Promise<void>) => Promise<void>,
-  gather: () => Promise<void>,
+  gather: (() => Promise<void>) | undefined,
 ): Together {
   let waiting: Part[] = [];
 
   async function write(): Promise<void> {
-    await gather();
+    await gather?.();
     const parts = waiting;
     waiting = [];
     const answers: (() => void)[] = [];
@@ -247,12 +236,9 @@ function createTogether(
     });
 }
 
-// Copied home: a home that was copied on this machine has the same installation id, job ids and runs as its original. Work in it would
-// end the original's programs, so the record says where its home is.
-
 /**
- * Throws a StoreError when the home of this record is a copy and its original is still there. A home that was moved, restored or that
- * is reached by another path is accepted, and its path is recorded.
+ * Throws a StoreError when the home of this record is a copy and its original is still there: both have the same installation id and
+ * jobs, so each could end the other's programs. A moved or restored home is accepted, and its path is recorded.
  */
 async function refuseCopy(db: Database, file: string): Promise<void> {
   const home = realpathSync(dirname(file));
@@ -270,7 +256,7 @@ async function refuseCopy(db: Database, file: string): Promise<void> {
 
 /** True when both records are there and are two files. */
 function isOther(one: string, other: string): boolean {
-  const [first, second] = [one, other].map((path) => statOf(path));
+  const [first, second] = [one, other].map(statOf);
   return first !== undefined && second !== undefined && (first.ino !== second.ino || first.dev !== second.dev);
 }
 
@@ -281,8 +267,6 @@ function statOf(path: string): { readonly ino: number; readonly dev: number } | 
     return undefined;
   }
 }
-
-// Migrate: brings the tables of a record up to what this program knows, and refuses one that knows more.
 
 /** The version of the record that this program reads and writes: the number of the last migration. */
 export const currentVersion = 7;
@@ -296,7 +280,6 @@ async function versionOf(db: Database): Promise<number> {
   return Number.parseInt(rows[0]?.name ?? '0', 10);
 }
 
-/** The record was written by a program that knows more than this one. */
 function newerRecord(file: string, version: number): StoreError {
   return new StoreError(
     'newer',
@@ -304,7 +287,6 @@ function newerRecord(file: string, version: number): StoreError {
   );
 }
 
-/** The record wants its tables brought up to date, and cannot be written. */
 function olderRecord(file: string, version: number): StoreError {
   return new StoreError(
     'older',
@@ -312,12 +294,8 @@ function olderRecord(file: string, version: number): StoreError {
   );
 }
 
-/**
- * Runs the migrations that are missing, in one transaction: another process that does the same waits and finds nothing
- * left to do. Safe to repeat. Throws what the database says.
- */
+/** Runs the missing migrations in one transaction: another process waits and finds nothing left to do. Throws what the database says. */
 export async function migrate(db: Database): Promise<void> {
-  // The texts are not loaded by a program that finds its tables in place, which is nearly always.
   const { migrations } = await import('./migrations.ts');
   await db.transaction(async (transaction) => {
     await sql`create table if not exists migration (name text primary key, timestamp text not null)`.execute(
@@ -333,9 +311,7 @@ export async function migrate(db: Database): Promise<void> {
   });
 }
 
-// Installation: the identity of a record, made once.
-
-/** Six characters [a-z0-9]. A record that was opened for writing has them. */
+/** The installation id, six characters [a-z0-9]. A record that was opened for writing has one. */
 export async function readInstallation(db: Database): Promise<string> {
   const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
   const found = rows[0]?.value;
@@ -343,14 +319,12 @@ export async function readInstallation(db: Database): Promise<string> {
   return found;
 }
 
-// Original home: what acts on machines without writing to the record asks here first, because only a write finds that a home is a copy.
-
 /**
- * Throws the StoreError of a copied home whose original is still there (store/copied-home.ts): both have the same jobs, so a change
- * from the copy would be one to the original's runs. A missing record and other trouble with it pass.
+ * Throws the StoreError of a copied home whose original is still there. For what acts on machines without writing to the record, since
+ * only a write finds this. A missing record and other trouble with it pass.
  */
 export async function expectOriginal(file: string): Promise<void> {
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  if (sizeOf(file) === 0) return;
   const record = openRecordFile({ file });
   try {
     await record.write(() => Promise.resolve());

@@ -1,5 +1,4 @@
-// SQLite: the one file that knows which database lies underneath. It opens the file, sets it up for many processes at
-// once, runs statements on it, and names what its errors mean. Another driver is another file like this one.
+// SQLite: the one file that knows which database is used. Another driver is another file like this one.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -11,13 +10,10 @@ import { sql, type Database, type Statement } from './sql.ts';
 /** The name of a database that lives in memory and is gone when it is closed. */
 export const inMemory = ':memory:';
 
-/**
- * How long a statement waits for another process's transaction before it fails as busy. Ours take milliseconds; but the
- * whole process stands still meanwhile, so a controller waits no longer than this.
- */
+/** How long a statement waits for another process's transaction. The whole process stands still meanwhile. */
 const busyTimeoutMs = 5_000;
 
-/** Statements kept prepared; the store has about forty, and lists of ids make a few more. */
+/** Statements kept prepared; the store has about forty, and lists of ids make more. */
 const statementsMost = 200;
 
 /**
@@ -30,8 +26,7 @@ export function openForWriting(file: string, timeout: number = busyTimeoutMs): D
   if (file !== inMemory) closeSync(openSync(file, 'a', fileModeIn(dirname(file))));
   const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
-    // Changing the way of logging asks for the whole file and does not wait by itself: two processes that make the
-    // record at the same moment meet here.
+    // Setting the journal mode locks the whole file and does not wait, and two processes may make the record at once.
     untilNotBusy(() => connection.exec('pragma journal_mode = wal'));
     connection.exec('pragma synchronous = full');
   } catch (error) {
@@ -53,7 +48,7 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
     return asDatabase(connection);
   } catch (error) {
     connection.close();
-    if (primaryCode(error) !== code.cannotOpen || hasUnmergedLog) throw error;
+    if (primaryCode(error) !== cannotOpen || hasUnmergedLog) throw error;
   }
   const unchanging = pathToFileURL(file);
   unchanging.searchParams.set('immutable', '1');
@@ -79,34 +74,36 @@ export async function copyInto(db: Database, file: string): Promise<void> {
   await sql`vacuum into ${file}`.execute(db);
 }
 
-/** SQLite's own word when a whole file holds together, else the first thing that is wrong. */
+/** Null when the whole file is consistent, else the first thing that is wrong. */
 export async function firstDamage(db: Database): Promise<string | null> {
   const { rows } = await sql<{ quick_check: string }>`pragma quick_check(1)`.execute(db);
   const said = rows[0]?.quick_check ?? 'no answer';
   return said === 'ok' ? null : said;
 }
 
+type Meaning = 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken';
+
 /** The meaning of an error of SQLite for people; undefined when it is not one, or our own mistake in a statement. */
-export function meaningOf(error: unknown): 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken' | undefined {
-  switch (primaryCode(error)) {
-    case code.corrupt:
-    case code.notADatabase:
-      return 'corrupt';
-    case code.permission:
-    case code.readOnly:
-      return 'read_only';
-    case code.full:
-      return 'full';
-    case code.busy:
-    case code.locked:
-      return 'busy';
-    case code.io:
-    case code.cannotOpen:
-      return 'broken';
-    default:
-      return undefined;
-  }
+export function meaningOf(error: unknown): Meaning | undefined {
+  const code = primaryCode(error);
+  return code === undefined ? undefined : meanings.get(code);
 }
+
+/** Of SQLite's primary result codes: https://www.sqlite.org/rescode.html */
+const meanings: ReadonlyMap<number, Meaning> = new Map([
+  [3, 'read_only'], // SQLITE_PERM
+  [5, 'busy'], // SQLITE_BUSY
+  [6, 'busy'], // SQLITE_LOCKED
+  [8, 'read_only'], // SQLITE_READONLY
+  [10, 'broken'], // SQLITE_IOERR
+  [11, 'corrupt'], // SQLITE_CORRUPT
+  [13, 'full'], // SQLITE_FULL
+  [14, 'broken'], // SQLITE_CANTOPEN
+  [26, 'corrupt'], // SQLITE_NOTADB
+]);
+
+const cannotOpen = 14;
+const sqliteBusy = 5;
 
 /**
  * True when a reader met a write that was cut off, which only a writer can take back: SQLITE_READONLY_RECOVERY and
@@ -116,22 +113,9 @@ export function needsWriter(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (error.errcode === 264 || error.errcode === 776);
 }
 
-/** SQLite's primary result codes: https://www.sqlite.org/rescode.html */
-const code = {
-  permission: 3,
-  busy: 5,
-  locked: 6,
-  readOnly: 8,
-  io: 10,
-  corrupt: 11,
-  full: 13,
-  cannotOpen: 14,
-  notADatabase: 26,
-} as const;
-
 function primaryCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined;
-  // The higher bytes tell variants of the same trouble.
+  // The higher bytes are variants of the same error.
   return error.errcode & 0xff;
 }
 
@@ -141,8 +125,7 @@ function untilNotBusy(attempt: () => void): void {
       attempt();
       return;
     } catch (error) {
-      if (primaryCode(error) !== code.busy || tries === 200) throw error;
-      // This happens once in the life of a record, for milliseconds, before anything else runs.
+      if (primaryCode(error) !== sqliteBusy || tries === 200) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 25);
     }
   }
@@ -160,11 +143,11 @@ function asDatabase(connection: DatabaseSync): Database {
   /** The error that made SQLite undo the whole transaction by itself: a full or failing disk. */
   let undoneBy: unknown;
 
-  /** Within a transaction. Its parts follow each other, so one name for their beginnings is enough. */
+  /** Within a transaction. Its parts follow each other, so one savepoint name is enough. */
   const inside: Database = {
     run: async (statement) => run(statement),
     transaction(operation) {
-      // Nothing is left that this could be a part of; a savepoint would begin a transaction of its own.
+      // Without the transaction, a savepoint would begin one of its own.
       if (!connection.isTransaction) return Promise.reject(undoneBy);
       return between('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
     },
@@ -211,7 +194,7 @@ function asDatabase(connection: DatabaseSync): Database {
   };
 }
 
-/** The newest transaction that was begun on a file by this process, ended or not. */
+/** The newest transaction of this process on a file, ended or not. */
 const lastTurns = new Map<string, Promise<unknown>>();
 
 /**

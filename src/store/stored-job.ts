@@ -1,5 +1,4 @@
-// Job of texts: a job as the record keeps it, back from there. Whoever only reads lives loads this, and nothing of what rows are made
-// with.
+// Stored job: ids, actions and jobs from the numbers and texts that the record keeps. Light: the lab's commands load it too.
 
 import { withLife, type AllocationFields, type Attempt, type Job, type StepFailure } from '../core/job.ts';
 import type { WorkerTask } from '../core/job.ts';
@@ -29,8 +28,6 @@ export function objectOf<T extends object>(text: string): T {
   return value as T;
 }
 
-// Job numbers: an id as the number that its rows have, and back.
-
 /** `42` of `000042`; undefined for what is no id. */
 export function numberOf(id: string): number | undefined {
   return /^\d{6,}$/.test(id) ? Number(id) : undefined;
@@ -40,8 +37,6 @@ export function numberOf(id: string): number | undefined {
 export function idOf(number: number): string {
   return String(number).padStart(6, '0');
 }
-
-// Subjects: the texts by which the record names what an action acted on, back to what they name. Nothing else reads them.
 
 /** The subject of a `subjectKey`; undefined for one of another version of jobman. */
 export function subjectOf(key: string): Subject | undefined {
@@ -70,7 +65,7 @@ export function attemptOf(stored: Attempt | OldAttempt): Attempt {
   return { ...attempt, failures };
 }
 
-/** An attempt of a record that is older than `Attempt.failures`. */
+/** Of a record that is older than `Attempt.failures`. */
 type OldAttempt = Omit<Attempt, 'failures'> & {
   readonly stepFailures: Readonly<Record<string, Omit<StepFailure, 'task'>>>;
 };

@@ -1,16 +1,16 @@
-// Trouble: what is said to people when the record of jobs cannot be used.
+// Trouble: the errors for people when the record of jobs cannot be used.
 
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { StoreError, textOf, fileTrouble, troubleWith, type FileTrouble } from '../app/errors.ts';
 import { meaningOf } from './sqlite.ts';
 
-/** Where the copy of a record lies that `backup.ts` makes. */
+/** The path of the copy that `backup.ts` makes. */
 export function backupOf(file: string): string {
   return `${file}.bak`;
 }
 
-/** The error to throw for what a database or file operation threw: with a sentence when it is the world's failure, as it is when it is our bug. */
+/** The error to throw for what a database or file operation threw: a StoreError for the world's failure, the same for our own bug. */
 export function troubleOf(file: string, error: unknown): unknown {
   if (error instanceof StoreError) return error;
   const trouble = error instanceof SyntaxError ? 'corrupt' : (meaningOf(error) ?? fileTrouble(error));
@@ -37,9 +37,8 @@ function storeError(file: string, trouble: FileTrouble | 'corrupt' | 'busy', err
 }
 
 /**
- * Throws when a record that is missing or empty cannot be one that has yet to be made: its copy lies beside it, so it was lost
- * (a machine that went down before the disk had it, a hand), and to begin anew would forget TPUs that go on and cost. Or
- * the home is no folder, where no record can ever be.
+ * Throws when a missing or empty record was lost, because its copy is there: a new record would forget TPUs that go on and cost. Also
+ * when the home is no folder.
  */
 function refuseLost(file: string): void {
   const home = dirname(file);
@@ -53,13 +52,10 @@ function refuseLost(file: string): void {
   throw new StoreError('corrupt', `The record of jobs ${file} ${what}, while a copy of it is there.`, wayBack(file));
 }
 
-/** The smallest size of a SQLite database. SQLite treats a file of one byte as a database that is still to be created. */
+/** The smallest size of a SQLite database. SQLite treats a file of one byte as one that is still to be created. */
 const recordLeast = 512;
 
-/**
- * Throws for a record that was lost or cut: one that is missing or empty while its copy is there, and one that is not empty and too
- * short for a record.
- */
+/** Throws for a record that was lost, or cut so that it is too short for a database. */
 export function refuseCut(file: string): void {
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) refuseLost(file);
@@ -67,11 +63,10 @@ export function refuseCut(file: string): void {
     throw storeError(file, 'corrupt', new Error(`it has only ${size === 1 ? '1 byte' : `${size} bytes`}`));
 }
 
-/** The commands to type, word for word. Everything is kept: also the log of what was not merged yet, and the copy itself. */
+/** The commands to type. They keep everything, also the log of what was not merged yet. */
 function wayBack(file: string): readonly string[] {
   const home = dirname(file);
   const name = basename(file);
-  // A folder that no earlier accident has filled.
   let aside = 'damaged';
   for (let count = 2; existsSync(join(home, aside)); count += 1) aside = `damaged-${count}`;
   const putAside = `cd ${shellWord(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
@@ -87,7 +82,6 @@ function wayBack(file: string): readonly string[] {
   return [first, `To go back to the copy of ${made}: ${back}`, kept, unwatched];
 }
 
-/** In quotes where a shell would take it for something else; a plain path stays readable. */
 function shellWord(path: string): string {
   return /^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }
