@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { stepNames } from './pretend.ts';
+import { presets } from '../../src/core/recover.ts';
+import { problemsOf, specOf, stepNames } from './pretend.ts';
 import { ownCheckpointLevel } from '../../src/core/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from './key-tables.ts';
@@ -62,19 +63,108 @@ test('the local example runs where its program is', () => {
   assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints', ownCheckpointLevel));
 });
 
-test("the manuals' own examples use what they choose, in their order", () => {
-  const modules = loadSpec('examples/modules.yaml').spec;
-  assert.deepEqual(stepNames(modules), ['gcsfuse', 'ssh', 'docker']);
-  assert.ok(modules.capacity.kind === 'tpu');
-  assert.equal(modules.capacity.name, 'ada-v6e-1');
-  assert.equal(modules.capacity.privateKey, '/u/ada/.ssh/id_rsa');
-  assert.deepEqual(modules.command.workers, [0]);
-  const envType = loadSpec('examples/env-type.yaml').spec;
-  assert.deepEqual(stepNames(envType), ['ssh', 'gcsfuse', 'docker']);
-  assert.equal(envType.recovery.preset, 'loop: true');
-  assert.match(envType.command.script, /export HOME=\/home\/zephyr\n/);
-  assert.ok(envType.capacity.kind === 'tpu');
-  assert.equal(envType.capacity.privateKey, '/nobody/.ssh/id_rsa');
+// ------------------------------------------------------------------------------------------ the older jobmans
+
+// The two examples are the manifests that the manuals of the older jobmans show (names of people, images and buckets changed).
+// The first generation names what is set up in `setup.modules`, the second has `job.env_type`.
+
+test('the example of the first generation means what its manual says', () => {
+  const { spec } = loadSpec('examples/modules.yaml');
+  assert.ok(spec.capacity.kind === 'tpu');
+  const { capacity } = spec;
+  assert.deepEqual(
+    [capacity.mode, capacity.accelerator, capacity.name, capacity.zone, capacity.runtimeVersion, capacity.pricing],
+    ['queued-resources', 'v6e-1', 'ada-v6e-1', 'us-east1-d', 'v2-alpha-tpuv6e', 'spot'],
+  );
+  assert.equal(capacity.startupScript, null);
+  assert.deepEqual(capacity.networkTags, ['jobman', 'experiment']);
+  assert.deepEqual(capacity.metadata, { owner: 'ada', purpose: 'testing jobman' });
+  assert.equal(capacity.privateKey, '/u/ada/.ssh/id_rsa');
+  assert.deepEqual(stepNames(spec), ['gcsfuse', 'ssh', 'docker'], 'the order of setup.modules');
+  assert.deepEqual(spec.command.workers, [0]);
+  assert.equal(spec.command.written, 'pip show jax\npip show flax\n');
+});
+
+test('the example of the second generation means what its manual says; conda and venv wait', () => {
+  const { spec } = loadSpec('examples/env-type.yaml');
+  assert.equal(spec.name, 'pretrain-llama3-8b-200b-tune');
+  assert.deepEqual(stepNames(spec), ['ssh', 'gcsfuse', 'docker']);
+  assert.deepEqual(spec.recovery.rules, presets['loop: true'], 'starts again after every exit');
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.equal(spec.capacity.privateKey, '/nobody/.ssh/id_rsa');
+  for (const part of [
+    /export HOME=\/home\/zephyr\n/,
+    /--workdir \/home\/zephyr/,
+    /--privileged[^]*--network=host/,
+    /\/home\/zephyr\/\.config\/gcloud:\/root\/\.config\/gcloud/,
+  ]) {
+    assert.match(spec.command.script, part);
+  }
+});
+
+/** Where neither manual names a project, the settings do. */
+const given = {
+  project: 'my-project',
+  files: Object.fromEntries(
+    [
+      '/u/ada/.ssh/id_rsa',
+      '/u/ada/.ssh/id_rsa.pub',
+      '/home/ada/.ssh/id_rsa',
+      '/home/ada/.ssh/id_rsa.pub',
+      '/home/ada/.ssh/id_ed25519_github',
+      '/home/ada/.ssh/id_ed25519_github.pub',
+      '/work/assets/fms.yaml',
+      '/work/assets/requirements.txt',
+    ].map((path) => [path, 'x\n']),
+  ),
+};
+const bare = 'tpu: {accelerator: v4-128, zone: us-central2-b}\n';
+
+for (const name of ['examples/modules.yaml', 'examples/env-type.yaml']) {
+  test(`every section of ${name} is taken by itself, with the sections that it chooses`, () => {
+    const texts = readFileSync(join(configs, name), 'utf8').split(/^(?=\w+:)/m);
+    const sections = new Map(texts.map((text) => [/^\w+/.exec(text)?.[0] ?? '', text] as const));
+    sections.delete('');
+    assert.ok(sections.size >= 6);
+    for (const section of sections.keys()) {
+      const chosen = section === 'setup' ? ['gcsfuse', 'ssh', 'docker'] : section === 'job' ? ['docker'] : [];
+      const needed = `${section === 'tpu' ? '' : bare}${section === 'command' ? '' : 'command: {run: ls}\n'}`;
+      const text = [section, ...chosen].reduce((whole, one) => whole + (sections.get(one) ?? ''), needed);
+      assert.doesNotThrow(() => specOf(text, given), section);
+    }
+  });
+}
+
+test('the keys of both generations are two names of one thing', () => {
+  const pairs: readonly (readonly [text: string, older: string, newer: string])[] = [
+    [`${bare}command: {KEY: "ls -l"}\n`, 'cmd', 'run'],
+    [`${bare}command: {run: ls}\nssh: {KEY: /u/ada/.ssh/id_rsa}\n`, 'tpu_private_key', 'private_key'],
+    [`${bare}command: {run: ls}\nconda: {KEY: fms}\n`, 'env_name', 'name'],
+    [`${bare}command: {run: ls}\nconda: {name: fms, KEY: assets/fms.yaml}\n`, 'yaml_file', 'config_file'],
+    [`${bare}command: {run: ls}\ndocker: {image: i, KEY: /w}\n`, 'work_dir', 'workdir'],
+    [`${bare}command: {run: ls}\njob: {KEY: {A: b}}\n`, 'environment', 'env'],
+  ];
+  for (const [text, older, newer] of pairs) {
+    const [one, other] = [older, newer].map((key) => specOf(text.replace('KEY', key), given).spec);
+    assert.deepEqual(one, other, `${older} and ${newer}`);
+  }
+});
+
+test('what the older jobman wrote into its copy of a manifest is told what it is', () => {
+  const lines = problemsOf(
+    `job: {name: a, id: "000001", user: ada, dir: /jobs/ada/000001}\ntpu: {accelerator: v4-8, zone: us-central2-b, num_workers: 1, ips: [{worker: 0}], flags: [--async]}\nbrevo_email: {sender: a}\ncommand: {run: ls}\n`,
+    given,
+  );
+  assert.equal(lines.length, 7, lines.join('\n'));
+  for (const key of ['job.id', 'job.user', 'job.dir', 'tpu.ips']) {
+    assert.ok(
+      lines.some((line) => line.includes(`${key}: is written by jobman itself`)),
+      key,
+    );
+  }
+  assert.match(lines.join('\n'), /tpu\.num_workers: follows from tpu\.accelerator; remove it/);
+  assert.match(lines.join('\n'), /tpu\.flags: was handed to gcloud/);
+  assert.match(lines.join('\n'), /brevo_email: was for the mails/);
 });
 
 test('the template names every key', () => {
