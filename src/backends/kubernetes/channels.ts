@@ -113,7 +113,8 @@ async function handshake(
 type Reader = ReturnType<typeof createReader>;
 
 function createReader(onMessage: ChannelsRequest['onMessage']) {
-  let taken = Promise.resolve();
+  const begun = Promise.withResolvers<void>();
+  let taken = begun.promise;
   let kept = 0;
   let isPaused = false;
   let failed: unknown;
@@ -145,6 +146,8 @@ function createReader(onMessage: ChannelsRequest['onMessage']) {
     begin(opened: WebSocket): void {
       socket = opened;
       if (isPaused) opened.pause();
+      // A message may come with the handshake; whoever takes it has the line only after this turn.
+      setImmediate(begun.resolve);
     },
     /** Resolves when all that has come was taken; rejects with the error of the one who takes them. */
     async taken() {

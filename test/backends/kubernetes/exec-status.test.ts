@@ -2,8 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { createReportReader, readExecStatus, reporting } from '../../../src/backends/kubernetes/exec-status.ts';
+import { openServer } from './support/server.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';
 
@@ -54,4 +57,28 @@ test('the status of a cluster that has values of other kinds is told as it came'
   for (const said of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])
     assert.deepEqual(readExecStatus(Buffer.from(said)), { message: said });
   assert.deepEqual(readExecStatus(Buffer.from('{"status":"Success"}')), { status: 'Success' });
+});
+
+test('an end that comes together with the line is heard', async (t) => {
+  const status = Buffer.from('\u0003{"status":"Success"}');
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', (asked) => {
+      const key = /^sec-websocket-key: (.*)\r$/im.exec(String(asked))?.[1] ?? '';
+      const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
+      const head = `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n`;
+      const closing = Buffer.from([0x88, 2, 3, 0xe8]);
+      socket.end(Buffer.concat([Buffer.from(head), Buffer.from([0x82, status.length]), status, closing]));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const pretended = await openServer(t, () => ({ drop: true }));
+  const cluster = pretended.cluster({ cluster: { server: url } });
+  const session = cluster.exec(
+    { pod: 'train-0', container: 'main' },
+    { program: { kind: 'line', line: 'true' }, receives: true, terminal: null, onBytes: () => undefined },
+  );
+  assert.deepEqual(await session.ended, { kind: 'ended', exitCode: 0, signal: null });
 });
