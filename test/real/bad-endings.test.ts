@@ -115,6 +115,18 @@ test('a stop asks first, then kills, with all children, also those that went int
   assert.deepEqual(world.runningIn(join('attempt_1', 'script')), []);
 });
 
+test('delete --force takes a job off the list at once, and ends its program after its grace', async (t) => {
+  const world = openJobWorld(t);
+  const id = await world.create(
+    world.localManifest(`trap '' TERM; echo ready; ${never}`, { job: { stop_grace: '1s' } }),
+  );
+  await world.until(id, (job) => job.workers[0]?.lastLine === 'ready');
+  assert.match(await world.says('delete', id, '--force'), /off the list; its program is being ended/);
+  assert.equal(await world.says('list', '--json'), '');
+  const isOver = () => world.runningIn(join('attempt_1', 'script')).length === 0;
+  assert.ok(await eventually(isOver, { withinMs: 60_000 }), 'the program is still alive');
+});
+
 test('a process number that another program got after a restart is not believed, and that program lives', async (t) => {
   const world = openJobWorld(t);
   const bootId = join(world.folder, 'boot-id');

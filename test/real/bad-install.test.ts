@@ -1,7 +1,7 @@
 /** `controller install` where there is no systemd: cron, as a program on PATH that keeps its table in a file, or nothing. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
@@ -78,13 +78,9 @@ test('with cron one line is added beside the user’s own, it starts the control
   assert.equal(gone.stdout, 'removed the @reboot line from your crontab.\n');
   assert.equal(readFileSync(table, 'utf8'), own);
   await world.well(['controller', 'stop'], at);
-});
 
-test('a user who never had a crontab gets one, and is left with an empty one', async (t) => {
-  const world = openJobWorld(t);
-  const { bin, env } = barePath(world);
-  const table = join(world.folder, 'table');
-  giveCrontab(bin, table);
+  // A user who never had a crontab gets one, and is left with an empty one.
+  rmSync(table);
   await world.well(['controller', 'install'], { env });
   assert.match(readFileSync(table, 'utf8'), /^@reboot [^\n]+\n$/);
   await world.well(['controller', 'uninstall'], { env });

@@ -92,12 +92,10 @@ test('a record of a newer version is refused in a sentence, and not touched', as
     ['controller', 'start'],
     ['controller', 'run'],
   ]) {
-    const { code, stdout, stderr } = await world.jobman(words);
-    assert.equal(code, 5, stderr);
-    assert.equal(stdout, '');
-    assert.match(
-      stderr,
+    await world.refuses(
+      5,
       /^jobman: The record of jobs \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
+      words,
     );
   }
   assert.deepEqual(world.runningIn('controller run'), []);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
@@ -119,43 +119,6 @@ exit $((JOBMAN_WORKER * 5))
     assert.match(logs[1] ?? '', /\nresumes from [01] of 1\n$/);
   }
 });
-
-test(
-  'a venv inside the container is made by the first attempt and used by the next',
-  { timeout: 15 * minute },
-  async (t) => {
-    if (!requireReal(t, needed, hasDocker())) return;
-    const { world, image } = await openDockerWorld(t);
-    const python = spawnSync('python3', ['-c', 'import sys; print(sys.base_prefix)'], {
-      encoding: 'utf8',
-    }).stdout.trim();
-    // The Python of this machine, with the libraries that it needs.
-    const folders = [...new Set(['/usr', '/lib', '/lib64', realpathSync(python)])];
-    // When its stamp was written tells whether it was made again.
-    const tells = 'import os, sys; print(sys.prefix, os.stat(sys.prefix + "/.jobman").st_mtime_ns)';
-    const manifest = world.cloudManifest(`python -c '${tells}'; exit $((JOBMAN_ATTEMPT == 1))`, {
-      name: 'boxed-venv',
-      job: { loop: 'failures' },
-      tpu: { accelerator: 'v4-8' },
-      setup: { modules: ['docker', 'venv', 'command'] },
-      docker: {
-        image,
-        env_vars: ['HOME=/kept', 'PIP_NO_INDEX=1'],
-        mount_dirs: ['~/kept:/kept', ...folders.map((folder) => `${folder}:${folder}:ro`)],
-      },
-      venv: { name: 'box', python: join(realpathSync(python), 'bin/python3') },
-      recovery: { delay: '500ms', delay_max: '500ms' },
-    });
-    const id = await world.create(manifest);
-    const { attempts } = await world.settled(id, 0, patience);
-    assert.equal(attempts.length, 2);
-    const [first, second] = [1, 2].map((attempt) =>
-      readFileSync(world.jobFolder(id, 'logs', `attempt_${attempt}`, 'command_worker_0.log'), 'utf8').trim(),
-    );
-    assert.match(second ?? '', /^\/kept\/venv\/box \d+$/);
-    assert.equal(first?.split('\n').at(-1), second);
-  },
-);
 
 for (const hosts of ['process', 'sshd'] as const) {
   test(`what runs in containers ends whatever is killed, ${hosts} hosts`, { timeout: 30 * minute }, async (t) => {

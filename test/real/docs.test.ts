@@ -104,49 +104,46 @@ function atTestPace(command: string): string {
   return command.includes('--follow') ? `${command} --set command.env.IRIS_PACE=0.01` : command;
 }
 
+/** Plays every step of a page and compares; `shown` runs one step and returns what a reader would see. */
+async function play(
+  page: string,
+  least: number,
+  world: World,
+  shell: Shell,
+  shown: (command: string) => Promise<string>,
+) {
+  const machine = { user: userInfo().username, home: world.home };
+  const steps = stepsOf(document(page).blocks);
+  assert.ok(steps.length >= least, `${page} has a walk.`);
+  for (const { place, command, told } of steps) {
+    await beReadyFor(command, shell);
+    const lines = asTold(await shown(command), machine);
+    const misfit = firstMisfit(told, lines);
+    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
+  }
+}
+
 test('the walk of the README prints what the README says', async (t) => {
   if (!requireReal(t, 'script(1)', findProgram('script'))) return;
   if (!requireReal(t, 'python3', findProgram('python3'))) return;
   const world = openWorld(t, { patienceMs: 10_000 });
   const shell = openShell(world);
-  world.atEnd(async () => {
-    await shell.run('jobman controller stop; jobman emulator stop');
-  });
-  const machine = { user: userInfo().username, home: world.home };
-
-  const steps = stepsOf(document('README.md').blocks);
-  assert.ok(steps.length >= 12, 'The README has a walk.');
-  for (const { place, command, told } of steps) {
-    await beReadyFor(command, shell);
+  world.atEnd(async () => void (await shell.run('jobman controller stop; jobman emulator stop')));
+  // What a worker calls its home is a folder of the built-in cloud.
+  const homeOfWorker = new RegExp(`${world.home}/emulator/hosts/[^/]+/\\d+/home/[^/\\s]+`, 'g');
+  await play('README.md', 12, world, shell, async (command) => {
     // What a terminal shows of a wait is gone when it is over; elsewhere its lines stay.
     const isWatched = command.includes('--follow') || command.startsWith('jobman wait');
-    const printed = await (isWatched ? shell.runOnTerminal : shell.run)(atTestPace(command));
-    // What a worker calls its home is a folder of the built-in cloud.
-    const homeOfWorker = new RegExp(`${world.home}/emulator/hosts/[^/]+/\\d+/home/[^/\\s]+`, 'g');
-    const lines = asTold(printed.replaceAll(homeOfWorker, '~'), machine);
-    const misfit = firstMisfit(told, lines);
-    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
-  }
+    return (await (isWatched ? shell.runOnTerminal : shell.run)(atTestPace(command))).replaceAll(homeOfWorker, '~');
+  });
 });
 
 test('the walk of docs/tpu.md prints what the page says', async (t) => {
   // A tmux server that starts with the first window ends with the last one; where there is none, the walk is the same.
   const world = openWorld(t, { patienceMs: 10_000 });
-  const env = { TMUX_TMPDIR: world.folder };
-  const shell = openShell({ ...world, env: { ...world.env, ...env } });
-  world.atEnd(async () => {
-    await shell.run('jobman controller stop; jobman emulator stop; tmux kill-server');
-  });
-  const machine = { user: userInfo().username, home: world.home };
-
-  const steps = stepsOf(document('docs/tpu.md').blocks);
-  assert.ok(steps.length >= 30, 'The page has a walk.');
-  for (const { place, command, told } of steps) {
-    await beReadyFor(command, shell);
-    const printed = await shell.run(command);
-    // The page calls the folder of the walk a home.
-    const lines = asTold(printed.replaceAll(`${world.folder}/configs`, '~/configs'), machine);
-    const misfit = firstMisfit(told, lines);
-    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
-  }
+  const shell = openShell({ ...world, env: { ...world.env, TMUX_TMPDIR: world.folder } });
+  world.atEnd(async () => void (await shell.run('jobman controller stop; jobman emulator stop; tmux kill-server')));
+  // The page calls the folder of the walk a home.
+  const asHome = (text: string): string => text.replaceAll(`${world.folder}/configs`, '~/configs');
+  await play('docs/tpu.md', 30, world, shell, async (command) => asHome(await shell.run(command)));
 });

@@ -9,7 +9,9 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import { createMachines } from '../../src/backends/machines.ts';
 import { attemptTexts } from '../../src/remote/launch.ts';
 import { remoteRoot, runMark } from '../../src/remote/run-folder.ts';
-import { createLocalTransport } from '../../src/remote/transport.ts';
+import { createLocalTransport, type Transport } from '../../src/remote/transport.ts';
+import { openSshd } from '../remote/sshd.ts';
+import { transportOn } from '../support/ssh.ts';
 import { hour, type Instant } from '../../src/core/time.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
@@ -17,6 +19,7 @@ import { openWorld } from '../support/world.ts';
 import { launchOf, machinesContract, reach, seen, tail, testRef } from '../remote/machines-contract.ts';
 import type { Ground } from '../remote/machines-contract.ts';
 
+// Each host has a job of its own: all of them are this machine, where a stop finds every process of its label.
 let jobs = 0;
 
 /** A host: its home folder has a blank in its name, its boot id is a file. */
@@ -65,6 +68,32 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
   });
   return { ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) };
 }
+
+/** A worker by the shell texts, over that transport. */
+const machinesOver = (transport: Transport, stepLog: string[]) =>
+  createMachines({
+    reach: () => Promise.resolve({ kind: 'open', transport }),
+    root: (ref) => remoteRoot(ref.job),
+    stepLog: async (_job, step, _worker, chunk) => {
+      if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
+    },
+    readFile: async (path) => readFileSync(path),
+    now: Date.now,
+    forget: () => undefined,
+  });
+
+const rootIn = (home: string, { job }: Ground['ref']): string => join(home, '.jobman/runs', job.installation, job.id);
+
+machinesContract('a host over SSH', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return undefined;
+  const { home, bootIdFile } = sshd;
+  jobs += 1;
+  const ref = testRef(String(jobs).padStart(6, '0'));
+  const stepLog: string[] = [];
+  const machines = machinesOver(transportOn(sshd, { pin: 'ab12cd-000001-1-0' }), stepLog);
+  return { machines, ref, stepLog, home, bootIdFile, root: rootIn(home, ref) };
+});
 
 machinesContract('this machine', (t) => Promise.resolve(openThisMachine(openHost(t))));
 
@@ -181,20 +210,10 @@ function throughShell(
     for (const [program, target] of Object.entries(found ?? {})) symlinkSync(target, join(folder, program));
     const env = { ...host.env, PATH: name === 'busybox' ? folder : `${folder}:${host.env['PATH']}` };
     const transport = createLocalTransport({ env, cwd: host.home, shell: [join(folder, 'sh'), '-s'] });
-    const machines = createMachines({
-      reach: () => Promise.resolve({ kind: 'open', transport }),
-      root: (ref) => remoteRoot(ref.job),
-      stepLog: async (_job, step, _worker, chunk) => {
-        if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
-      },
-      readFile: async (path) => readFileSync(path),
-      now: Date.now,
-      forget: () => undefined,
-    });
     return Promise.resolve({
       ...host,
-      machines,
-      root: join(host.home, '.jobman/runs', host.ref.job.installation, host.ref.job.id),
+      machines: machinesOver(transport, host.stepLog),
+      root: rootIn(host.home, host.ref),
     });
   });
 }

@@ -73,7 +73,5 @@ test('both layouts of keys let workers log in to each other, and a second time c
   // A key that is missing is known before anything is asked for.
   const manifest = join(world.folder, 'missing.yaml');
   writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
-  const refused = await world.jobman(['create', manifest]);
-  assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /ssh\.private_key: the key file .*-none does not exist on this machine/);
+  await world.refuses(2, /ssh\.private_key: the key file .*-none does not exist on this machine/, ['create', manifest]);
 });

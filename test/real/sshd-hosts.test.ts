@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
-import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { end, openJobWorld, type JobWorld, reasonsOf } from '../support/jobs.ts';
 
 /** Starts a cloud of such hosts for the jobs of this world; undefined, and the test skipped, where there is no sshd. */
 async function openSshdWorld(t: TestContext): Promise<JobWorld | undefined> {
@@ -88,10 +88,7 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
   assert.ok(await prints(world, id, 'step_2 as'));
   writeFileSync(world.bucket('go'), '');
   const job = await world.settled(id);
-  assert.deepEqual(
-    job.attempts.map(({ reason }) => reason),
-    ['stopped', 'preempted', 'succeeded'],
-  );
+  assert.deepEqual(reasonsOf(job), ['stopped', 'preempted', 'succeeded']);
   assertWhole(logText(world, id));
   assert.match(logText(world, id), /\nover\n$/);
 });

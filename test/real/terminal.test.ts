@@ -1,52 +1,166 @@
-/** The terminal with everything behind it: a job of this machine, followed, left, and its controller brought back. */
+/** Jobs that are followed: to their verdict, left by Ctrl-C at any moment, on a terminal of forty columns, and on none at all. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
-import { eventually } from '../support/eventually.ts';
+import { stripVTControlCharacters } from 'node:util';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hasTerminal, onTerminal, type OnTerminal } from '../support/on-terminal.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
-suite('create --follow', () => {
-  test('shows what the program prints and ends with its verdict', async (t) => {
-    const world = openJobWorld(t);
-    const manifest = world.localManifest('echo one\necho two >&2\nexit 3', { name: 'it' });
-    const { code, stdout, stderr } = await world.jobman(['create', manifest, '--follow']);
-    assert.equal(code, 1, stderr);
-    assert.equal(stdout, '[0] one\n[0] two\n');
-    assert.match(stderr, /^000001 it created; it goes on without this terminal\n/);
-    assert.match(stderr, /000001 it failed after .*exit(ed)?.* 3/);
-    await world.settled('1', 1);
-  });
+/** What hides, bells or switches the screen must be undone at the end. */
+function isRestored({ screen, kept }: OnTerminal): boolean {
+  const pairs = [
+    ['\u001b[?25l', '\u001b[?25h'],
+    ['\u001b[?2026h', '\u001b[?2026l'],
+    ['\u001b[?1049h', '\u001b[?1049l'],
+  ] as const;
+  return kept && pairs.every(([on, off]) => screen.lastIndexOf(on) <= screen.lastIndexOf(off));
+}
 
-  test('left by Ctrl-C lets the job go on, and logs -f comes back to it', async (t) => {
-    const world = openJobWorld(t);
-    const go = join(world.folder, 'go');
-    const manifest = world.localManifest(`echo begun\nuntil test -e ${go}; do sleep 0.1; done\necho done`);
-    const following = world.start(['create', manifest, '--follow']);
-    await following.prints('[0] begun');
-    following.child.kill('SIGINT');
-    const left = await following.ended;
-    assert.equal(left.code, 130);
-    assert.match(left.stderr, /Left; 000001 goes on\. Back: jobman logs 1 -f\n$/);
+const ctrlC = '\u0003';
 
-    const back = world.start(['logs', '1', '-f']);
-    await back.prints('[0] begun');
-    writeFileSync(go, '');
-    const { code, stdout } = await back.ended;
-    assert.equal(code, 0);
-    assert.equal(stdout, '[0] begun\n[0] done\n');
-  });
+test('create --follow shows what the program prints and ends with its verdict; logs -f comes back to it', async (t) => {
+  const world = openJobWorld(t);
+  const failing = world.localManifest('echo one\necho two >&2\nexit 3', { name: 'it' });
+  const { code, stdout, stderr } = await world.jobman(['create', failing, '--follow']);
+  assert.deepEqual([code, stdout], [1, '[0] one\n[0] two\n'], stderr);
+  assert.match(
+    stderr,
+    /^000001 it created; it goes on without this terminal\n[^]*000001 it failed after .*exit(ed)?.* 3/,
+  );
+
+  const go = join(world.folder, 'go');
+  await world.create(world.localManifest(`echo begun\nuntil test -e ${go}; do sleep 0.1; done\necho done`));
+  const back = world.start(['logs', '2', '-f']);
+  await back.prints('[0] begun');
+  writeFileSync(go, '');
+  const ended = await back.ended;
+  assert.deepEqual([ended.code, ended.stdout], [0, '[0] begun\n[0] done\n']);
 });
 
-test('a killed controller is replaced by the next command, of whatever kind', async (t) => {
+test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', async (t) => {
+  const world = openJobWorld(t);
+  const starts = join(world.folder, 'starts');
+  const manifest = world.localManifest(`echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
+  // The first is on its way before anything was read, the last while the program prints.
+  const moments = [20, 60, 120, 200, 350, 600, 900, 1_400];
+  const named: string[] = [];
+  for (const [turn, moment] of moments.entries()) {
+    const follower = world.start(['create', manifest, '--follow']);
+    await sleep(moment);
+    follower.child.kill('SIGINT');
+    if (turn % 2 === 1) {
+      await sleep(10);
+      follower.child.kill('SIGINT');
+    }
+    const { code, signal, stdout, stderr } = await follower.ended;
+    // Before the program listens the system ends it, which a shell calls 130 as well.
+    assert.ok(code === 130 || signal === 'SIGINT', `${code} ${signal} ${stderr}`);
+    assert.ok(!`${stdout}${stderr}`.includes('\u001b'), 'no terminal, no escapes');
+    const id = /^(\d{6}) bad created; it goes on without this terminal$/m.exec(stderr)?.[1];
+    if (id !== undefined) named.push(id);
+    if (id !== undefined && signal === null)
+      assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
+  }
+  const ids = (await world.rows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
+  for (const id of named) assert.ok(ids.includes(id), `${id} was promised`);
+  for (const id of ids) {
+    const job = await world.settled(id);
+    assert.equal(job.attempts.length, 1);
+  }
+  if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
+});
+
+test('keys are heard after a question, too', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openJobWorld(t);
+  for (const name of ['ada', 'bob']) await world.well(['tpu', 'add-user', `name=${name}`, 'dir=-']);
+  for (const leave of ['q', ctrlC]) {
+    const typed = [
+      [/Which user\? .*: $/, 'bob\r'],
+      [/bob {2}no windows/, 's'],
+      [/^/, leave],
+    ] as const;
+    const left = await onTerminal(world, 80, ['tpu', 'monitor'], typed);
+    assert.equal(left.code, leave === 'q' ? 0 : 130, left.screen);
+    assert.ok(isRestored(left), left.screen);
+    assert.match(stripVTControlCharacters(left.screen), /Which user\? .*bob {2}no windows/s);
+  }
+});
+
+test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hears the signal itself', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openJobWorld(t);
+  writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
+  await world.well(['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
+  const ctrlD = '\u0004';
+  const cases = [
+    [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlC, 130],
+    [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlD, 130],
+    [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlC, 130],
+    [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlD, 1],
+  ] as const;
+  for (const [words, asks, key, code] of cases) {
+    const left = await onTerminal(world, 80, words, [[asks, key]]);
+    assert.equal(left.code, code, left.screen);
+    assert.ok(isRestored(left) && !left.screen.includes('mistake of its own'), left.screen);
+  }
+  assert.match(await world.says('tpu', 'list-users'), /ada/);
+});
+
+test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
+  if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   const go = join(world.folder, 'go');
-  const id = await world.create(world.localManifest(`until test -e ${go}; do sleep 0.1; done`));
-  const [before] = world.runningIn('controller run');
-  assert.ok(await world.killController());
-  await world.well(['list']);
-  assert.ok(await eventually(() => world.runningIn('controller run').length === 1));
-  assert.notEqual(world.runningIn('controller run')[0]?.pid, before?.pid);
+  const manifest = world.localManifest(`echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
+  const id = await world.create(manifest);
+  await world.becomes(id, 'running');
+  const controller = world.runningIn('controller run').map(({ pid }) => pid);
+  for (const [words, typed] of [
+    [['logs', id, '-f'], [[/begun/, ctrlC]]],
+    [['list', '--watch'], [[/000001/, ctrlC + ctrlC]]],
+    [['wait', id], [[/000001/, ctrlC]]],
+  ] as const) {
+    const left = await onTerminal(world, 80, words, typed);
+    assert.equal(left.code, 130, left.screen);
+    // It was told to leave, and was not ended by the signal.
+    if (words[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
+    assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
+  }
+  const created = await onTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
+  assert.equal(created.code, 130, created.screen);
+  assert.ok(isRestored(created));
+  assert.ok(created.screen.includes('Ctrl-C leaves, the job goes on'));
+  assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
+  assert.deepEqual(
+    world.runningIn('controller run').map(({ pid }) => pid),
+    controller,
+  );
   writeFileSync(go, '');
   await world.settled(id);
+  await world.settled('2');
+});
+
+test('on a terminal of forty columns nothing is wider than it', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openJobWorld(t);
+  const name = 'a-rather-long-name-for-a-job-of-a-family-0042';
+  const manifest = world.localManifest('echo short; sleep 1; exit 3', { name });
+  const followed = await onTerminal(world, 40, ['create', manifest, '--follow']);
+  assert.equal(followed.code, 1);
+  assert.ok(isRestored(followed));
+  for (const words of [['list'], ['show', '1'], ['why', '1'], ['history', '1'], ['logs', '1'], ['show', '77']]) {
+    const { screen } = await onTerminal(world, 40, words);
+    const lines = stripVTControlCharacters(screen).split('\r\n');
+    if (words[0] === 'list')
+      assert.ok(
+        lines.every((line) => Array.from(line).length <= 40),
+        screen,
+      );
+    assert.ok(
+      lines.some((line) => line.includes(words[0] === 'logs' ? 'short' : '0000')),
+      screen,
+    );
+  }
 });

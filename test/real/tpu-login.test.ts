@@ -12,9 +12,7 @@ import type { RunProgram } from '../../src/backends/tpu/credentials.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { runProcess } from '../../src/remote/process.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openWorld } from '../support/world.ts';
-
-type Scope = Parameters<typeof openWorld>[0];
+import { openWorld, type Scope } from '../support/world.ts';
 
 const endpoint = () => Promise.resolve('https://tpu.googleapis.com');
 const neverRun: RunProgram = () => Promise.reject(new Error('gcloud should not be asked'));
@@ -40,66 +38,62 @@ function withEnvironment(t: Scope, variables: Readonly<Record<string, string | u
   });
 }
 
+/** A server on loopback that answers every request with JSON; its address, and the paths that were asked. */
+async function openTokens(t: Scope, answer: (path: string) => { readonly code?: number; readonly body: object }) {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    const path = request.url ?? '';
+    asked.push(path);
+    const { code = 200, body } = answer(path);
+    response.writeHead(code, { 'metadata-flavor': 'Google', 'content-type': 'application/json' });
+    request.resume().on('end', () => response.end(JSON.stringify(body)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(async () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { asked, address: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+/** Writes a login by a token of another identity, and has the library find it. */
+function useLogin(t: Scope, folder: string, token_url: string, subject: string): void {
+  const file = join(folder, 'login.json');
+  const login = {
+    type: 'external_account',
+    audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q',
+    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+    token_url,
+    credential_source: { file: join(folder, subject) },
+    quota_project_id: 'who-pays',
+  };
+  writeFileSync(file, JSON.stringify(login));
+  withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+}
+
 suite('application default credentials', () => {
   test('give the token, and the project that calls are counted to; one login for many calls', async (t) => {
     const world = openWorld(t);
-    let logins = 0;
-    const tokens = createServer((request, response) => {
-      logins += 1;
-      request.resume().on('end', () => {
-        response.setHeader('content-type', 'application/json');
-        const issued = 'urn:ietf:params:oauth:token-type:access_token';
-        response.end(
-          JSON.stringify({ access_token: 'secret', expires_in: 3600, token_type: 'Bearer', issued_token_type: issued }),
-        );
-      });
-    });
-    await new Promise<void>((resolve) => tokens.listen(0, '127.0.0.1', resolve));
-    t.after(() => {
-      tokens.closeAllConnections();
-      tokens.close();
-    });
-    const file = join(world.folder, 'login.json');
+    const issued_token_type = 'urn:ietf:params:oauth:token-type:access_token';
+    const token = { access_token: 'secret', expires_in: 3600, token_type: 'Bearer', issued_token_type };
+    const { asked, address } = await openTokens(t, () => ({ body: token }));
     writeFileSync(join(world.folder, 'subject'), 'who I am elsewhere');
-    writeFileSync(
-      file,
-      JSON.stringify({
-        type: 'external_account',
-        audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q',
-        subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
-        token_url: `http://127.0.0.1:${(tokens.address() as AddressInfo).port}/token`,
-        credential_source: { file: join(world.folder, 'subject') },
-        quota_project_id: 'who-pays',
-      }),
-    );
-    withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+    useLogin(t, world.folder, `http://${address}/token`, 'subject');
     const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     const many = await Promise.all([credentials.headers(), credentials.headers(), credentials.headers()]);
     for (const headers of [...many, await credentials.headers()]) {
       assert.deepEqual(headers, { authorization: 'Bearer secret', 'x-goog-user-project': 'who-pays' });
     }
-    assert.equal(logins, 1);
+    assert.equal(asked.length, 1);
     // Refused by the cloud: the next call logs in anew.
     // The server gives the same token again, which is no better than before.
     credentials.refused(await credentials.headers());
     await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
-    assert.equal(logins, 2);
+    assert.equal(asked.length, 2);
   });
 
   test('that are not accepted any more are one sentence, with the library’s words below it', async (t) => {
-    const world = openWorld(t);
-    const file = join(world.folder, 'login.json');
-    writeFileSync(
-      file,
-      JSON.stringify({
-        type: 'external_account',
-        audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q',
-        subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
-        token_url: 'http://127.0.0.1:1/token',
-        credential_source: { file: join(world.folder, 'no such subject') },
-      }),
-    );
-    withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+    useLogin(t, openWorld(t).folder, 'http://127.0.0.1:1/token', 'no such subject');
     const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     await assert.rejects(credentials.headers(), (error) => {
       assert.ok(error instanceof JobmanError);
@@ -112,23 +106,16 @@ suite('application default credentials', () => {
 
 test('on a machine at Google its metadata server gives the token of its service account, once for many', async (t) => {
   const world = openWorld(t);
-  const asked: string[] = [];
-  const metadata = createServer((request, response) => {
-    asked.push(request.url ?? '');
-    const isToken = request.url?.startsWith('/computeMetadata/v1/instance/service-accounts/default/token') === true;
-    response.writeHead(isToken ? 200 : 404, { 'metadata-flavor': 'Google', 'content-type': 'application/json' });
-    response.end(isToken ? '{"access_token":"of-the-machine","expires_in":3599,"token_type":"Bearer"}' : '{}');
-  });
-  await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    metadata.closeAllConnections();
-    metadata.close();
+  const token = { access_token: 'of-the-machine', expires_in: 3599, token_type: 'Bearer' };
+  const { asked, address } = await openTokens(t, (path) => {
+    const isToken = path.startsWith('/computeMetadata/v1/instance/service-accounts/default/token');
+    return isToken ? { body: token } : { code: 404, body: {} };
   });
   withEnvironment(t, {
     CLOUDSDK_CONFIG: world.folder,
     GOOGLE_CLOUD_PROJECT: 'p',
     METADATA_SERVER_DETECTION: 'assume-present',
-    GCE_METADATA_HOST: `127.0.0.1:${(metadata.address() as AddressInfo).port}`,
+    GCE_METADATA_HOST: address,
   });
   const login = createLogin({ run: neverRun, now: () => 0 });
   const all = await Promise.all([login.headers(), login.headers(), login.headers()]);

@@ -74,9 +74,9 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
 
   await world.says('emulator', 'permission', 'login');
   for (const command of ['tpus', 'gc']) {
-    const { code, stderr } = await world.jobman([command]);
-    assert.equal(code, 5, command);
-    assert.match(stderr, /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m);
+    await world.refuses(5, /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m, [
+      command,
+    ]);
   }
   const isTold = async () => (await world.says('why', '1')).includes('gcloud auth application-default login');
   assert.ok(await eventually(isTold, { withinMs: 60_000 }), 'why does not say it');

@@ -1,0 +1,314 @@
+/**
+ * Disks that are full and homes that are mounted read-only, as real small file systems: said in a sentence, nothing lost, nothing done
+ * twice. By the store and the logs themselves, by whole jobs, and by a command whose output cannot be written or whose folder is gone.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { StoreError } from '../../src/app/errors.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import type { Store } from '../../src/app/ports.ts';
+import { openStore } from '../../src/store/store.ts';
+import { localSpec, noon } from '../support/builders.ts';
+import { eventually } from '../support/eventually.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { frontDoor } from '../support/jobman.ts';
+import { requireReal } from '../support/real.ts';
+
+/** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
+function mount(t: TestContext, world: JobWorld, at: string, ...words: readonly string[]): boolean {
+  mkdirSync(at, { recursive: true });
+  const { status } = spawnSync('mount', [...words, at]);
+  if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
+  world.atEnd(async () => {
+    await world.endParts();
+    assert.ok(await eventually(() => spawnSync('umount', [at]).status === 0), `${at} can be unmounted`);
+  });
+  return true;
+}
+
+test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
+  const world = openJobWorld(t);
+  const id = await world.create(world.localManifest('echo seen before'));
+  await world.settled(id);
+  await world.well(['controller', 'stop']);
+  const home = join(world.folder, 'closed');
+  if (!mount(t, world, home, '--bind', world.home)) return;
+  assert.equal(spawnSync('mount', ['-o', 'remount,bind,ro', home]).status, 0);
+  const closed = { env: { JOBMAN_HOME: home } };
+
+  assert.match((await world.well(['list'], closed)).stdout, /000001 .* succeeded/);
+  assert.match((await world.well(['show', id], closed)).stdout, /exit code 0/);
+  assert.equal((await world.well(['logs', id], closed)).stdout, '[0] seen before\n');
+  assert.match((await world.well(['wait', id], closed)).stdout, /succeeded/);
+
+  for (const words of [
+    ['create', world.localManifest('true')],
+    ['create', world.localManifest('true'), '--follow'],
+    ['create', world.cloudManifest('true')],
+    ['rerun', id],
+    ['delete', id],
+    ['clean', id],
+    ['controller', 'start'],
+    ['controller', 'run'],
+    ['emulator', 'start'],
+  ]) {
+    const { code, stdout, stderr } = await world.jobman(words, closed);
+    assert.equal(code, 5, stderr);
+    assert.equal(stdout, '');
+    assert.match(
+      stderr,
+      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to somebody else\. Nothing was changed\.\n/m,
+    );
+    assert.match(
+      stderr,
+      /\n {2}Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable\.\n$/,
+    );
+  }
+  assert.deepEqual(world.runningIn('main.ts controller run'), []);
+
+  // One that runs cannot find a word to leave in its folder, and is told all the same.
+  await world.well(['controller', 'start']);
+  assert.match((await world.well(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
+  assert.ok(await eventually(() => world.runningIn('main.ts controller run').length === 0));
+});
+
+test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
+  const world = openJobWorld(t);
+  const starts = join(world.folder, 'starts');
+  const go = join(world.folder, 'go');
+  if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
+  // It writes its last lines when it is told to, which is when there is room again.
+  const manifest = world.localManifest(
+    `echo began; echo start >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo done`,
+  );
+  const id = await world.create(manifest);
+  const other = await world.create(world.localManifest('sleep 2; exit 3'));
+  await world.until(id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
+  await world.becomes(other, 'running');
+
+  const filler = join(world.home, 'filler');
+  const room = openSync(filler, 'w');
+  // Small pieces at the end take the last bytes too.
+  for (const piece of [Buffer.alloc(65_536), Buffer.alloc(512)]) {
+    assert.throws(
+      () => {
+        for (;;) writeSync(room, piece);
+      },
+      { code: 'ENOSPC' },
+    );
+  }
+  closeSync(room);
+
+  for (const words of [
+    ['create', manifest],
+    ['create', manifest, '--follow'],
+    ['stop', id],
+  ]) {
+    await world.refuses(
+      5,
+      /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/,
+      words,
+    );
+  }
+  assert.match(await world.says('list'), /000001 .* running/);
+  // The second program ends meanwhile, and the controller cannot write it down.
+  assert.ok(
+    await eventually(() => /The disk is full/.test(readFileSync(join(world.home, 'controller.log'), 'utf8')), {
+      withinMs: 30_000,
+    }),
+    'the controller says so in its log',
+  );
+  const pid = world.runningIn('controller run').map((one) => one.pid);
+  assert.equal(pid.length, 1, 'it waits for room and does not give up');
+
+  rmSync(filler);
+  const failed = await world.settled(other, 1);
+  assert.equal(failed.attempts.at(-1)?.evidence?.exitCode, 3);
+  spawnSync('touch', [go]);
+  await world.settled(id);
+  assert.equal(readFileSync(starts, 'utf8'), 'start\n');
+  assert.equal(world.logOf(id).toString(), 'began\ndone\n');
+  assert.deepEqual(
+    world.runningIn('controller run').map((one) => one.pid),
+    pid,
+  );
+  const rows = (await world.says('list', '--json', '--all')).trimEnd().split('\n');
+  assert.equal(rows.length, 2, 'what was refused is not there');
+});
+
+test('on a disk that is full from the beginning nothing is made, and that is said', async (t) => {
+  const world = openJobWorld(t);
+  if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=64k,mode=700', 'jobman-test')) return;
+  const room = openSync(join(world.home, 'filler'), 'w');
+  assert.throws(() => {
+    for (;;) writeSync(room, Buffer.alloc(4_096));
+  });
+  closeSync(room);
+  for (const words of [
+    ['create', world.localManifest('true')],
+    ['create', world.cloudManifest('true')],
+    ['controller', 'start'],
+  ]) {
+    const { code, stdout, stderr } = await world.jobman(words);
+    assert.notEqual(code, 0);
+    assert.equal(stdout, '');
+    assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, words.join(' '));
+    assert.doesNotMatch(stderr, /mistake of its own/);
+  }
+  assert.match((await world.well(['list'])).stderr, /No jobs yet/);
+});
+
+const [program, ...words] = frontDoor;
+
+/** Runs a command with its output in a file of the test's choice. */
+function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly string[]) {
+  return spawnSync(program, [...words, ...argv], {
+    cwd: world.folder,
+    env: world.env,
+    stdio: ['ignore', output, 'pipe'],
+    encoding: 'utf8',
+  });
+}
+
+const sentence = /^jobman: What it printed could not be written in full: no space left on device\.\n$/m;
+
+test('output into a device that is full ends with a sentence and exit code 1', (t) => {
+  const world = openJobWorld(t);
+  const full = openSync('/dev/full', 'w');
+  try {
+    for (const argv of [['--help'], ['schema'], ['settings']]) {
+      const { status, stderr } = intoFile(world, full, argv);
+      assert.match(stderr, sentence, argv.join(' '));
+      assert.equal(status, 1, argv.join(' '));
+    }
+    // The same words into a pipe: it was the device, not the command.
+    assert.equal(intoFile(world, 'pipe', ['schema']).status, 0);
+  } finally {
+    closeSync(full);
+  }
+});
+
+test('output into a file on a full disk does the same, however far it came', (t: TestContext) => {
+  const world = openJobWorld(t);
+  const disk = join(world.folder, 'disk');
+  if (!mount(t, world, disk, '-t', 'tmpfs', '-o', 'size=64k', 'jobman-test')) return;
+  const file = openSync(join(disk, 'out'), 'w');
+  try {
+    writeSync(file, Buffer.alloc(60 * 1024));
+    const { status, stderr } = intoFile(world, file, ['schema']);
+    assert.match(stderr, sentence);
+    assert.equal(status, 1);
+  } finally {
+    closeSync(file);
+  }
+});
+
+test('a folder that was removed under the shell is no reason to know nothing', (t) => {
+  const world = openJobWorld(t);
+  const gone = join(world.folder, 'gone');
+  mkdirSync(gone);
+  const manifest = join(world.folder, 'job.yaml');
+  writeFileSync(manifest, 'local: {}\ncommand: {run: "true"}\n');
+  const inGone = (...argv: readonly string[]) => {
+    const script = 'cd "$1" && rmdir "$1" && shift && exec "$@" 2>&1';
+    mkdirSync(gone, { recursive: true });
+    return spawnSync('sh', ['-c', script, 'sh', gone, program, ...words, ...argv], {
+      env: { ...world.env, PWD: gone },
+      encoding: 'utf8',
+    });
+  };
+  const list = inGone('list');
+  assert.equal(list.status, 0, list.stdout);
+  const whole = inGone('validate', manifest);
+  assert.equal(whole.status, 0, whole.stdout);
+  const relative = inGone('validate', 'job.yaml');
+  assert.equal(relative.status, 2, relative.stdout);
+  assert.match(relative.stdout, /job\.yaml/);
+  assert.doesNotMatch(relative.stdout, /at .*\.ts|ENOENT: process\.cwd/);
+});
+
+const job = { owner: 'ada', spec: localSpec(), manifest: 'job: {}\n', at: noon };
+
+/** A world whose home is a file system of its own, or undefined (and the test skipped) where none can be mounted. */
+function mountedWorld(t: TestContext, size: string): JobWorld | undefined {
+  const world = openJobWorld(t);
+  return mount(t, world, world.home, '-t', 'tmpfs', '-o', `size=${size},mode=700`, 'jobman-test') ? world : undefined;
+}
+
+function open(world: JobWorld): Store {
+  const store = openStore({ file: join(world.home, 'state.db') });
+  world.atEnd(() => store.close());
+  return store;
+}
+
+const logFilesOf = ({ home }: JobWorld, store: Store) =>
+  createLogFiles({ home, history: (id, after) => store.events(id, after) });
+
+const isTrouble = (trouble: string) => (error: unknown) => error instanceof StoreError && error.trouble === trouble;
+
+test('a record whose log was not merged when the file system became read-only is read whole, and takes no write', async (t) => {
+  const world = mountedWorld(t, '4m');
+  if (world === undefined) return;
+  const writer = open(world);
+  await writer.insert(job);
+  await writer.insert(job);
+  // The writer is still there, as after a power cut its files would be.
+  const names = readdirSync(world.home).toSorted();
+  assert.deepEqual(names, ['state.db', 'state.db-shm', 'state.db-wal']);
+  const copy = join(world.folder, 'copy');
+  spawnSync('cp', ['-a', world.home, copy]);
+  await writer.close();
+  spawnSync('sh', ['-c', `rm -f ${world.home}/* && cp -a ${copy}/. ${world.home}/`]);
+  rmSync(copy, { recursive: true });
+  assert.equal(spawnSync('mount', ['-o', 'remount,ro', world.home]).status, 0);
+
+  const store = open(world);
+  const { jobs } = await store.list({ settledMost: null });
+  assert.equal(jobs.length, 2);
+  await assert.rejects(store.insert(job), isTrouble('read_only'));
+  const loaded = await store.load('000001');
+  assert.ok(loaded?.revision === 1);
+  await assert.rejects(logFilesOf(world, store).note(loaded.job, 'job', noon, 'x'), isTrouble('read_only'));
+  await store.close();
+});
+
+test('a full disk drops the whole write, and after that the record is as it was', async (t) => {
+  const world = mountedWorld(t, '1m');
+  if (world === undefined) return;
+  const store = open(world);
+  let stored = 0;
+  const fill = async () => {
+    for (; stored < 10_000; stored += 1) await store.insert({ ...job, manifest: 'm'.repeat(5_000) });
+  };
+  await assert.rejects(fill(), isTrouble('full'));
+  assert.equal((await store.list({ settledMost: null })).jobs.length, stored);
+  await store.close();
+
+  const again = open(world);
+  const { jobs } = await again.list({ settledMost: null });
+  assert.equal(jobs.length, stored);
+  assert.equal((await again.events(jobs[0]?.id ?? '', 0)).length, 1);
+});
+
+test('a log that meets a full disk says so, and its length tells what was written', async (t) => {
+  const world = mountedWorld(t, '1m');
+  if (world === undefined) return;
+  const store = open(world);
+  const { job: stored } = await store.insert(job);
+  const logFiles = logFilesOf(world, store);
+  const chunk = Buffer.alloc(100_000, 'x');
+  const fill = async () => {
+    for (let chunks = 0; chunks < 100; chunks += 1) await logFiles.append(stored, 1, 0, chunk);
+  };
+  await assert.rejects(fill(), isTrouble('full'));
+  const held = await logFiles.length(stored, 1, 0);
+  assert.ok(held > 0 && held < 1_000_000);
+  assert.equal((await logFiles.last(stored, 1, 0, 10)).length, 10);
+  // Room again: it goes on where it stopped.
+  writeFileSync(join(world.home, 'jobs/ada/000001/logs/attempt_1/command_worker_0.log'), '');
+  await logFiles.append(stored, 1, 0, chunk);
+  assert.equal(await logFiles.length(stored, 1, 0), chunk.length);
+});
