@@ -2,8 +2,7 @@
 // the import tell the same and a second import does nothing. What is here is never overwritten: of a known user only what is
 // missing is filled in.
 
-import type { Evidence, Settled } from '../core/job.ts';
-import type { JobSpec, Reason } from '../core/spec.ts';
+import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { JobmanError } from '../app/errors.ts';
 import { countText, importedWords } from '../app/figures.ts';
@@ -320,7 +319,6 @@ function pastOf(
   // What was still running there ends for this record when it is imported.
   const wasRunning = job.status === 'alive' || job.status === 'unknown';
   const endedAt = Math.max(createdAt, job.endedAt ?? (wasRunning ? now : createdAt));
-  const { verdict, reason, evidence } = endOf(job);
   const { logFolder, stageFolder, startTime } = job;
   const report =
     logFolder === null
@@ -333,9 +331,7 @@ function pastOf(
     createdAt,
     startedAt: report === null ? null : createdAt,
     endedAt,
-    verdict,
-    reason,
-    evidence,
+    ...endOf(job),
     lab: {
       directory: job.directory,
       directoryNumber: job.directoryNumber,
@@ -357,11 +353,7 @@ function pastOf(
   };
 }
 
-function endOf({ status, error }: OldJob): {
-  readonly verdict: Settled['verdict'];
-  readonly reason: Reason;
-  readonly evidence: Evidence;
-} {
+function endOf({ status, error }: OldJob): Pick<PastJob, 'verdict' | 'reason' | 'evidence'> {
   switch (status) {
     case 'finished':
       return { verdict: 'succeeded', reason: 'succeeded', evidence: { detail: 'finished there' } };

@@ -3,7 +3,6 @@
 // creation time tell that it was imported before.
 
 import { join } from 'node:path';
-import type { Evidence, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import { importedWords } from '../app/figures.ts';
 import type { Instant } from '../core/time.ts';
@@ -100,23 +99,11 @@ export interface JobsImport {
   readonly now: Instant;
 }
 
-interface JobTaken {
-  readonly from: OldJobFolder;
-  readonly past: PastJob;
-  readonly what: string;
-}
-
-interface JobKnown {
-  readonly from: OldJobFolder;
-  readonly id: string;
-  readonly owner: string;
-  readonly what: string;
-}
-
 export interface JobsPlan {
   readonly lines: readonly ImportLine[];
-  readonly taken: readonly JobTaken[];
-  readonly known: readonly JobKnown[];
+  readonly taken: readonly { readonly from: OldJobFolder; readonly past: PastJob; readonly what: string }[];
+  /** Jobs that an earlier import took over. */
+  readonly known: readonly (Readonly<Record<'id' | 'owner' | 'what', string>> & { readonly from: OldJobFolder })[];
 }
 
 /** The jobs that would be taken over, those that are here already, and a line for each. Changes nothing. */
@@ -125,8 +112,8 @@ export function planJobsImport(
   { owner: usual, read, idHere, now }: JobsImport,
 ): JobsPlan {
   const lines: ImportLine[] = [];
-  const taken: JobTaken[] = [];
-  const known: JobKnown[] = [];
+  const taken: JobsPlan['taken'][number][] = [];
+  const known: JobsPlan['known'][number][] = [];
   for (const from of folders) {
     const what = `job ${from.id}${from.user === null ? '' : ` of ${from.user}`}`;
     const manifest = read(join(from.path, 'config.yaml'));
@@ -143,9 +130,9 @@ export function planJobsImport(
       lines.push({ kind: 'have', what, says: spec.name });
       continue;
     }
-    const end = endOf(from);
-    lines.push({ kind: 'take', what, says: `${spec.name}, ${end.says}, ${from.logs.length} logs` });
-    if (end.mayLive) {
+    const { mayLive, ...end } = endOf(from);
+    lines.push({ kind: 'take', what, says: `${spec.name}, ${end.verdict}, ${from.logs.length} logs` });
+    if (mayLive) {
       const where = spec.capacity.kind === 'tpu' ? ` and its TPU in ${spec.capacity.zone} may cost` : '';
       const says = `it was ${from.status} there: taken as stopped; what goes on there goes on${where}: jobman tpus --all`;
       lines.push({ kind: 'note', what, says });
@@ -157,9 +144,7 @@ export function planJobsImport(
       createdAt,
       startedAt: from.startedAt ?? (from.logs.some((name) => commandLog.test(name)) ? createdAt : null),
       endedAt: Math.max(createdAt, from.endedAt ?? createdAt),
-      verdict: end.verdict,
-      reason: end.reason,
-      evidence: end.evidence,
+      ...end,
       lab: null,
       window: null,
     };
@@ -177,13 +162,7 @@ export function logHere(
   return worker === undefined ? { kind: 'other' } : { kind: 'command', worker: Number(worker) };
 }
 
-interface End {
-  readonly says: string;
-  readonly verdict: Settled['verdict'];
-  readonly reason: Reason;
-  readonly evidence: Evidence;
-  readonly mayLive: boolean;
-}
+type End = Pick<PastJob, 'verdict' | 'reason' | 'evidence'> & { readonly mayLive: boolean };
 
 /** Its own words about the command come first: what the status says was often only guessed from a session of tmux. */
 function endOf({ status, lastWords }: OldJobFolder): End {
@@ -201,8 +180,8 @@ function endOf({ status, lastWords }: OldJobFolder): End {
   return { ...ended('stopped', 'stopped', detail), mayLive };
 }
 
-function ended(verdict: Settled['verdict'], reason: Reason, detail: string): End {
-  return { says: verdict, verdict, reason, evidence: { detail }, mayLive: false };
+function ended(verdict: PastJob['verdict'], reason: Reason, detail: string): End {
+  return { verdict, reason, evidence: { detail }, mayLive: false };
 }
 
 /** Seconds since 1970, or a date; one without a zone is of this machine's clock, which wrote it. */

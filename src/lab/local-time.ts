@@ -1,7 +1,7 @@
 // Local time: times as the clocks of a user's time zone show them. `us` and `cn` never change their offset and are computed here,
 // because the first time that Intl formats costs more than all else in a short command.
 
-import { type Duration, hour, type Instant } from '../core/time.ts';
+import { hour, minute, type Instant } from '../core/time.ts';
 
 export interface LocalTime {
   readonly year: number;
@@ -12,22 +12,9 @@ export interface LocalTime {
 
 /** Converts times to that zone, which is a setting of a user: `local` (this machine's), `us`, `cn` or a name of the time zone database. */
 export function localTimes(zone: string): (at: Instant) => LocalTime {
-  if (zone === 'local') return inThisZone;
-  const offset = offsets[zone];
-  return offset === undefined ? named(zone) : (at) => inUtc(at + offset);
-}
-
-const offsets: Readonly<Record<string, Duration>> = { us: -4 * hour, cn: 8 * hour };
-
-function inThisZone(at: Instant): LocalTime {
-  const date = new Date(at);
-  const two = (value: number): string => String(value).padStart(2, '0');
-  return {
-    year: date.getFullYear(),
-    month: months[date.getMonth()] ?? '',
-    day: date.getDate(),
-    time: `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`,
-  };
+  if (zone === 'local') return (at) => inUtc(at - new Date(at).getTimezoneOffset() * minute);
+  if (zone === 'us') return (at) => inUtc(at - 4 * hour);
+  return zone === 'cn' ? (at) => inUtc(at + 8 * hour) : named(zone);
 }
 
 function inUtc(at: Instant): LocalTime {

@@ -24,7 +24,10 @@ const table = {
   ),
   /** Empty: as the settings above say. */
   monitor_columns: setting(
-    wordOf('letters of "wdtsv", each at most once, or "default"', columnsNamed),
+    wordOf('letters of "wdtsv", each at most once, or "default"', (word) => {
+      if (word === '' || word === 'default') return '';
+      return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
+    }),
     '',
     'The columns of `check` and `monitor` in their order; by default what the settings above say.',
   ),
@@ -52,7 +55,10 @@ export const userSettings: readonly UserSetting[] = keysOf(table).map(({ key, ki
   key: key as UserSettingKey,
   form: kind.words,
   meaning,
-  read: (word) => valueOf(kind as Kind<Value>, word),
+  read(word) {
+    const place = { in: 'set', set: word } as const;
+    return (kind as Kind<Value>).read({ kind: 'scalar', value: word, source: word, place }, [], newFindings());
+  },
 }));
 
 /** The row of a setting. Throws JobmanError (2) with the nearest one, or all. */
@@ -132,11 +138,6 @@ function zoneNamed(word: string): string | undefined {
   }
 }
 
-function columnsNamed(word: string): string | undefined {
-  if (word === '' || word === 'default') return '';
-  return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
-}
-
 /** `True`, `1`, `yes`, `on` and their opposites, in any case; undefined for every other word. */
 export function yesOrNo(word: string): boolean | undefined {
   const small = word.toLowerCase();
@@ -153,8 +154,4 @@ function number(least: number, most: number): Kind<number> {
 
 function wordOf<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
   return { words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
-}
-
-function valueOf<T>(kind: Kind<T>, word: string): T | undefined {
-  return kind.read({ kind: 'scalar', value: word, source: word, place: { in: 'set', set: word } }, [], newFindings());
 }

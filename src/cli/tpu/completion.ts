@@ -8,7 +8,7 @@ import type { LabRecord } from '../../lab/record.ts';
 import type { Proposal } from '../command.ts';
 import { proposalLines, proposed } from '../completion/proposals.ts';
 import { typing } from './people.ts';
-import { keysOf } from './line.ts';
+import { keysOf, windowKeys } from './line.ts';
 import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 
@@ -58,18 +58,16 @@ async function wordsFor(
   const ofUsers = users.map(({ name, id }) => ({ word: name, summary: `user ${id}` }));
   const ofTpus = takes.tpu === undefined ? [] : await ask(tpus(record), []);
   const ofWindows = takes.windows === undefined ? [] : await ask(windows(record, named), []);
+  // The same once more behind the key that is typed: `tpu=v2-32-6`.
+  const [key = '', ...rest] = partial.split('=');
+  const windowKey = windowKeys.map((one) => [one, ofWindows] as const);
+  const ofKeys = new Map([['user', ofUsers], ['tpu', ofTpus], ['ka', ofTpus], ...windowKey]);
+  const behindKey = rest.length === 0 ? [] : (ofKeys.get(key) ?? []);
   const proposals = [
     ...ofUsers,
     ...ofTpus,
     ...ofWindows,
-    ...behindKey(partial, {
-      user: ofUsers,
-      tpu: ofTpus,
-      ka: ofTpus,
-      w: ofWindows,
-      window: ofWindows,
-      windows: ofWindows,
-    }),
+    ...behindKey.map(({ word, summary }) => ({ word: `${key}=${word}`, summary })),
     ...(takes.configs === undefined ? [] : aliases(named, '=')),
     ...(args.some(({ of }) => of === 'config aliases') ? aliases(named, '') : []),
     ...(args.some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
@@ -87,12 +85,6 @@ async function wordsFor(
   ];
   await (await services.lab()).close();
   return proposals;
-}
-
-function behindKey(partial: string, values: Readonly<Record<string, readonly Proposal[]>>): readonly Proposal[] {
-  const [key = '', ...rest] = partial.split('=');
-  if (rest.length === 0 || !Object.hasOwn(values, key)) return [];
-  return (values[key] ?? []).map(({ word, summary }) => ({ word: `${key}=${word}`, summary }));
 }
 
 async function tpus(record: LabRecord): Promise<readonly Proposal[]> {

@@ -17,7 +17,7 @@ import {
   othersBooking,
 } from '../../lab/holds.ts';
 import type { LabUser } from '../../lab/people.ts';
-import type { EndAnswer, EndRequest, KnownState, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
+import type { EndAnswer, EndRequest, TpuDesk } from '../../lab/tpu-desk.ts';
 import { type LabTpu, shortName, tpuNamed } from '../../lab/tpus.ts';
 import { type Booking } from '../../lab/bookings.ts';
 import { wake } from '../controller.ts';
@@ -95,7 +95,12 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     jobsOn(client, desk.lab.record, tpu.name, request.job),
     bookingsNow(() => desk.lab.sheet()),
   ]);
-  const seen = knownState(tpu, state);
+  if (state.kind === 'unknown')
+    throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
+      state.says,
+      `tpu describe ${tpu.name}    asks again`,
+    ]);
+  const seen = state;
   const making = makingOf(seen.state, called);
   const ours = [...jobs.map(jobId), ...(request.job === undefined ? [] : [request.job])];
   const folders = await foldersThere(desk, tpu, ours);
@@ -134,14 +139,6 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
       await endOnWorkers(desk, tpus, tpu, { folders: left, pids: holds.holders }, signal);
     },
   };
-}
-
-function knownState(tpu: LabTpu, state: TpuState): KnownState {
-  if (state.kind === 'known') return state;
-  throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
-    state.says,
-    `tpu describe ${tpu.name}    asks again`,
-  ]);
 }
 
 function makingOf(state: string, called: string): Making {

@@ -179,23 +179,20 @@ async function partsOf(desk: TpuCli): Promise<ImportParts> {
 async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boolean): Promise<readonly ImportLine[]> {
   const lines: ImportLine[] = [];
   const { condaEnvironment, wandbKeyFile } = await lab.site();
+  const take = async (key: string, here: string | null, says: string, value: () => Promise<string>): Promise<void> => {
+    const what = `setting ${key}`;
+    if (here !== null) return void lines.push({ kind: 'have', what, says: '' });
+    const given = isMeant ? await value() : '';
+    if (isMeant) await setSetting(services.home, key, given);
+    lines.push({ kind: 'take', what, says: isMeant && given !== says ? `${says}: ${given}` : says });
+  };
   const { wandbKey, condaEnvironment: conda } = data;
-  if (conda !== null && condaEnvironment !== null) {
-    lines.push({ kind: 'have', what: 'setting lab.condaEnvironment', says: '' });
-  } else if (conda !== null) {
-    if (isMeant) await setSetting(services.home, 'lab.condaEnvironment', conda);
-    lines.push({ kind: 'take', what: 'setting lab.condaEnvironment', says: conda });
-  }
-  if (wandbKey !== null && wandbKeyFile !== null) {
-    lines.push({ kind: 'have', what: 'setting lab.wandbKeyFile', says: '' });
-  } else if (wandbKey !== null) {
-    const says = 'the W&B key, in a file that only you may read';
-    if (isMeant) {
-      const { file } = await (await services.labHome()).keepSecret('wandb_api_key', wandbKey);
-      await setSetting(services.home, 'lab.wandbKeyFile', file);
-      lines.push({ kind: 'take', what: 'setting lab.wandbKeyFile', says: `${says}: ${file}` });
-    } else lines.push({ kind: 'take', what: 'setting lab.wandbKeyFile', says });
-  }
+  if (conda !== null) await take('lab.condaEnvironment', condaEnvironment, conda, async () => conda);
+  if (wandbKey === null) return lines;
+  await take('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you may read', async () => {
+    const { file } = await (await services.labHome()).keepSecret('wandb_api_key', wandbKey);
+    return file;
+  });
   return lines;
 }
 

@@ -150,16 +150,15 @@ export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number
   let key = '';
   await desk.lab.record.changeUser(user.name, (now) => {
     const { [alias]: found, ...aliases } = now.aliases;
-    if (found === undefined) throw noAlias(user.name, alias, Object.keys(now.aliases));
+    if (found === undefined) {
+      const all = Object.keys(now.aliases);
+      const near = didYouMean(alias, all);
+      const guess = near === undefined ? choiceText(all) : `Did you mean ${near}?`;
+      throw new JobmanError(`${user.name} has no config alias ${inertWord(alias)}. ${guess}`, exitCode.notFound);
+    }
     key = found;
     return { ...now, aliases };
   });
   desk.tell(`${alias} is no config alias of ${user.name} any more; it was ${key}.`);
   return exitCode.ok;
-}
-
-function noAlias(user: string, alias: string, all: readonly string[]): JobmanError {
-  const near = didYouMean(alias, all);
-  const guess = near === undefined ? choiceText(all) : `Did you mean ${near}?`;
-  return new JobmanError(`${user} has no config alias ${inertWord(alias)}. ${guess}`, exitCode.notFound);
 }

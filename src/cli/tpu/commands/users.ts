@@ -57,13 +57,24 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     said: keys['id'],
     proposal: lowest,
     // Somebody else may be given it meanwhile: what is only proposed is the lowest that is free when it is written.
-    read: (word) => (word === lowest && keys['id'] === undefined ? null : free(users, 'id', idFrom(word))),
+    read(word) {
+      if (word === lowest && keys['id'] === undefined) return null;
+      if (/^\d{1,6}$/.test(word)) return free(users, 'id', Number(word));
+      throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
+    },
   });
   const zone = await find({
     asks: "Time zone: local (this machine's), us, cn or a name such as Europe/Berlin",
     said: keys['tz'],
     proposal: defaultUserSettings.time_zone,
-    read: zoneFrom,
+    read(word) {
+      const found = userSetting('time_zone').read(word);
+      if (typeof found === 'string') return found;
+      throw new JobmanError(
+        `"${word}" is no time zone: local, us, cn, or a name such as Europe/Berlin.`,
+        exitCode.usage,
+      );
+    },
   });
   const folder = await find({
     asks: 'Working directory 1 (- for none yet)',
@@ -112,12 +123,6 @@ async function valueOf<Value>(desk: TpuCli, item: Item<Value>, isAsking: boolean
   }
 }
 
-function idFrom(word: string): number {
-  if (!/^\d{1,6}$/.test(word))
-    throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
-  return Number(word);
-}
-
 /** The value, unless somebody has it. The record looks again when it is written. */
 function free<Value extends string | number>(
   users: readonly LabUser[],
@@ -128,12 +133,6 @@ function free<Value extends string | number>(
   if (other === undefined) return value;
   const called = what === 'sheetName' ? 'name in the booking sheet' : what;
   throw new JobmanError(`The ${called} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
-}
-
-function zoneFrom(word: string): string {
-  const zone = userSetting('time_zone').read(word);
-  if (typeof zone === 'string') return zone;
-  throw new JobmanError(`"${word}" is no time zone: local, us, cn, or a name such as Europe/Berlin.`, exitCode.usage);
 }
 
 function folderFrom(desk: TpuCli, word: string): string | null {
