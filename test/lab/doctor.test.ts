@@ -15,9 +15,10 @@ const xibo = { ...aUser('xibo', { directories: { 1: '/srv/code' } }), id: 0 };
 const lyy = { ...aUser('lyy'), id: 1 };
 const report = aReport('/srv/logs/1', '/srv/stage/1');
 
-function aRow(id: string, phase: JobRow['phase']): JobRow {
-  const { job } = newJob({ id, installation: 'abc123', owner: 'xibo', spec: localSpec(), at: noon });
-  return { ...jobRow(job, noon), phase };
+function rowsOf(ids: readonly string[], phase: JobRow['phase']): ReadonlyMap<string, JobRow> {
+  const spec = localSpec();
+  const jobs = ids.map((id) => newJob({ id, installation: 'abc123', owner: 'xibo', spec, at: noon }).job);
+  return new Map(jobs.map((made) => [made.id, { ...jobRow(made, noon), phase }]));
 }
 
 function shown(job: LabJob, changes: Partial<LabWindow> = {}): LabAttempt {
@@ -33,7 +34,7 @@ const healthy: LabState = {
   tpuAliases: new Map([['v2-1', tpu.name]]),
   jobs: [job],
   windows: [shown(job)],
-  rows: new Map([['000001', aRow('000001', 'running')]]),
+  rows: rowsOf(['000001'], 'running'),
   tmux: new Map([['xibo', [1]]]),
   bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
   zones: ['europe-west4-a'],
@@ -48,7 +49,7 @@ const second = aLabJob('000002', 'lyy');
 const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: RegExp])[] = [
   [
     'controller that is stopped',
-    { controllerRuns: false, rows: new Map([['000001', aRow('000001', 'running')]]) },
+    { controllerRuns: false, rows: rowsOf(['000001'], 'running') },
     /No controller runs, so no rule acts on 1 job under way/,
   ],
   [
@@ -78,10 +79,7 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     {
       jobs: [job, aLabJob('000002', 'xibo', { tpu: 'other' })],
       windows: [shown(job), shown(aLabJob('000002', 'xibo', { tpu: 'other' }))],
-      rows: new Map([
-        ['000001', aRow('000001', 'running')],
-        ['000002', aRow('000002', 'running')],
-      ]),
+      rows: rowsOf(['000001', '000002'], 'running'),
     },
     /Two windows of xibo have the number 1/,
   ],
@@ -104,7 +102,7 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
       users: [lyy],
       tmux: new Map(),
       bookings: [],
-      rows: new Map([['000001', aRow('000001', 'failed')]]),
+      rows: rowsOf(['000001'], 'failed'),
       isGone: () => true,
     },
     /^The list still has 1 job of xibo, who is no user any more\.$/,
@@ -119,14 +117,11 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     {
       jobs: [job, second],
       windows: [shown(job), shown(second)],
-      rows: new Map([
-        ['000001', aRow('000001', 'running')],
-        ['000002', aRow('000002', 'running')],
-      ]),
+      rows: rowsOf(['000001', '000002'], 'running'),
     },
     /2 jobs run on kmh-tpuvm-v2-32-1: 000001 of xibo, 000002 of lyy/,
   ],
-  ['booked and idle', { rows: new Map([['000001', aRow('000001', 'failed')]]) }, /booked as running by xibo/],
+  ['booked and idle', { rows: rowsOf(['000001'], 'failed') }, /booked as running by xibo/],
   [
     'home with wrong modes',
     {
@@ -160,7 +155,7 @@ test('every check has its illness here', () => {
 
 test('what ended well, and what was cleared, is nobody’s trouble', () => {
   const isGone = (folder: string): boolean => folder === '/srv/stage/1';
-  const rows = new Map([['000001', aRow('000001', 'succeeded')]]);
+  const rows = rowsOf(['000001'], 'succeeded');
   assert.deepEqual(examine({ ...healthy, isGone, rows, bookings: [] }), []);
   const child = { ...job, job: '000003', father: { job: '000001', attempt: 1, how: 'resume' as const } };
   assert.deepEqual(examine({ ...healthy, isGone, jobs: [job, child] }), []);

@@ -5,10 +5,8 @@ import fc from 'fast-check';
 import { test } from 'node:test';
 import { hour, minute } from '../../src/core/time.ts';
 import { localTimes } from '../../src/lab/local-time.ts';
-import { clockOf, type NewsEvent, newsKinds, newsOf } from '../../src/lab/news.ts';
-import { openStore } from '../../src/store/store.ts';
-import { localSpec } from '../support/builders.ts';
-import { aLabJob, aUser, noon } from './sample.ts';
+import { clockOf, type NewsEvent, newsOf } from '../../src/lab/news.ts';
+import { aLabJob, aWindow, noon } from './sample.ts';
 
 const one = '000001';
 const other = '000002';
@@ -18,7 +16,7 @@ function told(events: readonly (readonly [string, NewsEvent['event']])[]) {
   return newsOf(
     events.map(([job, event], index) => ({ number: index + 1, job, event })),
     labJobs,
-    [],
+    labJobs.slice(0, 1).map((job) => ({ job, window: aWindow(job, { window: 4 }) })),
   ).map(({ job, lines }) => [job.job, ...lines.map(({ says }) => says)]);
 }
 
@@ -64,7 +62,7 @@ test('what happened stands below its job, the job with the newest word last', ()
       [
         one,
         'created',
-        'its script began',
+        'its script began, in window 4',
         'preempted: the cloud took it (PREEMPTED)',
         'its TPU is made anew: a new one takes its place',
         'its TPU was not given, 3 times in 2h00m: There is no more capacity',
@@ -80,29 +78,6 @@ test('moments are in the zone of the reader', () => {
   assert.equal(clockOf('us', noon)(noon), '20 Nov 08:00');
   assert.equal(clockOf('us', noon + 366 * 24 * hour)(noon), '20 Nov 2026 08:00', 'the year where it is another');
   assert.equal(clockOf('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
-});
-
-test('each is told once, to its own user', async (t) => {
-  const store = openStore({ file: ':memory:' });
-  t.after(() => store.close());
-  const { lab } = store;
-  await lab.addUser(aUser('xibo'));
-  const { job, revision } = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
-  await lab.addJob(aLabJob(job.id, 'xibo'));
-  await lab.openWindow(job.id, 1, noon);
-  const happened = [
-    { kind: 'attempt_started' as const, at: noon, attempt: 1, workers: ['here' as const] },
-    { kind: 'attempt_running' as const, at: noon, attempt: 1 },
-  ];
-  await store.commit({ job, revision, events: happened, folded: [], wakeAt: null, epoch: null });
-  const events = await lab.eventsSince('xibo', 0, newsKinds);
-  const [found] = newsOf(events, [], await lab.windows({}));
-  assert.deepEqual(
-    [found?.windows, found?.lines.map(({ says }) => says)],
-    [[1], ['created', 'its script began, in window 1']],
-  );
-  assert.deepEqual(await lab.eventsSince('xibo', events.at(-1)?.number ?? 0, newsKinds), []);
-  assert.deepEqual(await lab.eventsSince('lyy', 0, newsKinds), []);
 });
 
 // ------------------------------------------------------------------------------------------ local time.test

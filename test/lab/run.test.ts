@@ -137,29 +137,15 @@ test('types mean TPUs of the registry by what they are, however they are spelled
 
 // ------------------------------------------------------------------------------------------ configs.test
 
+const configs = (line: string) => line.split(' ').map((word) => word.split('=') as [key: string, value: string]);
+
 test('aliases and full keys become the words that scripts hand on', () => {
-  const words = configWords(
-    [
-      ['lr', '0.01'],
-      ['config.a.b', 'v'],
-      ['ep', ''],
-    ],
-    defaultAliases,
-    [],
-  );
+  const words = configWords(configs('lr=0.01 config.a.b=v ep='), defaultAliases, []);
   assert.deepEqual(words, ['--config.training.learning_rate=0.01', '--config.a.b=v', '--config.training.num_epochs=']);
 });
 
 test('the later of two for one key counts, by whichever name', () => {
-  const words = configWords(
-    [
-      ['lr', '1'],
-      ['bs', '8'],
-      ['config.training.learning_rate', '2'],
-    ],
-    defaultAliases,
-    [],
-  );
+  const words = configWords(configs('lr=1 bs=8 config.training.learning_rate=2'), defaultAliases, []);
   assert.deepEqual(words, ['--config.training.learning_rate=2', '--config.training.batch_size=8']);
 });
 
@@ -175,16 +161,7 @@ test('whatever stands in a value arrives unchanged', () => {
 
 test('a key that is neither is refused with the nearest one; all of them at once', () => {
   assert.throws(
-    () =>
-      configWords(
-        [
-          ['lrr', '1'],
-          ['toString', '2'],
-          ['tga', 'x'],
-        ],
-        defaultAliases,
-        ['tag'],
-      ),
+    () => configWords(configs('lrr=1 toString=2 tga=x'), defaultAliases, ['tag']),
     (error: unknown) => {
       assert.ok(error instanceof JobmanError);
       assert.equal(error.code, 2);

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/spec.ts';
+import { aReport } from '../../lab/sample.ts';
 import { tpuSpec } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
@@ -21,6 +22,11 @@ const aHolder: Holder = { worker: 0, pid: 77, user: 'root', command: 'python3 ot
 
 async function jobCount({ client }: JobWorld): Promise<number> {
   return (await client.list({ all: true })).rows.length;
+}
+
+/** The requests in the history of a job. */
+async function asks({ client }: JobWorld, id: string) {
+  return (await client.events(id, 0)).flatMap(({ event }) => (event.kind === 'asked' ? [event] : []));
 }
 
 async function booked({ record }: JobWorld, tpu: string): Promise<string> {
@@ -100,10 +106,7 @@ suite('run', () => {
     const yes = await world.tpu(['run', 'v2-32-6', 'lyy', '-q'], { terminal, input: ['y'] });
     assert.equal(yes.code, 0, yes.err);
     assert.equal((await world.client.show(first.id)).phase, 'cancelled');
-    const asked = (await world.client.events(first.id, 0))
-      .map(({ event }) => event)
-      .find(({ kind }) => kind === 'asked');
-    assert.equal(asked?.kind === 'asked' && asked.by, 'lyy', 'history names who did it');
+    assert.equal((await asks(world, first.id))[0]?.by, 'lyy', 'history names who did it');
     // The note was about what ran there before.
     assert.deepEqual([world.done, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
   });
@@ -210,7 +213,7 @@ suite('kill', () => {
   test('ends the job, shows what else holds the TPU, and ends that on a yes only', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    await world.record.report('xibo', 1, { logFolder: '/l/1', stageFolder: '/s/1', tpu: six, startTime: 'x', at: 1 });
+    await world.record.report('xibo', 1, aReport('/l/1', '/s/1', six));
     world.holders.set(six, [aHolder]);
     const said = await world.tpu(['kill', 'w=1', 'xibo'], { terminal, input: ['n'] });
     assert.equal(said.code, 0, said.err);
@@ -237,7 +240,7 @@ suite('kill', () => {
     const { id } = await world.run('v2-32-6', 'xibo');
     const other = await world.run('v2-32-7', 'lyy');
     await world.record.changeJob(other.id, (job) => ({ ...job, tpu: six }));
-    await world.record.report('lyy', 1, { logFolder: '/l/2', stageFolder: '/s/2', tpu: six, startTime: 'x', at: 1 });
+    await world.record.report('lyy', 1, aReport('/l/2', '/s/2', six));
     world.holders.set(six, [{ ...aHolder, command: 'python3 main.py --workdir=/l/2' }]);
     const said = await world.tpu(['kill', '1', 'xibo', '--yes']);
     assert.deepEqual([said.code, said.err, world.done], [0, '', []]);
@@ -282,8 +285,7 @@ suite('kill', () => {
     assert.equal(refused.code, exitCode.usage);
     assert.match(refused.err, /You are lyy, and this would kill a job for xibo.*--yes/);
     assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'], { env })).code, 0);
-    const events = (await world.client.events(id, 0)).map(({ event }) => event);
-    assert.ok(events.some((event) => event.kind === 'asked' && event.verb === 'cancel' && event.by === 'lyy'));
+    assert.ok((await asks(world, id)).some(({ verb, by }) => verb === 'cancel' && by === 'lyy'));
   });
 });
 
@@ -298,15 +300,14 @@ suite('resume and rerun', () => {
     const said = await world.tpu(['resume', 'windows=1', 'xibo']);
     assert.equal(said.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', said.err);
     assert.match(said.err, /Window 1 has never told where its log is .* it begins from the start\./);
-    const events = (await world.client.events(id, 0)).map(({ event }) => event);
-    assert.ok(events.some((event) => event.kind === 'asked' && event.verb === 'resume'));
+    assert.ok((await asks(world, id)).some(({ verb }) => verb === 'resume'));
     assert.equal(await jobCount(world), 1);
   });
 
   test('on another TPU a job comes of it that names its father and counts on', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo', 'lr=1', '--log-stage');
-    await world.record.report('xibo', 1, { logFolder: '/l/1', stageFolder: '/s/1', tpu: p1, startTime: 'x', at: 1 });
+    await world.record.report('xibo', 1, aReport('/l/1', '/s/1', p1));
     await world.settles(id, 'failed', 3);
     const said = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
     assert.equal(said.code, 0, said.err);
@@ -457,13 +458,8 @@ suite('the list', () => {
       (await world.tpu(['clean', 'xibo'])).out,
       'Cleared window 3 of xibo.\nClosed window 8 of xibo in tmux, of no job on the list.\n',
     );
-    assert.deepEqual(
-      [await listed(world), world.windows.get('xibo')],
-      [
-        [4, 5],
-        [4, 5],
-      ],
-    );
+    assert.deepEqual(await listed(world), [4, 5]);
+    assert.deepEqual(world.windows.get('xibo'), [4, 5]);
     assert.equal((await world.tpu(['clean', 'xibo', '-re'])).out, 'Cleared window 4 of xibo.\n');
     await world.settles('000005', 'succeeded');
     assert.equal((await world.tpu(['clear', 'xibo'])).out, 'Cleared window 5 of xibo.\n');
@@ -505,8 +501,7 @@ suite('the list', () => {
 
   test('a window that is closed by hand while its session stands keeps every rule from its job', async (t) => {
     const world = await openJobWorld(t);
-    const saidLast = async (id: string) =>
-      (await world.client.events(id, 0)).some(({ event }) => event.kind === 'asked' && event.verb === 'last');
+    const saidLast = async (id: string) => (await asks(world, id)).some(({ verb }) => verb === 'last');
     const { id } = await world.run('v2-32-6', 'xibo');
     await world.tpu(['__closed', id, '1']);
     assert.equal(await saidLast(id), false, 'the session is gone: nobody has said anything of this job');

@@ -59,6 +59,11 @@ export async function said(enter: typeof runTpu, lab: Lab, argv: readonly string
   return { code, out: rest.out(), err: rest.err(), asked: rest.asked };
 }
 
+/** What a command printed with --json, an object a line. */
+export function objectsIn<T>(out: string): readonly T[] {
+  return out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as T]));
+}
+
 /** The services of a command in that lab. */
 export function servicesOf(lab: Lab, { services }: Pretend): LabServices {
   return { ...services, lab: async () => lab, labHome: absent('home of a group') };

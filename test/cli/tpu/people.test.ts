@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { defaultAliases } from '../../../src/lab/names.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
-import { openLabWorld, openUsualLab } from './lab-world.ts';
+import { openLabWorld, openUsualLab, objectsIn } from './lab-world.ts';
 
 const terminal = { columns: 100, rows: 30 };
 let folder = '';
@@ -119,10 +119,7 @@ suite('del-user and list-users', () => {
     assert.match((await tpu(['list-users'])).out, /^ID  USER.*\n 0  xibo .*\n 1  lyy /);
     const { out } = await tpu(['--json', '-lu']);
     assert.deepEqual(
-      out
-        .trim()
-        .split('\n')
-        .map((line) => (JSON.parse(line) as { name: string }).name),
+      objectsIn<{ name: string }>(out).map(({ name }) => name),
       ['xibo', 'lyy'],
     );
   });

@@ -9,6 +9,7 @@ import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
 import type { Known, Words } from '../../../src/cli/tpu/command.ts';
 import { aTpu } from './lab-world.ts';
 
+const six = 'kmh-tpuvm-v2-32-6';
 const known: Known = {
   users: [
     { name: 'xibo', id: 0 },
@@ -95,13 +96,13 @@ suite('lines of the manual', () => {
   const lines: readonly (readonly [string, Record<string, unknown>])[] = [
     ['set-cur 1 xibo', { user: 'xibo', numbers: { dir: 1 } }],
     ['swap-dir 1 2 xibo', { user: 'xibo', numbers: { dir: 1, with: 2 } }],
-    ['run v2-32-6 xibo dir=2', { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-6', numbers: { dir: 2 } }],
-    ['run v2-32-6 xibo lr=0.01', { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-6', configs: [['lr', '0.01']] }],
+    ['run v2-32-6 xibo dir=2', { user: 'xibo', tpu: six, numbers: { dir: 2 } }],
+    ['run v2-32-6 xibo lr=0.01', { user: 'xibo', tpu: six, configs: [['lr', '0.01']] }],
     [
       'run v2-32-6 xibo config.training.learning_rate=0.01 --config.a=b=c',
       {
         user: 'xibo',
-        tpu: 'kmh-tpuvm-v2-32-6',
+        tpu: six,
         configs: [
           ['config.training.learning_rate', '0.01'],
           ['config.a', 'b=c'],
@@ -112,13 +113,13 @@ suite('lines of the manual', () => {
       'run v2-32-6 xibo rule=resume tag=T -apply -q -ssn --log-stage',
       {
         user: 'xibo',
-        tpu: 'kmh-tpuvm-v2-32-6',
+        tpu: six,
         keys: { rule: 'resume', tag: 'T' },
         flags: ['apply', 'log-stage', 'q', 'ssn'],
       },
     ],
-    ['run v2-32-6 --set-spreadsheet-notes', { tpu: 'kmh-tpuvm-v2-32-6', flags: ['ssn'] }],
-    ['run v2-32-6 ssn=a_b', { tpu: 'kmh-tpuvm-v2-32-6', keys: { ssn: 'a b' } }],
+    ['run v2-32-6 --set-spreadsheet-notes', { tpu: six, flags: ['ssn'] }],
+    ['run v2-32-6 ssn=a_b', { tpu: six, keys: { ssn: 'a b' } }],
     ['run v2-32 xibo', { user: 'xibo', types: ['v2-32'] }],
     ['run -auto v5e-8 v4-16', { types: ['v5e-8', 'v4-16'], flags: ['auto'] }],
     ['monitor xibo -dsv', { user: 'xibo', letters: 'dsv' }],
@@ -136,7 +137,7 @@ suite('lines of the manual', () => {
       { user: 'xibo', texts: { alias: 'lr', key: 'config.training.learning_rate' } },
     ],
     ['-ta alias kmh-x', { texts: { alias: 'alias', full: 'kmh-x' } }],
-    ['resume windows=7 tpu=v2-32-6 xibo', { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-6', windows: [7] }],
+    ['resume windows=7 tpu=v2-32-6 xibo', { user: 'xibo', tpu: six, windows: [7] }],
     [
       'set-settings monitor_after_run False xibo',
       { user: 'xibo', texts: { key: 'monitor_after_run', value: 'False' } },
@@ -149,8 +150,8 @@ suite('lines of the manual', () => {
     ['reset-settings xibo', { user: 'xibo' }],
     ['reset-window-num 5 xibo', { user: 'xibo', numbers: { n: 5 } }],
     ['set-dir /srv/a=b 2 xibo', { user: 'xibo', numbers: { dir: 2 }, texts: { path: '/srv/a=b' } }],
-    ['release v2-32-6 xibo', { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-6' }],
-    ['kill v2-32-6 xibo', { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-6' }],
+    ['release v2-32-6 xibo', { user: 'xibo', tpu: six }],
+    ['kill v2-32-6 xibo', { user: 'xibo', tpu: six }],
     ['log 7 -n 50', { windows: [7], keys: { n: '50' } }],
   ];
   for (const [line, expected] of lines) test(line, () => assert.deepEqual(said(read(line)), expected));
