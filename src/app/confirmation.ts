@@ -5,8 +5,7 @@
 import { accelerator, generationOf } from '../catalogue/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
 import { heldAllocations, type Job } from '../core/job.ts';
-import { capacityAt, placesOf } from '../core/spec.ts';
-import type { JobSpec, TpuSpec } from '../core/spec.ts';
+import { capacityAt, placesOf, type JobSpec, type TpuSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Beyond } from './client.ts';
 import { costOf, isPretended, acceleratorText } from './phrases.ts';
@@ -44,8 +43,8 @@ export async function beyondGrants(
   job: Job | null,
 ): Promise<Beyond | null> {
   const { capacity } = spec;
-  const grants = await parts.grants();
   if (capacity.kind !== 'tpu' || (job !== null && hasAsked(job))) return null;
+  const grants = await parts.grants();
   if (grants.length === 0) return job === null ? priceQuestion(capacity, await parts.pricePerHour(spec)) : null;
   const { jobs } = await parts.store.list({ settledMost: settledLooked, withRemoved: true });
   const others = jobs.filter(({ id }) => id !== job?.id);

@@ -57,19 +57,9 @@ export function createClient(parts: ClientParts): Client {
     async beyond(asked) {
       const job = typeof asked === 'string' ? (await find(asked)).job : null;
       const spec = job?.spec ?? (asked as JobSpec);
-      if (spec.command.checkpointStorage !== undefined) {
-        const { checkpointsInUse } = await import('./confirmation.ts');
-        const inUse = await checkpointsInUse(store, spec, job);
-        if (inUse !== null) return inUse;
-      }
-      if (spec.capacity.kind !== 'tpu') return null;
-      const { usedByOthers } = await import('./confirmation.ts');
-      const used = await usedByOthers(store, spec, job);
-      if (used !== null) return used;
-      const grants = parts.grants ?? (() => Promise.resolve([]));
-      if ((await grants()).length === 0 && job !== null) return null;
-      const { beyondGrants } = await import('./confirmation.ts');
-      return beyondGrants({ ...parts, grants }, spec, job);
+      const { beyondGrants, checkpointsInUse, usedByOthers } = await import('./confirmation.ts');
+      const inUse = (await checkpointsInUse(store, spec, job)) ?? (await usedByOthers(store, spec, job));
+      return inUse ?? beyondGrants({ ...parts, grants: parts.grants ?? (() => Promise.resolve([])) }, spec, job);
     },
 
     list: (query) => listJobs(store, query, now()),

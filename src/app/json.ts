@@ -1,10 +1,11 @@
 // The JSON of `--json` and of a job's copies for scripts: what the program knows as it is, but with moments as RFC 3339 in
 // UTC, which every language reads.
 
-import type { AllocationView, AttemptView, JobRow, JobView, Why } from './client.ts';
+import type { JobRow, JobView, Why } from './client.ts';
 import type { Event } from '../core/decision.ts';
 import { hexDigits, moment } from './figures.ts';
 import type { JobSpec } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
 
 export function rowJson(row: JobRow): object {
   return { ...row, createdAt: moment(row.createdAt), since: moment(row.since) };
@@ -21,8 +22,8 @@ export function viewJson(view: JobView): object {
     spec: withoutSecrets(view.spec),
     why: whyJson(view.why),
     saved: view.saved === null ? null : { ...view.saved, at: moment(view.saved.at) },
-    attempts: view.attempts.map(attemptJson),
-    allocations: view.allocations.map(allocationJson),
+    attempts: view.attempts.map((one) => withMoments(one, ['created', 'notBefore', 'started', 'ending', 'ended'])),
+    allocations: view.allocations.map((one) => withMoments(one, ['requested', 'ready', 'released', 'gone'])),
   };
 }
 
@@ -64,25 +65,8 @@ function textOfMoment(key: string, value: unknown): unknown {
   return typeof value === 'number' && momentKey.test(key) ? moment(value) : value;
 }
 
-function attemptJson(attempt: AttemptView): object {
-  return {
-    ...attempt,
-    created: moment(attempt.created),
-    notBefore: moment(attempt.notBefore),
-    started: moment(attempt.started),
-    ending: moment(attempt.ending),
-    ended: moment(attempt.ended),
-  };
-}
-
-function allocationJson(allocation: AllocationView): object {
-  return {
-    ...allocation,
-    requested: moment(allocation.requested),
-    ready: moment(allocation.ready),
-    released: moment(allocation.released),
-    gone: moment(allocation.gone),
-  };
+function withMoments<K extends string>(view: Readonly<Record<K, Instant | null>>, keys: readonly K[]): object {
+  return { ...view, ...Object.fromEntries(keys.map((key) => [key, moment(view[key])])) };
 }
 
 /** A spec without scripts, frozen files and environments: enough for a job's phase and for lists of thousands. */

@@ -1,7 +1,13 @@
 // Phrases: parts of sentences that history, `why`, the rows of a list and the screens say in the same words.
 
-import { capacityOf } from '../core/job.ts';
-import type { CloudError, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
+import {
+  capacityOf,
+  type CloudError,
+  type CloudErrorKind,
+  type Evidence,
+  type Job,
+  type PlaceAnswer,
+} from '../core/job.ts';
 import { vanishedWords } from '../core/evidence.ts';
 import {
   capacityAt,

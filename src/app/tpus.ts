@@ -2,8 +2,7 @@
 // it. A place that could not be asked is told with its own words; it never reads as a place where nothing is.
 
 import { heldAllocations, type Job } from '../core/job.ts';
-import { placesOf } from '../core/spec.ts';
-import type { TpuSpec } from '../core/spec.ts';
+import { placesOf, type TpuSpec } from '../core/spec.ts';
 import { hour, type Duration, type Instant } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';

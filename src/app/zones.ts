@@ -2,8 +2,7 @@
 // for it: it is what the jobs were told when they asked.
 
 import { accelerator as knownType, generationOf } from '../catalogue/accelerators.ts';
-import { capacityOf } from '../core/job.ts';
-import type { Job, PlaceAnswer } from '../core/job.ts';
+import { capacityOf, type Job, type PlaceAnswer } from '../core/job.ts';
 import { placesOf } from '../core/spec.ts';
 import { isSamePlace, placeName, type PlaceAnswered, type PlaceName } from '../core/alternatives.ts';
 import type { Duration, Instant } from '../core/time.ts';

@@ -1,8 +1,7 @@
 // Buckets: those that a manifest mounts, held against the places that the job may come to. What is given by region is
 // checked here; where a bucket really is, only Storage knows, and src/app/buckets.ts asks it about what is named here.
 
-import { placeCount, capacityAt } from '../core/spec.ts';
-import type { CapacitySpec } from '../core/spec.ts';
+import { placeCount, capacityAt, type CapacitySpec } from '../core/spec.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { bucketPattern, bucketRule } from './keys/setup.ts';
 import type { Section } from './keys.ts';

@@ -11,8 +11,11 @@ import {
   nodeNameMark,
   ownCheckpointLevel,
   workdirMark,
+  type CapacitySpec,
+  type CommandSpec,
+  type JobSpec,
+  type ResumeFrom,
 } from '../core/spec.ts';
-import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';

@@ -1,7 +1,6 @@
 // Durations as people write them: `30s`, `5m`, `2h`, `1d`, `1h30m`, and a bare number of seconds.
 
-import { day, hour, minute, second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { day, hour, minute, second, type Duration } from '../core/time.ts';
 
 const units: Readonly<Record<string, Duration>> = { ms: 1, s: second, m: minute, h: hour, d: day };
 

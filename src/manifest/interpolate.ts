@@ -2,10 +2,17 @@
 
 import { jobIdMark, nodeNameMark } from '../core/spec.ts';
 import { refuse, type Path } from '../schema/kinds.ts';
-import { pathText, type Place, type Report } from '../schema/problems.ts';
-import { childOf, isMissing, isNull } from '../schema/tree.ts';
-import type { Entry, Mapping, Scalar, Tree, Unknown } from '../schema/tree.ts';
-import { parsePath } from '../schema/problems.ts';
+import { pathText, type Place, type Report, parsePath } from '../schema/problems.ts';
+import {
+  childOf,
+  isMissing,
+  isNull,
+  type Entry,
+  type Mapping,
+  type Scalar,
+  type Tree,
+  type Unknown,
+} from '../schema/tree.ts';
 import { isTemplate, parseTemplate, type Arg, type Part } from './template.ts';
 import { parseValue } from './yaml.ts';
 

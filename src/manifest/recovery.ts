@@ -3,8 +3,7 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { given } from '../core/given.ts';
 import { patterns } from '../core/log-lines.ts';
-import { presets, usualSetupFailures } from '../core/recover.ts';
-import type { PresetName } from '../core/recover.ts';
+import { presets, usualSetupFailures, type PresetName } from '../core/recover.ts';
 import type { RecoverySpec, Rule } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import type { Path } from '../schema/kinds.ts';

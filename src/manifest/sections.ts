@@ -1,14 +1,11 @@
 // Sections: reads the sections of a manifest one by one, those that are used strictly and the others only for their shape.
 
-import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
-import type { Section, SectionName } from './keys.ts';
+import { aliasesAt, keysAround, kindAt, manifest, type Section, type SectionName } from './keys.ts';
 import { interpolation } from './interpolate.ts';
 import { absent, readGiven, type Path } from '../schema/kinds.ts';
-import { pathText } from '../schema/problems.ts';
-import type { Place, Report } from '../schema/problems.ts';
+import { pathText, type Place, type Report } from '../schema/problems.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { childOf, isNull } from '../schema/tree.ts';
-import type { Mapping, Tree } from '../schema/tree.ts';
+import { childOf, isNull, type Mapping, type Tree } from '../schema/tree.ts';
 
 export interface Sections {
   /** True when something stands at that path of the file, be it wrong; null counts as nothing. */

@@ -3,8 +3,7 @@
 // app/cluster/settings.ts) are built of them, so that parser, schema, defaults and documents agree.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { pathText } from './problems.ts';
-import type { Place, Report } from './problems.ts';
+import { pathText, type Place, type Report } from './problems.ts';
 import { isMissing, isNull, plain, type Tree } from './tree.ts';
 
 /** Keys and indexes, from the outermost on. */

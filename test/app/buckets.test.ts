@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkBucketPlaces } from '../../src/app/buckets.ts';
-import type { BucketFindings } from '../../src/app/buckets.ts';
+import { checkBucketPlaces, type BucketFindings } from '../../src/app/buckets.ts';
 import type { BucketLook } from '../../src/app/ports.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { parse } from '../manifest/pretend.ts';

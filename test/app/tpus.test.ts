@@ -13,8 +13,7 @@ import {
   tpuRows,
   type TpuSeen,
 } from '../../src/app/tpus.ts';
-import { withLife } from '../../src/core/job.ts';
-import type { Attempt, Job } from '../../src/core/job.ts';
+import { withLife, type Attempt, type Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { aJob, attemptOf, living, noon, ready, tpuSpec } from '../support/builders.ts';
 

@@ -7,8 +7,7 @@ import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/ap
 import { whyOf } from '../../src/app/why.ts';
 import { ask } from '../../src/core/commands.ts';
 import type { Event } from '../../src/core/decision.ts';
-import { withLife } from '../../src/core/job.ts';
-import type { Ending, Job, Settled } from '../../src/core/job.ts';
+import { withLife, type Ending, type Job, type Settled } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertEach, problemsOf, specOf, stepNames, tpu } from './pretend.ts';
-import type { Given } from './pretend.ts';
+import { assertEach, problemsOf, specOf, stepNames, tpu, type Given } from './pretend.ts';
 
 const files: NonNullable<Given['files']> = {
   '/work/train.py': 'print(1)\n',

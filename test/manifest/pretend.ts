@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import type { JobSpec } from '../../src/core/spec.ts';
 import type { FileDoor } from '../../src/manifest/files.ts';
 import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
-import { parseManifest } from '../../src/manifest/parse.ts';
-import type { ManifestInput } from '../../src/manifest/parse.ts';
+import { parseManifest, type ManifestInput } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 
 /** Files by absolute path; a text ends in `*` when it may be executed. A folder is what some file is in. */

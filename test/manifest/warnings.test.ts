@@ -1,8 +1,7 @@
 /** What is allowed and most likely not meant is told, with its place; what may well be meant is not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertEach, assertRefused, problemsOf, specOf, warningsOf } from './pretend.ts';
-import type { Given } from './pretend.ts';
+import { assertEach, assertRefused, problemsOf, specOf, warningsOf, type Given } from './pretend.ts';
 
 const bucket = 'gcsfuse: {bucket_name: abc, mount_path: ~/bucket}\n';
 

@@ -4,8 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { SetupStep } from '../../src/core/spec.ts';
-import { openWorld } from '../support/world.ts';
-import type { Scope, World } from '../support/world.ts';
+import { openWorld, type Scope, type World } from '../support/world.ts';
 
 export interface Ran {
   readonly code: number | null;

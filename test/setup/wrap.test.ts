@@ -6,8 +6,7 @@ import { test } from 'node:test';
 import type { CondaModule, DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
 import { eventually } from '../support/eventually.ts';
-import { openHost } from './shell.ts';
-import type { Host } from './shell.ts';
+import { openHost, type Host } from './shell.ts';
 
 const docker: DockerModule = {
   name: 'docker',
