@@ -4,12 +4,9 @@
 export interface Chance {
   /** From 0 up to but not including 1. */
   next(): number;
-  /** A whole number from `least` to `most`, both included. */
   between(least: number, most: number): number;
-  /** True with that probability. */
   yes(probability: number): boolean;
   pick<T>(list: readonly T[]): T;
-  /** A generator of its own for that purpose. */
   fork(purpose: string): Chance;
 }
 
@@ -51,7 +48,6 @@ export function hashOf(text: string): number {
 // hides what one fault alone would show.
 
 export interface Weather {
-  /** A request is carried out and its reply lost. */
   readonly replyLost: number;
   /** A request never arrives, which from here looks the same. */
   readonly requestLost: number;
@@ -67,7 +63,6 @@ export interface Weather {
   readonly lookFails: number;
   readonly listPartial: number;
   readonly listStale: number;
-  /** A worker does not answer one look. */
   readonly workerLookFails: number;
   readonly stepFails: number;
   readonly startSlow: number;

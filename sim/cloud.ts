@@ -21,10 +21,8 @@ function resourceOf({ zone, name }: Machine): string {
   return `projects/pretend/locations/${zone}/nodes/${name}`;
 }
 
-/** The state of the storm right now; the driver changes it. */
 export interface Sky {
   weather: Weather;
-  /** Nobody reaches the cloud. */
   cloudIsDown: boolean;
   /** Nobody reaches any host of the cloud: the line at our end is cut. */
   lineIsCut: boolean;
@@ -47,7 +45,6 @@ export interface PortParts {
   readonly workersOf: (job: string) => number;
 }
 
-/** The pretend cloud, as one controller reaches it. */
 export function createCloud(parts: PortParts): CapacityPort {
   const { world, sky, chance, clock, watcher } = parts;
   const { timeline } = world;
@@ -142,7 +139,6 @@ export function createCloud(parts: PortParts): CapacityPort {
   };
 }
 
-/** This machine as capacity: always there. */
 export function createHere(clock: Clock, world: World): CapacityPort {
   const done = async (): Promise<OutcomeResult> => ({ kind: 'done' });
   return {
@@ -185,7 +181,6 @@ function isAnother(machine: Machine, { allocation }: AllocationRef): boolean {
   return allocation.made !== undefined && allocation.made !== wordOf(machine);
 }
 
-/** The cloud's word for when it was made. */
 function wordOf({ madeAt }: Machine): string {
   return `${madeAt}`;
 }

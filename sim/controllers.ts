@@ -23,7 +23,6 @@ import { createIncarnation } from './incarnation.ts';
 import type { Incarnation } from './incarnation.ts';
 import type { World } from './world.ts';
 
-/** Common to every controller of a world. */
 export interface Ground {
   readonly world: World;
   readonly sky: Sky;
@@ -49,11 +48,9 @@ export interface Life {
 }
 
 export interface Controllers {
-  /** Every one that there ever was. */
   readonly lives: readonly Life[];
   /** `certain`: the machine's lock says that an earlier one cannot be alive. */
   begin(why: string, certain?: boolean): Life;
-  /** Begins one where none is alive. */
   ensureAlive(why: string): void;
 }
 
@@ -62,9 +59,7 @@ export interface Fates {
   readonly ports: Chance;
   /** When the next one begins after one has died or left. */
   readonly chance: Chance;
-  /** Told of each life before it begins; may decide when it dies. */
   readonly born: (life: Life) => void;
-  /** False while the machine that they run on is down. */
   readonly mayBegin?: () => boolean;
 }
 

@@ -24,7 +24,6 @@ export interface HostParts extends PortParts {
   readonly planFor: (job: string, attempt: number, worker: string) => Plan;
 }
 
-/** The pretend hosts, as one controller reaches them. */
 export function createHosts(parts: HostParts): MachinePort {
   const { world, sky, chance, watcher } = parts;
   const { timeline } = world;
@@ -97,13 +96,11 @@ function isLocal(ref: WorkerRef): boolean {
   return ref.worker === 'here' || ref.job.spec.capacity.kind === 'local';
 }
 
-/** Somebody on the host kills the program. */
 export function killFromOutside(parts: { readonly world: HostParts['world'] }, run: Run, leavesExit: boolean): void {
   run.killed = true;
   endRun(parts.world, run, leavesExit ? 137 : null);
 }
 
-/** The host, if a message to it arrives now. */
 function reach(parts: HostParts, ref: WorkerRef): Host | undefined {
   const { world, sky } = parts;
   if (isLocal(ref)) return world.here.hosts[0];
@@ -245,7 +242,6 @@ async function follow(
   }
 }
 
-/** Until it has probably printed something, or has ended. */
 function nextWord(parts: HostParts, run: Run): Promise<void> {
   const { timeline } = parts.world;
   return new Promise((resolve) => {

@@ -7,9 +7,7 @@ import type { Clock } from '../src/app/ports.ts';
 export interface Incarnation {
   readonly name: string;
   readonly isDead: boolean;
-  /** How many messages have gone out. */
   readonly crossings: number;
-  /** How many of its timers have fired. */
   readonly wakeups: number;
   /** Dies at that message: before it is sent, or after it had its effect and before its answer is heard. */
   dieAt(crossing: number, when: 'before' | 'after'): void;
@@ -20,7 +18,6 @@ export interface Incarnation {
   /** The same object, reached through this life. Methods that answer with promises, and plain ones, both pass. */
   through<T extends object>(port: T): T;
   clock(real: Clock): Clock;
-  /** Resolves when it has died. */
   readonly dead: Promise<void>;
 }
 

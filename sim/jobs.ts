@@ -9,7 +9,6 @@ import { createChance, hashOf } from './chance.ts';
 import type { Chance } from './chance.ts';
 import type { Plan } from './world.ts';
 
-/** The installation id of every simulated world. */
 export const installation = 'pretnd';
 
 /** How the attempts of one job go, one after another; the last stands for all that follow. */
@@ -27,7 +26,6 @@ export interface Nature {
 export interface Wanted {
   readonly spec: JobSpec;
   readonly nature: Nature;
-  /** When it is created. */
   readonly at: number;
 }
 
@@ -130,7 +128,6 @@ function drawCheckpoints(
   };
 }
 
-/** The text of a setup step that fails on every worker. */
 export const brokenStep = 'false';
 
 /** Some owners have rules of their own, which come before the preset's. */

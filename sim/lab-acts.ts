@@ -163,7 +163,6 @@ async function act(lab: Lab): Promise<void> {
   }
 }
 
-/** Somebody does something now and then, from now on. */
 export function nextAct(lab: Lab): void {
   const { size, people } = lab;
   const { timeline } = lab.world;
@@ -194,7 +193,6 @@ export function reboot(lab: Lab): void {
   timeline.after(3 * minute, () => controllers.ensureAlive('the login machine is back'));
 }
 
-/** A colleague deletes it and makes it anew, whoever has a job on it. */
 function makeAnew(lab: Lab, machine: Machine): void {
   const { world, plan, labJudge, desk } = lab;
   const tpu = plan.tpus.find(({ name }) => name === machine.name);
@@ -222,7 +220,6 @@ function cutLine(lab: Lab, length: number): void {
   during(lab, 'the line to all TPUs is cut', length, (on) => (sky.lineIsCut = on));
 }
 
-/** Somebody kills a script on the login machine, or it runs out of memory. */
 function killScript(lab: Lab): void {
   const { world, storm } = lab;
   const alive = world.runs.filter(isAlive);
@@ -251,7 +248,6 @@ function nextAccident(lab: Lab, weights: readonly (() => void)[]): void {
   });
 }
 
-/** Each with how often it comes. */
 function accidentsOf(lab: Lab): readonly (readonly [weight: number, hit: () => void])[] {
   const { world, sky, storm, controllers, tpus } = lab;
   const onMachine = (hit: (machine: Machine) => void, isMeant: (machine: Machine) => boolean = () => true): void => {

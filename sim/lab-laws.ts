@@ -48,7 +48,6 @@ export interface LabJudge {
   /** Somebody wants that job to go on, or to begin again; or to have it ended for good. */
   wanted(job: string, how: 'resume' | 'rerun'): void;
   killed(job: string): void;
-  /** Somebody has closed the window that it runs in. */
   closed(job: string): void;
   /** A controller has committed a job; `before` is the record until then. */
   committed(before: Job, job: Job): void;
@@ -56,15 +55,12 @@ export interface LabJudge {
   madeAnew(machine: Machine): void;
   /** A controller lets a TPU go, to have it made anew. */
   released(job: Job): void;
-  /** A script begins on the login machine. */
   scriptBegins(run: Run): void;
-  /** That script knows what to run. */
   given(run: Run, given: Given): void;
   /** Its program has succeeded, and it reports that. */
   confirmed(run: Run): void;
   /** Its program hangs from now on, after a failed call. */
   hangs(run: Run): void;
-  /** It has told where its log is. */
   reported(run: Run, logFolder: string): void;
   programBegins(program: Program): void;
   /** A number was given, or taken off a list. */
@@ -87,20 +83,15 @@ interface Ledger {
   killedAt: number | null;
   /** When the window that it ran in was closed, and nobody has wanted it since. */
   closedAt: number | null;
-  /** Attempts whose scripts have begun. */
   readonly begun: Set<number>;
-  /** The reported log folders, by attempt. */
   readonly reported: Map<number, string>;
 }
 
-/** The laws of a lab are judged by these. */
 interface LabScene {
   readonly world: () => World;
   readonly programs: () => Programs;
   readonly jobOf: (id: string) => Job;
-  /** Machines that people had made anew. */
   readonly anew: Set<Machine>;
-  /** Scripts that have reported success. */
   readonly confirmed: Set<Run>;
   readonly ledgerOf: (job: string) => Ledger;
   readonly broken: (law: LabLaw, sentence: string) => void;
@@ -223,7 +214,6 @@ function checkEnds(scene: LabScene, before: Job, job: Job): void {
   }
 }
 
-/** A script was given the right values to begin with. */
 function checkGiven(scene: LabScene, run: Run, { loadFrom, stage }: Given): void {
   const { ledgerOf, broken } = scene;
   const ledger = ledgerOf(run.job);
@@ -243,7 +233,6 @@ function checkGiven(scene: LabScene, run: Run, { loadFrom, stage }: Given): void
     );
 }
 
-/** The numbers of windows on one list. */
 async function checkNumbers(scene: LabScene, record: LabRecord, user: string): Promise<void> {
   const { broken } = scene;
   const shown = (await record.windows({ user })).map(({ window }) => window);

@@ -18,7 +18,6 @@ import type { Program, Programs } from './lab-tpus.ts';
 import { endRun, findMachine, hungLine } from './world.ts';
 import type { Plan, Run, World } from './world.ts';
 
-/** How much life there is in a story. */
 export interface LabSize {
   readonly users: number;
   readonly tpus: number;
@@ -27,7 +26,6 @@ export interface LabSize {
   readonly length: Duration;
 }
 
-/** Two days of a lab. */
 export const twoDays: LabSize = { users: 8, tpus: 30, jobs: 200, length: 48 * hour };
 
 /** An afternoon, for tests that are run all the time. */
@@ -46,13 +44,11 @@ type LabFortune = 'succeeds' | 'unasked' | 'grpc' | 'hangs' | 'masked' | 'fails'
 export interface LabNature {
   /** One for each attempt; the last stands for all that follow. */
   readonly fortunes: readonly LabFortune[];
-  /** How long the program takes. */
   readonly length: Duration;
   /** Whether it goes on on the workers when the line from this machine is cut. */
   readonly goesOn: boolean;
 }
 
-/** The wish of a user at that time. */
 export interface LabWish {
   readonly at: number;
   readonly user: string;
@@ -129,7 +125,6 @@ function drawNature(chance: Chance, kinds: Chance): LabNature {
 
 // ------------------------------------------------------------------------------------------ scripts
 
-/** The answer of `tpu __begin` to a script. */
 export interface Begun extends Given {
   readonly session: string;
   readonly window: number;
@@ -167,9 +162,7 @@ export const scriptPlan: Plan = {
 };
 
 export interface Scripts {
-  /** It begins. */
   begins(run: Run): void;
-  /** It is asked to end. */
   asked(run: Run): void;
 }
 

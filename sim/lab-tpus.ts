@@ -15,7 +15,6 @@ export interface Program {
   readonly job: string;
   readonly attempt: number;
   readonly pid: number;
-  /** On its command line. */
   readonly logFolder: string;
   readonly stageFolder: string;
   readonly startedAt: number;
@@ -29,7 +28,6 @@ export interface Programs {
   end(program: Program, why: string): void;
   /** Everything that is alive on that TPU, whichever machine has its name now. */
   aliveOn(tpu: string): readonly Program[];
-  /** The host has gone down. */
   down(host: Host): void;
 }
 
@@ -69,7 +67,6 @@ export function programName({ job, attempt, host }: Program): string {
   return `program ${job}/${attempt} on ${hostName(host)}`;
 }
 
-/** Whether a message to that host arrives. */
 export function answers(host: Host, sky: Sky): boolean {
   return host.isUp && host.silence === null && !sky.lineIsCut;
 }
@@ -105,7 +102,6 @@ export function createDesk(parts: {
     return { kind: 'known', state, zone: tpu.zone ?? '', workers: machine?.hosts.length ?? 0 };
   }
 
-  /** Asks every worker of it, side by side. */
   async function ask<T>(
     tpu: LabTpu,
     each: (host: Host) => T,
@@ -174,7 +170,6 @@ function holder({ host, pid, job, logFolder }: Program): Holder {
   return { worker: host.worker, pid, user: 'lab', command: `python main.py --workdir=${logFolder} (${job})` };
 }
 
-/** Google's word for it, in small letters. */
 function stateWord({ state, cause }: Machine): string {
   switch (state) {
     case 'waiting':

@@ -52,14 +52,11 @@ export interface Lab {
   readonly beginning: ReturnType<typeof createBegin>;
   readonly programs: Programs;
   readonly natures: Map<string, LabNature>;
-  /** The TPU of each job. */
   readonly tpuOf: Map<string, string>;
   readonly tpus: ReadonlyMap<string, LabPlan['tpus'][number]>;
-  /** The machine that scripts and controllers run on. */
   readonly login: Host;
   readonly people: Chance;
   readonly storm: Chance;
-  /** True until no user wants anything new. */
   isLife: boolean;
 }
 
@@ -70,19 +67,16 @@ export function known<Value>(map: ReadonlyMap<string, Value>, name: string): Val
   return value;
 }
 
-/** The jobs of that user. */
 export function jobsOf({ judge }: Lab, user: string): readonly Job[] {
   return judge.jobs.filter(({ owner }) => owner === user);
 }
 
-/** The job that holds that TPU now. */
 export function holding({ judge, tpuOf }: Lab, tpu: string): Job | undefined {
   return judge.jobs.find(({ id, settled }) => settled === null && tpuOf.get(id) === tpu);
 }
 
 // ------------------------------------------------------------------------------------------ `tpu __begin` and `tpu run`: the real rules of src/lab, with the world behind them
 
-/** How often a rule may resume a job. */
 const stageLimit = 10;
 
 /** How long a program may print nothing after a failed call between workers. */

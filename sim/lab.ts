@@ -48,7 +48,6 @@ export interface LabStory {
   readonly attempts: number;
   readonly programs: number;
   readonly lives: number;
-  /** How the jobs ended. */
   readonly verdicts: Readonly<Record<string, number>>;
 }
 
@@ -77,7 +76,6 @@ const usual: Weather = {
   tailSlow: 0.1,
 };
 
-/** Everything that a story of a lab needs, before anything has happened. */
 function createLab({ seed, size, fault }: LabOptions, say: (line: string) => void): Lab & { close(): Promise<void> } {
   const chance = createChance(seed);
   const timeline = createTimeline();
@@ -219,7 +217,6 @@ function listening(
   };
 }
 
-/** A program saves something now and then. */
 function hasSaved(programs: Programs, now: number, folder: string): boolean {
   return programs.all.some(
     ({ logFolder, startedAt, endedAt }) => logFolder === folder && (endedAt ?? now) - startedAt >= savesAfter,

@@ -47,7 +47,6 @@ export interface Judge {
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
   /** `step` is `3/docker`, for the reply of a setup step. */
   replied(kind: string, ref: AllocationRef, result: OutcomeResult, step?: string): void;
-  /** That reply is in the record. */
   recorded(result: OutcomeResult): void;
   strayReleased(stray: Stray): void;
   begins(run: Run): void;
@@ -62,7 +61,6 @@ export interface Judge {
   wordAt(id: string): number;
   readonly jobs: readonly Job[];
   break(law: Law, sentence: string): void;
-  /** The laws that hold only once all is at rest. */
   atRest(): void;
 }
 
@@ -145,7 +143,6 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
   };
 }
 
-/** The owner has said another word. */
 function noteWord(ledger: Ledger, job: Job, events: readonly Event[], now: number): void {
   ledger.job = job;
   const isLast = events.some((event) => event.kind === 'asked' && event.verb === 'last');
@@ -223,7 +220,6 @@ function noteReply(
   } else ledger.troubles += 1;
 }
 
-/** The record, held against the world. */
 function checkCommit(scene: Scene, before: Job, job: Job, ledger: Ledger): void {
   for (const allocation of job.allocations) {
     const old = before.allocations[allocation.ordinal - 1];

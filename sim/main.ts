@@ -21,7 +21,6 @@ import { run } from './run.ts';
 
 const { values } = parseArgs({ options: simOptions });
 
-/** The result of one seed. */
 interface Told {
   readonly violation: { readonly law: string; readonly sentence: string; readonly at: number } | null;
   readonly hash: string;
@@ -84,7 +83,6 @@ async function playLab(seed: number, isTraced: boolean): Promise<Told> {
   return story;
 }
 
-/** The command that plays exactly that world again. */
 function commandFor(seed: number): string {
   const lab = values.lab ? ' --lab' : '';
   const size = values.afternoon ? ' --afternoon' : '';

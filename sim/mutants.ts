@@ -11,7 +11,6 @@ import type { Law } from './laws.ts';
 import { mutantNamed, mutants, importMutant } from './mutants/load.ts';
 import type { run } from './run.ts';
 
-/** How many seeds a mutant may hide in. */
 export const seedsMost = 500;
 
 export interface Found {
@@ -40,7 +39,6 @@ export async function find(mutant: string, most: number): Promise<Found | undefi
   return undefined;
 }
 
-/** The page that says which invariant finds which mutant. */
 function pageOf(found: readonly Found[]): string {
   const rows = found.map(
     ({ mutant, sentence, law, seed }) => `| \`${mutant}\` | ${sentence} | ${law}, ${laws[law]} | ${seed} |`,

@@ -14,7 +14,6 @@ export interface Disk {
 }
 
 export interface Copies extends LogFiles {
-  /** The copies of outputs by `job/attempt/worker`. */
   readonly files: ReadonlyMap<string, Copy>;
 }
 
@@ -81,7 +80,6 @@ export function contentOf(copy: Copy): Uint8Array {
 
 // ------------------------------------------------------------------------------------------ checkpoints
 
-/** How a program of the simulation keeps its checkpoints. */
 export type CheckpointPlan = Pick<Launch, 'checkpointDir' | 'resume' | 'checkpointOwner' | 'resumeFrom'>;
 
 /** One entry of a folder: who wrote it last, and when. */
@@ -97,7 +95,6 @@ interface FolderRecord {
   readonly before: ReadonlyMap<string, number>;
 }
 
-/** The folders of one world that have such a record. */
 export type CheckpointRecords = Map<string, FolderRecord>;
 
 const period = 15_000;

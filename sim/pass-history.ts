@@ -181,7 +181,6 @@ function rightParts(part: unknown, keys: readonly string[], now: Instant, begun:
   }
 }
 
-/** The same parts, from the record. */
 export function taleOf(job: Job): Tale {
   return {
     desired: job.desired,

@@ -13,7 +13,6 @@ import type { Reason, WorkerId } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import type { Instant } from '../src/core/time.ts';
 
-/** One pass: what the job was, what was seen, and what was decided. */
 export interface Pass {
   readonly before: Job;
   readonly observation: Observation;
@@ -21,12 +20,10 @@ export interface Pass {
   readonly decision: Decision;
 }
 
-/** A named predicate over one pass. */
 export interface Law {
   /** Its number in design.md. */
   readonly number: number;
   readonly name: string;
-  /** The breaches, one sentence each; none when it holds. */
   readonly check: (pass: Pass) => readonly string[];
 }
 
@@ -63,14 +60,12 @@ function workerSeen(observation: Observation, ordinal: number, worker: WorkerId)
   return fact?.kind === 'known' ? fact.value : undefined;
 }
 
-/** The ends of attempts that this pass decided. */
 function newEndings({ before, decision }: Pass): readonly Attempt[] {
   return decision.job.attempts.filter(
     (one) => one.ending !== null && !(before.attempts[one.ordinal - 1]?.ending ?? null),
   );
 }
 
-/** The attempts that this pass closed. */
 function newlyEnded({ before, decision }: Pass): readonly Attempt[] {
   return decision.job.attempts.filter(
     (one) => one.endedAt !== null && (before.attempts[one.ordinal - 1]?.endedAt ?? null) === null,

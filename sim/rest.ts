@@ -11,7 +11,6 @@ import type { Wall } from './storm.ts';
 import { isAlive } from './world.ts';
 import type { World } from './world.ts';
 
-/** The parts of a story that rest is judged by. */
 export interface RestParts {
   readonly world: World;
   readonly judge: Judge;

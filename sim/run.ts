@@ -55,7 +55,6 @@ function mayTurnFromZones({ spec }: Job): boolean {
   return spec.recovery.rules.some(({ avoidZone }) => avoidZone === true);
 }
 
-/** The fates of the zones that jobs name besides the sure one. */
 function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
   const fates = unsureZones.map((zone) => ({ zone, fate: chance.pick(['gives', 'bare', 'bare', 'closed'] as const) }));
   const of = (wanted: string): readonly string[] => fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone);
@@ -68,7 +67,6 @@ interface Stage extends RestParts, Omit<StormParts, 'owners' | 'ids' | 'chance'>
   readonly natures: ReadonlyMap<string, Nature>;
   readonly owners: Chance;
   readonly strength: StormStrength;
-  /** The storm's own generator. */
   readonly storm: Chance;
   isStorm: boolean;
   create(wanted: Wanted): Promise<void>;
@@ -221,7 +219,6 @@ function becomeCalm(stage: Stage): void {
   timeline.after(2 * second, () => controllers.ensureAlive('somebody looks after it'));
 }
 
-/** Plays until everything is at rest, and says what is not. */
 async function playCalm(stage: Stage, isBroken: () => boolean): Promise<void> {
   const { world, judge, natures } = stage;
   const { timeline } = world;

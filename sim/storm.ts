@@ -17,7 +17,6 @@ export interface Wall {
   setBack: number;
 }
 
-/** Everything that a storm may touch. */
 export interface StormParts {
   readonly world: World;
   readonly sky: Sky;
@@ -30,18 +29,15 @@ export interface StormParts {
   readonly chance: Chance;
   /** The owners' own, which they also use elsewhere. */
   readonly owners: Chance;
-  /** The jobs that there are. */
   readonly ids: () => readonly string[];
 }
 
-/** How hard a storm blows. */
 export interface StormStrength {
   /** How probably a controller is killed while it works. */
   readonly killiness: number;
   readonly length: number;
 }
 
-/** Draws from the storm's own generator, first of all. */
 export function drawStrength(storm: Chance): StormStrength {
   return { killiness: storm.pick([0, 0.5, 0.9]), length: storm.between(3, 12) * minute };
 }
@@ -174,7 +170,6 @@ function accidentsOf(storm: Chance, parts: StormParts): readonly (readonly [stri
   ];
 }
 
-/** An owner says something about some job. */
 function sayWord(
   { owners, client, ids }: StormParts,
   { ways, lasts }: { readonly ways: Chance; readonly lasts: Chance },

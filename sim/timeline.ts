@@ -2,16 +2,13 @@
 // two events everything that was set off by the first comes to rest. One thread, no real timers: a seed is a story.
 
 export interface Timeline {
-  /** Milliseconds since the world began. */
   readonly now: number;
   /** Calls back at that time; the returned function calls it off. */
   at(time: number, call: () => void): () => void;
   after(length: number, call: () => void): () => void;
-  /** Resolves after that long. */
   pause(length: number): Promise<void>;
   /** Plays events until `until` says so, the time is `end`, or nothing is left. */
   play(end: number, until: () => boolean): Promise<void>;
-  /** How many events were played. */
   readonly played: number;
 }
 

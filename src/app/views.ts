@@ -69,7 +69,6 @@ export function lastingRow(job: Job): JobRow | null {
   return jobRow(job, job.settled.at);
 }
 
-/** True while owned capacity of it may exist outside. */
 function holdsSomething(job: Job): boolean {
   return heldAllocations(job).length > 0;
 }
@@ -93,7 +92,6 @@ export function pricePerHour(job: Job): number | null {
   return prices.length === 0 || prices.length < paid.length ? null : prices.reduce((sum, price) => sum + price);
 }
 
-/** Dollars an hour of that allocation while it is ready; null when no price is known for its place. */
 function priceOf(job: Job, allocation: Allocation): number | null {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
@@ -165,7 +163,6 @@ export function importedPhrase(job: Job): string | undefined {
 /** A cloud takes its time to let go, which is nobody's trouble: a settled job says how it ended. After this it is. */
 const leavesUsually = 10 * minute;
 
-/** How long ago the first of the allocations that are not gone yet was told to go. */
 function leavesFor(job: Job, now: Instant): Duration | undefined {
   const told = leavingAllocations(job).map(({ releasedAt }) => now - (releasedAt ?? now));
   return told.length === 0 ? undefined : Math.max(...told);
@@ -195,7 +192,6 @@ export function lacksCapacity({ seen, readyAt, goneAt, lastFailure }: Allocation
   return seen?.state === 'waiting' && seen.detail !== 'CREATING' && now - seen.at >= queueUsually;
 }
 
-/** Between two attempts: when the pause before the next one ends. */
 function pausePhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.notBefore <= now) return undefined;
@@ -204,7 +200,6 @@ function pausePhrase(job: Job, now: Instant): string | undefined {
   return whole.length <= reasonLongest ? whole : retry;
 }
 
-/** The reason why the next attempt has not begun: a pause, or no capacity in the cloud. */
 function recoveringPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending !== null) return undefined;
@@ -228,7 +223,6 @@ function silentPhrase(job: Job, now: Instant): string | undefined {
   return `${silentWho === 'login' ? 'no login' : 'no answer'} for ${ageText(now - silentSince)}`;
 }
 
-/** While the allocation that matters is under maintenance: since when. */
 function interruptedPhrase(job: Job, now: Instant): string | undefined {
   const since = interruptedSince(job);
   return since === undefined ? undefined : `interrupted for ${ageText(now - since)}`;
@@ -256,7 +250,6 @@ function setupPhrase(job: Job): string | undefined {
   return `${failed} failed, ${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
 }
 
-/** How many attempts in a row have ended in their setup, up to the newest. */
 function setupFailures(job: Job): number {
   const attempt = lastAttempt(job);
   return attempt === undefined ? 0 : usedBudget(job, attempt, 'setupFailures').length;
@@ -303,7 +296,6 @@ function ranPhrase(job: Job): string {
   return runs.length === 1 ? ran : `${ran} in ${countText(runs.length, 'attempt')}`;
 }
 
-/** How the newest ended attempt came to its end: `exit 1, worker 3`. */
 function endPhrase(job: Job): string {
   const attempt = job.attempts.findLast(({ ending }) => ending !== null);
   if (attempt === undefined || attempt.ending === null) return reasonWords[job.settled?.reason ?? 'stopped'];
@@ -409,7 +401,6 @@ function stateOf(allocation: Allocation): string {
   return isNowhere(allocation) ? 'refused' : (seen?.state ?? 'asked');
 }
 
-/** The address of the first worker, while it is there to log in to. */
 function hostThere(allocation: Allocation | undefined): string | null {
   return allocation?.life === 'releasing' || allocation?.life === 'gone' ? null : hostOf(allocation, 0);
 }

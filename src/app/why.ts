@@ -114,7 +114,6 @@ function isAboutFailure(job: Job): boolean {
   return (phase === 'failed' || phase === 'recovering' || phase === 'stopping') && failureOf(job) !== undefined;
 }
 
-/** One line that the evidence quotes need not be told twice. */
 function withoutEvidence(job: Job, log: readonly string[]): readonly string[] {
   const line = failureOf(job)?.ending?.evidence.line?.trim();
   return log.length === 1 && log[0]?.trim() === line ? [] : log;
@@ -190,7 +189,6 @@ function answer(about: About): Answer {
   return name !== undefined && Object.hasOwn(answers, name) ? answers[name as SituationName](about) : whyAhead(about);
 }
 
-/** The attempt of a row that has one. */
 function attemptOf({ job }: About): Attempt {
   const attempt = openAttempt(job);
   if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and no attempt of it is under way`);
@@ -225,7 +223,6 @@ function hasCapacity(job: Job, attempt: Attempt): boolean {
 
 // ------------------------------------------------------------------------------------------ not knowing
 
-/** Who does not answer, since when, and what came instead of an answer. */
 interface Silence {
   readonly since: Instant;
   /** `the cloud`, `worker 3`. */
@@ -237,7 +234,6 @@ interface Silence {
   readonly because: string;
 }
 
-/** The silence around the newest allocation, while there is one. */
 function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | null {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.silentSince === null) return null;
@@ -485,13 +481,11 @@ function whySetup(about: About): Answer {
   };
 }
 
-/** Where to read what the setup step printed that failed last; nothing when none has. */
 function stepLog(job: Job, attempt: Attempt | undefined): string {
   const task = newestFailure(attempt, 'step')?.task;
   return task?.kind !== 'step' ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${task.step}`;
 }
 
-/** The newest failure of the attempt on any worker, or that of such a task. */
 function newestFailure(attempt: Attempt | undefined, kind?: StepFailure['task']['kind']): StepFailure | undefined {
   const failures = (attempt?.failures ?? []).filter(({ task }) => kind === undefined || task.kind === kind);
   return failures.toSorted((one, other) => other.lastAt - one.lastAt)[0];
@@ -573,7 +567,6 @@ function whyRunning(about: About): Answer {
   };
 }
 
-/** When a program that hangs is ended, where the spec limits that. */
 function hangText({ spec: { limits } }: Job): string {
   const { troubleTimeout } = limits;
   if (troubleTimeout === undefined) return '';
@@ -651,7 +644,6 @@ function afterEnd(
   };
 }
 
-/** Before the command starts on capacity that is ready. */
 function nextForStart(job: Job, attempt: Attempt, silence: Silence | null): { next: string; because: string | null } {
   return {
     next: `its command starts on ${placesText(job, attempt)}`,
@@ -663,7 +655,6 @@ function stageText({ ordinal, stage }: Attempt): string {
   return `attempt ${ordinal}, stage ${stage}`;
 }
 
-/** The evidence of an ending, and what such an end mostly means. */
 function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
   const means = ending.reason === 'command_failed' ? mostlyMeans(ending.evidence) : null;
   return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
@@ -680,7 +671,6 @@ function ruleAhead(job: Job, attempt: Attempt): string | null {
 /** In the place of a rule, once the owner has said that what is under way is the last. */
 const unruled = 'none answers any more: its owner wanted no further attempt';
 
-/** The newest row of the rules that answered, as history tells it. */
 function lastRule(job: Job, events: readonly Event[]): string | null {
   if (job.answersNothing === true) return unruled;
   const applied = events.findLast((event) => event.kind === 'rule_applied');
@@ -698,7 +688,6 @@ function whyEnded(about: About): Answer {
   return phaseOf(job) === 'recovering' ? whyClosing(about) : whyStopping(about);
 }
 
-/** A rule or the owner goes on once nothing of the attempt is alive. */
 function whyClosing({ job, events, now }: About): Answer {
   const attempt = openAttempt(job);
   const rule = attempt === undefined ? null : ruleAhead(job, attempt);
@@ -735,7 +724,6 @@ function whyStopping({ job, events, now }: About): Answer {
   };
 }
 
-/** An obstacle to seeing the end of an attempt, and what the owner can do about it. */
 interface Hindrance {
   readonly clause: string;
   readonly because: string | undefined;
@@ -783,7 +771,6 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
   return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
 }
 
-/** The newest stop that came to nothing on some worker, in its own words. */
 function stopFailure(job: Job, now: Instant): string | undefined {
   const newest = newestFailure(openAttempt(job), 'stop');
   if (newest === undefined) return undefined;
@@ -852,7 +839,6 @@ function settledText(job: Job, phase: Phase): string {
   }
 }
 
-/** Why it failed, in the words of the ending that it failed with. */
 function failureWords(job: Job, reason: NonNullable<Job['settled']>['reason']): string {
   const ending = lastEnding(job);
   return ending?.reason === reason ? endWords(ending) : reasonWords[reason];
@@ -887,7 +873,6 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}${held}`, nextAt: null };
 }
 
-/** Where to read on, once the end of the log has been shown. */
 function programLog(job: Job, attempt: Attempt | undefined): string {
   return attempt !== undefined && failureOf(job) === attempt
     ? `; all that it printed: jobman logs ${Number(job.id)}`

@@ -8,7 +8,6 @@ import type { Duration, Instant } from './time.ts';
 /** A pause up to this keeps its slot: nobody wants a program that begins again in ten seconds to wait for a day-long one. */
 const shortPause: Duration = minute;
 
-/** Whether jobs of that kind of capacity take turns on this machine. */
 export function takesTurns(job: Job): boolean {
   return job.spec.capacity.kind === 'local';
 }
@@ -51,7 +50,6 @@ export function admit(
   return new Set([...holders, ...waiting.slice(0, room)].map(({ id }) => id));
 }
 
-/** Negative when the first has waited longer. */
 function comesBefore(a: Job, b: Job): number {
   return since(a) - since(b) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 }

@@ -14,7 +14,6 @@ export const secondLookAfter: Duration = 10 * second;
 /** The same after a release that was confirmed: nothing is on its way in any more, so only a partial list can deceive. */
 export const goneLookAfter: Duration = 3 * second;
 
-/** The longest name that Google gives a node. */
 const nameLongest = 63;
 
 /**
@@ -165,7 +164,6 @@ export function withPassed(
   return [...placesPassed.filter((one) => one !== before), passed];
 }
 
-/** The same allocation, which is nowhere yet, in another place. */
 function askElsewhere(
   job: Job,
   { ordinal, allocation }: Attempt,
@@ -292,7 +290,6 @@ export function markGone(job: Job, ordinal: number, now: Instant): Change {
   return told(next, now, { kind: 'allocation_gone', allocation: ordinal });
 }
 
-/** Allocations that were let go and may still exist. */
 export function leaving(job: Job): readonly Allocation[] {
   return job.allocations.filter(({ life }) => life === 'releasing');
 }

@@ -22,7 +22,6 @@ export interface Turn {
   readonly notBefore: Instant;
 }
 
-/** The answers of one place to one attempt so far. */
 interface Standing {
   readonly place: number;
   /** How often it was asked and had nothing. */
@@ -122,7 +121,6 @@ function mayAskAt(job: Job, attempt: Attempt, { place, asks, answer, at }: Stand
   return at + pace(answer, asks, job.id, attempt.ordinal, place);
 }
 
-/** Until when another job's word speaks against that place; 0 when none does. */
 function hearsay(said: Fact<readonly PlaceSaid[]> | undefined, place: number, now: Instant): Instant {
   if (said?.kind !== 'known') return 0;
   const found = said.value.find((one) => one.place === place);
@@ -191,12 +189,10 @@ function answerOf(job: Job, event: Event): PlaceAnswered['answer'] | undefined {
   }
 }
 
-/** The place that such capacity is asked for in. */
 export function placeName({ project, zone, accelerator, pricing }: TpuSpec): PlaceName {
   return { project, zone, accelerator, pricing };
 }
 
-/** True for two names of one place. */
 export function isSamePlace(one: PlaceName, other: PlaceName): boolean {
   return (
     one.project === other.project &&

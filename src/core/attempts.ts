@@ -76,7 +76,6 @@ function leaveBehind(job: Job, on: 'same' | 'new', now: Instant): Change {
   return isOurs ? release(job, allocation.ordinal, 'a new one takes its place', now) : unchanged(job);
 }
 
-/** The attempt that answers the owner's wish. */
 export function answerWish(job: Job, now: Instant): Change {
   const how: Wish['how'] = job.wish?.how ?? (job.attempts.length === 0 ? 'fresh' : 'resume');
   const lastStarted = job.attempts.findLast((attempt) => attempt.startedAt !== null);
@@ -115,7 +114,6 @@ function lastExit({ places, now }: View, attempt: Attempt): Instant {
   return attempt.startedAt === null || exits.length === 0 ? now : plausible(Math.max(since, ...exits), attempt, now);
 }
 
-/** Few codes on many workers: each is written down once. */
 function exitsOf({ places }: View): readonly Exit[] {
   const byHow = new Map<string, { exitCode: number; signal?: string; workers: WorkerId[] }>();
   for (const { worker, run } of places) {
@@ -173,13 +171,11 @@ function toldOfRule(
 
 // ------------------------------------------------------------------------------------------ the job
 
-/** Nothing more runs from here without a new wish. Capacity may still be on its way out. */
 function settle(job: Job, verdict: Settled['verdict'], reason: Reason, now: Instant): Change {
   const settled: Settled = { at: now, verdict, reason };
   return told({ ...job, settled, wish: null }, now, { kind: 'settled', verdict, reason });
 }
 
-/** For a job that its owner had ended while nothing was under way. */
 export function settleAsAsked(job: Job, now: Instant): Change {
   return settle(job, stoppedWord(job), 'stopped', now);
 }
@@ -249,7 +245,6 @@ export function remove(job: Job, now: Instant): Change {
 
 // ------------------------------------------------------------------------------------------ ending its programs
 
-/** The result of ending an attempt in this pass. */
 export interface WindDown extends Change {
   readonly actions: readonly Action[];
   readonly wakeAt: Instant | undefined;
@@ -338,12 +333,10 @@ function isBeyondReach(view: View, attempt: Attempt): boolean {
   return isReady && silentOne(view) !== undefined && at !== undefined && now >= at;
 }
 
-/** The first worker of the allocation that does not answer, also where the command does not run there. */
 function silentOne({ workers }: View): WorkerId | undefined {
   return workers.find(({ worker, isSilent }) => worker !== 'here' && isSilent)?.worker;
 }
 
-/** Whether the allocation will not be used again after this end. */
 function letsGo(job: Job, following: Following, allocation: Allocation): boolean {
   switch (following.next) {
     case 'wish':

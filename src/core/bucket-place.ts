@@ -5,7 +5,6 @@
 
 import { regionOf } from '../catalogue/zones.ts';
 
-/** Where a bucket is, as Storage says it. */
 export interface BucketPlace {
   /** `us-central2`, `us`, `nam4`; in small letters, as zones are written. */
   readonly location: string;
@@ -15,7 +14,6 @@ export interface BucketPlace {
   readonly parts: readonly string[];
 }
 
-/** The pairs that have a name of their own. */
 const pairs: Readonly<Record<string, readonly string[]>> = {
   asia1: ['asia-northeast1', 'asia-northeast2'],
   eur4: ['europe-north1', 'europe-west4'],

@@ -91,7 +91,6 @@ export function jobCan(
   }
 }
 
-/** True while the end of its program is on record and waits for what the cloud may report. */
 function isHeldBack(job: Job): boolean {
   const attempt = openAttempt(job);
   return attempt?.exitSeen !== undefined && attempt.ending === null;
@@ -103,7 +102,6 @@ function whatBringsUp({ settled }: Job): string {
   return `it has ${hasEnded(settled.verdict)}, and resume or rerun brings some up, with its setup`;
 }
 
-/** True while the owner's last word is that it should run, and it has not come to an end. */
 function isWanted(job: Job): boolean {
   return job.desired === 'run' && job.settled === null;
 }

@@ -271,7 +271,6 @@ export function withAttempt(job: Job, ordinal: number, patch: Partial<Attempt>):
   return patched(job, { attempts: replaced(job.attempts, ordinal, (one) => patched(one, patch)) });
 }
 
-/** The same list when nothing in it changes. */
 function replaced<T extends { readonly ordinal: number }>(
   list: readonly T[],
   ordinal: number,

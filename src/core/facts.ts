@@ -46,7 +46,6 @@ export interface View {
   readonly said: Fact<readonly PlaceSaid[]> | undefined;
 }
 
-/** One worker and what it says. */
 interface WorkerView {
   readonly worker: WorkerId;
   /** Undefined when it did not answer, or was not asked. */

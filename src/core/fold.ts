@@ -98,7 +98,6 @@ function toldOfRefusal(job: Job, ordinal: number, now: Instant): Change {
   return told(job, now, { kind: 'allocation_refused', allocation: ordinal, error, ...nextAt });
 }
 
-/** The class of a reply that was not `done`. What is refused is permanent, whatever class it came with. */
 function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
   const { detail, raw = '' } = result.evidence;
   switch (result.kind) {
@@ -281,7 +280,6 @@ function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now
   );
 }
 
-/** The error of something that was lost before it was ever ready, kept from the first look that told it. */
 function whyLost(allocation: Allocation, seen: AllocationSeen, now: Instant): Allocation['lastFailure'] {
   if (allocation.seen?.state === 'lost') return allocation.lastFailure;
   return {
@@ -300,7 +298,6 @@ function sameHosts(before: readonly Host[] | null, hosts: readonly Host[]): read
   return isSame ? before : hosts;
 }
 
-/** Keeps the observed state, and tells it when it is news. */
 function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSeen, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   const seen = allocation?.seen;

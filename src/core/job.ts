@@ -437,7 +437,6 @@ export type WorkerTask =
   | { readonly kind: 'step'; readonly worker: number; readonly step: string }
   | { readonly kind: 'start' | 'stop'; readonly worker: WorkerId };
 
-/** True for two names of one task. */
 function isSameTask(one: WorkerTask, other: WorkerTask): boolean {
   return taskKey(one) === taskKey(other);
 }

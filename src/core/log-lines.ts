@@ -94,7 +94,6 @@ export function troubleIn(text: string): ReturnType<typeof matchPattern> {
   return matchPattern(isProgress ? lines.slice(found.line).join('\n') : text);
 }
 
-/** The newest line that tells of work, else the newest that tells of a beginning. */
 function newestPhase(lines: readonly string[]): { readonly phase: LogPhase; readonly line: number } | undefined {
   let beginning: { readonly phase: LogPhase; readonly line: number } | undefined;
   for (let line = lines.length - 1; line >= 0; line -= 1) {
@@ -216,7 +215,6 @@ function placeOf(text: string, parts: readonly string[]): number | undefined {
   }
 }
 
-/** The line that holds this place; of a long one the part around it. */
 function lineAround(text: string, place: number): string {
   const begin = Math.max(text.lastIndexOf('\n', place) + 1, place - quoteLongest / 2);
   const newline = text.indexOf('\n', place);

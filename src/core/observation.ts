@@ -25,12 +25,10 @@ export interface Unknown {
   readonly refused?: CloudErrorKind;
 }
 
-/** A fact that was seen. */
 export function known<T>(value: T, seenAt: Instant): Known<T> {
   return { kind: 'known', value, seenAt };
 }
 
-/** A fact that could not be seen, and why. */
 export function unknown(reason: string, since: Instant): Unknown {
   return { kind: 'unknown', reason, since };
 }
@@ -59,7 +57,6 @@ export interface PlaceSaid {
   readonly at: Instant;
 }
 
-/** One look at one allocation. */
 export interface AllocationFact {
   readonly allocation: number;
   readonly fact: Fact<AllocationSeen>;
@@ -92,7 +89,6 @@ export interface AllocationSeen {
   readonly made?: string;
 }
 
-/** One observation of a worker. */
 export interface WorkerSeen {
   /** Differs after each boot of the machine; a pid means nothing across two boots. */
   readonly bootId: string;
@@ -107,7 +103,6 @@ export interface WorkerSeen {
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
 }
 
-/** One attempt on one worker. */
 export type RunSeen =
   /** The run directory exists, the process does not yet, or its pid is not yet written. */
   | { readonly attempt: number; readonly state: 'starting'; readonly since: Instant }
@@ -140,7 +135,6 @@ export function hasSucceeded(run: {
   return run.state === 'exited' && run.exitCode === 0 && run.failure === undefined;
 }
 
-/** The result of one action. */
 export interface Outcome {
   readonly subject: Subject;
   /** The attempt that the action was for: it counts there, also when a later attempt is open by then. Absent: for none. */

@@ -19,7 +19,6 @@ export const phases = [
   'cancelled',
 ] as const;
 
-/** One of these words. */
 export type Phase = (typeof phases)[number];
 
 /** Whether nothing more happens to a job in that phase until somebody says so. */

@@ -39,7 +39,6 @@ import type { WorkerId } from './spec.ts';
 import { lastOutputAt, viewOf } from './facts.ts';
 import type { View } from './facts.ts';
 
-/** The answer of one arm: the changed job, the actions that should be under way, and the time of the next observation. */
 interface Arm extends Change {
   readonly actions: readonly Action[];
   readonly wakeAt: Instant | undefined;
@@ -222,7 +221,6 @@ function noteExit(job: Job, attempt: Attempt, places: View['places'], now: Insta
 
 // ------------------------------------------------------------------------------------------ when to look again
 
-/** When the owner's patience for capacity ends, while it is being waited for. */
 function patienceEnd({ job, now, allocation }: View, attempt: Attempt): Instant | undefined {
   if (allocation?.readyAt !== null) return undefined;
   const at = capacityWaitEnd(job, attempt);
@@ -254,7 +252,6 @@ function nextGlance({ now, look }: View, attempt: Attempt): Instant {
   return now + between(2 * second, waited / 5, 30 * second);
 }
 
-/** The first moment at which anything about a command that is under way may be due. */
 function nextWatch(view: View, runningAt: Instant): Instant | undefined {
   const { job, now, places, allocation } = view;
   const { maxRuntime, silenceTimeout, troubleTimeout } = job.spec.limits;

@@ -54,10 +54,8 @@ export const presets = {
   'loop: true': [...untilItSucceeds, { reason: 'succeeded', answer: rerunHere }],
 } as const satisfies Readonly<Record<string, readonly Rule[]>>;
 
-/** The names that a manifest may use. */
 export type PresetName = keyof typeof presets;
 
-/** The first rule that matches the reason and all that it says of the evidence; undefined when none does. */
 function ruleFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Rule | undefined {
   return recovery.rules.find(
     (one) =>
@@ -76,13 +74,11 @@ export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence:
 
 // ------------------------------------------------------------------------------------------ budgets
 
-/** One of the budgets. */
 export type Budget = keyof RecoverySpec['budget'];
 
 /** How often in a row a rule tries again after a failed setup, under every preset, unless the manifest sets another number. */
 export const usualSetupFailures = 3;
 
-/** How many ends that budget allows. */
 export function budgetLimit({ budget }: RecoverySpec, of: Budget): number {
   return budget[of] ?? usualSetupFailures;
 }
@@ -127,12 +123,10 @@ export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly
   );
 }
 
-/** True once the setup of an attempt has held: its command was seen running, or ended by itself before it was. */
 function hasRunItsCommand({ runningAt, ending }: Attempt): boolean {
   return runningAt !== null || (ending !== null && budgetOf(ending.reason) === 'failures');
 }
 
-/** The attempts of the present chance that this very rule answered, this one included. */
 function answeredBy(job: Job, attempt: Attempt, rule: Rule): readonly Attempt[] {
   return inThisChance(job, attempt).filter(
     ({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule,
@@ -182,7 +176,6 @@ export function avoidedPlaces(job: Job, attempt: Attempt): ReadonlySet<number> {
   return new Set(avoided.length === places.length ? [] : avoided);
 }
 
-/** The first place that is not avoided. */
 function placeAfter(job: Job, attempt: Attempt): number {
   const avoided = avoidedPlaces(job, attempt);
   let place = 0;
@@ -192,7 +185,6 @@ function placeAfter(job: Job, attempt: Attempt): number {
 
 // ------------------------------------------------------------------------------------------ what follows
 
-/** The next thing once an attempt has ended. */
 export type Following =
   | {
       readonly next: 'attempt';
@@ -204,11 +196,9 @@ export type Following =
       readonly notBefore: Instant;
       readonly applied: Applied;
     }
-  /** The owner has a wish, which is answered before any rule. */
   | { readonly next: 'wish' }
   | { readonly next: 'settle'; readonly verdict: Settled['verdict']; readonly applied: Applied | null };
 
-/** Which rule answered, and how much of its budget is used. */
 interface Applied {
   readonly then: Answer['then'];
   readonly on: Answer['on'];
@@ -253,7 +243,6 @@ function settleAs(verdict: Settled['verdict'], applied: Applied | null = null): 
   return { next: 'settle', verdict, applied };
 }
 
-/** The word for a job whose owner had it ended. */
 export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
   return job.cancelled ? 'cancelled' : 'stopped';
 }
@@ -261,7 +250,6 @@ export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
 function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evidence, now: Instant): Following {
   // Its owner wants no further attempt. A success is a success all the same.
   if (job.answersNothing === true) return settleAs(reason === 'succeeded' ? 'succeeded' : 'failed');
-  // There is nothing to run again.
   if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return settleAs('succeeded');
   const answer = answerFor(job.spec.recovery, reason, evidence);
   const rule = ruleFor(job.spec.recovery, reason, evidence);

@@ -29,7 +29,6 @@ export interface JobSpec {
   readonly overrides?: readonly Override[];
 }
 
-/** One `--set`. */
 export interface Override {
   /** Path of the key: `command.lr`. */
   readonly key: string;
@@ -335,7 +334,6 @@ export function placesOf(spec: TpuSpec): readonly TpuPlace[] {
   return [own, ...(spec.alternatives ?? [])];
 }
 
-/** How many places the spec names. */
 export function placeCount(capacity: CapacitySpec): number {
   return capacity.kind === 'tpu' ? 1 + (capacity.alternatives?.length ?? 0) : 1;
 }

@@ -3,7 +3,6 @@
 /** A moment: milliseconds since 1970-01-01T00:00:00Z. */
 export type Instant = number;
 
-/** A length of time in milliseconds. */
 export type Duration = number;
 
 export const second: Duration = 1_000;
@@ -34,7 +33,6 @@ export function doubling(
   return Math.round(wait * (0.75 + fraction(...seed, tries) / 2));
 }
 
-/** The value kept within these bounds. */
 export function between(least: Duration, value: Duration, most: Duration): Duration {
   return Math.round(Math.min(most, Math.max(least, value)));
 }
