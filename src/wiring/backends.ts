@@ -1,12 +1,14 @@
-// The backends, built from settings. This is the one place where the kind of a capacity is looked at to choose its ports.
+// Backends: the ports of each kind of capacity, built from settings, and the real clock.
 
 import { readFile } from 'node:fs/promises';
 import type { Backend, Clock, LogFiles } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createLocalCapacity, createLocalMachines } from '../backends/local/machines.ts';
+import { withHere } from '../backends/machines.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import type { JobSpec } from '../core/spec.ts';
+import { createTpuBackend } from './tpu.ts';
 
 export interface BackendParts {
   readonly io: Io;
@@ -16,19 +18,19 @@ export interface BackendParts {
   readonly logFiles: LogFiles;
   /** That job deserves a look now. */
   readonly changed: (jobId: string) => void;
-  /** When what is followed on this machine is looked at without being woken; by itself when absent. */
+  /** Calls regularly, to check what is followed on this machine; timers of its own when absent. */
   readonly rounds?: (call: () => void) => () => void;
 }
 
-interface Backends {
+export interface Backends {
   readonly of: (spec: JobSpec) => Backend;
-  /** The workers of TPUs, for a person's own hands; see by-hand.ts. */
+  /** The workers of TPUs, for commands by hand. */
   readonly workers: TpuWorkers;
   readonly close: () => void;
 }
 
-/** Every backend of this program. The clients of a cloud are loaded when a job first needs them. */
-export async function createBackends(parts: BackendParts): Promise<Backends> {
+/** Every backend of this program. */
+export function createBackends(parts: BackendParts): Backends {
   const { io, home, clock, logFiles } = parts;
   const stepLog = logFiles.step.bind(logFiles);
   const local: Backend = {
@@ -44,28 +46,15 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
       ...(parts.rounds === undefined ? {} : { rounds: parts.rounds }),
     }),
   };
-  const [{ createTpuBackend }, { withHere }] = await Promise.all([
-    import('./tpu.ts'),
-    import('../backends/machines.ts'),
-  ]);
   const { backend, workers, close } = createTpuBackend(parts);
   // A command may also run on this machine and drive its TPU from here.
   const tpu: Backend = { ...backend, machines: withHere(backend.machines, local.machines) };
   return {
-    of(spec) {
-      switch (spec.capacity.kind) {
-        case 'local':
-          return local;
-        case 'tpu':
-          return tpu;
-      }
-    },
+    of: (spec) => ({ local, tpu })[spec.capacity.kind],
     workers,
     close,
   };
 }
-
-// The real clock.
 
 /** Longest single timer; Node's own limit is 2^31-1 ms. A later moment is waited for in several. */
 const longest = 2 ** 31 - 1;

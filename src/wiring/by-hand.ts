@@ -1,8 +1,7 @@
-// Work on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
+// By hand: commands, copies and setup steps that a person runs on a job's workers, over the controller's connections or our own.
 
 import { machinesAtHand, workerAtHand, type SshHost, type WorkerDoor } from '../app/by-hand.ts';
 import { JobmanError, exitCode, textOf } from '../app/errors.ts';
-import { createLogFiles } from '../app/log-files.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
 import type { Services, StepRunner } from '../app/services.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
@@ -12,7 +11,7 @@ import { connectRelay, relayFile, serveRelay, type RelayOptions } from '../remot
 import { containerEntry, sessionLater } from '../remote/session.ts';
 import { expectOriginal } from '../store/record-file.ts';
 import { openStore } from '../store/store.ts';
-import { createClock, createBackends } from './backends.ts';
+import type { Backends } from './backends.ts';
 import { recordFile } from './paths.ts';
 
 /** The workers of that job, as `Services.workers` promises them. */
@@ -21,9 +20,9 @@ export async function openWorkers(services: Services, id: string, way: 'shared' 
   // A command that exec runs may change anything there.
   if (way === 'shared') await expectOriginal(recordFile(home));
   const ref = await machinesOf(services, id);
-  // The record knows what the machines are; the program that reaches them is loaded when something has to be reached.
-  let loaded: Promise<OwnWorkers> | undefined;
-  const own = (): Promise<TpuWorkers> => (loaded ??= ownWorkers(services)).then(({ workers }) => workers);
+  // Loaded when something has to be reached.
+  let loaded: Promise<Backends> | undefined;
+  const own = (): Promise<TpuWorkers> => (loaded ??= ownBackends(services)).then(({ workers }) => workers);
   const relay = way === 'shared' ? await connectRelay(relayFile(home), io.version) : undefined;
 
   const start: WorkerDoor['start'] = (worker, request) =>
@@ -76,7 +75,7 @@ export async function sshArgv(
 ): Promise<readonly string[]> {
   await expectOriginal(recordFile(services.home));
   const ref = await machinesOf(services, id);
-  const { workers, close } = await ownWorkers(services);
+  const { workers, close } = await ownBackends(services);
   try {
     return await workers.sshArgv(workerAtHand(ref, worker), command);
   } finally {
@@ -110,25 +109,20 @@ const startSession = async (
   return transport.session(request, request.inside === 'container' ? containerEntry(`${installation}/${id}`) : null);
 };
 
-interface OwnWorkers {
-  readonly workers: TpuWorkers;
-  readonly close: () => void;
-}
-
-async function ownWorkers(services: Services): Promise<OwnWorkers> {
-  const { io, home } = services;
-  const [{ createTpuBackend }, { createLogFiles }, settings] = await Promise.all([
-    import('./tpu.ts'),
+/** The backends over our own connections. */
+async function ownBackends({ io, home, settings }: Services): Promise<Backends> {
+  const [{ createBackends, createClock }, { createLogFiles }, inForce] = await Promise.all([
+    import('./backends.ts'),
     import('../app/log-files.ts'),
-    services.settings(),
+    settings(),
   ]);
-  return createTpuBackend({
+  return createBackends({
     io,
     home,
-    settings,
+    settings: inForce,
     clock: createClock(() => io.now()),
-    // Steps have logs, and nothing here is a step.
     logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
+    changed: () => undefined,
   });
 }
 
@@ -148,21 +142,11 @@ async function machinesIn(store: Store, id: string): Promise<AllocationRef> {
   return { job: stored.job, allocation: machinesAtHand(stored.job) };
 }
 
-// Setup steps that a person asked for, joined to the machines of the job.
-
 /** As `Services.stepRunner` promises it. What the steps print also goes into their logs, as when the controller does them. */
 export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
-  const { io, home } = services;
   // The step would change the machines before its result is refused.
-  await expectOriginal(recordFile(home));
-  const backends = await createBackends({
-    io,
-    home,
-    settings: await services.settings(),
-    clock: createClock(() => io.now()),
-    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
-    changed: () => undefined,
-  });
+  await expectOriginal(recordFile(services.home));
+  const backends = await ownBackends(services);
   const { machines } = backends.of(job.spec);
   return {
     run: (worker, { allocation, step }, byHand) => machines.step({ job, allocation, worker }, step, byHand),

@@ -16,12 +16,12 @@ export async function createLocalClient(services: Services): Promise<Client> {
     isTaken: hasTraces(home),
   });
   let files: Promise<LogFiles> | undefined;
-  /** Loaded when something is written: what they need of Node is a good part of the time of a list. */
+  /** Loaded when something is written, and not by each list. */
   const logFiles = () =>
     (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
-  /** Processes that were started on the way and not yet told of. */
+  /** Processes that were started and not yet reported. */
   let news: string[] = [];
 
   const client = createClient({

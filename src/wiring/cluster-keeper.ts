@@ -17,7 +17,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
   const file = recordFile(home);
   const isUsed = existsSync(clusterMark(home)) && existsSync(file);
 
-  /** Open between `begin` and what follows it: opening takes longer than what is written. What is submitted stands in the cluster. */
+  /** Open between `begin` and what follows it, because opening takes longer than writing. The cluster has what is submitted. */
   let begun: RecordStore | undefined;
   async function close(): Promise<void> {
     const store = begun;
@@ -25,7 +25,6 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     await store?.close();
   }
 
-  /** One that writes; the record is made where there is none. */
   async function writing<T>(act: (store: RecordStore) => Promise<T>): Promise<T> {
     const store = await open();
     try {
@@ -70,9 +69,9 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
       return store.installation();
     },
     async prepare() {
-      // Not before what is asked is on its way.
+      // After the request has been sent.
       await turn();
-      // A failure is told when it is used.
+      // A failure is reported on use.
       await Promise.allSettled([import('../controller/wake-folder.ts'), services.controller()]);
     },
     async submitted({ server, context }, made) {
@@ -138,12 +137,9 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-// Whether a cluster is in use here: what `list` and references decide by before anything of Kubernetes is loaded.
-
 /**
- * See `Services.usesCluster`. Where settings that may speak of a cluster are wrong, it counts as in use: whoever asks it is told
- * what is wrong, and whoever does not need it is not kept from the rest. Throws JobmanError when the file that was named on the
- * command line is wrong or not there.
+ * See `Services.usesCluster`; decided before anything of Kubernetes is loaded. With wrong settings a cluster counts as in use: a command
+ * that needs it reports what is wrong. Throws JobmanError when the settings file named on the command line is wrong or missing.
  */
 export async function usesCluster(services: Services): Promise<boolean> {
   const { io, home } = services;
@@ -166,7 +162,7 @@ export async function usesCluster(services: Services): Promise<boolean> {
   }
 }
 
-/** Whether that file has a section about clusters, as far as its text tells: to parse it takes longer than the list. */
+/** Whether that file's text has a section about clusters: parsing it takes longer than the list. */
 function mayName(path: string): boolean {
   try {
     return /"(?:job|kubeConfig|kubernetes)"/.test(readFileSync(path, 'utf8'));

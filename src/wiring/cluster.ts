@@ -1,5 +1,5 @@
-// The cluster that is meant: settings and kubeconfig, and the adapter over them. What else a command of a cluster needs is told
-// from here too: each module that is imported later is another file to find and read.
+// Cluster: the settings and the kubeconfig of a command, and the adapter over them. The settings' loader is exported from here too, since
+// each lazily loaded module is another file to read.
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
@@ -49,7 +49,6 @@ export async function openCluster(services: Services, options: ClusterOptions): 
   };
 }
 
-/** A home that cannot be written to keeps nobody from submitting. */
 function mark(home: string): void {
   try {
     makeFolder(home);

@@ -42,7 +42,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const store = openStore({ file: recordFile(home) });
   const clock = createClock(() => io.now());
   await expectUsable(store);
-  // The controller of a copy would find only refusals, and clients would wait for it. Other trouble may pass while it waits.
+  // In a copied home every write would be refused, and clients would wait for the controller.
   await expectOriginal(recordFile(home));
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
@@ -58,7 +58,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     lookingAround.add(call);
     return () => lookingAround.delete(call);
   };
-  const backends = await createBackends({ io, home, settings, clock, logFiles, rounds, changed: (id) => wakeJob(id) });
+  const backends = createBackends({ io, home, settings, clock, logFiles, rounds, changed: (id) => wakeJob(id) });
   try {
     const because = await runController({
       home,
@@ -80,7 +80,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);
         copies.begin();
-        // Only now: the lock is ours, and with it the socket's name. Commands do without it where it cannot be had.
+        // Only now the lock is ours, and with it the socket's name. Commands can do without it.
         endLending ??= lendConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {
             logger.warn(`connections are not lent to commands: ${textOf(error)}`);
@@ -100,7 +100,6 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
     logger.info(`left: ${because}`);
     return exitCode.ok;
   } catch (error) {
-    // The lock and the files that say who runs are in the home folder itself.
     throw fileError(join(home, 'controller.json'), error);
   } finally {
     copies.end();
@@ -112,10 +111,10 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   }
 }
 
-/** The settings that a controller is built from; the others are read by each command. */
+/** The settings that a controller is built from; each command reads the others. */
 const settingsOf = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
 
-/** True once a settings file says something else than these. A file with a mistake changes nothing, and is logged once. */
+/** True once the settings in the files differ from these. A file with a mistake changes nothing, and is logged once. */
 function outdatedBy(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
   const used = settingsOf(inUse);
   let stamp = stampOf(parts.settingsFiles());
@@ -142,10 +141,7 @@ function stampOf(paths: readonly string[]): string {
     .join(', ');
 }
 
-/**
- * A controller that begins with a record it can never use would sit there and look as if it did its work. A disk that is
- * full or a file that is busy may be put right; for that it waits.
- */
+/** Throws for a record that can never be used. For a full disk or a busy file the controller waits. */
 async function expectUsable(store: Store): Promise<void> {
   try {
     await store.changes();
@@ -171,8 +167,8 @@ function cannotOpenFiles(): boolean {
 const openFilesLeast = 256;
 
 /**
- * Throws JobmanError where this process may open too few files at once. Node itself has raised the limit as far as it may. A controller
- * without files would read "too many open files" as silence of every worker, and give the jobs up.
+ * Throws JobmanError where this process may open too few files at once: it would read "too many open files" as silence of every worker,
+ * and give the jobs up. Node has already raised the limit as far as it may.
  */
 function expectOpenFiles(): void {
   let limits: string;
@@ -190,8 +186,6 @@ function expectOpenFiles(): void {
     [`Raise the limit (ulimit -n ${openFilesLeast}), then: jobman controller start`],
   );
 }
-
-// The mirror of cluster jobs, for the controller's process. Nothing of Kubernetes is loaded before there is a place to look after.
 
 interface MirrorParts {
   readonly io: Io;

@@ -37,7 +37,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     };
   }
 
-  /** Asks the one that runs to leave; by a signal where the home cannot be written, because it cannot be asked otherwise. */
+  /** Asks the running controller to leave; by a signal where the home cannot be written. */
   async function ask(version: string | null): Promise<void> {
     const { askToLeave } = await import('../controller/wake-folder.ts');
     try {
@@ -52,14 +52,13 @@ export function createControllerService(parts: ControllerParts): ControllerServi
 
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
-    const { waitFor } = await import('./processes.ts');
+    const { endProcess, waitFor } = await import('./processes.ts');
     await ask(null);
     const hasLeft = () => waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost / 2);
     let left = await hasLeft();
     const pid = readController(home)?.pid;
     if (left === undefined && pid !== undefined) {
       // One that has no file descriptor left cannot read the request; a signal needs none.
-      const { endProcess } = await import('./processes.ts');
       await endProcess(pid);
       left = await hasLeft();
     }
@@ -91,7 +90,6 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
       const { startDetached, waitFor } = await import('./processes.ts');
       if (running !== null) {
-        // One of another version finishes its passes and leaves; what it left undone the next look finds.
         await ask(io.version);
         const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
         if (left === undefined) {
@@ -102,12 +100,10 @@ export function createControllerService(parts: ControllerParts): ControllerServi
           );
         }
       }
-      // Settings that it could not read are said here, with their own exit code, and not only as its last words.
+      // Wrong settings are reported here, with their own exit code.
       await parts.settings();
-      const { backgroundEnvironment } = await import('./processes.ts');
-      const env = await backgroundEnvironment(io, home);
-      const { endedFor, lastWords } = startDetached({ io, home, env }, ['controller', 'run'], log);
-      // Another client may have started one at the same moment: then ours leaves, and that one is waited for.
+      const { endedFor, lastWords } = await startDetached({ io, home }, ['controller', 'run'], log);
+      // Another client may have started one at the same time: then ours leaves, and that one is waited for.
       const hasFailed = (): boolean => endedFor() > 0 && !isControllerRunning(home);
       const begun = await waitFor(async () => readController(home) ?? undefined, startMost, hasFailed);
       if (begun === undefined) {

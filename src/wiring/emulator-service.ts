@@ -1,5 +1,4 @@
-// The built-in cloud as a process of this machine: served here, started in the background when a job names it, found again
-// by the note that it leaves in its folder.
+// The built-in cloud as a process of this machine, found by the note that it leaves in its folder.
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,12 +11,9 @@ import { minute, second } from '../core/time.ts';
 import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
 import type { Condition, NodeRecord, QueuedRecord } from '../emulator/world/records.ts';
-import { backgroundEnvironment, startDetached, waitFor } from './processes.ts';
+import { startDetached, waitFor } from './processes.ts';
 
-/**
- * Whether the built-in cloud serves that project. A server that the settings name takes its place too: that is how another
- * emulator is tried.
- */
+/** Whether the built-in cloud serves that project. A server that the settings name replaces it too, such as another emulator. */
 export function isServedByBuiltIn(settings: Pick<Settings, 'tpu'>, project: string): boolean {
   return project === builtInProject && settings.tpu.endpoint === null;
 }
@@ -29,19 +25,19 @@ export interface Endpoint {
   readonly pid: number;
 }
 
-/** A cloud with hundreds of hosts takes its time to come back after a crash. */
+/** A cloud with hundreds of hosts starts slowly after a crash. */
 const startMost = 30_000;
 const stopMost = 30_000;
-/** A cloud that a command started leaves once it has been empty for this long; the next who needs it starts it again. */
+/** A cloud that a command started leaves once it has been empty for this long; the next command that needs it starts it again. */
 const idleExitMs = 10 * minute;
-/** One that ended at once may have met another that was started at the same moment, and is about to answer. */
+/** One that ended at once may have met another that was just started and is about to answer. */
 const otherMost = 5_000;
 
 function emulatorFolder(home: string): string {
   return join(home, 'emulator');
 }
 
-/** The emulator that answers now, or undefined. A note that a killed one left behind is not believed without an answer. */
+/** The emulator that answers now, or undefined. A killed one leaves its note behind. */
 export async function findEmulator(home: string): Promise<Endpoint | undefined> {
   let endpoint: Endpoint;
   try {
@@ -71,8 +67,7 @@ export async function ensureEmulator(
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
   const words = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
-  const env = await backgroundEnvironment(io, home, coming);
-  const { endedFor, lastWords } = startDetached({ io, home, env }, words, log);
+  const { endedFor, lastWords } = await startDetached({ io, home, coming }, words, log);
   const hasFailed = (): boolean => endedFor() > otherMost;
   const endpoint = await waitFor(() => findEmulator(home), startMost, hasFailed);
   if (endpoint === undefined) {
@@ -87,7 +82,6 @@ export async function ensureEmulator(
   return { started: true, endpoint };
 }
 
-/** The line for a person whose command has started it on the way. */
 export function startedText({ url }: Endpoint): string {
   return `Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`;
 }
@@ -103,7 +97,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         const { state, ...rest } = options;
         const emulator = await serveEmulator({
           ...rest,
-          // The emulator's own default is Google's pace. In jobman people wait for it.
+          // The emulator's own default is Google's pace.
           usualSpeed: embeddedSpeed,
           stateDir: state ?? emulatorFolder(home),
           env: io.env,

@@ -1,4 +1,4 @@
-// The Cloud TPU API of each project, built from settings: which server speaks for it, and who we are to that.
+// Google API: the server and the login for the TPUs and the buckets of each project, built from settings.
 
 import { existsSync } from 'node:fs';
 import { bucketsWithin } from '../app/buckets.ts';
@@ -14,13 +14,12 @@ import { isLoopback } from '../http/client.ts';
 import { runProcess } from '../remote/process.ts';
 import { ensureEmulator, findEmulator, isServedByBuiltIn, startedText, type Endpoint } from './emulator-service.ts';
 
-/** Where Google serves the Cloud TPU API. */
 const tpuServer = 'https://tpu.googleapis.com';
 
 export interface TpuApis {
   /** The API that serves a project. The built-in cloud is started for a question, as after a reboot. */
   readonly apiFor: (project: string) => TpuApi;
-  /** The same without starting anything: for those who ask about what nobody should miss. */
+  /** The same without starting anything. */
   readonly runningApiFor: (project: string) => TpuApi;
   /** Whether the built-in cloud serves that project. */
   readonly usesBuiltIn: (project: string) => boolean;
@@ -41,16 +40,10 @@ export function createTpuApis(parts: {
   const usesBuiltIn = (project: string) => isServedByBuiltIn(settings, project);
 
   async function startedBuiltIn(): Promise<string> {
-    // A controller finds out seconds later that its home was removed. A cloud that it started meanwhile would make the home anew.
+    // A controller notices late that its home was removed; a cloud that it started meanwhile would make the home again.
     if (!existsSync(home)) throw new Error(`${home} was removed`);
     const { started, endpoint } = await ensureEmulator(io, home);
     if (started) began?.(endpoint);
-    return endpoint.url;
-  }
-
-  async function runningBuiltIn(): Promise<string> {
-    const endpoint = await findEmulator(home);
-    if (endpoint === undefined) throw new Error('the built-in cloud does not run');
     return endpoint.url;
   }
 
@@ -60,12 +53,18 @@ export function createTpuApis(parts: {
 
   const server = apiOver(async () => settings.tpu.endpoint ?? tpuServer);
   const builtIn = apiOver(startedBuiltIn);
-  const builtInIfRunning = apiOver(runningBuiltIn);
+  const builtInIfRunning = apiOver(() => runningEmulator(home));
   return {
     usesBuiltIn,
     apiFor: (project) => (usesBuiltIn(project) ? builtIn : server),
     runningApiFor: (project) => (usesBuiltIn(project) ? builtInIfRunning : server),
   };
+}
+
+async function runningEmulator(home: string): Promise<string> {
+  const endpoint = await findEmulator(home);
+  if (endpoint === undefined) throw new Error('the built-in cloud does not run');
+  return endpoint.url;
 }
 
 /** See `Services.checkLogin`. */
@@ -104,9 +103,6 @@ function createGoogleLogin(parts: {
   }
 }
 
-// Where the buckets of a project are: which server speaks for Storage there, and who we are to that.
-
-/** Where Google serves Cloud Storage. */
 const storageServer = 'https://storage.googleapis.com';
 
 /** See `Services.buckets`. Asks about no bucket yet. */
@@ -119,20 +115,18 @@ export async function createBucketPort(
   const inForce = await services.settings();
   const { endpoint: named } = inForce.tpu;
   const isBuiltIn = isServedByBuiltIn(inForce, project);
-  // A server on this machine that takes the cloud's place has its own buckets, if any; those of Google are none of its.
+  // A server on this machine that replaces the cloud has its own buckets, if any.
   const isOnThisMachine = isBuiltIn || (named !== null && isLoopback(named));
 
-  // Before anything is asked: an answer is waited for only briefly.
+  // First, because an answer is waited for only briefly.
   if (isBuiltIn && coming !== undefined) {
     const { started, endpoint: begun } = await ensureEmulator(io, home, coming.spec);
     if (started) coming.say(startedText(begun));
   }
 
   async function endpoint(): Promise<string> {
-    if (!isBuiltIn) return isOnThisMachine && named !== null ? named : storageServer;
-    const running = await findEmulator(home);
-    if (running === undefined) throw new Error('the built-in cloud does not run');
-    return running.url;
+    if (isBuiltIn) return runningEmulator(home);
+    return isOnThisMachine && named !== null ? named : storageServer;
   }
 
   const login = createGoogleLogin({ io, settings: inForce, now: () => io.now() });

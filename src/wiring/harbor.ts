@@ -10,7 +10,7 @@ import { createHarbor } from '../harbor/harbor.ts';
 import { createAsker } from '../harbor/request.ts';
 import type { RetryPolicy } from '../http/client.ts';
 
-/** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may retry sooner. */
+/** Asks nothing yet. Rejects with JobmanError when they name no registry. A test may retry sooner. */
 export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {
   const { io, home } = services;
   const { harbor } = (await services.clusterSettings()).settings;

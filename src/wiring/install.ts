@@ -1,5 +1,4 @@
-// Making the controller outlive logout and reboot: a systemd user service where there is one, else cron's @reboot, else a
-// clear refusal. Nothing is installed system-wide, and nothing needs root.
+// Install: the controller outlives logout and reboot as a systemd user service, else by cron's @reboot. Nothing needs root.
 
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +25,7 @@ export async function installService(installation: Installation): Promise<string
     await writeFile(unit, unitText(installation));
     await expectOk(['systemctl', '--user', 'daemon-reload']);
     await expectOk(['systemctl', '--user', 'enable', '--now', unitName]);
-    // Without lingering a user service ends with the last session, which is what this command is to prevent.
+    // Without lingering a user service ends with the last session.
     const linger = await run(['loginctl', 'enable-linger', io.user]);
     const warning =
       linger.exitCode === 0 ? '' : `\nIt ends at logout until an administrator runs: loginctl enable-linger ${io.user}`;
@@ -45,7 +44,7 @@ export async function installService(installation: Installation): Promise<string
   );
 }
 
-/** Takes away what `installService` made. Says so when there was nothing. */
+/** Removes what `installService` made. */
 export async function uninstallService(installation: Installation): Promise<string> {
   const done: string[] = [];
   const unit = unitFile(installation.io);
@@ -66,7 +65,6 @@ export async function uninstallService(installation: Installation): Promise<stri
   return done.length === 0 ? 'Nothing was installed.' : `${done.join(', ')}.`;
 }
 
-/** The text of the user service. */
 export function unitText({ io, home }: Installation): string {
   return [
     '[Unit]',

@@ -37,7 +37,7 @@ export function createLabHome(home: string): LabHome {
           ['First: jobman controller stop'],
         );
       }
-      // A new home begins as its owner's: nobody else looks into it before it is all as it should be.
+      // A new home is its owner's alone until all modes are right.
       makeFolder(home, 0o700);
       const entries = entriesOf(home);
       try {
@@ -87,7 +87,6 @@ export function createLabHome(home: string): LabHome {
       try {
         makeFolder(logFolder(folder));
         take(join(path, 'config.yaml'), manifestFile(folder));
-        // The addresses of its workers: nothing here reads them, and they are nowhere else.
         if (existsSync(join(path, 'ips.json'))) take(join(path, 'ips.json'), join(folder, 'ips.json'));
         for (const name of logs) {
           const here = logHere(name);
@@ -159,7 +158,7 @@ function entriesOf(home: string): readonly Entry[] {
   const walk = (names: readonly string[]): void => {
     const path = join(home, ...names);
     const facts = lstatSync(path, { throwIfNoEntry: false });
-    // A path that vanishes meanwhile is nobody's any more, and a link has no rights of its own.
+    // The path vanished, or is a link, which has no mode of its own.
     if (facts === undefined || facts.isSymbolicLink()) return;
     const isFolder = facts.isDirectory();
     const mode = facts.mode & 0o7777;
@@ -172,7 +171,7 @@ function entriesOf(home: string): readonly Entry[] {
   return entries;
 }
 
-/** None where this login may not look: that the folder has another mode is told by itself. */
+/** Empty where this login may not read: the mode of the folder is reported itself. */
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder).toSorted();
@@ -185,7 +184,7 @@ function octal(mode: number): string {
   return mode.toString(8).padStart(4, '0');
 }
 
-/** The number of a group by its name, or of its own: from the system's file, else from its directory service. */
+/** The id of a group by its name or id: from the directory service, else from the system's file. */
 async function groupCalled(group: string): Promise<number> {
   if (/^\d+$/.test(group)) return Number(group);
   const { stdout } = await runProcess({ argv: ['getent', 'group', group], timeoutMs: 10_000, outputMost: 1_000_000 });

@@ -1,12 +1,12 @@
-// The lab of this machine's record, as the terminal gets it. Nothing but the record's own part is loaded with it: upd-log and
-// finish-job ask for nothing else, and stand in the way of a training.
+// Lab: the lab of this machine's record. Only the record's lab part is loaded with it: trainings wait for upd-log and finish-job.
 
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { type Site, siteOf } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
+import { expectOriginal } from '../store/record-file.ts';
 import { hasTraces, recordFile } from './paths.ts';
 
-/** Opens nothing yet: the record is opened by the first question or change, and each other part is loaded when it is asked for. */
+/** Opens nothing yet: the record is opened on first use, and each other part is loaded then. */
 export function openLab(services: LabServices): Lab {
   const { record, close } = openLabRecord({ file: recordFile(services.home), isTaken: hasTraces(services.home) });
   let read: Promise<Site> | undefined;
@@ -39,7 +39,7 @@ export function openLab(services: LabServices): Lab {
       for (const job of jobs) await dropWake(services.home, job);
       return (await services.client()).wake();
     },
-    expectOriginal: async () => (await import('../store/record-file.ts')).expectOriginal(recordFile(services.home)),
+    expectOriginal: () => expectOriginal(recordFile(services.home)),
     close,
   };
 }

@@ -1,4 +1,4 @@
-// The Cloud TPU backend, built from settings: how TPUs are asked for, looked at and let go, and how their workers are reached.
+// TPU: the backend for jobs and the desk for people, both over Google's API and SSH, built from settings.
 
 import { readFile } from 'node:fs/promises';
 import { folderOf, secretFile } from '../app/job-folder.ts';
@@ -59,8 +59,6 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
   };
 }
 
-// The desk of the TPUs, built from settings: the clouds' API and SSH, as for jobs, with nothing of any job.
-
 /** See `Lab.tpus`. Asks nobody yet. */
 export async function openTpuDesk(
   services: Services,
@@ -71,7 +69,7 @@ export async function openTpuDesk(
   const { io, home } = services;
   const settings = await services.settings();
   const now = () => io.now();
-  // Several questions at once may each have begun it.
+  // Several requests at once may each have started it.
   let isNoted = false;
   const began = (endpoint: Endpoint): void => {
     if (!isNoted) note(startedText(endpoint));
@@ -91,12 +89,9 @@ export async function openTpuDesk(
     maker: async () => ({ installation: await services.installation(), owner }),
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
-    // The built-in cloud does in seconds what takes Google minutes.
     lookEvery: settings.tpu.project !== null && usesBuiltIn(settings.tpu.project) ? second / 2 : 3 * second,
   });
 }
-
-// The way to the workers of TPUs over SSH, built from settings.
 
 /** A pool of connections, and how the workers of a project are reached. Makes no connection by itself. */
 function createSshWay({
@@ -110,7 +105,7 @@ function createSshWay({
   readonly settings: Settings;
   readonly apis: Pick<TpuApis, 'usesBuiltIn'>;
 }): { readonly pool: SshPool; readonly sshFor: (project: string) => Promise<SshWay> } {
-  // Each worker's way asks this, and the cloud answers over HTTP.
+  // Each worker asks this, and the emulator answers over HTTP.
   const builtIn = askOnce(() => ensureEmulator(io, home), second);
   return {
     pool: createSshPool({

@@ -1,4 +1,4 @@
-// The parts of `jobman tpus`: the record, and the API of every project. Nothing of SSH or of machines is loaded.
+// TPUs: the parts of `jobman tpus` and `jobman gc`: the record and the API of every project, without SSH or machines.
 
 import { setSetting } from '../app/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
@@ -14,7 +14,7 @@ import { findEmulator } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
 import { recordFile } from './paths.ts';
 
-/** Looks once, at all that the query means. */
+/** See `Services.tpus`. */
 export async function lookAtClouds(services: Services, query: TpuQuery): Promise<TpuList> {
   const { io, home } = services;
   const inForce = await services.settings();
@@ -69,9 +69,8 @@ export async function forgetProject(
   return true;
 }
 
-/** The door to all clouds; asks nobody yet. */
+/** Asks nothing yet. */
 function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): TpuCloud {
-  // A thousand TPUs are of few types.
   const prices = new Map<string, number | null>();
   return {
     async list(place) {
@@ -94,8 +93,6 @@ function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): 
     isPretended: usesBuiltIn,
   };
 }
-
-// The parts of `jobman gc`: the record, and the API of every project.
 
 /** Opens nothing yet. */
 export async function openStrayKeeper(services: Services): Promise<StrayKeeper> {

@@ -1,4 +1,4 @@
-// The version check: its file, the process that looks, and what a command does of it, which is to read the file.
+// Version check: a command reads the file of the last check, and starts the next one in a process of its own.
 
 import { spawn } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ export function newerVersion(services: Services): string | null {
       start(io, home, files.named);
     }
   } catch {
-    // A folder that takes no file, or a program that does not start: then nobody looks, and what was seen is told all the same.
+    // Without a check, the version of the last one is reported.
   }
   // `-s` may name another repository than the one of the last look, or none.
   const isOfThis = notes !== undefined && isAbout(notes, repository);
@@ -92,7 +92,7 @@ function repositoryIn({ home, named, template }: SettingsFiles): string | null {
 /** The section has no objects in it. */
 const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|"(?:[^"\\]|\\.)*")/;
 
-/** Records that a check was begun, so that one which fails is not begun again at once. */
+/** Records the start of a check, so that a failing one is not repeated at once. */
 function noteStart(file: string, notes: VersionNotes | undefined, repository: string, io: Io): void {
   // A version that was seen in another repository is forgotten.
   const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
@@ -128,10 +128,7 @@ function start(io: Io, home: string, named: string | undefined): void {
   child.unref();
 }
 
-/**
- * The look itself, in a process of its own: asks where the settings say and writes down what came of it. What it cannot find
- * out is written down too; the version that was seen before stays.
- */
+/** The check itself, in a process of its own: writes what it found or why it failed; the version of an earlier check stays. */
 export async function lookForVersion(services: Services): Promise<void> {
   const { io, home } = services;
   const file = notesFile(home);
@@ -164,10 +161,7 @@ export async function lookForVersion(services: Services): Promise<void> {
   }
 }
 
-/**
- * The content at that address, of at most so many bytes. A redirection is followed: a release is often kept elsewhere than its address
- * says. Throws an Error that says in a sentence why there is none.
- */
+/** The content at that address, of at most so many bytes; follows redirections. Throws an Error with a sentence for people. */
 export async function fetched(
   { env }: Pick<Io, 'env'>,
   address: string,
