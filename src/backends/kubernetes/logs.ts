@@ -42,7 +42,9 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
   const { follow = false, signal, onLost, onCut, stamped, after } = query;
   const path = `/api/v1/namespaces/${source.namespace}/pods/${source.pod}`;
   const what = `read the log of ${source.pod}`;
-  const cursor = createLogCursor({ stamped });
+  const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
+  const isOver = state === 'is over' && stamped !== true && after === undefined;
+  const cursor = isOver ? createByteCursor() : createLogCursor({ stamped });
   if (after !== undefined && after.length > 0) {
     cursor.take(Buffer.from(after.buffer, after.byteOffset, after.byteLength));
     cursor.again();
@@ -54,11 +56,6 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
   /** Replies in a row that brought nothing new: the pause grows with them, however they ended. */
   let losses = 0;
   const pause = (): Promise<void> => rest(Math.min(api.retry.first * 2 ** losses, api.retry.most), signal);
-  const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
-  if (state === 'is over' && stamped !== true && after === undefined) {
-    yield* readFinished(api, source, query);
-    return;
-  }
   // A container that has ended prints no more: one reading has all of it, and its last seconds, which may be most of it, come once.
   let isLast = !follow || hasEnded(state);
   for (;;) {
@@ -67,7 +64,7 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         path: `${path}/log`,
         query: {
           container: source.container,
-          timestamps: true,
+          timestamps: !isOver,
           follow: !isLast,
           previous: query.previous,
           ...cursor.from(query),
@@ -77,15 +74,18 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
       });
       try {
         if (isLost) onLost?.(null);
-        hasBegun = true;
+        hasBegun ||= !isOver;
         isLost = false;
         isClean = false;
-        for await (const piece of body) {
-          const fresh = cursor.take(piece as Buffer);
+        for await (const piece of body as AsyncIterable<Buffer>) {
+          const before = cursor.held();
+          const fresh = cursor.take(piece);
           if (cursor.held() > lineMost) throw tooLong(source);
-          if (fresh.length === 0) continue;
-          losses = 0;
-          yield fresh;
+          if (fresh.length > 0 || (isOver && cursor.held() > before)) {
+            hasBegun = true;
+            losses = 0;
+          }
+          if (fresh.length > 0) yield fresh;
         }
       } finally {
         body.destroy();
@@ -148,65 +148,36 @@ function isWaiting(error: unknown): boolean {
   );
 }
 
-/** The log of a pod that is over. Nothing is written into its files any more, so what was had of them is passed over by its length. */
-async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
-  const { follow = false, signal, onLost, onCut } = query;
+/**
+ * A cursor for the log of a pod that is over. Nothing is written into its files any more, so bytes that were had are passed over by their
+ * number.
+ */
+function createByteCursor(): ReturnType<typeof createLogCursor> {
+  /** Bytes of all replies, and of this one. */
   let had = 0;
+  let told = 0;
   let cut: Buffer = Buffer.alloc(0);
-  let losses = 0;
-  for (;;) {
-    try {
-      const body = await api.stream({
-        path: `/api/v1/namespaces/${source.namespace}/pods/${source.pod}/log`,
-        query: {
-          container: source.container,
-          previous: query.previous,
-          tailLines: query.tail,
-          sinceTime: query.since === undefined ? undefined : new Date(query.since).toISOString(),
-        },
-        signal,
-        what: `read the log of ${source.pod}`,
-      });
-      let told = 0;
-      try {
-        if (losses > 0) onLost?.(null);
-        for await (const piece of body as AsyncIterable<Buffer>) {
-          const fresh = piece.subarray(Math.max(0, Math.min(had - told, piece.length)));
-          told += piece.length;
-          if (fresh.length === 0) continue;
-          losses = 0;
-          had += fresh.length;
-          const end = fresh.lastIndexOf(lineEnd) + 1;
-          const lines = fresh.subarray(0, end);
-          if (end > 0) yield cut.length === 0 ? lines : Buffer.concat([cut, lines]);
-          cut = end > 0 ? fresh.subarray(end) : Buffer.concat([cut, fresh]);
-          if (cut.length > lineMost) throw tooLong(source);
-        }
-      } finally {
-        body.destroy();
-      }
-      const isAll = had === cut.length;
-      if (cut.length > 0 && !(isAll && lostLog.test(cut.toString('latin1')))) yield cut;
-      return;
-    } catch (error) {
-      if (hasLeft(signal)) return;
-      if (error instanceof LogLineTooLong) throw error;
-      if (error instanceof ClusterRefusal) {
-        // It was removed with its pod while somebody read.
-        if (had > 0 && error.status.code === 404) {
-          if (cut.length > 0) yield cut;
-          onCut?.();
-          return;
-        }
-        if (error.status.code < 500) throw error;
-      }
-      losses += 1;
-      if (had === 0 || (!follow && losses >= lossesMost)) throw endOf(error, source);
-      if (losses === 1) onLost?.(reasonOf(error));
-      await rest(Math.min(api.retry.first * 2 ** losses, api.retry.most), signal);
-      if (hasLeft(signal)) return;
-    }
-  }
+  return {
+    from: ({ tail, since }) => ({
+      tailLines: tail,
+      sinceTime: since === undefined ? undefined : new Date(since).toISOString(),
+    }),
+    take(piece) {
+      const fresh = piece.subarray(Math.max(0, Math.min(had - told, piece.length)));
+      told += piece.length;
+      had += fresh.length;
+      const end = fresh.lastIndexOf(lineEnd) + 1;
+      const begun = end === 0 ? fresh.subarray(0, 0) : cut;
+      const lines = begun.length === 0 ? fresh.subarray(0, end) : Buffer.concat([begun, fresh.subarray(0, end)]);
+      cut = end === 0 ? Buffer.concat([cut, fresh]) : fresh.subarray(end);
+      return lines;
+    },
+    held: () => cut.length,
+    rest: () => (had === cut.length && lostLog.test(cut.toString('latin1')) ? cut.subarray(0, 0) : cut),
+    again() {
+      told = 0;
+    },
+  };
 }
 
 function tooLong({ pod, container }: LogSource): LogLineTooLong {

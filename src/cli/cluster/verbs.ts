@@ -26,7 +26,14 @@ import { glances, isUnready } from './list.ts';
 const copiedWithin: Duration = 20 * second;
 const lookEvery: Duration = 0.25 * second;
 
-/** One word to one job. */
+interface Asked {
+  readonly cli: Cli;
+  readonly keeper: ClusterKeeper;
+  readonly cluster: Cluster;
+  readonly job: ClusterJob;
+}
+
+/** One command to one job. */
 export async function askCluster(
   cli: Cli,
   keeper: ClusterKeeper,
@@ -34,17 +41,18 @@ export async function askCluster(
   job: ClusterJob,
   verb: ClusterVerb,
 ): Promise<number> {
+  const asked: Asked = { cli, keeper, cluster, job };
   const can = clusterCan(job, verb);
   if (can.kind === 'no') return sayAnswer(cli, refusal(job.name, can.sentence));
   if (can.kind === 'done') return sayDone(cli, job.name, can.sentence);
   switch (verb) {
     case 'stop':
       await cluster.patch(job.name, { spec: { suspend: true } });
-      await look(cli, keeper, job);
+      await wakeController(asked);
       return sayDone(cli, job.name, await stoppedText(cluster, job));
     case 'start':
     case 'resume':
-      switch (await untilLeft(cli, (signal) => stoppedPodsGone(cli, cluster, job, signal))) {
+      switch (await untilLeft(cli, (signal) => stoppedPodsGone(asked, signal))) {
         case 'left':
           return exitCode.interrupted;
         case 'started':
@@ -52,7 +60,7 @@ export async function askCluster(
         case 'gone':
       }
       await cluster.patch(job.name, { spec: { suspend: false } });
-      await look(cli, keeper, job);
+      await wakeController(asked);
       return sayDone(
         cli,
         job.name,
@@ -64,7 +72,7 @@ export async function askCluster(
       return rerun(cli, keeper, cluster, object);
     }
     case 'cancel':
-      return untilLeft(cli, (signal) => cancel(cli, keeper, cluster, job, signal));
+      return untilLeft(cli, (signal) => cancel(asked, signal));
   }
 }
 
@@ -100,9 +108,7 @@ async function stoppedText(cluster: Cluster, job: ClusterJob): Promise<string> {
  * job that is deleted meanwhile. `started`: another command has started it, so its pods are new ones.
  */
 async function stoppedPodsGone(
-  cli: Cli,
-  cluster: Cluster,
-  job: ClusterJob,
+  { cli, cluster, job }: Asked,
   signal: AbortSignal,
 ): Promise<'gone' | 'started' | 'left'> {
   for (let turn = 0; ; turn += 1) {
@@ -166,16 +172,11 @@ async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: 
 }
 
 /** The logs are to outlive it, so what runs is first seen to be copied. */
-async function cancel(
-  cli: Cli,
-  keeper: ClusterKeeper,
-  cluster: Cluster,
-  job: ClusterJob,
-  signal: AbortSignal,
-): Promise<number> {
+async function cancel(asked: Asked, signal: AbortSignal): Promise<number> {
+  const { cli, keeper, cluster, job } = asked;
   const { context, namespace } = cluster.place();
-  const isKept = await look(cli, keeper, job);
-  const missing = isKept ? await logsNotCopied(cli, keeper, cluster, job, signal) : [];
+  const isKept = await wakeController(asked);
+  const missing = isKept ? await logsNotCopied(asked, signal) : [];
   if (signal.aborted) {
     cli.complain(`Left while its logs were still being copied; ${job.name} was not cancelled.`);
     return exitCode.interrupted;
@@ -192,13 +193,7 @@ async function cancel(
   );
 }
 
-async function logsNotCopied(
-  cli: Cli,
-  keeper: ClusterKeeper,
-  cluster: Cluster,
-  job: ClusterJob,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
+async function logsNotCopied({ cli, keeper, cluster, job }: Asked, signal: AbortSignal): Promise<readonly string[]> {
   const until = cli.io.now() + copiedWithin;
   for (;;) {
     const pods = await podsOf(cluster, job);
@@ -214,7 +209,7 @@ async function logsNotCopied(
 }
 
 /** The controller should see what comes of it. True when it does; that it cannot be started is no reason not to do as asked. */
-async function look(cli: Cli, keeper: ClusterKeeper, { installation }: ClusterJob): Promise<boolean> {
+async function wakeController({ cli, keeper, job: { installation } }: Asked): Promise<boolean> {
   // Jobs of another tool or another home are not archived here.
   if (!keeper.isUsed || installation === null || installation !== (await cli.services.installation())) return false;
   const { settings } = await cli.services.clusterSettings();
