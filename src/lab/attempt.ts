@@ -73,7 +73,7 @@ export function foldersOf(windows: readonly LabAttempt[], tpu: string): readonly
 export const historyLine = 'wandb: Run history:';
 
 /**
- * Why an attempt failed despite an exit code of 0; null where the exit code is the verdict. Scripts of the older `tpu` exit with
+ * The reason of a failure despite an exit code of 0; null where the exit code is the verdict. Scripts of the older `tpu` exit with
  * 0 however the program ended, so `finish-job` or the line of W&B in a log has to confirm a success.
  */
 export function unconfirmedReason(of: {

@@ -13,9 +13,8 @@ export interface Booking {
   /** The sheet name of who holds it; empty when free. */
   readonly user: string;
   readonly note: string;
-  /** What a program writes: `tpu run` its note, a look the cloud's state. */
+  /** The note of a program: that of `tpu run`, or the cloud's state. */
   readonly scriptNote: string;
-  /** What the sheet says otherwise: whom it belongs to, in which zone it is; empty where it does not. */
   readonly belongs: string;
   readonly zone: string;
 }
@@ -39,7 +38,7 @@ export interface BookingChange {
 }
 
 export interface BookingSheet {
-  /** What it is called to people: `the booking table`, `the spreadsheet "TPUs"`. */
+  /** The name for people: `the booking table`, `the spreadsheet "TPUs"`. */
   readonly called: string;
   /** Every row that can be read, and what could not, a sentence each. Throws JobmanError (5) where the sheet does not answer. */
   read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
@@ -63,7 +62,6 @@ export interface BookingRow {
   readonly at: Instant;
 }
 
-/** What is refused (`unless`) leaves the row as it was. */
 export function createRecordSheet(
   record: Pick<LabRecord, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
   now: () => Instant,
@@ -91,7 +89,7 @@ export function createRecordSheet(
     },
 
     async change(tpu, change, unless) {
-      // What a booking is called beside its row does not change while it is asked about.
+      // The other fields of a booking do not change meanwhile.
       const stands = (await bookings(await record.tpus()))(tpu, null);
       let before = stands;
       let refused: string | null = null;

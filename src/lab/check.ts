@@ -15,7 +15,7 @@ import { shortName } from './tpus.ts';
 /** A known trouble at the end of the log of a program that has not ended. */
 export interface Trouble {
   readonly trouble: string | null;
-  /** When it counts as hung and is ended, if it prints nothing until then; null where no such limit applies. */
+  /** The time at which it counts as hung and is ended, if it prints nothing until then; null where no such limit applies. */
   readonly hangsAt: Instant | null;
 }
 
@@ -66,7 +66,7 @@ export interface CheckRow {
   readonly since: Instant;
   /** The newest that it printed; empty where nothing is known of its log. */
   readonly message: string;
-  /** When its tmux window was closed by hand; nothing answers its end then. */
+  /** True if its tmux window was closed manually; nothing answers its end then. */
   readonly closed: boolean;
 }
 
@@ -174,7 +174,7 @@ function statusOf(
   return { kind: 'error', error, detail: ending.evidence.detail, next, waits };
 }
 
-/** When its owner ended the job while it waited for the attempt after that one; null where that did not happen. */
+/** The time at which its owner ended the job while it waited for the attempt after that one, or null. */
 function endedWhileItWaited({ settled, attempts }: Job, { ordinal }: Attempt): Instant | null {
   const isByOwner = settled?.verdict === 'stopped' || settled?.verdict === 'cancelled';
   return isByOwner && attempts.length > ordinal ? settled.at : null;
@@ -200,7 +200,7 @@ function childOf(
     const child = families.windows.get(nameOf(one))?.window;
     return child === undefined ? null : { kind: how === 'resume' ? 'resumed' : 'rerunned', child };
   };
-  // What was made and has never begun is passed over: the one after it stands in its place.
+  // An attempt that never began is skipped: the one after it replaces it.
   for (const next of job.attempts.slice(ordinal)) {
     const found = begun({ job: id, attempt: next.ordinal }, next.how);
     if (found !== null) return found;
@@ -301,7 +301,7 @@ function isHeldUp(job: Job | undefined): boolean {
   return silentSince !== null || isWaitedFor;
 }
 
-/** When that attempt counts as hung; the rule itself is in core/situation.ts. */
+/** The rule itself is in core/situation.ts. */
 function hangsAtOf(job: Job, ordinal: number, { trouble }: LogSoFar, path: string): Instant | null {
   const { troubleTimeout } = job.spec.limits;
   const attempt = job.attempts[ordinal - 1];
@@ -311,7 +311,7 @@ function hangsAtOf(job: Job, ordinal: number, { trouble }: LogSoFar, path: strin
   return printedAt === undefined ? null : Math.floor(printedAt) + troubleTimeout;
 }
 
-/** What the list of jobs says of those. That takes half of the rules, which are loaded only if a job waits. */
+/** The waits of those jobs, in the words of `list`. That takes half of the rules, which are loaded only if a job waits. */
 async function waitsOf(
   record: LabRecord,
   waiting: readonly LabJob[],
@@ -331,7 +331,7 @@ async function waitsOf(
   return new Map(await Promise.all(known.map(async (job) => [job.id, await waitOf(job)] as const)));
 }
 
-/** How rules go on with those jobs whose newest attempt has ended. Loaded only then: it is the other half of the rules. */
+/** The next step of rules for jobs whose newest attempt has ended. Loaded only then: it is the other half of the rules. */
 async function followsOf(jobs: readonly Job[], now: Instant): Promise<ReadonlyMap<string, 'resume' | 'rerun'>> {
   const ended = jobs.flatMap((job) => {
     const attempt = job.attempts.at(-1);

@@ -178,7 +178,6 @@ export function examine(state: LabState): readonly Finding[] {
   return Object.entries(checks).flatMap(([check, looks]) => looks(state).map((found) => ({ check, ...found })));
 }
 
-/** How many things are looked at, for the word that all is well. */
 export const checkCount = Object.keys(checks).length;
 
 function namesThatMeanMore({ users, tpus, tpuAliases, words }: LabState): ReturnType<Check> {
@@ -217,7 +216,7 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check>
       says: `Job ${job} of ${user} goes on, and there is no user ${user} any more.`,
       remedy: `jobman cancel ${job}    or: tpu add-user name=${user}`,
     }));
-  // What is over has nobody either who could take it off the list.
+  // A finished job of a removed user has nobody who could take it off the list.
   const orphaned = newestShown(windows).filter(
     ({ window: { job, user } }) => rows.has(job) && !isLive(rows, job) && !names.has(user),
   );

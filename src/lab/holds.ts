@@ -20,7 +20,6 @@ export interface Holds {
   readonly jobs: readonly JobThere[];
   /** Jobs of jobman that stand on it and are none of the lab's. */
   readonly others: readonly JobRow[];
-  /** Where it is somebody else's by the sheet. */
   readonly booking: Booking | null;
   readonly holders: readonly Holder[];
 }
@@ -79,7 +78,7 @@ export async function jobsOn(
   return { jobs: there.on(tpu, without), others, known: there.known };
 }
 
-/** What the sheet says of all TPUs; empty, with a sentence, where it does not answer: nobody is kept from working by that. */
+/** The bookings of all TPUs; none, with a sentence, where the sheet does not answer: nobody is kept from working by that. */
 export async function bookingsNow(
   sheet: () => Promise<BookingSheet>,
 ): Promise<{ readonly bookings: readonly Booking[]; readonly says: readonly string[] }> {

@@ -19,13 +19,13 @@ export interface ImportLine {
   /** `take`: it is new here. `have`: it is here already. `leave`: it cannot be taken. `note`: it is taken, but not as it was. */
   readonly kind: 'take' | 'have' | 'leave' | 'note';
   readonly what: string;
-  /** What else is to be said about it; why, for what is left. */
+  /** A remark, or the reason, for what is left. */
   readonly says: string;
 }
 
 export interface ImportParts {
   readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
-  /** What such a job would run under if it were resumed. Throws JobmanError where it could not be. */
+  /** The spec of such a job for a resume. Throws JobmanError where it could not be resumed. */
   readonly specOf: (
     job: Pick<OldJob, 'directory' | 'tag' | 'monitor' | 'configs'> & { readonly tpu: LabTpu; readonly rule: LabRule },
   ) => JobSpec;
@@ -276,7 +276,7 @@ function planJobs(plan: Plan, user: LabUser, old: OldUser, tpus: ReadonlyMap<str
     });
   }
   if (!taken) return;
-  // What happened long ago is no news.
+  // Old events are no news.
   acts.push(async (record) => {
     const last = (await record.eventsSince(user.name, 0, newsKinds)).at(-1)?.number ?? 0;
     await record.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));
@@ -316,7 +316,7 @@ function pastOf(
     throw error;
   }
   const createdAt = job.startedAt ?? now;
-  // What was still running there ends for this record when it is imported.
+  // A job that was still running there ends for this record when it is imported.
   const wasRunning = job.status === 'alive' || job.status === 'unknown';
   const endedAt = Math.max(createdAt, job.endedAt ?? (wasRunning ? now : createdAt));
   const { logFolder, stageFolder, startTime } = job;

@@ -13,7 +13,6 @@ export interface FolderDoor {
   names(folder: string): readonly string[] | null;
   /** The text of a file, or of its end where it is long; null where it cannot be read. */
   text(file: string): string | null;
-  /** When it was changed last; null where it is not there. */
   changedAt(file: string): Instant | null;
 }
 
@@ -92,7 +91,7 @@ function jobIn(path: string, id: string, user: string | null, meta: Json | undef
 export interface JobsImport {
   /** Whose the jobs are that name no user. */
   readonly owner: string;
-  /** What the manifest asks for, and its text; or why it cannot be read. */
+  /** The spec of the manifest and its text, or the reason why it cannot be read. */
   readonly read: (config: string) => { readonly spec: JobSpec; readonly text: string } | string;
   /** The id of such a job that is here already; null when there is none. */
   readonly idHere: (job: Pick<PastJob, 'owner' | 'createdAt'> & { readonly name: string }) => string | null;

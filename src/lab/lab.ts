@@ -42,13 +42,13 @@ export interface WindowHost {
     window: WindowRef,
     options: {
       readonly title: string;
-      /** What makes the window ours, written on it: `000012/1`, the job and its attempt. */
+      /** The mark on the window that makes it ours: `000012/1`, the job and its attempt. */
       readonly mark: string;
       readonly argv: readonly string[];
     },
   ): Promise<Pane | null>;
   /**
-   * What a window of an attempt shows: the output, and how it ended, until the window is closed; then `closed` runs. `folder` is
+   * The program of an attempt's window: it shows the output, and how it ended, until the window is closed; then `closed` runs. `folder` is
    * the attempt's run folder on this machine, `about` begins the last line, `next` is what may be typed then.
    */
   shower(of: {
@@ -68,7 +68,7 @@ export interface WindowRef {
   readonly window: number;
 }
 
-/** What a script in that window finds as TMUX and TMUX_PANE. */
+/** The values of TMUX and TMUX_PANE for a script in that window. */
 export interface Pane {
   readonly tmux: string;
   readonly pane: string;
@@ -81,7 +81,7 @@ export interface LabHome {
    * login do it.
    */
   share(group: string): Promise<readonly string[]>;
-  /** What in a shared home has another mode or group than it should; null where the home is its owner's alone. */
+  /** Files of a shared home with another mode or group than they should have; null where the home is its owner's alone. */
   wrong(): Promise<readonly WrongMode[] | null>;
   /**
    * Keeps a secret in a file that only this login may read, unless one of that name exists. Resolves with its absolute path and
@@ -127,6 +127,5 @@ export function sharedMode(entry: {
   // The pins of hosts and the public halves of keys are for all; what else lies beside them is a private key.
   if (top === 'ssh' && !isFolder && rest[0] !== 'known_hosts' && !/\.pub$|\.sock$/.test(rest[0] ?? '')) return null;
   if (isFolder) return 0o2770;
-  // What its owner may run the group may run.
   return (mode & 0o100) === 0 ? 0o660 : 0o770;
 }

@@ -19,7 +19,7 @@ export interface Families {
   readonly windows: ReadonlyMap<string, LabWindow>;
 }
 
-/** What lines need of a job: of its record, or of what is shown of it. */
+/** The part of a job that lines need, from its record or from its view. */
 export interface Tries {
   readonly attempts: readonly Pick<Attempt, 'how' | 'asked' | 'stage' | 'startedAt'>[];
 }
@@ -123,7 +123,7 @@ export function newestReport(
 }
 
 /**
- * How often the work of that attempt was resumed (`--config.stage`). A job resumed on another TPU counts on from its father;
+ * The number of resumes of that attempt's work (`--config.stage`). A job resumed on another TPU counts on from its father;
  * whatever began from the start counts from 0.
  */
 export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, ordinal: number): number {

@@ -17,13 +17,13 @@ import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/log-lines.ts';
 
-/** What a program has printed between two looks is read up to so many bytes of its end; nobody reads more than that anyway. */
+/** The limit of new bytes that are read at once; nobody reads more of a log anyway. */
 const newMost = 1024 * 1024;
 
 const bytesMost = 4;
 
 /**
- * What is known of that log now; `before` is null at first. `bounds`: characters at the end of a new log, and of the kept tail. A log that cannot be read leaves what was known; one that is shorter
+ * The knowledge of that log now; `before` is null at first. `bounds`: characters at the end of a new log, and of the kept tail. A log that cannot be read leaves what was known; one that is shorter
  * than it was is another one.
  */
 export function readLog(
@@ -88,7 +88,7 @@ function begun(bytes: Uint8Array): number {
 /** Raise this when what is kept gets another form: an older file is then none. */
 const form = 1;
 
-/** What was kept of that user's logs, by attempt. Never throws, also when it writes what has changed. */
+/** The logs of that user as they were kept, by attempt. Never throws, also when it writes changes. */
 export function openLogCache(home: string, user: string) {
   const path = join(home, 'cache', `check-${asFileName(user)}.json`);
   const before = readCache(path);

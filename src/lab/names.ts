@@ -36,7 +36,7 @@ export function kept(name: string): string {
 }
 
 /**
- * Why a user, an alias or a tag cannot be called that, as a sentence with what to do; null when it can. `use` does not hold its
+ * The reason why a user, an alias or a tag cannot be called that, as a sentence with what to do; null when it can. `use` does not hold its
  * own old name.
  */
 export function nameProblem(what: Named, name: string, use: WordsInUse): string | null {
@@ -55,7 +55,7 @@ export function newName(what: Named, word: string, use: WordsInUse): string {
   return name;
 }
 
-/** What Persian and Indic words and some pictures hold between two of their signs. It shows by how it joins or parts these. */
+/** Joiners inside words of Persian and Indic scripts and inside some pictures, where they show. */
 const joiner =
   /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
 
@@ -96,7 +96,7 @@ function readingProblem(
   if (called !== undefined) {
     return called === name ? 'a user is called that' : `it could be taken for the user ${called}`;
   }
-  // What a config is called is said in front of an equals sign, where no TPU can stand.
+  // A config alias is said in front of an equals sign, where no TPU can be.
   if (what === 'config alias') return null;
   const meant = what === 'TPU alias' ? undefined : tpuAliases.get(name);
   if (meant !== undefined) return `it is an alias of the TPU ${meant}`;

@@ -20,7 +20,7 @@ interface NewsLine {
   readonly says: string;
 }
 
-/** What a person wants to hear of. Not looks, setup, and what the next line says again. */
+/** Events that a person wants to hear of: not observations, setup, or what the next event says again. */
 export const newsKinds = [
   'created',
   'asked',
@@ -60,7 +60,7 @@ export function newsOf(
 
 function linesOf(events: readonly NewsEvent[], job: LabJob, windows: ReadonlyMap<number, number>): readonly NewsLine[] {
   const lines: NewsLine[] = [];
-  /** How often the cloud has said no in a row: a wait of a night is one line. */
+  /** Refusals in a row: a wait of a night is one line. */
   let refusals = 0;
   let firstRefusal = 0;
   for (const { event } of events) {
@@ -121,7 +121,7 @@ function newsIn(
 function askedText({ verb, by }: Extract<Event, { readonly kind: 'asked' }>, job: LabJob): string | null {
   if (verb === 'judge') return null;
   if (verb === 'last') return 'its window was closed: no rule brings it back';
-  // What one's own word came to is told by the next line.
+  // The next line tells what the owner's own command led to.
   if (by === job.user) return null;
   return verb === 'cancel' || verb === 'stop' || verb === 'delete' ? `${by} ended it` : `${by} said ${verb}`;
 }
@@ -132,7 +132,7 @@ function ordinal(count: number): string {
   return `${count}${ending}`;
 }
 
-/** How times are written for a user of that zone (a setting): `21 Nov 02:10`, with the year where it is not the present one. */
+/** Formats times for a user of that zone (a setting): `21 Nov 02:10`, with the year unless it is the present one. */
 export function clockOf(zone: string, now: Instant): (at: Instant) => string {
   const timeOf = localTimes(zone);
   const present = timeOf(now).year;

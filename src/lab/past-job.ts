@@ -16,7 +16,6 @@ export interface PastJob {
   /** The other program's own words about it, kept as the job's snapshot. */
   readonly manifest: string;
   readonly createdAt: Instant;
-  /** When its program began; null when it never did. */
   readonly startedAt: Instant | null;
   readonly endedAt: Instant;
   readonly verdict: Settled['verdict'];
@@ -43,7 +42,7 @@ export function pastJob(
   const begunAt = startedAt === null ? null : Math.max(createdAt, startedAt);
   const endedAt = Math.max(past.endedAt, begunAt ?? createdAt);
   const isStanding = spec.capacity.ownership === 'standing';
-  // How many workers it had, nobody knows any more.
+  // Nobody knows how many workers it had.
   const workers = spec.command.place === 'here' ? (['here'] as const) : [0];
   const exits: readonly Exit[] | undefined = reason === 'succeeded' ? [{ exitCode: 0, workers }] : undefined;
   const allocation = withLife({

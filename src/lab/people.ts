@@ -81,7 +81,7 @@ export function actsForAnother(typing: LabUser | null, user: string): boolean {
   return typing !== null && typing.name !== user;
 }
 
-/** Who a job's history says it was: who types, where that is known, else the user that the line names. */
+/** The actor in a job's history: the user who types, where that is known, else the user that the line names. */
 export function actor(typing: LabUser | null, user: string): string {
   return typing?.name ?? user;
 }

@@ -57,7 +57,7 @@ export interface LabRecord {
   changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
   job(job: string): Promise<LabJob | null>;
   jobs(user?: string): Promise<readonly LabJob[]>;
-  /** What became of the jobs of that user that are not settled, and of those with these ids, removed ones too; specs are outlines. */
+  /** The jobs of that user that are not finished, and those with these ids, removed ones too; specs are outlines. */
   lives(user: string, ids: readonly string[]): Promise<readonly Job[]>;
 
   /** As `Store.alike`: comparable jobs, of everyone. */
@@ -71,9 +71,9 @@ export interface LabRecord {
   windows(query: WindowQuery): Promise<readonly LabAttempt[]>;
   /** The window `session:number` that is not cleared; null where there is none. */
   windowOf(session: string, window: number): Promise<LabAttempt | null>;
-  /** What `upd-log` tells. The same told twice is once. Resolves with the window as it was; null where there is none. */
+  /** Stores the report of `upd-log`; the same twice is once. Resolves with the window as it was; null where there is none. */
   report(session: string, window: number, report: WindowReport): Promise<LabAttempt | null>;
-  /** What `finish-job` tells; the first time counts. Resolves with the window as it was; null where there is none. */
+  /** Stores the time of `finish-job`; the first one counts. Resolves with the window as it was; null where there is none. */
   finish(session: string, window: number, at: Instant): Promise<LabAttempt | null>;
   markWindows(
     windows: readonly { readonly job: string; readonly attempt: number }[],
@@ -85,7 +85,7 @@ export interface LabRecord {
   /** `change` is given what stands there; null takes the row away. */
   changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
 
-  /** What of these kinds happened to the jobs of that user after the event of that number (0: from the beginning), oldest first. */
+  /** Events of these kinds of that user's jobs after the event of that number (0: from the beginning), oldest first. */
   eventsSince<Kind extends Event['kind']>(
     user: string,
     after: number,
@@ -96,7 +96,7 @@ export interface LabRecord {
   together<Answer>(work: (record: LabRecord) => Promise<Answer>): Promise<Answer>;
 }
 
-/** What a `tpu run` has said beside the spec of its job. */
+/** The facts of a `tpu run` that are not in the spec of its job. */
 export interface LabJob {
   readonly job: string;
   /** Registry name; the same as the job's owner. */
@@ -113,7 +113,7 @@ export interface LabJob {
   readonly logStage: boolean;
   /** The attempt of another job that this one went on from or began again, on another TPU; null for most. */
   readonly father: { readonly job: string; readonly attempt: number; readonly how: 'resume' | 'rerun' } | null;
-  /** What the first attempt's stage counts from: father's stage + 1 after a resume, else 0. */
+  /** The base of the first attempt's stage: father's stage + 1 after a resume, else 0. */
   readonly baseStage: number;
 }
 
@@ -123,15 +123,13 @@ export interface LabWindow {
   readonly window: number;
   readonly job: string;
   readonly attempt: number;
-  /** When the number was given, which is when its script began. */
+  /** The time at which the number was given, when its script began. */
   readonly openedAt: Instant;
-  /** What `tpu upd-log` told, as the script wrote it; null before. */
+  /** The report of `tpu upd-log`, as the script wrote it. */
   readonly report: WindowReport | null;
-  /** When `tpu finish-job` was called for it; null while it was not. */
   readonly finishedAt: Instant | null;
-  /** When its tmux window was closed by hand while the rest of the session stood; null otherwise. */
+  /** The time at which its tmux window was closed manually while the rest of the session stayed. */
   readonly closedAt: Instant | null;
-  /** When its owner cleared it off the list; it stays in the record. */
   readonly clearedAt: Instant | null;
 }
 

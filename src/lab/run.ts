@@ -24,7 +24,6 @@ export interface RunSpec {
   readonly directory: string;
   readonly tag: string | null;
   readonly capacity: TpuSpec;
-  /** What the workers go through after they were made anew: mounts, logins. */
   readonly steps: readonly SetupStep[];
   readonly rule: LabRule;
   /** False: no rule answers its end, whatever `rule` says. */
@@ -34,7 +33,7 @@ export interface RunSpec {
   /** For people: the line that is run, as they would type it. */
   readonly written: string;
   readonly launcher: readonly string[];
-  /** What the scripts find in their environment beside the controller's own. */
+  /** Variables for the scripts in addition to the controller's own. */
   readonly env: CommandSpec['env'];
 }
 
@@ -112,7 +111,7 @@ export function jobName(directory: string): string {
 }
 
 /**
- * What the scripts get of the typist's environment, because another user may have started the controller. Nothing secret: it is
+ * The part of the typist's environment that the scripts get, because another user may have started the controller. Nothing secret: it is
  * in the record.
  */
 export function scriptEnvironment(

@@ -27,7 +27,7 @@ exit "\${jobman_verdict:-$jobman_code}"
 `;
 }
 
-/** What the script is to do, as the words that it evaluates. An export of null takes the variable away. */
+/** The words that the script evaluates. An export of null takes the variable away. */
 export function beginningText(of: {
   readonly folder: string;
   readonly args: readonly string[];

@@ -22,7 +22,6 @@ export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly Sha
   return site.shares.filter(({ zones }) => zones.length === 0 || zones.some(isMeant));
 }
 
-/** How those shares are mounted; null where there are none. */
 export function mountRemedy(shares: readonly Share[]): Remedy | null {
   if (shares.length === 0) return null;
   const lines = (verb: string): string =>
@@ -87,7 +86,7 @@ fi
 
 /** The variable in which the key travels to a worker, where it is not in `keyOnWorker`. */
 export const wandbVariable = 'WANDB_API_KEY';
-/** Where a setup step puts the key. It is taken away as soon as it was read. */
+/** The file in which a setup step puts the key. It is deleted as soon as it was read. */
 const keyOnWorker = '~/.jobman/wandb-key';
 
 /** Logs in as `wandb login` does, by an entry of ~/.netrc for api.wandb.ai. Other entries stay. The key is in no command line. */

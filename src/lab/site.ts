@@ -17,11 +17,11 @@ export interface Site {
   /** The login on the workers and the private key file that opens it, as a manifest has them; null: jobman's own. */
   readonly remoteUser: string | null;
   readonly privateKey: string | null;
-  /** What is cut off the front of a TPU's name where it is shown (`kmh-tpuvm-`); empty: nothing. */
+  /** The beginning of a TPU's name that is not shown (`kmh-tpuvm-`), or empty. */
   readonly namePrefix: string;
-  /** How often a job of `tpu run` may be resumed by its rules. */
+  /** The limit of resumes by rules for a job of `tpu run`. */
   readonly stageLimit: number;
-  /** How long a program may print nothing after a failed call between workers before it counts as hung. */
+  /** The longest silence of a program after a failed call between workers before it counts as hung. */
   readonly hangGrace: Duration;
   /** The spreadsheet that bookings are in; null: the table of the record. */
   readonly spreadsheet: Spreadsheet | null;
@@ -43,7 +43,7 @@ export interface Spreadsheet {
   readonly tab: string | null;
   /** A file of this machine with a service account's key, as Google gives it out, absolute. */
   readonly credentials: string;
-  /** Where the Sheets API is spoken, if not by Google; for tests. */
+  /** Another address of the Sheets API, for tests. */
   readonly endpoint: string | null;
 }
 

@@ -40,7 +40,6 @@ export type Repair =
 
 export interface Finding {
   readonly name: string;
-  /** What is wrong, as a sentence without its full stop. */
   readonly says: string;
   /** The workers that it is about; empty: the whole TPU. */
   readonly workers: readonly number[];

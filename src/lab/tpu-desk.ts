@@ -1,4 +1,4 @@
-// What people do with a TPU itself, without a job. `wiring/` builds it over the cloud's API and SSH.
+// Operations on a TPU itself, without a job. `wiring/` builds them over the cloud's API and SSH.
 
 import type { LabTpu } from './tpus.ts';
 
@@ -13,7 +13,7 @@ export interface KnownState {
   readonly state: string;
   readonly zone: string;
   readonly workers: number;
-  /** What tells it from another of that name, made before or after it; absent where there is none. */
+  /** An id that tells it from another TPU of that name, created before or after it. */
   readonly made?: string;
 }
 
@@ -29,13 +29,13 @@ export type WorkerAnswer =
   | { readonly kind: 'ended'; readonly worker: number; readonly code: number; readonly output: string }
   | { readonly kind: 'no_answer'; readonly worker: number; readonly says: string };
 
-/** Who holds the devices, as far as the workers answered. `missed` are those that did not, with why: nothing is known of them. */
+/** The holders on workers that answered; of the `missed` workers nothing is known. */
 export interface Holders {
   readonly holders: readonly Holder[];
   readonly missed: readonly { readonly worker: number; readonly says: string }[];
 }
 
-/** What a long operation tells while it is under way, a line each. */
+/** Prints a line of progress of a long operation. */
 export type Say = (line: string) => void;
 
 /** Every method takes a TPU of the registry. Throws JobmanError for what the cloud refuses, with its raw words. */
@@ -57,7 +57,7 @@ export interface TpuDesk {
   restart(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
   /** Runs a script of /bin/sh on every worker side by side, as the site's login; its text travels as a file. */
   onWorkers(tpu: LabTpu, script: string, options: RunOptions): Promise<readonly WorkerAnswer[]>;
-  /** Which programs hold /dev/accel* or /dev/vfio/* on the workers. */
+  /** Finds the programs that hold /dev/accel* or /dev/vfio/* on the workers. */
   holders(tpu: LabTpu, signal: AbortSignal): Promise<Holders>;
   /**
    * Ends programs whose command line names one of those folders as a word or as the value of an option, with what they started;
@@ -69,7 +69,7 @@ export interface TpuDesk {
 }
 
 export interface ReapplyOptions {
-  /** What is there may have been paid for in another way: somebody said so. */
+  /** The TPU that exists may have another pricing: somebody agreed to that. */
   readonly anyPricing?: boolean;
   /** Only if it is still that one (`TpuState.made`): while somebody was asked about it, another may have made it anew. */
   readonly made?: string | undefined;

@@ -39,7 +39,7 @@ export function isTpuName(name: string): boolean {
   return /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name);
 }
 
-/** How it is paid for, by its name: `preemptible` and `spot` say so, everything else is on demand. */
+/** The pricing that a name tells: `preemptible` and `spot` say so, everything else is on demand. */
 export function pricingIn(name: string): LabTpu['pricing'] {
   if (/preempt|-pre(?=-|$)/i.test(name)) return 'preemptible';
   return /(?:^|-)spot(?=-|\d|$)/i.test(name) ? 'spot' : 'ondemand';

@@ -8,7 +8,6 @@ import type { Holder, WorkerAnswer } from './tpu-desk.ts';
 
 export interface WorkerFacts {
   readonly worker: number;
-  /** How far its clock is ahead of this machine's; negative when behind. */
   readonly clockAheadMs: Duration;
   readonly disks: readonly { readonly path: string; readonly freeMb: number }[];
   readonly shares: readonly ShareFact[];
@@ -71,7 +70,7 @@ exit 0
 `;
 }
 
-/** What a worker told between those two moments; null where it told nothing that can be read. */
+/** The facts that a worker printed between those two times; null where nothing can be read. */
 export function readFacts(
   answer: WorkerAnswer,
   asked: { readonly shares: readonly Share[]; readonly hasKey: boolean; readonly from: Instant; readonly to: Instant },
@@ -145,7 +144,7 @@ export interface Environment {
   readonly worker: number;
 }
 
-/** How long Python may take: libtpu waits for the other workers of a slice. */
+/** The time limit of Python: libtpu waits for the other workers of a slice. */
 const pythonWithin: Duration = 120 * second;
 export const environmentWithin: Duration = pythonWithin + 30 * second;
 

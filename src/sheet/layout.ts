@@ -63,7 +63,7 @@ export function readGrid(
         tpu: name ?? alias,
         alias,
         status,
-        // Where nobody is, the sheet says so with the word for free.
+        // A row without a user says so with the word for free.
         user: statusOf(user).kind === 'free' ? '' : user,
         note: cell(column.note),
         scriptNote: cell(column.scriptNote),
@@ -78,7 +78,7 @@ export function readGrid(
   return { rows, problems };
 }
 
-/** What to write for that change: single cells, by their address without the tab. */
+/** The cells to write for that change, by their address without the tab. */
 export function cellsOf(
   row: number,
   change: BookingChange,

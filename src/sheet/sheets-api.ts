@@ -18,7 +18,7 @@ export interface SheetsApi {
   write(cells: readonly { readonly cell: string; readonly value: string }[]): Promise<void>;
 }
 
-/** How long one question may take, with the login before it. */
+/** The time limit of one request, with the login before it. */
 const answerWithin: Duration = 8 * second;
 
 /** One that was silent is not asked again for so long: a command that asks several times waits once. */
@@ -113,7 +113,6 @@ function notOurs(): Error {
 
 type Client = sheets_v4.Resource$Spreadsheets$Values;
 
-/** Who the key file says that we are. Throws what is wrong with the file. */
 async function loginOf(file: string): Promise<JWT> {
   const { client_email: email, private_key: key } = JSON.parse(await readFile(file, 'utf8')) as {
     readonly client_email?: unknown;
@@ -126,7 +125,7 @@ async function loginOf(file: string): Promise<JWT> {
   return new Login({ email, key, scopes: [scope], transporterOptions: googleLimits });
 }
 
-/** What people can do about it, by the status of the answer; see https://developers.google.com/sheets/api/reference/limits. */
+/** Hints for people by the status of the answer; see https://developers.google.com/sheets/api/reference/limits. */
 const hints: Readonly<Record<number, string>> = {
   400: 'Is `tab` of the setting lab.spreadsheet the name of one of its tabs?',
   401: 'Its login was refused: is the key file of lab.spreadsheet still valid?',

@@ -1,5 +1,5 @@
-// What every command that changes or examines a TPU itself shares. Ctrl-C ends it with a sentence about what remains; a second one
-// ends the program.
+// Shared parts of the commands that change or examine a TPU itself. Ctrl-C ends them with a sentence about what remains; a second
+// one ends the program.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, capital, inertWord } from '../../app/figures.ts';
@@ -35,7 +35,7 @@ export async function atDesk(cli: TpuCli, words: Words, work: (at: AtDesk) => Pr
   );
 }
 
-/** How the TPU is now. Throws JobmanError (5) where the cloud does not say. */
+/** The state of the TPU. Throws JobmanError (5) where the cloud does not say. */
 export async function stateNow({ tpu, tpus }: AtDesk): Promise<KnownState> {
   return known(tpu, await tpus.describe(tpu));
 }
@@ -109,7 +109,7 @@ export async function applyRemedies(at: AtDesk, remedies: readonly SiteRemedy[])
 
 async function applyRemedy({ cli, tpu, tpus, signal, say }: AtDesk, given: SiteRemedy): Promise<boolean> {
   const { name, remedy, secrets, within } = given;
-  // What holds already costs one short script.
+  // A remedy that holds already costs one short script.
   const script = `if (\n${remedy.check}\n) >/dev/null 2>&1; then echo 'holds already'; exit 0; fi\n(\n${remedy.apply}\n) 2>&1\n`;
   const answers = await tpus.onWorkers(tpu, script, { timeoutMs: within, signal, secrets });
   const failed = answers.filter(hasFailed);

@@ -107,7 +107,7 @@ export async function bookFor(
   }
 }
 
-/** Why what stands there now is not to be written over: somebody has it who did not have it when it was looked. */
+/** The reason to keep the booking as it is now: another user has it who did not have it before; null where there is none. */
 function changedSince(seen: Booking | null, now: Booking, user: LabUser): string | null {
   const isTaken = now.status.kind === 'running' || now.status.kind === 'reserved';
   if (!isTaken || now.user === '' || now.user === user.sheetName || now.user === seen?.user) return null;
@@ -170,7 +170,10 @@ async function change(
 
 type Surroundings = Pick<RunSpec, 'capacity' | 'steps' | 'stageLimit' | 'hangGrace' | 'launcher' | 'env'>;
 
-/** What tells it of a TPU; `seenIn` is the zone that a look has found it in. Throws as standingSpec does. */
+/**
+ * The parts of a job's spec that depend on its TPU; `seenIn` is the zone in which the TPU was found. Throws as standingSpec
+ * does.
+ */
 export async function surroundings({
   io,
   lab,

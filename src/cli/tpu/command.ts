@@ -130,7 +130,7 @@ export interface TpuCli extends Cli {
 /** A command: gets its words resolved, returns the exit code; throws JobmanError for what it cannot do. */
 export type TpuBody = (desk: TpuCli, words: Words) => Promise<number>;
 
-/** What is said on lines already, which a new name must not be: commands, their keys, users and TPUs. */
+/** Words that a new name must not be: commands, their keys, users and TPUs. */
 export async function wordsInUse({ reserved, lab: { record } }: TpuCli): Promise<WordsInUse> {
   const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
   return {

@@ -1,4 +1,4 @@
-// What a command of `tpu` asks on a terminal, and the tables that it prints.
+// Questions that a command of `tpu` asks on a terminal, and the tables that it prints.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';

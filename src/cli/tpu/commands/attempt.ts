@@ -1,6 +1,6 @@
-// What the script of an attempt asks when it begins (`__begin`) and when it ends (`__end`), and what its window says when it was
-// closed (`__closed`). The script evaluates what `__begin` prints, and exits with the code that `__end` prints; standard error is
-// the attempt's log.
+// Questions of an attempt's script at its begin (`__begin`) and end (`__end`), and the report of its window that it was closed
+// (`__closed`). The script evaluates what `__begin` prints, and exits with the code that `__end` prints; standard error is the
+// attempt's log.
 
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { chmod, mkdir, open, rename, writeFile } from 'node:fs/promises';
@@ -196,7 +196,7 @@ async function endLeftovers(desk: TpuCli, labJob: LabJob, families: Families, at
   }
 }
 
-/** Who did not answer, as a sentence without its full stop, or null. */
+/** A sentence, without its full stop, about a worker that did not answer; null where all did. */
 async function silenceLeft(
   desk: TpuCli,
   tpus: TpuDesk,

@@ -97,7 +97,7 @@ export async function book(cli: TpuCli, words: Words): Promise<number> {
     const fact = `${booking.alias} is ${wordsOf(booking)} by ${sheet.called}.`;
     if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} all the same?`))) return exitCode.failed;
   }
-  // Who runs there goes on running; everybody else reserves it.
+  // A user who runs there keeps running; everybody else reserves it.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
   const change: BookingChange = {
     ...(isRunning ? {} : { status: 'reserved' }),

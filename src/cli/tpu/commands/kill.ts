@@ -103,7 +103,7 @@ async function clearTpu(desk: TpuCli, parts: TakeParts, tpu: LabTpu, own: readon
   const { client, tpus, signal } = parts;
   try {
     const state = await tpus.describe(tpu);
-    // Where there are no machines nothing is left on them.
+    // Without machines nothing is left on them.
     if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
     const ids = own.map(({ job }) => job);
     const folders = await foldersThere(desk, tpu, ids);
@@ -126,7 +126,7 @@ async function clearTpu(desk: TpuCli, parts: TakeParts, tpu: LabTpu, own: readon
   }
 }
 
-/** Whatever else holds a device may be somebody's work: it is ended only on a yes. */
+/** Another holder of a device may be somebody's work, so it is ended only on a yes. */
 async function isToEnd(desk: TpuCli, tpu: LabTpu): Promise<boolean> {
   if (desk.yes) return true;
   if (!canAsk(desk)) {

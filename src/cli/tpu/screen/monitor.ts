@@ -101,7 +101,7 @@ interface Frame {
   readonly bold: ReadonlySet<string>;
   readonly user: LabUser;
   readonly lookedAt: Instant;
-  /** Why what is shown is what was known before; null while it is not. */
+  /** The reason why older rows are shown; null while they are new. */
   readonly trouble: string | null;
   readonly hasKeys: boolean;
 }
