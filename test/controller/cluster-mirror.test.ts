@@ -3,21 +3,25 @@
  * killed and begun anew. The laws look at what the cluster really did: a copy that is said to be whole is what was printed, one
  * that was cut is its beginning, nothing is there twice, and every job is on record as it ended.
  */
+
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { suite, test } from 'node:test';
-import { isKeptOpen, keptPhase, type ClusterRecord, type KeptPlace } from '../../src/app/cluster/kept.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createChance } from '../../sim/chance.ts';
+import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { keptFile, keptFolder, openKept, readKept } from '../../src/app/cluster/kept-logs.ts';
+import { isKeptOpen, keptPhase, type ClusterRecord, type KeptPlace } from '../../src/app/cluster/kept.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Clock } from '../../src/app/ports.ts';
 import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
-import { createClusterMirror, type ClusterMirror } from '../../src/controller/cluster-mirror.ts';
+import { createClusterMirror, watchNamespace, type ClusterMirror } from '../../src/controller/cluster-mirror.ts';
+import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '../../src/controller/cluster-view.ts';
 import { openStore } from '../../src/store/store.ts';
-import { createChance } from '../../sim/chance.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
-import { aClusterJob } from '../app/cluster/sample.ts';
 import { openPretendedCluster } from './pretended-cluster.ts';
 
 /** So many times faster than ours goes the clock of the mirror. */
@@ -262,4 +266,118 @@ test('a job that changes without pause is written down at a pace of our own', { 
     await mirror.stop();
     rmSync(home, { recursive: true });
   }
+});
+
+// What is to be done in a namespace, decided from what is known of it.
+
+const running = aClusterJob();
+const over = aClusterJob({
+  conditions: [{ type: 'Complete', status: 'True', reason: null, message: null, at: 5 }],
+});
+const pod = aClusterPod();
+
+test('pods are watched while a job is open or a log is followed', () => {
+  const view = emptyView();
+  assert.equal(planFor(view).watchesPods, false);
+  noteJob(view, running);
+  assert.equal(planFor(view).watchesPods, true);
+  noteJob(view, over);
+  assert.equal(planFor(view).watchesPods, false);
+  view.following.add(logKey('u1', pod.name, 'main'));
+  assert.equal(planFor(view).watchesPods, true);
+  assert.equal(planFor({ ...view, arePodsRefused: true }).watchesPods, false);
+});
+
+test('a namespace is empty once all has been told and nothing of ours is left to write', () => {
+  const view = { ...emptyView(), isSynced: true };
+  assert.equal(planFor(view).isEmpty, true);
+  noteJob(view, running);
+  view.changed.add('u1');
+  noteGone(view, running);
+  assert.equal(planFor(view).isEmpty, false);
+  view.changed.clear();
+  assert.equal(planFor(view).isEmpty, true);
+});
+
+test('a pod that has gone belongs to its job until that is written down', () => {
+  const view = emptyView();
+  noteJob(view, running);
+  assert.equal(notePod(view, pod, false)?.uid, 'u1');
+  notePod(view, pod, true);
+  assert.deepEqual(podsOf(view, running), [pod]);
+});
+
+/** Jobs on record that a cluster does not list any more: how they are asked for. */
+
+const place: KeptPlace = {
+  server: 'https://127.0.0.1:1',
+  namespace: 'vision',
+  context: 'lab',
+  setting: { type: 'default', file: null },
+  kubeconfig: null,
+  flavorKey: 'jobman/flavor',
+  wantedAt: Date.now(),
+};
+const [young, ...old] = ['u1', 'u2', 'u3'].map((uid) => aClusterJob({ name: `train-${uid}`, uid }));
+
+/** The uids that are on record as gone after a list that told of none, and how often the cluster was asked for its jobs. */
+async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
+  const store = openStore({ file: ':memory:', installation: 'abc123' });
+  for (const job of [young, ...old]) {
+    if (job === undefined) continue;
+    await store.clusters.keepObject({ server: place.server, context: 'lab', seenAt: Date.now(), job }, '{}');
+  }
+  let asks = 0;
+  const cluster = {
+    async *watchJobs({ signal }: { readonly signal: AbortSignal }) {
+      yield { kind: 'synced' } as const;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    },
+    jobs() {
+      asks += 1;
+      return jobs();
+    },
+    async *watchPods() {},
+    async *pods() {},
+    events: async () => [],
+    close: async () => undefined,
+  };
+  const watch = watchNamespace(place, {
+    record: store.clusters,
+    installation: () => store.installation(),
+    open: async () => cluster as unknown as Cluster,
+    copyOf: () => assert.fail('nothing was printed'),
+    clock: {
+      now: () => Date.now(),
+      at(at, call) {
+        const timer = setTimeout(call, at - Date.now());
+        return () => clearTimeout(timer);
+      },
+    },
+    say: () => undefined,
+  });
+  const gone = async () =>
+    (await store.clusters.jobs({})).flatMap(({ job, goneAt }) => (goneAt === null ? [] : [job.uid])).toSorted();
+  try {
+    assert.ok(await eventually(async () => (await gone()).length === count));
+    return { gone: await gone(), asks };
+  } finally {
+    await watch.stop();
+    await store.close();
+  }
+}
+
+test('jobs that are missing in the list are gone, but for one that was submitted meanwhile; one more list says which', async () => {
+  const found = await goneAfter(2, async function* () {
+    yield [young];
+  });
+  assert.deepEqual(found, { gone: ['u2', 'u3'], asks: 1 });
+});
+
+test('jobs of a namespace that was deleted are gone', async () => {
+  const found = await goneAfter(3, async function* () {
+    yield [];
+    throw new JobmanError('There is no namespace vision in lab.', exitCode.notFound);
+  });
+  assert.deepEqual(found.gone, ['u1', 'u2', 'u3']);
 });

@@ -3,10 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSilences, type Silences } from '../../src/controller/observe.ts';
-import { known, unknown } from '../../src/core/observation.ts';
-import type { WorkerFact } from '../../src/core/observation.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
-import type { Instant } from '../../src/core/time.ts';
+import { known, unknown, type WorkerFact } from '../../src/core/observation.ts';
+import { hour, minute, second, type Instant } from '../../src/core/time.ts';
 
 const begin: Instant = 1_700_000_000_000;
 

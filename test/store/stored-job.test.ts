@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { subjectKey } from '../../src/core/decision.ts';
-import type { Subject } from '../../src/core/decision.ts';
+import { subjectKey, type Subject } from '../../src/core/decision.ts';
 import { attemptOf, subjectOf } from '../../src/store/stored-job.ts';
 import { attemptOf as attemptFor } from '../support/builders.ts';
 

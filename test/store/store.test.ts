@@ -1,16 +1,20 @@
 // What every store promises, whichever database lies underneath. A second driver runs the same suite.
 
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, beforeEach, describe, it } from 'node:test';
 import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
 import { jobRow, lastingRow } from '../../src/app/views.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
 import { minute } from '../../src/core/time.ts';
+import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 /** Opens two stores over one new, empty record; `close` closes both and removes it. */
-export type OpenPair = () => Promise<{
+type OpenPair = () => Promise<{
   readonly store: Store;
   readonly other: Store;
   readonly close: () => Promise<void>;
@@ -33,7 +37,7 @@ const settled = (job: Job, at: number): Job => ({
   settled: { at, verdict: 'succeeded', reason: 'succeeded' },
 });
 
-export function storeSuite(name: string, open: OpenPair): void {
+function storeSuite(name: string, open: OpenPair): void {
   describe(`the store on ${name}`, () => {
     let store: Store;
     let other: Store;
@@ -405,3 +409,25 @@ export function storeSuite(name: string, open: OpenPair): void {
     });
   });
 }
+
+storeSuite('SQLite', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'jobman-store-'));
+  const file = join(folder, 'home', 'state.db');
+  const store = openStore({ file });
+  const other = openStore({ file });
+  return {
+    store,
+    other,
+    async close() {
+      await store.close();
+      await other.close();
+      await rm(folder, { recursive: true });
+    },
+  };
+});
+
+// As the simulator uses it: gone when it is closed, so that both stores are the same one.
+storeSuite('SQLite in memory', () => {
+  const store = openStore({ file: ':memory:' });
+  return Promise.resolve({ store, other: store, close: () => store.close() });
+});

@@ -2,18 +2,21 @@
 // gone under a sweep, a clock that has leapt and was set right before the logs were copied. The simulator found each.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import type { MachinePort } from '../../src/app/ports.ts';
+import { test, type TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { printed, makeMachine, newMachine } from '../../sim/world.ts';
+import type { MachinePort, Clock, LogFiles, Store } from '../../src/app/ports.ts';
+import { createController } from '../../src/controller/controller.ts';
+import { leasePace } from '../../src/controller/lease.ts';
 import type { Job } from '../../src/core/job.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
-import { printed, makeMachine, newMachine } from '../../sim/world.ts';
-import { openLife } from './pretended-life.ts';
-import type { Life } from './pretended-life.ts';
+import { openStore } from '../../src/store/store.ts';
+import { openLife, type Life } from './pretended-life.ts';
 
 test('a program on its way up is not ended because the clock leaps a day while it is looked at', async (t) => {
   let leaps = 0;
-  const life = await openLife({
+  const life = await runningIn(t, {
     weather: { startSlow: 1 },
     machines: (real, inLife) => ({
       ...real,
@@ -30,8 +33,6 @@ test('a program on its way up is not ended because the clock leaps a day while i
       },
     }),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
   assert.equal(leaps, 1, 'it was never looked at while it was on its way up');
   assert.deepEqual(
     (await life.job()).attempts.map(({ ordinal, ending }) => [ordinal, ending]),
@@ -40,9 +41,7 @@ test('a program on its way up is not ended because the clock leaps a day while i
 });
 
 test('a stop of a local job is carried out within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
-  const life = await openLife({ spec: { capacity: { kind: 'local', ownership: 'standing', workdir: '/' } } });
-  t.after(() => life.close());
-  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, minute));
+  const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'standing', workdir: '/' } } });
   // Longer than its pace, so that passes which change nothing have been made.
   assert.equal(await life.until(() => false, 4 * hour), false);
   await life.say('stop', { isUnheard: true });
@@ -51,7 +50,7 @@ test('a stop of a local job is carried out within seconds although its wake-up w
 
 test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
   let looks = 0;
-  const life = await openLife({
+  const life = await lifeIn(t, {
     spec: {
       capacity: { kind: 'local', ownership: 'standing', workdir: '/' },
       limits: { maxRuntime: 6 * hour, silenceTimeout: null, capacityWait: null, setupTries: 3 },
@@ -64,7 +63,6 @@ test('a command that changes nothing yet does not have a local job observed at e
       },
     }),
   });
-  t.after(() => life.close());
   assert.equal(await life.until(() => false, 4 * hour), false);
   looks = 0;
   await life.say('last');
@@ -76,7 +74,7 @@ test('a command that changes nothing yet does not have a local job observed at e
 test('a worker is not given up for the time in which the record could not be read and it was not asked', async (t) => {
   let isSilent = false;
   let isFull = false;
-  const life = await openLife({
+  const life = await runningIn(t, {
     machines: (real) => ({
       ...real,
       async look(refs) {
@@ -89,8 +87,6 @@ test('a worker is not given up for the time in which the record could not be rea
       load: (id) => (isFull ? Promise.reject(new Error('the disk is full')) : real.load(id)),
     }),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
   isSilent = true;
   assert.ok(await life.until((job) => job.allocations[0]?.silentSince !== null, minute));
   isSilent = false;
@@ -109,7 +105,7 @@ for (const [named, reason, isOut] of [
   test(`a worker that could not be asked for want of file descriptors, seen ${named}, is not given up`, async (t) => {
     let isShort = false;
     const warnings: string[] = [];
-    const life = await openLife({
+    const life = await lifeIn(t, {
       machines: (real) => ({
         ...real,
         async look(refs) {
@@ -120,10 +116,7 @@ for (const [named, reason, isOut] of [
       cannotOpenFiles: () => isShort && isOut,
       warn: (line) => warnings.push(line),
     });
-    t.after(() => life.close());
-    assert.ok(
-      await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute),
-    );
+    assert.ok(await life.until(isRunning, 5 * minute));
     isShort = true;
     assert.equal(await life.until((job) => job.attempts[0]?.ending !== null, hour), false);
     const said = warnings.filter((line) => line.includes('no file descriptor left (EMFILE)'));
@@ -138,7 +131,7 @@ for (const [named, reason, isOut] of [
 
 test('a start that failed here for want of file descriptors is no failure of the job', async (t) => {
   let starts = 0;
-  const life = await openLife({
+  const life = await lifeIn(t, {
     machines: (real) => ({
       ...real,
       start(ref, launch) {
@@ -150,7 +143,6 @@ test('a start that failed here for want of file descriptors is no failure of the
       },
     }),
   });
-  t.after(() => life.close());
   assert.ok(await life.until((job) => (job.attempts.at(-1)?.runningAt ?? null) !== null, hour));
   assert.equal((await life.job()).attempts.length, 1);
   assert.equal(starts, 6);
@@ -160,7 +152,7 @@ test('what was seen gone under a sweep is swept once more before the controller 
   const answer = Promise.withResolvers<void>();
   let isHeld = false;
   let isReleased = false;
-  const life = await openLife({
+  const life = await runningIn(t, {
     capacity: (real) => ({
       ...real,
       release(ref) {
@@ -182,8 +174,6 @@ test('what was seen gone under a sweep is swept once more before the controller 
       },
     }),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
   await life.say('cancel');
   assert.ok(await life.until((job) => job.allocations.every(({ goneAt }) => goneAt !== null), 10 * minute));
   assert.ok(isHeld, 'no sweep was under way');
@@ -199,78 +189,63 @@ test('what was seen gone under a sweep is swept once more before the controller 
 });
 
 test('logs are not given up because the clock was a day ahead and is right again', async (t) => {
-  let isLineDown = false;
-  const life = await openLife({
+  const line = { isDown: false };
+  const life = await runningIn(t, {
     plan: { length: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
-    machines: (real) => withLine(real, () => isLineDown),
+    machines: (real) => withLine(real, line),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
   life.jump(day);
   await life.until(() => false, 30 * second);
-  isLineDown = true;
+  line.isDown = true;
   life.jump(-day);
   assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
   await life.until(() => false, minute);
-  isLineDown = false;
-  const [run] = life.world.runs;
-  assert.ok(run !== undefined);
-  const whole = printed(run, life.timeline.now);
-  const copied = (): number => life.copies.files.get(`${run.job}/1/0`)?.bytes ?? 0;
-  assert.ok(copied() < whole, 'the line was never down');
-  assert.ok(await life.until(() => copied() === whole, 4 * minute), `${copied()} of ${whole} bytes were copied`);
+  line.isDown = false;
+  await expectRestIsCopied(life, 4 * minute);
 });
 
 test('logs are not given up because the clock was a day ahead, and the lease could not be renewed since it is right again', async (t) => {
-  let isLineDown = false;
+  const line = { isDown: false };
   let isDiskFull = false;
-  const life = await openLife({
+  const life = await runningIn(t, {
     spec: { capacity: here },
-    machines: (real) => withLine(real, () => isLineDown),
+    machines: (real) => withLine(real, line),
     store: (real) => ({
       ...real,
       takeLease: (...given) => (isDiskFull ? Promise.reject(new Error('the disk is full')) : real.takeLease(...given)),
     }),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until(isRunning, 5 * minute));
   life.jump(day);
   await life.until(() => false, 30 * second);
-  isLineDown = true;
+  line.isDown = true;
   isDiskFull = true;
   life.jump(-day);
   await life.until(() => false, 10 * second);
   await life.say('stop');
   assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
   await life.until(() => false, minute);
-  isLineDown = false;
+  line.isDown = false;
   isDiskFull = false;
-  const { whole, copied } = outputOf(life);
-  assert.ok(copied() < whole, 'the line was never down');
-  assert.ok(await life.until(() => copied() === whole, 2 * minute), `${copied()} of ${whole} bytes were copied`);
+  await expectRestIsCopied(life, 2 * minute);
 });
 
 test('logs are not given up because no controller was running for an hour, or because one died soon after', async (t) => {
-  let isLineDown = false;
-  const life = await openLife({
+  const line = { isDown: false };
+  const life = await runningIn(t, {
     plan: { length: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
-    machines: (real) => withLine(real, () => isLineDown),
+    machines: (real) => withLine(real, line),
   });
-  t.after(() => life.close());
-  assert.ok(await life.until(isRunning, 5 * minute));
-  isLineDown = true;
+  line.isDown = true;
   assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
   await life.until(() => false, minute);
   await life.restartAfter(hour);
   await life.until(() => false, minute);
   await life.restartAfter(30 * second);
   await life.until(() => false, 10 * second);
-  isLineDown = false;
-  const { whole, copied } = outputOf(life);
-  assert.ok(copied() < whole, 'the line was never down');
-  assert.ok(await life.until(() => copied() === whole, minute), `${copied()} of ${whole} bytes were copied`);
+  line.isDown = false;
+  await expectRestIsCopied(life, minute);
 });
 
 const here = { kind: 'local', ownership: 'standing', workdir: '/' } as const;
@@ -280,14 +255,13 @@ for (const { when, isEnded } of [
   { when: 'that had ended', isEnded: true },
 ]) {
   test(`the output of a job ${when} is copied to its end after an ordinary delete`, async (t) => {
-    let isLineDown = false;
-    const life = await openLife({
+    const line = { isDown: false };
+    const life = await lifeIn(t, {
       spec: { capacity: here },
-      machines: (real) => withLine(real, () => isLineDown),
+      machines: (real) => withLine(real, line),
     });
-    t.after(() => life.close());
     assert.ok(await life.until(isRunning, 5 * minute));
-    isLineDown = true;
+    line.isDown = true;
     if (isEnded) {
       await life.say('stop');
       assert.ok(await life.until((job) => job.settled !== null, minute));
@@ -296,20 +270,16 @@ for (const { when, isEnded } of [
     assert.ok(await life.until((job) => job.removed, minute));
     // Longer than the pass waits that sees the end, and than the line's own next try.
     await life.until(() => false, minute);
-    isLineDown = false;
-    const { whole, copied } = outputOf(life);
-    assert.ok(copied() < whole, 'the line was never down');
-    assert.ok(await life.until(() => copied() === whole, minute), `${copied()} of ${whole} bytes were copied`);
+    line.isDown = false;
+    await expectRestIsCopied(life, minute);
     assert.ok(await leaves(life, 2 * minute), 'the controller stays although all is copied');
   });
 }
 
 test('a removed job whose output cannot be read is given up after five minutes', async (t) => {
-  let isLineDown = false;
-  const life = await openLife({ spec: { capacity: here }, machines: (real) => withLine(real, () => isLineDown) });
-  t.after(() => life.close());
-  assert.ok(await life.until(isRunning, 5 * minute));
-  isLineDown = true;
+  const line = { isDown: false };
+  const life = await runningIn(t, { spec: { capacity: here }, machines: (real) => withLine(real, line) });
+  line.isDown = true;
   await life.say('delete');
   assert.ok(await life.until((job) => job.removed, minute));
   assert.equal(await leaves(life, 4 * minute), false);
@@ -319,13 +289,13 @@ test('a removed job whose output cannot be read is given up after five minutes',
 });
 
 test('a job that is removed by force while it holds a TPU is not read any more', async (t) => {
-  let isLineDown = false;
+  const line = { isDown: false };
   let tails = 0;
-  const life = await openLife({
+  const life = await runningIn(t, {
     plan: { length: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
     machines: (real) => {
-      const lined = withLine(real, () => isLineDown);
+      const lined = withLine(real, line);
       return {
         ...lined,
         tail(...given) {
@@ -335,9 +305,7 @@ test('a job that is removed by force while it holds a TPU is not read any more',
       };
     },
   });
-  t.after(() => life.close());
-  assert.ok(await life.until(isRunning, 5 * minute));
-  isLineDown = true;
+  line.isDown = true;
   assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
   const { whole, copied } = outputOf(life);
   assert.ok(copied() < whole, 'the line was never down');
@@ -348,6 +316,21 @@ test('a job that is removed by force while it holds a TPU is not read any more',
   assert.equal(tails, 0, 'its output is still asked for');
 });
 
+type Given = Parameters<typeof openLife>[0];
+
+async function lifeIn(t: TestContext, given: Given): Promise<Life> {
+  const life = await openLife(given);
+  t.after(() => life.close());
+  return life;
+}
+
+/** The same, once its program runs. */
+async function runningIn(t: TestContext, given: Given): Promise<Life> {
+  const life = await lifeIn(t, given);
+  assert.ok(await life.until(isRunning, 5 * minute));
+  return life;
+}
+
 function isRunning(job: Job): boolean {
   return job.attempts.length > 0 && job.attempts.at(-1)?.runningAt !== null;
 }
@@ -356,6 +339,13 @@ async function leaves(life: Life, within: number): Promise<boolean> {
   let hasLeft = false;
   void life.controller.left.then(() => (hasLeft = true));
   return life.until(() => hasLeft, within);
+}
+
+/** Not all was copied while the line was down, and now it is within that time. */
+async function expectRestIsCopied(life: Life, within: number): Promise<void> {
+  const { whole, copied } = outputOf(life);
+  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(await life.until(() => copied() === whole, within), `${copied()} of ${whole} bytes were copied`);
 }
 
 /** The first program of that life: how much it printed, and how much of it is copied. */
@@ -369,7 +359,7 @@ function outputOf({ world, copies, timeline }: Life): { readonly whole: number; 
 }
 
 /** The same machines, except that no output comes in while the line is down. */
-function withLine(real: MachinePort, isDown: () => boolean): MachinePort {
+function withLine(real: MachinePort, line: { readonly isDown: boolean }): MachinePort {
   return {
     ...real,
     tail(ref, attempt, from, receiver) {
@@ -377,7 +367,7 @@ function withLine(real: MachinePort, isDown: () => boolean): MachinePort {
       const off = real.tail(ref, attempt, from, {
         ...receiver,
         async bytes(chunk) {
-          if (!isDown()) await receiver.bytes(chunk);
+          if (!line.isDown) await receiver.bytes(chunk);
           else if (!isOff) {
             isOff = true;
             off();
@@ -391,4 +381,62 @@ function withLine(real: MachinePort, isDown: () => boolean): MachinePort {
       return off;
     },
   };
+}
+
+// The controller's one timer, when the clock is set back in the middle of a round: the moments that the timer is set by were
+// worked out before, and would lie as far ahead as the clock went back.
+
+const none = (): never => assert.fail('without a job nothing is asked of it');
+
+test('a clock that is set back while the lease is renewed leaves no timer longer than until the next renewal', async () => {
+  let now = Date.UTC(2026, 0, 1);
+  let setBack = 0;
+  const waits: number[] = [];
+  let fire: (() => void) | undefined;
+  const clock: Clock = {
+    now: () => now,
+    at(at, call) {
+      waits.push(at - now);
+      fire = call;
+      return () => undefined;
+    },
+  };
+  const real = openStore({ file: ':memory:', installation: 'aaaaaa' });
+  const store: Store = {
+    ...real,
+    async takeLease(...given) {
+      const taken = await real.takeLease(...given);
+      now -= setBack;
+      setBack = 0;
+      return taken;
+    },
+  };
+  const logFiles: LogFiles = { length: none, append: none, step: none, last: none, note: none, mirror: none };
+  const controller = createController({
+    store,
+    backendOf: none,
+    clock,
+    logFiles,
+    log: { info: () => undefined, warn: () => undefined },
+    holder: 'one',
+    version: '0.0.0',
+    certain: true,
+    slots: 1,
+    idleExitMs: null,
+  });
+  controller.start();
+  await rounds();
+  setBack = day;
+  now += 10 * second;
+  fire?.();
+  await rounds();
+  assert.equal(setBack, 0, 'the lease was not renewed');
+  assert.ok((waits.at(-1) ?? Infinity) <= leasePace, `the next round is in ${waits.at(-1)} ms`);
+  await controller.stop();
+  await real.close();
+});
+
+/** Lets everything that waits for nothing outside come to its end. */
+async function rounds(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await setImmediate();
 }

@@ -1,0 +1,57 @@
+// What our own programs in the background inherit from whoever starts them.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import type { Io } from '../../src/app/services.ts';
+import { unitText } from '../../src/wiring/install.ts';
+import { backgroundEnvironment } from '../../src/wiring/processes.ts';
+import { localSpec } from '../support/builders.ts';
+
+test('a controller that the program of a job has started is not taken for a part of that program', async () => {
+  const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/here', JOBMAN_HOME: '/home' };
+  const io = { env } as Pick<Io, 'env'> as Io;
+  assert.deepEqual(await backgroundEnvironment(io, '/nowhere'), { PATH: '/bin', JOBMAN_HOME: '/home' });
+});
+
+test('nor does it find what is a secret of the job that is about to be created', async () => {
+  const io = { env: { TOKEN: 'x', PATH: '/bin' } } as unknown as Io;
+  const { command, ...spec } = localSpec();
+  const coming = {
+    ...spec,
+    command: { ...command, secrets: { T: { kind: 'environment', variable: 'TOKEN' } } },
+  } as const;
+  assert.deepEqual(await backgroundEnvironment(io, '/nowhere', coming), { PATH: '/bin' });
+});
+
+/** Whether a program that writes nothing notices that the reader of its pipe has gone. */
+
+const watches = `
+  const { watchPipeReader } = await import(${JSON.stringify(new URL('../../src/wiring/processes.ts', import.meta.url).href)});
+  const late = setTimeout(() => { unwatch(); console.error('still read'); }, Number(process.argv[1]));
+  const unwatch = watchPipeReader(process.pid, 1, () => { clearTimeout(late); console.error('gone'); });
+`;
+
+function into(reader: string, withinMs: number): string {
+  const line = `"$NODE" --input-type=module -e "$PROGRAM" ${withinMs} | ${reader}`;
+  const env = { ...process.env, NODE: process.execPath, PROGRAM: watches };
+  return spawnSync('bash', ['-c', line], { env, encoding: 'utf8' }).stderr;
+}
+
+test('the end of a reader is noticed although nothing is written, and a reader that waits is no end', () => {
+  assert.equal(into('true', 20_000), 'gone\n');
+  assert.equal(into('cat', 1_500), 'still read\n');
+});
+
+// The user service of the controller, as systemd reads it.
+
+test('odd characters in paths mean themselves', () => {
+  const io = { launcher: ['/opt/50% "off"/$n\\ode'], env: { PATH: '/bin:/$x' } } as unknown as Io;
+  const lines = unitText({ io, home: '/home/ada/a $b' }).split('\n');
+  const found = lines.filter((line) => /^(ExecStart|Environment)=/.test(line));
+  assert.deepEqual(found, [
+    String.raw`ExecStart="/opt/50%% \"off\"/$$n\\ode" "controller" "run" "--idle-exit" "never"`,
+    'Environment="JOBMAN_HOME=/home/ada/a $b"',
+    'Environment="PATH=/bin:/$x"',
+  ]);
+});
