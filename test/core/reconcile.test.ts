@@ -25,6 +25,36 @@ const failedForWantOfCapacity = {
   error: { kind: 'stockout', message: 'There is no more capacity.', raw: 'RESOURCE_EXHAUSTED' },
 } as const;
 
+const noneLeft = {
+  kind: 'failed',
+  evidence: { detail: '' },
+  error: { kind: 'stockout', message: 'none left', raw: 'none' },
+} as const;
+
+/** From now on a queue that is joined has nothing to give; the returned function ends that. */
+function withoutCapacity(world: World): () => void {
+  const perform = world.perform.bind(world);
+  world.perform = (action) => {
+    const result = perform(action);
+    if (action.kind === 'request') Object.assign(world.nodes.get(action.allocation) ?? {}, failedForWantOfCapacity);
+    return result;
+  };
+  return () => void (world.perform = perform);
+}
+
+function untilRunning(world: World): void {
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(phaseOf(world.job), 'running');
+}
+
+function untilSettled(world: World): void {
+  world.live(() => world.job.settled !== null, 10 * hour);
+}
+
+function untilEnding(world: World): void {
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+}
+
 function keys(world: World): readonly string[] {
   return world.decision?.actions.map(subjectKey) ?? [];
 }
@@ -107,39 +137,23 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   assert.deepEqual(told, ['log in', 'the cloud does not answer']);
 });
 
-test('a request that was accepted is not sent again because a list does not show it yet', () => {
+test('a request that was accepted is not sent again before it is missed twice, ten seconds apart', () => {
   const world = new World();
   world.pass();
   world.pass();
   world.outcomes = [{ subject: { kind: 'request', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
-  world.pass();
-  assert.deepEqual(keys(world), []);
-  world.now += 5 * second;
-  world.pass();
-  assert.deepEqual(keys(world), []);
-});
-
-test('what was accepted and is missed twice, ten seconds apart, is asked for again under its name', () => {
-  const world = new World();
-  world.pass();
-  world.pass();
-  world.outcomes = [{ subject: { kind: 'request', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
-  world.pass();
-  world.now += 10 * second;
-  world.pass();
+  const asked = [0, 5, 5, 10].map((seconds) => {
+    world.now += seconds * second;
+    world.pass();
+    return keys(world).length;
+  });
+  assert.deepEqual(asked, [0, 0, 0, 1]);
   assert.equal(lastAllocation(world.job)?.lastFailure?.error.kind, 'internal');
-  world.now += 10 * second;
-  world.pass();
-  assert.deepEqual(keys(world), ['request/1']);
 });
 
 test('a stockout is waited for without limit, more patiently each time', () => {
   const world = new World();
-  world.refusal = {
-    kind: 'failed',
-    evidence: { detail: '' },
-    error: { kind: 'stockout', message: 'none left', raw: 'none' },
-  };
+  world.refusal = noneLeft;
   world.live(() => false, 6 * hour);
   assert.equal(phaseOf(world.job), 'queued');
   const refusals = world.events.filter(({ kind }) => kind === 'allocation_refused').map(({ at }) => at);
@@ -147,29 +161,23 @@ test('a stockout is waited for without limit, more patiently each time', () => {
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= 38 * second);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   world.refusal = null;
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
-});
-
-test('a limit on the wait for capacity ends the job', () => {
-  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
-  world.refusal = {
-    kind: 'failed',
-    evidence: { detail: '' },
-    error: { kind: 'stockout', message: 'none left', raw: 'none' },
-  };
-  world.live(() => world.job.settled !== null, 2 * hour);
-  assert.deepEqual(world.job.settled?.reason, 'allocation_failed');
-  assert.equal(world.now, world.job.createdAt + 20 * minute);
+  untilRunning(world);
 });
 
 for (const kind of ['permission', 'invalid', 'not_found'] as const) {
-  test(`a request that ends in ${kind} ends the job at once`, () => {
-    const world = new World();
-    world.refusal = { kind: 'refused', evidence: { detail: '' }, error: { kind, message: 'no', raw: 'raw words' } };
-    world.settleNow();
-    assert.equal(world.job.settled?.reason, 'allocation_failed');
-    assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw words');
+  test(`a request that ends in ${kind} ends the job at once, whether it is refused or its queue says so`, () => {
+    const error = { kind, message: 'no', raw: 'raw words' };
+    const refused = new World();
+    refused.refusal = { kind: 'refused', evidence: { detail: '' }, error };
+    const failed = new World();
+    failed.pass();
+    failed.pass();
+    failed.nodes.set(1, { ...failed.newNode('lost'), cause: 'failed', error });
+    for (const world of [refused, failed]) {
+      world.settleNow();
+      assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
+      assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw words');
+    }
   });
 }
 
@@ -191,7 +199,7 @@ test('capacity that fails before it is ready is let go, seen gone, and asked for
   world.nodes.set(1, failed);
   world.live(() => world.nodes.has(2), hour);
   assert.ok(!world.nodes.has(1));
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   // Nothing was tried, so it is still the first try at the command.
   assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.allocation], [1, 2]);
 });
@@ -202,20 +210,15 @@ test('a queue that fails again and again is asked again more patiently each time
   world.onPass = (_before, _observation, decision, now) => {
     if (decision.events.some(({ kind }) => kind === 'allocation_requested')) asked.push(now);
   };
-  const perform = world.perform.bind(world);
-  world.perform = (action) => {
-    const result = perform(action);
-    if (action.kind === 'request') Object.assign(world.nodes.get(action.allocation) ?? {}, failedForWantOfCapacity);
-    return result;
-  };
+  const stop = withoutCapacity(world);
   world.live(() => false, 6 * hour);
   const waits = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= minute, `the first wait was ${waits[0]} ms`);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'queued']);
   assert.ok(world.nodes.size <= 1, 'what failed is let go before another is asked for');
-  world.perform = perform;
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  stop();
+  untilRunning(world);
   assert.equal(lastAttempt(world.job)?.ordinal, 1);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });
@@ -232,7 +235,7 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
     world.live(() => false, 20 * minute);
   }
   world.ask('stop');
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   world.ask('start');
   world.pass();
   const before = world.job.allocations.length;
@@ -242,28 +245,14 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
   assert.ok((lastAttempt(world.job)?.notBefore ?? Infinity) - world.now <= 38 * second);
 });
 
-test('an error of the queue that is permanent ends the job', () => {
-  const world = new World();
-  world.pass();
-  world.pass();
-  const error = { kind: 'permission' as const, message: 'no right to v4', raw: 'PERMISSION_DENIED' };
-  world.nodes.set(1, { ...world.newNode('lost'), cause: 'failed', error });
-  world.settleNow();
-  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
-  assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'PERMISSION_DENIED');
-});
-
-test('the wait for capacity has its limit, however often another allocation is asked for', () => {
-  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
-  const perform = world.perform.bind(world);
-  world.perform = (action) => {
-    const result = perform(action);
-    if (action.kind === 'request') Object.assign(world.nodes.get(action.allocation) ?? {}, failedForWantOfCapacity);
-    return result;
-  };
-  world.live(() => world.job.settled !== null, 2 * hour);
-  assert.deepEqual([world.job.settled?.reason, world.job.attempts.length], ['allocation_failed', 1]);
-  assert.equal(world.now, world.job.createdAt + 20 * minute);
+test('the wait for capacity has its limit, whether one request is refused or another one is sent again and again', () => {
+  for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
+    const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
+    begin(world);
+    untilSettled(world);
+    assert.deepEqual([world.job.settled?.reason, world.job.attempts.length], ['allocation_failed', 1]);
+    assert.equal(world.now, world.job.createdAt + 20 * minute);
+  }
 });
 
 // ------------------------------------------------------------------------------------------ setup and start
@@ -342,25 +331,12 @@ test('a step that fails is tried again after a wait, and ends the attempt when i
   world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
   world.settleNow();
   assert.equal(phaseOf(world.job), 'setup');
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.equal(world.job.settled?.reason, 'setup_failed');
   assert.match(
     world.job.attempts[0]?.ending?.evidence.detail ?? '',
     /^step ssh failed on worker 0 \(3 tries\): apt is locked$/,
   );
-});
-
-test('a step that is refused is not tried again', () => {
-  const world = new World(spec({ preset: 'pass' }));
-  world.stepResult = { kind: 'refused', evidence: { detail: 'no such bucket' } };
-  world.settleNow();
-  assert.equal(world.job.settled?.reason, 'setup_failed');
-});
-
-test('a command for a worker that does not exist fails instead of waiting for ever', () => {
-  const world = new World(spec({ command: { ...spec().command, workers: [7] } }));
-  world.settleNow();
-  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /worker 7, and there are 2 workers/);
 });
 
 test('a job of this machine needs three passes from nothing to its end', () => {
@@ -468,22 +444,56 @@ test('where the capacity stays, a program that ignores its signal is killed afte
   assert.deepEqual(keys(world), ['stop/1/1/kill']);
 });
 
-test('of several failing workers the lowest gives the reason', () => {
-  const world = running(spec({ preset: 'pass' }));
-  world.exit(0, 4);
-  world.exit(1, 3);
-  world.settleNow();
-  assert.equal(world.job.attempts[0]?.ending?.evidence.exitCode, 4);
-});
+for (const [sentence, act, reason, detail] of [
+  [
+    'of several failing workers the lowest gives the reason',
+    (world) => {
+      world.exit(0, 4);
+      world.exit(1, 3);
+    },
+    'command_failed',
+    /^exit code 4 on worker 0$/,
+  ],
+  [
+    'a program that vanished counts as unreachable, and explains what the others ran into',
+    (world) => {
+      world.exit(0, 1);
+      world.run(1, 1).ended = 'vanished';
+    },
+    'unreachable',
+    /vanished on worker 1: the machine restarted/,
+  ],
+  [
+    'an exit that is seen counts although the cloud does not answer',
+    (world) => {
+      world.cloudAnswers = false;
+      world.exitAll(0);
+    },
+    'succeeded',
+    /^exit code 0/,
+  ],
+] as const satisfies readonly (readonly [string, (world: World) => void, string, RegExp])[]) {
+  test(sentence, () => {
+    const world = running(spec({ preset: 'pass' }));
+    act(world);
+    world.settleNow();
+    assert.equal(world.job.attempts[0]?.ending?.reason, reason);
+    assert.match(world.job.attempts[0].ending.evidence.detail, detail);
+  });
+}
 
-test('a program that vanished counts as unreachable, and explains what the others ran into', () => {
-  const world = running(spec({ preset: 'pass' }));
-  world.exit(0, 1);
-  world.run(1, 1).ended = 'vanished';
-  world.settleNow();
-  const ending = world.job.attempts[0]?.ending;
-  assert.equal(ending?.reason, 'unreachable');
-  assert.match(ending?.evidence.detail ?? '', /vanished on worker 1: the machine restarted/);
+test('a step that is refused is not tried again, and a command for a worker that does not exist fails at once', () => {
+  const refused = new World(spec({ preset: 'pass' }));
+  refused.stepResult = { kind: 'refused', evidence: { detail: 'no such bucket' } };
+  const missing = new World(spec({ command: { ...spec().command, workers: [7] } }));
+  for (const [world, detail] of [
+    [refused, /no such bucket/],
+    [missing, /worker 7, and there are 2 workers/],
+  ] as const) {
+    world.settleNow();
+    assert.equal(world.job.settled?.reason, 'setup_failed');
+    assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', detail);
+  }
 });
 
 test('nobody is judged while another worker is silent: it may be the cause', () => {
@@ -513,11 +523,16 @@ test('a program that is killed on spot capacity is not blamed before the cloud h
   assert.equal(killed.job.attempts[0]?.ending?.evidence.detail, 'killed by TERM on worker 0');
 });
 
-test('a script here that loses its line to spot capacity is not blamed before the cloud has had time to own up', () => {
-  const driven = (): World => running(spec({ command: { ...spec().command, place: 'here' } }));
-  const world = driven();
+/** The script on this machine that drives a TPU has ended of a lost line to it. */
+function cutOff(given: Parameters<typeof spec>[0] = {}): World {
+  const world = running(spec({ ...given, command: { ...spec().command, place: 'here' } }));
   world.pattern = 'line_cut';
-  world.run('here', 1).ended = { exitCode: 1, at: world.now };
+  world.exit('here', 1);
+  return world;
+}
+
+test('a script here that loses its line to spot capacity is not blamed before the cloud has had time to own up', () => {
+  const world = cutOff();
   world.settleNow();
   assert.equal(lastAttempt(world.job)?.ending, null);
   world.now += 20 * second;
@@ -525,16 +540,12 @@ test('a script here that loses its line to spot capacity is not blamed before th
   world.settleNow();
   assert.equal(world.job.attempts[0]?.ending?.reason, 'preempted');
 
-  const cut = driven();
-  cut.pattern = 'line_cut';
-  cut.run('here', 1).ended = { exitCode: 1, at: cut.now };
+  const cut = cutOff();
   cut.live(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 
   // While the cloud does not answer nobody can say that it took anything, however long that lasts.
-  const asked = driven();
-  asked.pattern = 'line_cut';
-  asked.run('here', 1).ended = { exitCode: 1, at: asked.now };
+  const asked = cutOff();
   asked.cloudAnswers = false;
   asked.live(() => lastAttempt(asked.job)?.ending !== null, 5 * minute);
   assert.equal(lastAttempt(asked.job)?.ending, null);
@@ -544,37 +555,32 @@ test('a script here that loses its line to spot capacity is not blamed before th
   assert.equal(asked.job.attempts[0]?.ending?.reason, 'preempted');
 
   // Nor while the cloud's list lacks it: it has to be missed twice before that says anything.
-  const missed = driven();
-  missed.pattern = 'line_cut';
-  missed.run('here', 1).ended = { exitCode: 1, at: missed.now };
+  const missed = cutOff();
   missed.settleNow();
   missed.now += minute;
   missed.nodes.delete(1);
   missed.pass();
   assert.equal(lastAttempt(missed.job)?.ending, null);
-  missed.live(() => lastAttempt(missed.job)?.ending !== null, 5 * minute);
+  untilEnding(missed);
   assert.equal(missed.job.attempts[0]?.ending?.reason, 'preempted');
 
   // What says nothing of a lost line has failed by itself, and is told at once.
-  const failed = driven();
-  failed.run('here', 1).ended = { exitCode: 1, at: failed.now };
+  const failed = cutOff();
+  failed.pattern = null;
   failed.settleNow();
   assert.equal(failed.job.settled?.reason, 'command_failed');
 });
 
-test('a program without output for the silence limit is hung', () => {
-  const world = running(spec({ preset: 'pass', limits: { ...spec().limits, silenceTimeout: 10 * minute } }));
-  world.live(() => world.job.settled !== null, hour);
-  assert.equal(world.job.settled?.reason, 'hung');
-});
-
-test('a program that prints on one worker only is not hung', () => {
-  const world = running(spec({ preset: 'pass', limits: { ...spec().limits, silenceTimeout: 10 * minute } }));
-  world.live(() => {
-    world.run(0, 1).outputAt = world.now;
-    return world.job.settled !== null;
-  }, hour);
-  assert.equal(world.job.settled, null);
+test('a program without output for the silence limit is hung, and one that prints on one worker only is not', () => {
+  for (const isPrinting of [false, true]) {
+    const limits = { ...spec().limits, silenceTimeout: 10 * minute };
+    const world = running(spec({ preset: 'pass', limits }));
+    world.live(() => {
+      if (isPrinting) world.run(0, 1).outputAt = world.now;
+      return world.job.settled !== null;
+    }, hour);
+    assert.equal(world.job.settled?.reason, isPrinting ? undefined : 'hung');
+  }
 });
 
 test('a program past its time limit is stopped, and no rule answers', () => {
@@ -584,16 +590,8 @@ test('a program past its time limit is stopped, and no rule answers', () => {
   world.settleNow();
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
   world.cloudAnswers = true;
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.deepEqual([world.job.settled?.verdict, world.job.attempts.length], ['failed', 1]);
-});
-
-test('an exit that is seen counts although the cloud does not answer', () => {
-  const world = running();
-  world.cloudAnswers = false;
-  world.exitAll(0);
-  world.settleNow();
-  assert.equal(phaseOf(world.job), 'succeeded');
 });
 
 // ------------------------------------------------------------------------------------------ silence
@@ -614,7 +612,7 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
   host(world, 1).isAnswering = false;
   world.settleNow();
   assert.deepEqual(world.events.at(-1), { at: now, kind: 'silent', allocation: 1, detail: 'no answer', worker: 1 });
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  untilEnding(world);
   assert.equal(world.now, now + 3 * minute);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
 });
@@ -631,7 +629,7 @@ test('two workers that fall silent in turn have not been silent for as long as b
   world.now += 2 * minute;
   world.settleNow();
   assert.equal(lastAttempt(world.job)?.ending, null);
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  untilEnding(world);
   assert.equal(world.now, now + 3 * minute);
   assert.equal(lastAttempt(world.job)?.ending?.evidence.worker, 1);
 });
@@ -645,7 +643,7 @@ test('the grace begins anew when the cloud itself was silent in between', () => 
   world.settleNow();
   assert.equal(lastAttempt(world.job)?.ending, null);
   const back = world.now;
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  untilEnding(world);
   assert.equal(world.now, back + 3 * minute);
 });
 
@@ -666,7 +664,7 @@ test('a worker that answers again within the grace costs nothing but two lines o
 test('the next attempt waits until the silent worker has told the end of the last one', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  untilEnding(world);
   world.now += minute;
   world.settleNow();
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering']);
@@ -701,7 +699,7 @@ function silentInSetup(given = spec(), worker = 1): World {
   world.settleNow();
   assert.equal(phaseOf(world.job), 'setup');
   host(world, worker).isAnswering = false;
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  untilEnding(world);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
   world.stepResult = { kind: 'done' };
   return world;
@@ -713,7 +711,7 @@ test('capacity whose worker fell silent before anything was started there gets a
     const { now } = world;
     world.live(() => false, 2 * minute);
     assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering'], preset);
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    untilRunning(world);
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.nodes.size], ['running', 2, 1], preset);
     assert.equal(world.job.attempts[1]?.allocation, 2);
     assert.ok(world.now >= now + 3 * minute);
@@ -722,7 +720,7 @@ test('capacity whose worker fell silent before anything was started there gets a
 
 test('the same holds for a worker that the command does not run on', () => {
   const world = silentInSetup(spec({ command: { ...spec().command, workers: [0] } }));
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
   assert.equal(world.job.attempts[1]?.allocation, 2);
 
@@ -757,8 +755,7 @@ test('a standing TPU whose worker is silent is waited for: it is not ours to rep
   assert.equal(world.job.settled, null);
   assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
   host(world, 1).isAnswering = true;
-  world.live(() => phaseOf(world.job) === 'running', 5 * minute);
-  assert.equal(phaseOf(world.job), 'running');
+  untilRunning(world);
 });
 
 test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
@@ -766,7 +763,7 @@ test('but not for ever: after ten graces the job has failed, and the TPU stands 
   host(world, 1).isAnswering = false;
   world.settleNow();
   const { now } = world;
-  world.live(() => world.job.settled !== null, 10 * hour);
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'unreachable']);
   assert.deepEqual([world.now, world.job.attempts.length, world.nodes.size], [now + 30 * minute, 1, 1]);
   assert.ok(!world.kinds().includes('allocation_released'));
@@ -783,13 +780,12 @@ test('a stop of a job on a standing TPU does not wait for a dead worker longer t
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
   assert.equal(givenUpAt(world.job, attempt, now), now + 30 * minute);
-  world.live(() => world.job.settled !== null, 10 * hour);
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.now, world.nodes.size], ['stopped', now + 30 * minute, 1]);
   // What was left behind there is ended before anything else begins.
   host(world, 1).isAnswering = true;
   world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
+  untilRunning(world);
   assert.ok(world.run(1, 1).ended !== null);
 });
 
@@ -797,7 +793,7 @@ test('a stop of a job on a standing TPU does not wait for a dead worker longer t
 function resumedOntoSilence(given = spec()): World {
   const world = running(given);
   world.ask('stop');
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   host(world, 1).isAnswering = false;
   world.ask('resume');
   world.settleNow();
@@ -808,7 +804,7 @@ test('to resume on held capacity and find nobody there is no try: the attempt mo
   for (const preset of ['pre', 'pass'] as const) {
     const world = resumedOntoSilence(spec({ preset }));
     const { now } = world;
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    untilRunning(world);
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 2]);
     const released = world.events.find((event) => event.kind === 'allocation_released');
     assert.deepEqual([released?.at, released?.why], [now + 3 * minute, 'worker 1 does not answer']);
@@ -820,7 +816,7 @@ test('held capacity that answers again within the grace is gone on with', () => 
   const world = resumedOntoSilence();
   world.live(() => false, 2 * minute);
   host(world, 1).isAnswering = true;
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 1]);
 });
 
@@ -828,12 +824,12 @@ test('to resume on a standing TPU and find nobody there waits within the attempt
   const back = resumedOntoSilence(spec({ capacity: standing }));
   back.live(() => false, 20 * minute);
   host(back, 1).isAnswering = true;
-  back.live(() => phaseOf(back.job) === 'running', hour);
+  untilRunning(back);
   assert.deepEqual([phaseOf(back.job), back.job.attempts.length], ['running', 2]);
 
   const dead = resumedOntoSilence(spec({ capacity: standing }));
   const { now } = dead;
-  dead.live(() => dead.job.settled !== null, 10 * hour);
+  untilSettled(dead);
   assert.deepEqual([phaseOf(dead.job), dead.now, dead.job.attempts.length], ['failed', now + 30 * minute, 2]);
   assert.equal(dead.nodes.size, 1);
 });
@@ -856,7 +852,7 @@ test('a stop keeps capacity whose worker is silent for ten graces, and then lets
   assert.equal(givenUpAt(world.job, attempt, world.now), now + 30 * minute);
   world.live(() => false, 29 * minute);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
   const released = world.events.find((event) => event.kind === 'allocation_released');
   assert.deepEqual([released?.at, released?.why], [now + 30 * minute, 'worker 1 does not answer any more']);
@@ -868,7 +864,7 @@ test('a stop ends when the silent worker answers again, and holds what it was to
   world.ask('stop');
   world.live(() => false, 20 * minute);
   host(world, 1).isAnswering = true;
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
 });
 
@@ -891,8 +887,7 @@ test('maintenance is waited for without limit: the limit on waiting for capacity
   assert.deepEqual([world.job.attempts.length, world.job.attempts[0]?.ending], [1, null]);
   Object.assign(world.node, { state: 'ready', detail: 'READY' });
   world.stepResult = { kind: 'done' };
-  world.live(() => phaseOf(world.job) === 'running', minute);
-  assert.equal(phaseOf(world.job), 'running');
+  untilRunning(world);
 });
 
 test('a program under maintenance has no limit but its own', () => {
@@ -924,7 +919,7 @@ test('a preempted node is let go and seen gone before a new one is asked for', (
   world.pass();
   assert.deepEqual(keys(world), ['release/1']);
   assert.equal(phaseOf(world.job), 'recovering');
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([...world.nodes.keys()], [2]);
   const kinds = world.kinds();
   assert.ok(kinds.lastIndexOf('allocation_gone') < kinds.lastIndexOf('allocation_requested'));
@@ -991,7 +986,7 @@ test('a deletion that the cloud let fall in a state that has passed is asked for
 test('a late reply about an earlier allocation touches nothing', () => {
   const world = running();
   world.preempt();
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   const { job } = world;
   for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
     const subjects: readonly Subject[] = [
@@ -1018,7 +1013,7 @@ test('a standing TPU is used as it stands and never let go at the end', () => {
 test('a standing TPU that is not there is not made', () => {
   const world = new World(spec({ capacity: standing }));
   world.nodes.clear();
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
   assert.match(detail, /there is no iris/);
   // The cloud has said nothing: a list without it was read.
@@ -1028,11 +1023,8 @@ test('a standing TPU that is not there is not made', () => {
 
 test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
   const world = running(spec({ capacity: standing, preset: 'reapply' }));
-  world.preempt = (): void => {
-    Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
-  };
   world.preempt();
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual(
     world.job.allocations.map(({ name, goneAt }) => [name, goneAt !== null]),
     [
@@ -1060,14 +1052,14 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
   assert.equal(world.job.allocations[1]?.seen, null);
   world.nodes.delete(1);
   world.stepResult = { kind: 'done' };
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
 });
 
 test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
   const world = running(spec({ capacity: standing, preset: 'pass' }));
-  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
-  world.live(() => world.job.settled !== null, hour);
+  world.preempt();
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
 });
 
@@ -1075,7 +1067,7 @@ for (const preset of ['pre', 'reapply', 'pass'] as const) {
   test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
     const world = new World(spec({ capacity: standing, preset }));
     Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
-    world.live(() => world.job.settled !== null, hour);
+    untilSettled(world);
     assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
     assert.equal(world.nodes.size, 1);
     assert.ok(!world.kinds().includes('allocation_released'));
@@ -1094,27 +1086,22 @@ test('a re-apply that got no capacity goes on until it gets some: the rule that 
     }
     return result;
   };
-  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  world.preempt();
+  untilRunning(world);
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
 });
 
 test('a re-apply that the owner broke off is taken up again by his next word, since by rule the TPU was let go', () => {
   const world = running(spec({ capacity: standing, preset: 'reapply' }));
-  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
-  world.refusal = {
-    kind: 'failed',
-    evidence: { detail: '' },
-    error: { kind: 'stockout', message: 'none left', raw: 'none' },
-  };
+  world.preempt();
+  world.refusal = noneLeft;
   world.live(() => world.job.allocations.length === 2, hour);
   world.live(() => false, 5 * minute);
   world.ask('stop');
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   world.refusal = null;
   world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
+  untilRunning(world);
 });
 
 test('a program on this machine outlives its TPU, so it is stopped before the next one starts', () => {
@@ -1138,8 +1125,7 @@ test('a run of an earlier attempt that comes to life late is stopped before anyt
   world.pass();
   assert.deepEqual(keys(world), ['stop/1/1/ask']);
   world.act();
-  world.live(() => phaseOf(world.job) === 'running', minute);
-  assert.equal(phaseOf(world.job), 'running');
+  untilRunning(world);
 });
 
 // ------------------------------------------------------------------------------------------ the owner's words
@@ -1183,7 +1169,7 @@ test('just the command is only for what is held: on a new machine every step com
   world.ask('start', { commandOnly: true });
   // What was held is taken away before the wish is answered.
   world.preempt();
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
   assert.deepEqual(
     world.node.workers.map(({ proofs }) => proofs.size),
@@ -1208,7 +1194,7 @@ test('resume after cancel asks for new capacity and continues', () => {
   world.ask('cancel');
   world.live(() => false, hour);
   world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([[...world.nodes.keys()], lastAttempt(world.job)?.stage], [[2], 1]);
 });
 
@@ -1218,7 +1204,7 @@ test('resume right after cancel waits until the old capacity is gone', () => {
   world.pass();
   world.act();
   world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
 });
 
@@ -1245,7 +1231,7 @@ test('a stop keeps the first reason of an attempt that is ending already', () =>
   world.exit(0, 1);
   world.settleNow();
   world.ask('stop');
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.deepEqual([world.job.settled?.verdict, world.job.settled?.reason], ['stopped', 'command_failed']);
 });
 
@@ -1313,7 +1299,7 @@ test('an attempt remembers which copy of the working directory it runs, and a re
   world.exitAll(1);
   world.settleNow();
   world.ask('resume', { copy: 2 });
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  untilRunning(world);
   assert.deepEqual(
     world.job.attempts.map(({ workdir }) => workdir),
     [1, 2],
@@ -1390,10 +1376,7 @@ test('a standing node that somebody made anew is another: the rule answers at on
 
 test('a script here that loses its line because somebody deletes a TPU on demand is told to have lost its TPU', () => {
   const capacity = { ...standing, pricing: 'ondemand' as const };
-  const driven = (): World => running(spec({ preset: 'pre', capacity, command: { ...spec().command, place: 'here' } }));
-  const deleted = driven();
-  deleted.pattern = 'line_cut';
-  deleted.run('here', 1).ended = { exitCode: 1, at: deleted.now };
+  const deleted = cutOff({ capacity });
   // The cloud's word of this moment: the next of its name is on its way.
   deleted.nodes.get(1)!.state = 'provisioning';
   deleted.settleNow();
@@ -1403,18 +1386,14 @@ test('a script here that loses its line because somebody deletes a TPU on demand
   assert.equal(deleted.job.attempts[0]?.ending?.reason, 'preempted');
 
   // What the cloud calls ready was not deleted, and nobody takes a TPU on demand: nothing is waited for.
-  const cut = driven();
-  cut.pattern = 'line_cut';
-  cut.run('here', 1).ended = { exitCode: 1, at: cut.now };
+  const cut = cutOff({ capacity });
   cut.settleNow();
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 });
 
 test('an answer of the cloud that is older than the grace does not clear it, however long the rest of the pass took', () => {
   const spot = { ...standing, pricing: 'preemptible' as const };
-  const lost = running(spec({ preset: 'pre', capacity: spot, command: { ...spec().command, place: 'here' } }));
-  lost.pattern = 'line_cut';
-  lost.run('here', 1).ended = { exitCode: 1, at: lost.now };
+  const lost = cutOff({ capacity: spot });
   lost.settleNow();
   lost.now += 24 * second;
   const early = lost.observe();
@@ -1483,6 +1462,6 @@ test('a standing TPU that the job had re-applied is gone once another person has
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
   const world = running(spec({ preset: 'pass', capacity: standing }));
   world.makeAnew();
-  world.live(() => world.job.settled !== null, hour);
+  untilSettled(world);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['failed', 1]);
 });
