@@ -6,7 +6,7 @@ import type { Allocation, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
 import type { PlaceAnswered } from '../core/alternatives.ts';
 import type { Launch } from '../core/prepare.ts';
-import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
+import type { BackendName, JobSpec, SetupStep, WorkerId, CapacitySpec } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobRow } from './client.ts';
 
@@ -254,4 +254,9 @@ export interface LogFiles {
 export interface Backend {
   readonly capacity: CapacityPort;
   readonly machines: MachinePort;
+}
+
+/** The beginning of all names in the place of such capacity; null where nothing can be left behind. */
+export function placeOf(capacity: CapacitySpec): string | null {
+  return capacity.kind === 'tpu' ? `projects/${capacity.project}/locations/${capacity.zone}/` : null;
 }

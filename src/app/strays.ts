@@ -6,8 +6,7 @@ import { type Job, heldAllocations, capacityOf } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import type { Instant } from '../core/time.ts';
 import { sentencePart } from './figures.ts';
-import { placeOf } from './places.ts';
-import type { Store, Stray } from './ports.ts';
+import { placeOf, type Store, type Stray } from './ports.ts';
 import {
   claimants,
   forgettable,

@@ -3,10 +3,8 @@
 // record ever named is only written down: another installation may have been copied from ours, so a person decides.
 
 import { textOf } from '../app/errors.ts';
-import { placeOf } from '../app/places.ts';
-import type { AllocationRef, CapacityPort, Stray } from '../app/ports.ts';
-import { capacityOf } from '../core/job.ts';
-import type { Job } from '../core/job.ts';
+import { placeOf, type AllocationRef, type CapacityPort, type Stray } from '../app/ports.ts';
+import { capacityOf, type Job } from '../core/job.ts';
 import { minute, second, type Instant } from '../core/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { PerformerOptions } from './performer.ts';

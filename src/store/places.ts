@@ -1,9 +1,7 @@
 // Places: where jobs have asked for capacity, what each place has answered, and the orphans that were found there.
 
-import { placeOf } from '../app/places.ts';
-import type { AllocationRef, Stray } from '../app/ports.ts';
-import { capacityOf } from '../core/job.ts';
-import type { Allocation, Job } from '../core/job.ts';
+import { placeOf, type AllocationRef, type Stray } from '../app/ports.ts';
+import { capacityOf, type Allocation, type Job } from '../core/job.ts';
 import type { PlaceAnswered } from '../core/alternatives.ts';
 import { placeCount } from '../core/spec.ts';
 import { hour } from '../core/time.ts';

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { writePrograms } from '../../src/emulator/hosts/programs.ts';
+import type { SetupStep } from '../../src/core/spec.ts';
 import { condaStep, venvStep } from '../../src/setup/environments.ts';
 import { dockerStep } from '../../src/setup/docker.ts';
 import { filesStep, sshStep } from '../../src/setup/files.ts';
@@ -22,6 +23,12 @@ const noCache: BucketCache = {
   parallelDownloads: null,
   before: null,
 };
+
+const pulling = (image: string): SetupStep =>
+  dockerStep({ name: 'docker', image, envVars: [], mounts: [], workdir: null, flags: [] });
+const mounting = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] });
+/** The step that makes `~/v` with that Python. */
+const making = (python: string): SetupStep => venvStep({ name: 'venv', folder: '~/v', python, requirements: null });
 
 /** The programs of a host that mounts buckets: a mount is a line of a list, as the built-in cloud has it. */
 function withGcsfuse(host: Host, installed = true): void {
@@ -145,7 +152,7 @@ test('gcsfuse is installed where it is missing, after whoever holds the lock of 
   // Another package manager is at work for the first two looks.
   host.program('fuser', 'n=$(cat "$HOME/n" 2>/dev/null || echo 0)\necho $((n + 1)) >"$HOME/n"\n[ "$n" -lt 2 ]');
   host.program('sleep', 'echo "slept $1" >>"$HOME/apt.log"');
-  const ran = host.step(gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] }));
+  const ran = host.step(mounting);
   assert.equal(ran.code, 0, ran.out);
   const log = readFileSync(join(host.home, 'apt.log'), 'utf8');
   assert.match(
@@ -159,14 +166,13 @@ test('a bucket that cannot be mounted is told in one sentence', (t) => {
   const host = openHost(t);
   withGcsfuse(host);
   host.program('gcsfuse', 'echo "bucket not found" >&2; exit 1');
-  const step = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] });
-  const ran = host.step(step);
+  const ran = host.step(mounting);
   assert.equal(ran.code, 1);
   assert.match(ran.out, /bucket not found\nThe bucket b-b cannot be mounted at .*\/b; the lines above say why\./);
   host.write('~/mounts', `${host.home}/b\n`);
   host.program('findmnt', 'echo other-bucket');
   mkdirSync(join(host.home, 'b'), { recursive: true });
-  assert.match(host.step(step).out, /is a mount of something else/);
+  assert.match(host.step(mounting).out, /is a mount of something else/);
 });
 
 test('an image is pulled unless it is there, with the rights there are', (t) => {
@@ -175,7 +181,7 @@ test('an image is pulled unless it is there, with the rights there are', (t) => 
     'docker',
     'echo "$@" >>"$HOME/docker.log"\ncase $1 in info) exit 0;; image) [ -e "$HOME/pulled" ];; pull) touch "$HOME/pulled";; esac',
   );
-  const step = dockerStep({ name: 'docker', image: 'reg.io/a:1', envVars: [], mounts: [], workdir: null, flags: [] });
+  const step = pulling('reg.io/a:1');
   assert.deepEqual([host.step(step).code, host.step(step).applied], [0, false]);
   assert.match(readFileSync(join(host.home, 'docker.log'), 'utf8'), /pull reg\.io\/a:1/);
 });
@@ -184,8 +190,7 @@ test('without docker on the host the step says so', (t) => {
   const host = openHost(t);
   host.program('docker', 'echo "Cannot connect to the Docker daemon" >&2; exit 1');
   for (const name of ['systemctl', 'usermod', 'fuser', 'apt-get']) host.program(name, 'exit 0');
-  const step = dockerStep({ name: 'docker', image: 'a', envVars: [], mounts: [], workdir: null, flags: [] });
-  const ran = host.step(step);
+  const ran = host.step(pulling('a'));
   assert.equal(ran.code, 1);
   assert.match(ran.out, /^No Docker daemon answers on this host: Cannot connect to the Docker daemon$/m);
 });
@@ -244,7 +249,7 @@ test('a Python that not even a package brings is named, with what was tried', (t
   host.program('fuser', 'exit 1');
   host.program('apt-get', 'exit 0');
   host.program('python3.9', 'echo "python3.9: not found" >&2; exit 127');
-  const ran = host.step(venvStep({ name: 'venv', folder: '~/v', python: 'python3.9', requirements: null }));
+  const ran = host.step(making('python3.9'));
   assert.equal(ran.code, 1);
   assert.match(
     ran.out,
@@ -257,10 +262,10 @@ test('a Python that is not on the host, and that no package brings, is said to b
   host.program('fuser', 'exit 1');
   host.program('apt-get', 'echo "E: Unable to locate package python3.99" >&2; exit 100');
   host.program('sleep', 'exit 0');
-  const ran = host.step(venvStep({ name: 'venv', folder: '~/v', python: 'python3.99', requirements: null }));
+  const ran = host.step(making('python3.99'));
   assert.equal(ran.code, 1);
   assert.match(ran.out, /^python3\.99 is not installed on this host, and its package sources do not have it\.$/m);
-  const path = host.step(venvStep({ name: 'venv', folder: '~/v', python: '/opt/no/python', requirements: null }));
+  const path = host.step(making('/opt/no/python'));
   assert.match(path.out, /^There is no \/opt\/no\/python on this host\.$/m);
 });
 
@@ -268,7 +273,7 @@ test('on a machine that has an owner, what needs an administrator fails with a s
   const host = openHost(t);
   host.program('sudo', 'echo "it was called" >&2');
   host.program('python3.9', 'exit 1');
-  const step = withoutAdministrator(venvStep({ name: 'venv', folder: '~/v', python: 'python3.9', requirements: null }));
+  const step = withoutAdministrator(making('python3.9'));
   const ran = host.step(step);
   assert.equal(ran.code, 1);
   assert.match(
@@ -281,16 +286,13 @@ test('on a machine that has an owner, what needs an administrator fails with a s
 test('on a machine that has an owner, a Docker or a Python that is missing is named before the command', (t) => {
   const host = openHost(t);
   host.program('docker', 'exit 1');
-  const docker = host.step(
-    withoutAdministrator(dockerStep({ name: 'docker', image: 'a', envVars: [], mounts: [], workdir: null, flags: [] })),
-  );
+  const docker = host.step(withoutAdministrator(pulling('a')));
   assert.equal(docker.code, 1);
   assert.match(
     docker.out,
     /^No Docker daemon answers on this host, or this user may not use it; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: docker info$/m,
   );
-  const module = { name: 'venv', folder: '~/v', python: 'python3.99', requirements: null } as const;
-  const venv = host.step(withoutAdministrator(venvStep(module)));
+  const venv = host.step(withoutAdministrator(making('python3.99')));
   assert.equal(venv.code, 1);
   assert.match(venv.out, /^python3\.99 is not installed on this host; to change that would need an administrator/m);
 });
@@ -298,7 +300,7 @@ test('on a machine that has an owner, a Docker or a Python that is missing is na
 test('the scripts are understood by the plain shell as well as by bash', (t) => {
   const host = openHost(t, { shell: 'sh' });
   withGcsfuse(host, false);
-  const ran = host.step(gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] }));
+  const ran = host.step(mounting);
   assert.equal(ran.code, 0, ran.out);
   assert.equal(
     host.step(filesStep({ name: 'files', files: [{ to: '~/x', base64: base64('1'), mode: 0o644 }] })).code,
