@@ -163,7 +163,7 @@ suite('a place that refuses the request', () => {
 
   test('the job fails only when no place is left, and lets go of nothing that was not there', () => {
     const world = new Places({ 0: 'permission', 1: 'invalid', 2: 'permission' });
-    world.live(() => world.job.settled !== null, hour);
+    world.untilSettled();
     assert.deepEqual(world.order, [0, 1, 2]);
     assert.equal(world.job.settled?.reason, 'allocation_failed');
     assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /permission/);
@@ -356,7 +356,7 @@ suite('what was refused in so many words', () => {
     world.live(() => world.asked.length >= 2, hour);
     world.cloudAnswers = false;
     world.ask('cancel');
-    world.live(() => world.job.settled !== null, hour);
+    world.untilSettled();
     assert.equal(world.decision?.wakeAt, undefined, 'nothing is left to wait for');
     assert.ok(world.job.allocations.every(({ goneAt }) => goneAt !== null));
     assert.deepEqual(world.faults_, []);

@@ -68,8 +68,7 @@ test('a request that was refused while the clock was ahead is sent again after i
   assert.ok((asked[0] ?? 0) >= since + 22 * second, 'it was sent before the pace of its refusal was over');
   assert.ok((asked[0] ?? Infinity) <= since + minute);
   world.refusal = null;
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
+  world.untilRunning();
 });
 
 test('an attempt that was made while the clock was ahead does not wait for its backoff for a day', () => {
@@ -79,8 +78,7 @@ test('an attempt that was made while the clock was ahead does not wait for its b
   world.run(0, 1).ended = { exitCode: 1, at: world.now };
   world.live(() => lastAttempt(world.job)?.ordinal === 2, hour);
   world.now -= day;
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
+  world.untilRunning();
 });
 
 test('a worker that fell silent while the clock was ahead is lost after its grace', () => {
@@ -118,7 +116,7 @@ test('a command that began while the clock was ahead runs for no longer than its
   world.settleNow();
   world.now -= day;
   const since = world.now;
-  world.live(() => world.job.settled !== null, 3 * hour);
+  world.untilSettled(3 * hour);
   assert.equal(world.job.settled?.reason, 'timed_out');
   assert.ok(world.now >= since + hour);
 });
@@ -130,7 +128,7 @@ test('that the clock was set back is told once, and history still tells the stat
   world.run(0, 1).ended = { exitCode: 1, at: world.now };
   world.live(() => lastAttempt(world.job)?.ordinal === 2, hour);
   world.now -= day;
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  world.untilRunning();
   assert.equal(world.kinds().filter((kind) => kind === 'clock_set_back').length, 1);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });

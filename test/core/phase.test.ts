@@ -45,7 +45,7 @@ test('it is recovering until the next attempt is seen running', () => {
   world.preempt();
   const heard = new Set<string>();
   world.onPass = () => void heard.add(phaseOf(world.job));
-  world.live(() => phaseOf(world.job) === 'running', 10 * minute);
+  world.untilRunning(10 * minute);
   assert.deepEqual([...heard], ['recovering', 'running']);
 });
 

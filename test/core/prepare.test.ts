@@ -139,13 +139,13 @@ test('where the folder is shared, or the record is of an earlier version, every 
 test('a job without a command succeeds when its workers are set up, starts nothing, and keeps its TPU', () => {
   const command = { ...spec().command, script: '', isSetupOnly: true } as const;
   const world = new World(spec({ command, finish: { capacity: 'keep', keepFor: null } }));
-  world.live(() => world.job.settled !== null, 30 * minute);
+  world.untilSettled(30 * minute);
   assert.equal(world.job.settled?.verdict, 'succeeded');
   assert.equal(world.job.attempts[0]?.startedAt, null);
   assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { detail: 'every worker is set up' });
   assert.equal(world.job.allocations[0]?.releasedAt, null);
   world.job = ask(world.job, 'resume', { by: 'alice' }, world.now).job;
-  world.live(() => world.job.settled !== null, 30 * minute);
+  world.untilSettled(30 * minute);
   assert.equal(world.job.attempts.length, 2);
   assert.equal(world.job.allocations.length, 1, 'on the TPU that it kept');
 });
@@ -158,6 +158,6 @@ test('no rule starts a job without a command again', () => {
     recovery: { ...recovery, rules: [again] },
     command: { ...base.command, script: '', isSetupOnly: true },
   });
-  world.live(() => world.job.settled !== null, 30 * minute);
+  world.untilSettled(30 * minute);
   assert.equal(world.job.attempts.length, 1);
 });

@@ -42,15 +42,6 @@ function withoutCapacity(world: World): () => void {
   return () => void (world.perform = perform);
 }
 
-function untilRunning(world: World): void {
-  world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.equal(phaseOf(world.job), 'running');
-}
-
-function untilSettled(world: World): void {
-  world.live(() => world.job.settled !== null, 10 * hour);
-}
-
 function untilEnding(world: World): void {
   world.live(() => lastAttempt(world.job)?.ending !== null, hour);
 }
@@ -161,7 +152,7 @@ test('a stockout is waited for without limit, more patiently each time', () => {
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= 38 * second);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   world.refusal = null;
-  untilRunning(world);
+  world.untilRunning();
 });
 
 for (const kind of ['permission', 'invalid', 'not_found'] as const) {
@@ -199,7 +190,7 @@ test('capacity that fails before it is ready is let go, seen gone, and asked for
   world.nodes.set(1, failed);
   world.live(() => world.nodes.has(2), hour);
   assert.ok(!world.nodes.has(1));
-  untilRunning(world);
+  world.untilRunning();
   // Nothing was tried, so it is still the first try at the command.
   assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.allocation], [1, 2]);
 });
@@ -218,7 +209,7 @@ test('a queue that fails again and again is asked again more patiently each time
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'queued']);
   assert.ok(world.nodes.size <= 1, 'what failed is let go before another is asked for');
   stop();
-  untilRunning(world);
+  world.untilRunning();
   assert.equal(lastAttempt(world.job)?.ordinal, 1);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });
@@ -235,7 +226,7 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
     world.live(() => false, 20 * minute);
   }
   world.ask('stop');
-  untilSettled(world);
+  world.untilSettled();
   world.ask('start');
   world.pass();
   const before = world.job.allocations.length;
@@ -249,7 +240,7 @@ test('the wait for capacity has its limit, whether one request is refused or ano
   for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
     const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
     begin(world);
-    untilSettled(world);
+    world.untilSettled();
     assert.deepEqual([world.job.settled?.reason, world.job.attempts.length], ['allocation_failed', 1]);
     assert.equal(world.now, world.job.createdAt + 20 * minute);
   }
@@ -331,7 +322,7 @@ test('a step that fails is tried again after a wait, and ends the attempt when i
   world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
   world.settleNow();
   assert.equal(phaseOf(world.job), 'setup');
-  untilSettled(world);
+  world.untilSettled();
   assert.equal(world.job.settled?.reason, 'setup_failed');
   assert.match(
     world.job.attempts[0]?.ending?.evidence.detail ?? '',
@@ -590,7 +581,7 @@ test('a program past its time limit is stopped, and no rule answers', () => {
   world.settleNow();
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
   world.cloudAnswers = true;
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([world.job.settled?.verdict, world.job.attempts.length], ['failed', 1]);
 });
 
@@ -711,7 +702,7 @@ test('capacity whose worker fell silent before anything was started there gets a
     const { now } = world;
     world.live(() => false, 2 * minute);
     assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering'], preset);
-    untilRunning(world);
+    world.untilRunning();
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.nodes.size], ['running', 2, 1], preset);
     assert.equal(world.job.attempts[1]?.allocation, 2);
     assert.ok(world.now >= now + 3 * minute);
@@ -720,7 +711,7 @@ test('capacity whose worker fell silent before anything was started there gets a
 
 test('the same holds for a worker that the command does not run on', () => {
   const world = silentInSetup(spec({ command: { ...spec().command, workers: [0] } }));
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
   assert.equal(world.job.attempts[1]?.allocation, 2);
 
@@ -744,7 +735,7 @@ test('a worker that answers again before that goes on on the same capacity', () 
   const world = silentInSetup();
   world.live(() => false, minute);
   host(world, 1).isAnswering = true;
-  world.live(() => phaseOf(world.job) === 'running', minute);
+  world.untilRunning(minute);
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
@@ -755,7 +746,7 @@ test('a standing TPU whose worker is silent is waited for: it is not ours to rep
   assert.equal(world.job.settled, null);
   assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
   host(world, 1).isAnswering = true;
-  untilRunning(world);
+  world.untilRunning();
 });
 
 test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
@@ -763,7 +754,7 @@ test('but not for ever: after ten graces the job has failed, and the TPU stands 
   host(world, 1).isAnswering = false;
   world.settleNow();
   const { now } = world;
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'unreachable']);
   assert.deepEqual([world.now, world.job.attempts.length, world.nodes.size], [now + 30 * minute, 1, 1]);
   assert.ok(!world.kinds().includes('allocation_released'));
@@ -780,12 +771,12 @@ test('a stop of a job on a standing TPU does not wait for a dead worker longer t
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
   assert.equal(givenUpAt(world.job, attempt, now), now + 30 * minute);
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.now, world.nodes.size], ['stopped', now + 30 * minute, 1]);
   // What was left behind there is ended before anything else begins.
   host(world, 1).isAnswering = true;
   world.ask('resume');
-  untilRunning(world);
+  world.untilRunning();
   assert.ok(world.run(1, 1).ended !== null);
 });
 
@@ -793,7 +784,7 @@ test('a stop of a job on a standing TPU does not wait for a dead worker longer t
 function resumedOntoSilence(given = spec()): World {
   const world = running(given);
   world.ask('stop');
-  untilSettled(world);
+  world.untilSettled();
   host(world, 1).isAnswering = false;
   world.ask('resume');
   world.settleNow();
@@ -804,7 +795,7 @@ test('to resume on held capacity and find nobody there is no try: the attempt mo
   for (const preset of ['pre', 'pass'] as const) {
     const world = resumedOntoSilence(spec({ preset }));
     const { now } = world;
-    untilRunning(world);
+    world.untilRunning();
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 2]);
     const released = world.events.find((event) => event.kind === 'allocation_released');
     assert.deepEqual([released?.at, released?.why], [now + 3 * minute, 'worker 1 does not answer']);
@@ -816,7 +807,7 @@ test('held capacity that answers again within the grace is gone on with', () => 
   const world = resumedOntoSilence();
   world.live(() => false, 2 * minute);
   host(world, 1).isAnswering = true;
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 1]);
 });
 
@@ -824,12 +815,12 @@ test('to resume on a standing TPU and find nobody there waits within the attempt
   const back = resumedOntoSilence(spec({ capacity: standing }));
   back.live(() => false, 20 * minute);
   host(back, 1).isAnswering = true;
-  untilRunning(back);
+  back.untilRunning();
   assert.deepEqual([phaseOf(back.job), back.job.attempts.length], ['running', 2]);
 
   const dead = resumedOntoSilence(spec({ capacity: standing }));
   const { now } = dead;
-  untilSettled(dead);
+  dead.untilSettled();
   assert.deepEqual([phaseOf(dead.job), dead.now, dead.job.attempts.length], ['failed', now + 30 * minute, 2]);
   assert.equal(dead.nodes.size, 1);
 });
@@ -837,7 +828,7 @@ test('to resume on a standing TPU and find nobody there waits within the attempt
 test('the owner need not wait for a silent worker on which nothing was started', () => {
   const world = silentInSetup();
   world.ask('cancel');
-  world.live(() => world.job.settled !== null, minute);
+  world.untilSettled(minute);
   assert.equal(phaseOf(world.job), 'cancelled');
 });
 
@@ -852,7 +843,7 @@ test('a stop keeps capacity whose worker is silent for ten graces, and then lets
   assert.equal(givenUpAt(world.job, attempt, world.now), now + 30 * minute);
   world.live(() => false, 29 * minute);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
   const released = world.events.find((event) => event.kind === 'allocation_released');
   assert.deepEqual([released?.at, released?.why], [now + 30 * minute, 'worker 1 does not answer any more']);
@@ -864,7 +855,7 @@ test('a stop ends when the silent worker answers again, and holds what it was to
   world.ask('stop');
   world.live(() => false, 20 * minute);
   host(world, 1).isAnswering = true;
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
 });
 
@@ -887,7 +878,7 @@ test('maintenance is waited for without limit: the limit on waiting for capacity
   assert.deepEqual([world.job.attempts.length, world.job.attempts[0]?.ending], [1, null]);
   Object.assign(world.node, { state: 'ready', detail: 'READY' });
   world.stepResult = { kind: 'done' };
-  untilRunning(world);
+  world.untilRunning();
 });
 
 test('a program under maintenance has no limit but its own', () => {
@@ -919,7 +910,7 @@ test('a preempted node is let go and seen gone before a new one is asked for', (
   world.pass();
   assert.deepEqual(keys(world), ['release/1']);
   assert.equal(phaseOf(world.job), 'recovering');
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([...world.nodes.keys()], [2]);
   const kinds = world.kinds();
   assert.ok(kinds.lastIndexOf('allocation_gone') < kinds.lastIndexOf('allocation_requested'));
@@ -986,7 +977,7 @@ test('a deletion that the cloud let fall in a state that has passed is asked for
 test('a late reply about an earlier allocation touches nothing', () => {
   const world = running();
   world.preempt();
-  untilRunning(world);
+  world.untilRunning();
   const { job } = world;
   for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
     const subjects: readonly Subject[] = [
@@ -1013,7 +1004,7 @@ test('a standing TPU is used as it stands and never let go at the end', () => {
 test('a standing TPU that is not there is not made', () => {
   const world = new World(spec({ capacity: standing }));
   world.nodes.clear();
-  untilSettled(world);
+  world.untilSettled();
   const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
   assert.match(detail, /there is no iris/);
   // The cloud has said nothing: a list without it was read.
@@ -1024,7 +1015,7 @@ test('a standing TPU that is not there is not made', () => {
 test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
   const world = running(spec({ capacity: standing, preset: 'reapply' }));
   world.preempt();
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual(
     world.job.allocations.map(({ name, goneAt }) => [name, goneAt !== null]),
     [
@@ -1052,14 +1043,14 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
   assert.equal(world.job.allocations[1]?.seen, null);
   world.nodes.delete(1);
   world.stepResult = { kind: 'done' };
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
 });
 
 test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
   const world = running(spec({ capacity: standing, preset: 'pass' }));
   world.preempt();
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
 });
 
@@ -1067,7 +1058,7 @@ for (const preset of ['pre', 'reapply', 'pass'] as const) {
   test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
     const world = new World(spec({ capacity: standing, preset }));
     Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
-    untilSettled(world);
+    world.untilSettled();
     assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
     assert.equal(world.nodes.size, 1);
     assert.ok(!world.kinds().includes('allocation_released'));
@@ -1087,7 +1078,7 @@ test('a re-apply that got no capacity goes on until it gets some: the rule that 
     return result;
   };
   world.preempt();
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
 });
 
@@ -1098,10 +1089,10 @@ test('a re-apply that the owner broke off is taken up again by his next word, si
   world.live(() => world.job.allocations.length === 2, hour);
   world.live(() => false, 5 * minute);
   world.ask('stop');
-  untilSettled(world);
+  world.untilSettled();
   world.refusal = null;
   world.ask('resume');
-  untilRunning(world);
+  world.untilRunning();
 });
 
 test('a program on this machine outlives its TPU, so it is stopped before the next one starts', () => {
@@ -1125,7 +1116,7 @@ test('a run of an earlier attempt that comes to life late is stopped before anyt
   world.pass();
   assert.deepEqual(keys(world), ['stop/1/1/ask']);
   world.act();
-  untilRunning(world);
+  world.untilRunning();
 });
 
 // ------------------------------------------------------------------------------------------ the owner's words
@@ -1169,7 +1160,7 @@ test('just the command is only for what is held: on a new machine every step com
   world.ask('start', { commandOnly: true });
   // What was held is taken away before the wish is answered.
   world.preempt();
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
   assert.deepEqual(
     world.node.workers.map(({ proofs }) => proofs.size),
@@ -1194,7 +1185,7 @@ test('resume after cancel asks for new capacity and continues', () => {
   world.ask('cancel');
   world.live(() => false, hour);
   world.ask('resume');
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([[...world.nodes.keys()], lastAttempt(world.job)?.stage], [[2], 1]);
 });
 
@@ -1204,7 +1195,7 @@ test('resume right after cancel waits until the old capacity is gone', () => {
   world.pass();
   world.act();
   world.ask('resume');
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
 });
 
@@ -1231,7 +1222,7 @@ test('a stop keeps the first reason of an attempt that is ending already', () =>
   world.exit(0, 1);
   world.settleNow();
   world.ask('stop');
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([world.job.settled?.verdict, world.job.settled?.reason], ['stopped', 'command_failed']);
 });
 
@@ -1299,7 +1290,7 @@ test('an attempt remembers which copy of the working directory it runs, and a re
   world.exitAll(1);
   world.settleNow();
   world.ask('resume', { copy: 2 });
-  untilRunning(world);
+  world.untilRunning();
   assert.deepEqual(
     world.job.attempts.map(({ workdir }) => workdir),
     [1, 2],
@@ -1462,6 +1453,6 @@ test('a standing TPU that the job had re-applied is gone once another person has
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
   const world = running(spec({ preset: 'pass', capacity: standing }));
   world.makeAnew();
-  untilSettled(world);
+  world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['failed', 1]);
 });

@@ -125,8 +125,7 @@ for (const preset of Object.keys(presets) as PresetName[]) {
       assert.equal(world.job.attempts[0]?.ending?.reason, reason);
       assert.equal(whatCame(world), expected);
       if (world.job.attempts.length > 1) {
-        world.live(() => phaseOf(world.job) === 'running', hour);
-        assert.equal(phaseOf(world.job), 'running');
+        world.untilRunning();
         assert.equal(lastAttempt(world.job)?.stage, expected.startsWith('resume') ? 1 : 0);
       }
     });
@@ -143,7 +142,7 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
   const failing = new World(spec({ preset: 'loop: failures' }));
   const waits: number[] = [];
   for (let count = 1; count <= 3; count += 1) {
-    failing.live(() => phaseOf(failing.job) === 'running', hour);
+    failing.untilRunning();
     failing.exitAll(1);
     failing.live(() => failing.job.attempts.length > count, minute);
     const [ended, next] = failing.job.attempts.slice(-2);
@@ -158,7 +157,7 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
 test('an attempt that ran for longer than the longest delay begins the doubling anew', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   for (let count = 1; count <= 3; count += 1) {
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.untilRunning();
     world.now += count === 3 ? hour : second;
     world.exitAll(1);
     world.live(() => world.job.attempts.length > count, minute);
@@ -191,7 +190,7 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
     world.live(() => world.job.attempts.length === 3, day);
     // The cloud takes the TPU before the setup has failed again: that is no break of the row.
     world.preempt();
-    world.live(() => world.job.settled !== null, day);
+    world.untilSettled(day);
     const reasons = world.job.attempts.map(({ ending }) => ending?.reason);
     const setup = 'setup_failed';
     assert.deepEqual(reasons, [setup, setup, 'preempted', setup, setup], preset);
@@ -213,7 +212,7 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
       for (const worker of lucky.nodes.get(lucky.job.allocations.length)?.workers ?? []) worker.proofs.clear();
       lucky.live(() => lucky.job.attempts.at(-2)?.ending?.reason === setup, day);
       lucky.stepResult = { kind: 'done' };
-      lucky.live(() => phaseOf(lucky.job) === 'running', day);
+      lucky.untilRunning(day);
       lucky.exitAll(1);
     }
     assert.equal(lucky.job.settled, null, 'no two of its setup failures are in a row');
@@ -223,14 +222,14 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
 test('a record that is older than the budget for setup failures has the usual one', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
-  world.live(() => world.job.settled !== null, day);
+  world.untilSettled(day);
   assert.equal(world.job.attempts.length, 1 + usualSetupFailures);
 });
 
 test('a setup step that is refused has been tried once', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'refused', evidence: { detail: 'no such image' } };
-  world.live(() => world.job.settled !== null, hour);
+  world.untilSettled();
   assert.deepEqual(
     [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.failures[0]?.tries],
     ['setup_failed', 1],
@@ -241,7 +240,7 @@ test('a setup step that is refused has been tried once', () => {
 test('a step fails as often as setup.tries says', () => {
   const world = new World(spec({ preset: 'pass', limits: { ...spec().limits, setupTries: 4 } }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
-  world.live(() => world.job.settled !== null, hour);
+  world.untilSettled();
   const tries = world.events.flatMap((event) =>
     event.kind === 'step_failed' && event.worker === 0 ? [event.tries] : [],
   );
@@ -257,7 +256,7 @@ test("the owner's word gives a job a new budget", () => {
   }
   const before = world.job.attempts.length;
   world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  world.untilRunning();
   world.exitAll(1);
   world.live(() => world.job.attempts.length === before + 2, hour);
   assert.equal(world.job.attempts.length, before + 2);
@@ -267,7 +266,7 @@ test("the owner's word gives a job a new budget", () => {
 function ruled(rules: readonly Rule[], more: Parameters<typeof spec>[0] = {}): World {
   const base = spec({ preset: 'pass', ...more });
   const world = new World({ ...base, recovery: { ...base.recovery, rules } });
-  world.live(() => phaseOf(world.job) === 'running', hour);
+  world.untilRunning();
   return world;
 }
 
@@ -354,13 +353,13 @@ test('a rule may have waits of its own, also after a preemption', () => {
 test('a job that goes on after each success waits at least a second, also without a delay', () => {
   const { recovery } = spec({ preset: 'loop: true' });
   const world = new World(spec({ recovery: { ...recovery, delay: 0 } }));
-  world.live(() => phaseOf(world.job) === 'running');
+  world.untilRunning();
   for (let count = 2; count < 5; count += 1) {
     world.exitAll(0);
     world.live(() => world.job.attempts.length === count, hour);
     const [ended, next] = world.job.attempts.slice(-2);
     assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) >= second);
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.untilRunning();
   }
 });
 
@@ -438,20 +437,20 @@ test('a job that loops after success waits for its delay and begins anew', () =>
   world.settleNow();
   const [first, next] = world.job.attempts;
   assert.equal(next?.notBefore, (first?.endedAt ?? t0) + 10 * second);
-  world.live(() => phaseOf(world.job) === 'running', minute);
+  world.untilRunning(minute);
   assert.deepEqual([next?.how, next?.stage, world.job.settled], ['rerun', 0, null]);
 });
 
 test('a success of a job that loops is a new chance: failures before it are forgiven', () => {
   const world = new World(spec({ preset: 'loop: true' }));
   for (const code of [1, 1, 1, 0, 1, 1, 1, 0, 1]) {
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.untilRunning();
     world.exitAll(code);
     world.settleNow();
   }
   assert.equal(phaseOf(world.job), 'recovering');
   for (let count = 0; count < 3; count += 1) {
-    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.untilRunning();
     world.exitAll(1);
     world.settleNow();
   }

@@ -16,6 +16,7 @@ import type {
   RunSeen,
   WorkerSeen,
 } from '../../src/core/observation.ts';
+import { phaseOf } from '../../src/core/phase.ts';
 import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import { reconcile } from '../../src/core/reconcile.ts';
@@ -331,6 +332,18 @@ export class World {
       if (wakeAt === undefined) return;
       this.now = Math.max(wakeAt, this.now + 1);
     }
+  }
+
+  /** Lets time pass until the command runs. Throws where it does not. */
+  untilRunning(atMost = hour): void {
+    this.live(() => phaseOf(this.job) === 'running', atMost);
+    if (phaseOf(this.job) !== 'running') throw new Error(`the job does not run, it is ${phaseOf(this.job)}`);
+  }
+
+  /** Lets time pass until the job has ended. Throws where it does not. */
+  untilSettled(atMost = 10 * hour): void {
+    this.live(() => this.job.settled !== null, atMost);
+    if (this.job.settled === null) throw new Error(`the job does not end, it is ${phaseOf(this.job)}`);
   }
 
   /** The run of that attempt on that worker of the newest node. */
