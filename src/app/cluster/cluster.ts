@@ -68,7 +68,6 @@ export interface ClusterJob {
   readonly requests: Readonly<Record<string, string>>;
   readonly images: readonly string[];
   readonly deleting: boolean;
-  /** Kueue's label. */
   readonly queueName: string | null;
   /** Kueue's label for the priority in that queue; the PriorityClass of its pods counts without it. */
   readonly queuePriority?: string | null;
@@ -84,7 +83,6 @@ export interface ClusterContainer {
   readonly message: string | null;
   readonly exitCode: number | null;
   readonly signal: number | null;
-  /** How often it was restarted in its pod. */
   readonly restarts: number;
   /** How the run before its last restart ended; null before the first. Absent in older copies. */
   readonly lastEnd?: Pick<ClusterContainer, 'reason' | 'exitCode' | 'signal'> | null;
@@ -153,7 +151,6 @@ export interface ClusterQuota {
 export interface ClusterPriority {
   readonly name: string;
   readonly value: number;
-  /** It is that of all pods which name none. */
   readonly isDefault: boolean;
 }
 
@@ -192,7 +189,6 @@ export interface ClusterLogQuery {
   readonly stamped?: boolean;
   /** Stamped lines that the reader has, those of the last two seconds at least: it goes on behind them. */
   readonly after?: Uint8Array;
-  /** While it is followed: told why the cluster does not answer, once, and null when it does again. */
   readonly onLost?: (why: string | null) => void;
   /** While it is followed: the pod went away in the middle, and what it printed last may be lost. */
   readonly onCut?: () => void;
@@ -241,7 +237,6 @@ export interface Cluster {
   place(): ClusterPlace;
   /** In pages; safe to leave early. */
   jobs(query: ClusterQuery): AsyncIterable<readonly ClusterJob[]>;
-  /** Null when there is none of that name. */
   job(name: string): Promise<ClusterJob | null>;
   /** The whole object as the cluster has it, for `details`; null when there is none. */
   raw(name: string): Promise<V1Job | null>;

@@ -122,7 +122,6 @@ export interface QueueGroup {
 export interface QueuePlace {
   readonly job: QueuedJob;
   readonly isYours: boolean;
-  /** From 1: the first place that it may have. */
   readonly place: number;
   /** The last place that it may have: a cluster records creation times to the second, so jobs of one second have no known order. */
   readonly last: number;

@@ -127,7 +127,6 @@ function startsOf({ containers }: ClusterPod): readonly Instant[] {
   return containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt]));
 }
 
-/** How long the program of a job with one pod ran; null where its pod does not say. */
 function ranText(pods: readonly ClusterPod[], now: Instant): string | null {
   const pod = pods.findLast(({ phase }) => phase === 'Succeeded');
   if (pod === undefined) return null;
@@ -153,7 +152,6 @@ function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | nul
 
 type RunEnd = NonNullable<ClusterContainer['lastEnd']>;
 
-/** `OOMKilled`, `signal 9`, `exit code 3`. */
 function causeText({ reason, exitCode, signal }: RunEnd): string | null {
   if (reason !== null && reason !== 'Error') return reason;
   if (signal !== null && signal > 0) return `signal ${signal}`;
@@ -384,7 +382,6 @@ function endText({ name, reason, exitCode, signal }: RunEnd & Pick<ClusterContai
 /** Reasons of a container that waits because its image does not come. */
 const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull', 'ImageInspectError'];
 
-/** `short`: for a list, where the phrase of the sentence is long. */
 type Stuck = Told & { readonly phase: Phase; readonly short?: string };
 
 function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Stuck {

@@ -16,7 +16,6 @@ import { setImmediate as turn } from 'node:timers/promises';
 /** How a request is sent again unless told otherwise. Once more where a kept connection was closed by the server. */
 export const usualRetry: RetryPolicy = { tries: 5, triesBroken: 2, first: 0.25 * second, most: 5 * second };
 
-/** A request that takes longer is reported to `onWait`. */
 const slowAfter: Duration = 2 * second;
 
 /** A request, and what it is for. */
@@ -26,7 +25,6 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: object;
   readonly type?: string;
-  /** The form of the answer, where it is not the objects whole. */
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
   /** `list jobs`, as it stands behind "could not". */

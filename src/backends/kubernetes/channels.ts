@@ -40,9 +40,7 @@ const keptMost = 1 << 20;
 const asks: { readonly every: Duration; readonly most: Duration } = { every: 10 * second, most: 35 * second };
 const handshakeMost: Duration = 30 * second;
 
-/** In the order in which a cluster is asked for them. */
 const protocols = [...[5, 4, 3, 2].map((version) => `v${version}.channel.k8s.io`), 'channel.k8s.io'];
-/** A refusal is a few hundred bytes. */
 const refusalMost = 1 << 20;
 
 /** Opens the line. Rejects with JobmanError in the cluster's own words when it is refused. */

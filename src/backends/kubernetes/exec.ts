@@ -220,7 +220,6 @@ export function startAttach(
   };
 }
 
-/** How long a cluster may take to close the line after it has reported the end. */
 const farewellMost: Duration = 2 * second;
 
 type AttemptEnd =

@@ -45,7 +45,6 @@ export type KubeExec = ValuesOf<typeof execKinds> & { readonly command: string }
 
 const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** The namespace of a context that names none; also kubectl's. */
 const usualNamespace = 'default';
 
 /** Whether a kubeconfig exists, or we run in a pod. Reads no content, so it is cheap enough for commands that may do without a cluster. */

@@ -3,14 +3,7 @@
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { readKept } from '../../app/cluster/kept-logs.ts';
-import {
-  isKeptOpen,
-  keptPhase,
-  keptVerdict,
-  momentsOf,
-  type ClusterMoment,
-  type KeptJob,
-} from '../../app/cluster/kept.ts';
+import { isKeptOpen, keptPhase, keptVerdict, momentsOf, type KeptJob } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, inertWord } from '../../app/figures.ts';
 import type { LogsFlags } from '../table/flags.ts';
@@ -117,39 +110,20 @@ function mainOf<T extends { readonly container: string }>(
   return found.length > 0 ? found : ours.slice(0, 1);
 }
 
-/** `history` of a job that is in the cluster: what it tells now, and what is kept of what it has forgotten. */
-export async function historyOfCluster(
+/** `history` of what is kept, and of what the cluster tells now if it has the job. */
+export async function printHistory(
   cli: Cli,
   keeper: ClusterKeeper,
-  cluster: Cluster,
   job: ClusterJob,
-  flags: HistoryFlags,
-): Promise<number> {
-  const now = momentsOf(await sightOf(cluster, job));
-  const byKey = new Map([...(await keeper.moments(job.uid)), ...now].map((moment) => [moment.key, moment]));
-  const moments = [...byKey.values()].toSorted((one, other) => one.at - other.at);
-  return printMoments(cli, job, moments, flags);
-}
-
-/** `history`, from what is kept. */
-export async function historyKept(
-  cli: Cli,
-  keeper: ClusterKeeper,
-  { job }: KeptJob,
-  flags: HistoryFlags,
-): Promise<number> {
-  return printMoments(cli, job, await keeper.moments(job.uid), flags);
-}
-
-function printMoments(
-  cli: Cli,
-  job: ClusterJob,
-  moments: readonly ClusterMoment[],
+  cluster: Cluster | null,
   { timeline }: HistoryFlags,
-): number {
+): Promise<number> {
   if (timeline === true) {
     throw new JobmanError('--timeline is of attempts, which a job of a cluster has none of.', exitCode.usage);
   }
+  const now = cluster === null ? [] : momentsOf(await sightOf(cluster, job));
+  const byKey = new Map([...(await keeper.moments(job.uid)), ...now].map((moment) => [moment.key, moment]));
+  const moments = [...byKey.values()].toSorted((one, other) => one.at - other.at);
   const { io, screen } = cli;
   if (cli.json) {
     io.stdout.write(

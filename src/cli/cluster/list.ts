@@ -51,7 +51,6 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
       const place = cluster.place();
       called = `The cluster of ${place.context}`;
       const rows: JobRow[] = [];
-      /** Of those that pods may tell more of, the place of each row by the job's uid. */
       const places = new Map<string, number>();
       const told = new Set<string>();
       const now = cli.io.now();
@@ -204,7 +203,6 @@ export function isPodless(job: ClusterJob, now: Instant): boolean {
   return job.active === 0 && !isNew && !job.suspended && !job.deleting && clusterPhase(job) === 'queued';
 }
 
-/** A cluster creates the first pod of a job within a second or two. */
 const podWithin: Duration = 3 * second;
 
 /** Failed pods of one job that are read for a list; the newest has the cause. */
@@ -217,37 +215,30 @@ interface GlanceOptions {
 
 /** Asks nothing before `read`, and nothing for no jobs. */
 export function createGlancing(cluster: Cluster, now: Instant, options: GlanceOptions = {}) {
-  const [unready, byPods, podless] = [createNewest(), createNewest(), createNewest()];
+  const unready: ClusterJob[] = [];
+  const byPods: ClusterJob[] = [];
+  const podless: ClusterJob[] = [];
   return {
     /** True if their answer may change the row of the job. */
     add(job: ClusterJob): boolean {
       const list = isUnready(job) ? unready : isToldByPods(job) ? byPods : isPodless(job, now) ? podless : undefined;
-      list?.add(job);
+      list?.push(job);
       return list !== undefined;
     },
     /** By the uids of the jobs, where they add something to what the Job tells. An answer that is late or refused is left out. */
     async read() {
       const found = await Promise.all([
-        glances(cluster, unready.jobs(), now, options),
-        glances(cluster, byPods.jobs(), now, { ...options, withEnded: true }),
-        refusals(cluster, podless.jobs(), options),
+        glances(cluster, newest(unready), now, options),
+        glances(cluster, newest(byPods), now, { ...options, withEnded: true }),
+        refusals(cluster, newest(podless), options),
       ]);
       return new Map(found.flatMap((some) => [...some]));
     },
   };
 }
 
-function createNewest(): { add(job: ClusterJob): void; jobs(): readonly ClusterJob[] } {
-  let kept: ClusterJob[] = [];
-  const newest = (): ClusterJob[] => kept.toSorted((one, other) => other.createdAt - one.createdAt).slice(0, jobsMost);
-  return {
-    add(job) {
-      kept.push(job);
-      // Ten thousand that wait are not held for the sake of a hundred.
-      if (kept.length >= 10 * jobsMost) kept = newest();
-    },
-    jobs: newest,
-  };
+function newest(jobs: readonly ClusterJob[]): readonly ClusterJob[] {
+  return jobs.toSorted((one, other) => other.createdAt - one.createdAt).slice(0, jobsMost);
 }
 
 /** By their uids, where pods add something to what the Job tells; `withEnded`: also pods that have ended. */

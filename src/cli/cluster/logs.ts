@@ -113,7 +113,6 @@ export async function followClusterLogs(
           .filter(isReadable)
           .flatMap((pod) => pairs.get(pod.uid) ?? pairsNow(pod))
           .filter((pair) => !followed.isTaken(pair));
-        // One after the other, unless all are wanted at once.
         if (isOfAll || followed.isIdle()) followed.read(fresh);
         followed.sayRestarts(pods);
         if (followed.isIdle() && isOver) {
@@ -156,7 +155,6 @@ function hasLeft(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-/** Something was started in it, so there is a log or will be one at once. */
 function isReadable({ containers, phase }: ClusterPod): boolean {
   return phase !== 'Pending' || containers.some(({ state }) => state !== 'waiting');
 }

@@ -21,13 +21,13 @@ export async function history(
   return onEither(cli, flags, args, {
     record: (client, refs) => historyOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
-      const { historyOfCluster } = await import('../cluster/kept.ts');
-      return historyOfCluster(cli, await cli.services.keeper(), cluster, job, flags);
+      const { printHistory } = await import('../cluster/kept.ts');
+      return printHistory(cli, await cli.services.keeper(), job, cluster, flags);
     },
     evenHidden: true,
-    async kept(keeper, job) {
-      const { historyKept } = await import('../cluster/kept.ts');
-      return historyKept(cli, keeper, job, flags);
+    async kept(keeper, { job }) {
+      const { printHistory } = await import('../cluster/kept.ts');
+      return printHistory(cli, keeper, job, null, flags);
     },
   });
 }
