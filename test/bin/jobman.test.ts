@@ -1,4 +1,5 @@
 /** The launcher, in small copies of the tree in which every Node is a script that tells what it was asked. */
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPretended } from '../../bench/pretended.ts';
-import { minute, second } from '../../src/core/time.ts';
 import { loseMachine } from '../../sim/world.ts';
+import { minute, second } from '../../src/core/time.ts';
 
 const minutes = 10;
 

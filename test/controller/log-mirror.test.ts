@@ -3,15 +3,13 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { createLogMirror } from '../../src/controller/log-mirror.ts';
-import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
 import { createChance } from '../../sim/chance.ts';
-import { createCopies, contentOf } from '../../sim/outputs.ts';
-import type { Disk } from '../../sim/outputs.ts';
-import { createTimeline } from '../../sim/timeline.ts';
-import { newJob } from '../../src/core/job.ts';
-import type { Allocation, Job } from '../../src/core/job.ts';
 import { drawJobs } from '../../sim/jobs.ts';
+import { createCopies, contentOf, type Disk } from '../../sim/outputs.ts';
+import { createTimeline } from '../../sim/timeline.ts';
+import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
+import { createLogMirror } from '../../src/controller/log-mirror.ts';
+import { newJob, type Allocation, type Job } from '../../src/core/job.ts';
 
 const output = { attempt: 1, allocation: 1, worker: 0 } as const;
 

@@ -9,9 +9,9 @@ import type { Action } from '../../src/core/decision.ts';
 import type { OutcomeResult } from '../../src/core/observation.ts';
 import { World, spec, step, t0 } from '../core/world.ts';
 
-test('a lost machine is let go of at once, however many workers are being set up', async () => {
+/** A performer over these ports, and a job whose program runs. What is released is added to `done`. */
+function performing(given: { readonly steps: number; readonly machines?: object; readonly mirror: object }) {
   const done: string[] = [];
-  const never = new Promise<OutcomeResult>(() => undefined);
   const backend = {
     capacity: {
       release: ({ allocation }: { readonly allocation: { readonly name: string } }) => {
@@ -19,7 +19,7 @@ test('a lost machine is let go of at once, however many workers are being set up
         return Promise.resolve({ kind: 'done' });
       },
     },
-    machines: { step: () => never, forget: () => undefined },
+    machines: { forget: () => undefined, ...given.machines },
     // Only what these actions use of the ports.
   } as unknown as Backend;
   const performer = createPerformer({
@@ -27,16 +27,25 @@ test('a lost machine is let go of at once, however many workers are being set up
     backendOf: () => backend,
     clock: { now: () => t0, at: () => () => undefined },
     logFiles: { note: () => Promise.resolve() } as never,
-    mirror: { unfinished: () => [] } as never,
-    most: { request: 1, release: 1, step: 4, start: 1, stop: 1 },
+    mirror: given.mirror as never,
+    most: { request: 1, release: 1, step: given.steps, start: 1, stop: 1 },
     mayAct: () => true,
     wake: () => undefined,
     released: () => undefined,
     say: () => undefined,
   });
-
   const world = new World(spec({ steps: [step('ssh')] }));
   world.live(() => world.job.attempts.at(-1)?.runningAt !== null && world.job.attempts.length > 0);
+  return { performer, job: world.job, name: world.job.allocations[0]?.name, done };
+}
+
+test('a lost machine is let go of at once, however many workers are being set up', async () => {
+  const never = new Promise<OutcomeResult>(() => undefined);
+  const { performer, job, name, done } = performing({
+    steps: 4,
+    machines: { step: () => never },
+    mirror: { unfinished: () => [] },
+  });
   const steps = Array.from({ length: 20 }, (_, worker): Action => ({
     kind: 'step',
     attempt: 1,
@@ -44,50 +53,28 @@ test('a lost machine is let go of at once, however many workers are being set up
     worker,
     step: 'ssh',
   }));
-  performer.perform({ ...world.job, id: '000002' }, steps, 1);
-  performer.perform(world.job, [{ kind: 'release', allocation: 1 }], 1);
+  performer.perform({ ...job, id: '000002' }, steps, 1);
+  performer.perform(job, [{ kind: 'release', allocation: 1 }], 1);
   await new Promise((resolve) => {
     setImmediate(resolve);
   });
-  assert.deepEqual(done, [`release ${world.job.allocations[0]?.name}`]);
+  assert.deepEqual(done, [`release ${name}`]);
   assert.equal(performer.size, 20);
 });
 
 test('a release waits for the rest of an output that nobody follows yet, as after a new controller has begun', async () => {
-  const done: string[] = [];
-  const backend = {
-    capacity: {
-      release: () => {
-        done.push('release');
-        return Promise.resolve({ kind: 'done' });
+  const { performer, job, name, done } = performing({
+    steps: 1,
+    mirror: {
+      unfinished: () => [{ attempt: 1, allocation: 1, worker: 0 }],
+      drain: (_job: unknown, _machines: unknown, { attempt, worker }: Output) => {
+        done.push(`drain ${attempt}/${worker}`);
+        return Promise.resolve(true);
       },
     },
-    machines: { forget: () => undefined },
-    // Only what these actions use of the ports.
-  } as unknown as Backend;
-  const mirror = {
-    unfinished: () => [{ attempt: 1, allocation: 1, worker: 0 }],
-    drain: (_job: unknown, _machines: unknown, { attempt, worker }: Output) => {
-      done.push(`drain ${attempt}/${worker}`);
-      return Promise.resolve(true);
-    },
-  };
-  const performer = createPerformer({
-    store: { addOutcome: () => Promise.resolve() } as never,
-    backendOf: () => backend,
-    clock: { now: () => t0, at: () => () => undefined },
-    logFiles: { note: () => Promise.resolve() } as never,
-    mirror: mirror as never,
-    most: { request: 1, release: 1, step: 1, start: 1, stop: 1 },
-    mayAct: () => true,
-    wake: () => undefined,
-    released: () => undefined,
-    say: () => undefined,
   });
-  const world = new World(spec({ steps: [] }));
-  world.live(() => world.job.attempts.at(-1)?.runningAt !== null && world.job.attempts.length > 0);
-  const attempts = world.job.attempts.map((attempt) => ({ ...attempt, endedAt: t0 }));
-  performer.perform({ ...world.job, attempts }, [{ kind: 'release', allocation: 1 }], 1);
+  const attempts = job.attempts.map((attempt) => ({ ...attempt, endedAt: t0 }));
+  performer.perform({ ...job, attempts }, [{ kind: 'release', allocation: 1 }], 1);
   await performer.settled();
-  assert.deepEqual(done, ['drain 1/0', 'drain 1/1', 'release']);
+  assert.deepEqual(done, ['drain 1/0', 'drain 1/1', `release ${name}`]);
 });

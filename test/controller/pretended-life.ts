@@ -1,27 +1,20 @@
 // One job under the real controller in the simulator's world, for tests that need to put a hand between the two: a clock
 // that is set at a certain moment, an answer that is held back. Nothing goes wrong there by itself.
 
+import { createChance, calm, type Weather } from '../../sim/chance.ts';
+import { createCloud, createHere } from '../../sim/cloud.ts';
+import { createHosts } from '../../sim/hosts.ts';
+import { createCopies, type Copies } from '../../sim/outputs.ts';
+import { createTimeline, type Timeline } from '../../sim/timeline.ts';
+import { createWorld, type Plan, type World } from '../../sim/world.ts';
 import type { Backend, CapacityPort, Clock, MachinePort, Store } from '../../src/app/ports.ts';
-import { createController } from '../../src/controller/controller.ts';
-import type { Controller } from '../../src/controller/controller.ts';
-import { ask } from '../../src/core/commands.ts';
-import type { Verb } from '../../src/core/commands.ts';
+import { createController, type Controller } from '../../src/controller/controller.ts';
+import { ask, type Verb } from '../../src/core/commands.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
-import { minute, second } from '../../src/core/time.ts';
-import type { Duration } from '../../src/core/time.ts';
+import { minute, second, type Duration } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { simulatedSpec } from '../support/builders.ts';
-import { createChance, calm } from '../../sim/chance.ts';
-import type { Weather } from '../../sim/chance.ts';
-import { createCloud, createHere } from '../../sim/cloud.ts';
-import { createCopies } from '../../sim/outputs.ts';
-import type { Copies } from '../../sim/outputs.ts';
-import { createHosts } from '../../sim/hosts.ts';
-import { createTimeline } from '../../sim/timeline.ts';
-import type { Timeline } from '../../sim/timeline.ts';
-import { createWorld } from '../../sim/world.ts';
-import type { Plan, World } from '../../sim/world.ts';
 
 const epoch = Date.UTC(2026, 0, 1);
 

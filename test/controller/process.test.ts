@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,16 +63,26 @@ async function optionsFor(
   };
 }
 
-test('it says who it is while it runs, lets no second one in, and leaves nothing behind when it is told to stop', async (t) => {
-  const home = await newHome(t);
-  let stop = (): void => undefined;
+function stoppable() {
+  let asked = (): void => undefined;
   const onStop = (call: () => void): (() => void) => {
-    stop = call;
+    asked = call;
     return () => undefined;
   };
+  return { onStop, stop: () => asked() };
+}
+
+/** Until the controller of that home says that it runs. */
+async function begun(home: string): Promise<void> {
+  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+}
+
+test('it says who it is while it runs, lets no second one in, and leaves nothing behind when it is told to stop', async (t) => {
+  const home = await newHome(t);
+  const { onStop, stop } = stoppable();
   assert.equal(readController(home), null);
   const running = runController(await optionsFor(t, home, { onStop }));
-  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+  await begun(home);
   assert.equal(isControllerRunning(home), true);
   assert.equal(await runController(await optionsFor(t, home)), 'busy');
   stop();
@@ -87,11 +97,7 @@ test('whoever asks while it begins is never told the process that was killed bef
     join(home, 'controller.json'),
     `${JSON.stringify({ pid: 1111, version: '0.9.0', startedAt: 0 } satisfies ControllerFile)}\n`,
   );
-  let stop = (): void => undefined;
-  const onStop = (call: () => void): (() => void) => {
-    stop = call;
-    return () => undefined;
-  };
+  const { onStop, stop } = stoppable();
   const running = runController(await optionsFor(t, home, { onStop }));
   const told = new Set<number>();
   while (!told.has(4242)) {
@@ -109,13 +115,13 @@ test('new settings end it in order, so that its caller begins again; a request t
   let isChanged = false;
   const isOutdated = async () => isChanged;
   const running = runController(await optionsFor(t, home, { isOutdated }));
-  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+  await begun(home);
   isChanged = true;
   await dropWake(home, 'settings');
   assert.equal(await running, 'outdated');
   assert.equal(isControllerRunning(home), false);
   const other = runController(await optionsFor(t, home, { isOutdated: async () => existsSync(join(home, 'new')) }));
-  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+  await begun(home);
   await writeFile(join(home, 'new'), '');
   await askToLeave(home, null);
   assert.equal(await other, 'stopped');
@@ -129,7 +135,7 @@ test('with nothing to watch it leaves by itself', async (t) => {
 test('one of another version leaves when a client asks, one of the same version stays', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
-  assert.ok(await eventually(() => readController(home)?.version === '1.0.0', byRenewal));
+  await begun(home);
   await askToLeave(home, '1.0.0');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave')), byRenewal));
   assert.equal(isControllerRunning(home), true);
@@ -147,16 +153,15 @@ test('an old word to leave does not send away the controller that comes next', a
 test('a wake is taken out of the folder', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
-  assert.ok(await eventually(() => readController(home) !== null, byRenewal));
+  await begun(home);
   await dropWake(home, '000001');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '000001')), byRenewal));
   await askToLeave(home, null);
   assert.equal(await running, 'stopped');
 });
 
-test('a FIFO in the place of controller.json is not waited for', (t) => {
-  const home = mkdtempSync(join(tmpdir(), 'jobman-running-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
+test('a FIFO in the place of controller.json is not waited for', async (t) => {
+  const home = await newHome(t);
   const release = takeLock(join(home, 'controller.lock'));
   t.after(() => release?.());
   execFileSync('mkfifo', [join(home, 'controller.json')]);
@@ -166,9 +171,8 @@ test('a FIFO in the place of controller.json is not waited for', (t) => {
   assert.deepEqual([stdout, error], ['null\n', undefined]);
 });
 
-test('a controller.json with values of other kinds tells nothing, above all no pid to send signals to', (t) => {
-  const home = mkdtempSync(join(tmpdir(), 'jobman-running-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
+test('a controller.json with values of other kinds tells nothing, above all no pid to send signals to', async (t) => {
+  const home = await newHome(t);
   const release = takeLock(join(home, 'controller.lock'));
   t.after(() => release?.());
   const read = (text: string) => {

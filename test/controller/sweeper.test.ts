@@ -6,8 +6,7 @@ import type { AllocationRef, Backend, CapacityPort, Store, Stray } from '../../s
 import { createSweeper } from '../../src/controller/sweeper.ts';
 import type { Job } from '../../src/core/job.ts';
 import { known, unknown } from '../../src/core/observation.ts';
-import { hour, minute } from '../../src/core/time.ts';
-import type { Instant } from '../../src/core/time.ts';
+import { hour, minute, type Instant } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aJob, living, noon, ready, tpuSpec } from '../support/builders.ts';
 

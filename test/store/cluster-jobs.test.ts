@@ -1,4 +1,5 @@
 /** What is kept of clusters' jobs: the same thing written twice is there once, and what was submitted is never lost by a look. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { KeptJob, KeptPlace } from '../../src/app/cluster/kept.ts';

@@ -1,4 +1,5 @@
 /** The lab's part of the record: names, ids, sessions and numbers are nobody else's, and nothing told twice is there twice. */
+
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';

@@ -1,4 +1,5 @@
 /** What a command does about a newer version: it reads a file, and at most once in an interval starts a look. */
+
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
