@@ -73,9 +73,7 @@ export function createClusterWriter(options: WriterParts) {
     for (let failures = 0; view.changed.size > 0 && !signal.aborted;) {
       // In each round, since each write asks the cluster too, and a job may change without pause.
       await timers.rest(gatherFor, signal);
-      // A job that changes meanwhile is one of the next round.
-      const round = [...view.changed];
-      for (const uid of round) {
+      for (const uid of [...view.changed]) {
         if (signal.aborted) return;
         view.changed.delete(uid);
         try {
@@ -115,18 +113,16 @@ export function createClusterWriter(options: WriterParts) {
     } else if (isOpen(job) && !job.suspended && job.ready === 0) askAgain(uid);
   }
 
-  /** A job that the cluster has no more. */
   async function writeGone(uid: string): Promise<void> {
     const job = view.gone.get(uid);
     if (job === undefined) return;
     const pods = podsOf(view, job);
     const lost = pods.filter((pod) => view.lostPods.has(pod.uid));
     const before = await recordOf(uid);
-    const now = clock.now();
-    const goneAt = before?.goneAt ?? now;
+    const goneAt = before?.goneAt ?? clock.now();
     const sight = mergedSight(before, { job, pods, events: [] });
     const { server, context } = options.place();
-    const seen: Sight = { server, context, seenAt: before?.seenAt ?? now, goneAt, ...sight };
+    const seen: Sight = { server, context, seenAt: before?.seenAt ?? goneAt, goneAt, ...sight };
     await record.keepSight(seen, [...momentsOf(sight), goneMoment(goneAt)]);
     for (const pod of lost) view.lostPods.delete(pod.uid);
     view.gone.delete(uid);

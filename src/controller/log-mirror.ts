@@ -27,6 +27,15 @@ export interface DrainPatience {
   readonly most: Duration;
 }
 
+interface LogMirrorOptions {
+  readonly logFiles: LogFiles;
+  readonly clock: Clock;
+  /** False once another controller may be writing the same copies. */
+  readonly mayAct: () => boolean;
+  readonly wake: (id: string) => void;
+  readonly say: (line: string) => void;
+}
+
 export type LogMirror = ReturnType<typeof createLogMirror>;
 
 interface Tail {
@@ -45,14 +54,7 @@ interface Tail {
   readonly whenCopied: (() => void)[];
 }
 
-export function createLogMirror(options: {
-  readonly logFiles: LogFiles;
-  readonly clock: Clock;
-  /** False once another controller may be writing the same copies. */
-  readonly mayAct: () => boolean;
-  readonly wake: (id: string) => void;
-  readonly say: (line: string) => void;
-}) {
+export function createLogMirror(options: LogMirrorOptions) {
   const { logFiles, clock, mayAct, wake } = options;
   const tails = new Tails();
   /** By job, the keys of the outputs that were copied to their ends. */
