@@ -26,7 +26,6 @@ function parserOf<T>(read: (text: string) => Reading<T>): (text: string) => T {
 
 export const parseJobName = parserOf(readJobName);
 
-/** The name of anything else in a cluster. */
 export const parseObjectName = parserOf(readObjectName);
 
 export const parseGpus = parserOf(readGpus);
@@ -40,7 +39,6 @@ export function parseAmount(text: string): string {
   return text;
 }
 
-/** `--cpu 500m`, `--memory 16Gi`: more than nothing. */
 export function parseRequest(text: string): string {
   const amount = parseQuantity(text);
   if (amount === undefined || compareQuantities(amount, zero) <= 0) {

@@ -17,7 +17,6 @@ export async function propose(words: readonly string[], services: Services): Pro
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
   }
-  // Between jobs and file names flags are in the way.
   const wantsFlag = partial.startsWith('-');
   const wanted = proposals.filter(({ word }) => word.startsWith(partial) && word.startsWith('-') === wantsFlag);
   services.io.stdout.write(proposalLines(wanted));

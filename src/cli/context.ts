@@ -66,7 +66,6 @@ export function createCli(services: Services, flags: GlobalFlags, behind: readon
   };
 }
 
-/** On a terminal in lines that end between words, those below the first a little to the right; elsewhere as it is. */
 function inLines(text: string, stream: Stream): string {
   if (!stream.isTerminal) return text;
   if (text.includes('\n')) {

@@ -42,7 +42,6 @@ export function commandHelp<C extends Command>(
   columns: number | null,
 ): readonly string[] {
   const [name, ...others] = command.names;
-  // A hidden command is typed without its last word.
   const typed = command.hidden === true && name.includes(' ') ? name.split(' ').slice(0, -1).join(' ') : name;
   const [heading, globals] = program.globals;
   return [

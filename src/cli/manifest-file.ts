@@ -15,7 +15,6 @@ import { disk } from './disk.ts';
 
 interface Manifest {
   readonly spec: JobSpec;
-  /** As it was written, with the values of `--set` in it. */
   readonly text: string;
 }
 
@@ -24,7 +23,6 @@ type ManifestRead =
   | { readonly manifest: Manifest }
   | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] };
 
-/** A manifest or its problems, with warnings and checks that could not be made. */
 type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
   | ManifestRead
   | { readonly problems: readonly Problem[] }
@@ -58,7 +56,6 @@ interface CheckOptions {
   /** The job is created if nothing is wrong: a bucket that the emulator lacks is then made for it. */
   readonly isCreating?: boolean;
   readonly offline?: boolean;
-  /** Reads the files in place of the disk, for example a pipe that was read already. */
   readonly door?: FileDoor;
 }
 

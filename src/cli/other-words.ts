@@ -3,7 +3,6 @@
 
 /** The answer to each word, with commands in backquotes. */
 const meant: Readonly<Record<string, string>> = {
-  // Slurm, LSF, PBS
   sbatch: '`jobman create job.yaml` creates a job and starts it.',
   srun: '`jobman create job.yaml --follow` creates a job and shows what it prints.',
   squeue: '`jobman list` shows the jobs, `jobman why 1` what one of them waits for.',
@@ -14,7 +13,6 @@ const meant: Readonly<Record<string, string>> = {
   qsub: '`jobman create job.yaml` creates a job and starts it.',
   qstat: '`jobman list` shows the jobs.',
   qdel: '`jobman cancel 1` ends a job for good.',
-  // Docker, Kubernetes, systemd
   get: '`jobman list` shows the jobs, `jobman show 1` one of them.',
   inspect: '`jobman show 1` shows all of one job; with --json for programs.',
   info: '`jobman show 1` shows all of one job.',

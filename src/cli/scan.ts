@@ -11,9 +11,7 @@ interface Pieces {
   readonly given: ReadonlyMap<string, readonly string[]>;
   readonly plain: readonly string[];
   readonly behind: readonly string[];
-  /** The flag whose value would be the next word. */
   readonly waiting: string | undefined;
-  /** Behind `--` nothing is a flag. */
   readonly isOver: boolean;
 }
 

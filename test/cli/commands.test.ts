@@ -10,7 +10,7 @@ import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { tpuSpec } from '../support/builders.ts';
-import { aWhy, jobman, now, view, allocationView, attemptView, tpuRow } from './support/pretend.ts';
+import { objectsIn, aWhy, jobman, now, view, allocationView, attemptView, tpuRow } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
 const minute = 60_000;
@@ -826,10 +826,7 @@ test('settings tells each value and where it comes from', async (t) => {
   writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8},"tpu":{"endpoint":"http://127.0.0.1:1"}}');
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:2', JOBMAN_TPU_SSH_PORT: '' };
   const { out } = await jobman(['settings', '--json'], { services: { home: folder }, env });
-  const rows = out
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as { key: string; from: string });
+  const rows = objectsIn<{ key: string; from: string }>(out);
   assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.from, 'settings.json');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.from, 'JOBMAN_TPU_ENDPOINT');

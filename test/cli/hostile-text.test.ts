@@ -2,29 +2,36 @@
 // kubeconfigs say, in manifests. No control character comes out, except line ends, tabs and the styles of the program itself.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
+import { spawnSync } from 'node:child_process';
 import type { WorkerDoor } from '../../src/app/by-hand.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Services } from '../../src/app/services.ts';
+import { defaultLabSettings, defaultSettings } from '../../src/app/settings.ts';
+import { createLogText } from '../../src/cli/cluster/log-text.ts';
+import { completionScript } from '../../src/cli/commands/help.ts';
+import { proposalLines } from '../../src/cli/completion/proposals.ts';
+import type { Cli } from '../../src/cli/context.ts';
 import { harmlessText } from '../../src/cli/output.ts';
+import { aligned } from '../../src/cli/render/aligned.ts';
+import { listLines } from '../../src/cli/render/list.ts';
 import { run } from '../../src/cli/run.ts';
 import { table } from '../../src/cli/table.ts';
 import { table as tpuTable } from '../../src/cli/tpu/table.ts';
-import { defaultLabSettings, defaultSettings } from '../../src/app/settings.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { siteOf } from '../../src/lab/site.ts';
 import type { TpuDesk } from '../../src/lab/tpu-desk.ts';
 import { openStore } from '../../src/store/store.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { aWhy, jobman, nothingKept, pretend, type PretendOptions, view } from './support/pretend.ts';
+import { aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../lab/sample.ts';
 import { localSpec } from '../support/builders.ts';
-import { aTpu } from './tpu/lab-world.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { root } from '../support/root.ts';
-import { aWhy, jobman, nothingKept, pretend, view, type PretendOptions } from './support/pretend.ts';
 
 /** A title, a cleared screen, a bell, a carriage return, C1's CSI, DEL, text turned around, text that is hidden. */
 const evil = 'x\u001b]0;PWN\u0007\u001b[2J\r\u009b31m\u007f\u202egnp\u2066\u001b[8mHID\u001b[1;31mred\u001b(0';
@@ -374,4 +381,92 @@ suite('text that controls a terminal', () => {
       'cli/output.ts',
     ]);
   });
+});
+
+const evilName = 'x\u001b]0;PWN\u0007\n000009  ada';
+
+test('the mark in front of a log line is one word, also where the container has another name', async () => {
+  for (const isTerminal of [true, false]) {
+    let text = '';
+    const stdout = { isTerminal, closed: false, write: (part: string | Uint8Array) => (text += String(part)) };
+    const cli = { io: { stdout }, screen: { colour: true }, json: false } as unknown as Cli;
+    const flags = { allContainers: true } as Parameters<typeof createLogText>[1];
+    await createLogText(cli, flags, true).write(
+      { name: `train-${evilName}`, index: null },
+      evilName,
+      Buffer.from('one\n'),
+    );
+    // oxlint-disable-next-line no-control-regex
+    assert.match(text, /^\[[^\u0000-\u001f]*\] one\n$/);
+  }
+});
+
+test('a line end in a cell begins no row', () => {
+  assert.equal(
+    aligned(
+      [
+        ['POD', 'NODE'],
+        [evilName, 'a\nb'],
+      ],
+      ['left', 'left'],
+      null,
+    ).length,
+    2,
+  );
+  for (const columns of [null, 200, 50]) {
+    const lines = listLines([view({ id: evilName })], {
+      columns,
+      ink: (_, part) => part,
+      unicode: false,
+      now: 0,
+    });
+    assert.ok(lines.every((line) => !line.includes('\n')));
+  }
+});
+
+test('a name with a control character is not proposed, and a meaning with one is one line', () => {
+  const lines = proposalLines([
+    { word: 'plain', summary: 'one\ntwo\t\u001b]0;x\u0007' },
+    { word: 'a\nb', summary: '' },
+    { word: 'c\u001b[2J', summary: '' },
+    { word: 'd\u202e', summary: '' },
+    { word: 'e\tf', summary: '' },
+    { word: '', summary: 'nothing' },
+    { word: '$(x)', summary: 'odd' },
+  ]);
+  assert.equal(lines, 'plain\tone\\x0atwo \\x1b]0;x\\x07\n$(x)\todd\n');
+});
+
+test('bash puts names on the line quoted', { skip: spawnSync('bash', ['-c', ':']).status !== 0 }, (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-completion-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const names = [
+    '$(touch${IFS}PWN)',
+    'a;touch${IFS}PWN',
+    '`touch${IFS}PWN`',
+    "c'd",
+    '*',
+    '~root',
+    'back\\slash',
+    'x&y',
+    'plain',
+  ];
+  writeFileSync(join(folder, 'answers'), names.map((name) => `${name}\ta job\n`).join(''));
+  writeFileSync(
+    join(folder, 'script'),
+    `${completionScript('bash')}
+jobman() { cat answers; }
+COMP_LINE='jobman show '; COMP_POINT=\${#COMP_LINE}
+_jobman
+for word in "\${COMPREPLY[@]}"; do eval "printf '%s\\n' $word"; done
+COMP_LINE='jobman list --phase='; COMP_POINT=\${#COMP_LINE}
+printf -- '--phase=$(touch\${IFS}PWN)\\t\\n' >answers
+_jobman
+printf '%s\\n' "\${COMPREPLY[@]}"
+`,
+  );
+  const { stdout, stderr } = spawnSync('bash', ['--norc', 'script'], { cwd: folder, encoding: 'utf8' });
+  assert.equal(stderr, '');
+  assert.deepEqual(stdout.trimEnd().split('\n'), [...names, '\\$\\(touch\\$\\{IFS\\}PWN\\)']);
+  assert.equal(existsSync(join(folder, 'PWN')), false);
 });

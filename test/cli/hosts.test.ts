@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest, WorkerDoor } from '../../src/app/by-hand.ts';
 import { parseWorkers } from '../../src/cli/parse.ts';
-import { jobman, pretend, view, type PretendOptions } from './support/pretend.ts';
+import { objectsIn, jobman, pretend, view, type PretendOptions } from './support/pretend.ts';
 import { run } from '../../src/cli/run.ts';
 
 type Says = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
@@ -136,10 +136,7 @@ suite('exec', () => {
       return well;
     });
     const { out } = await jobman(['exec', '42', '--json', '--', 'x'], options(workers));
-    const rows = out
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const rows = objectsIn<Record<string, unknown>>(out);
     assert.deepEqual(rows, [
       { worker: 0, exitCode: 0, signal: null, timedOut: false, unreachable: null, stdout: 'grün', stderr: '' },
       {

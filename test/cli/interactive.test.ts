@@ -1,10 +1,12 @@
 /** `submit -it --rm`: the Job is deleted however the session ends, and its exit code is that of the program. */
+
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import type { SessionEnd } from '../../src/app/by-hand.ts';
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { runInteractive } from '../../src/cli/cluster/interactive.ts';
+import { callAfter } from '../../src/cli/leave.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { fakeCluster, pretend } from './support/pretend.ts';
 
@@ -208,4 +210,26 @@ suite('a session without a terminal', () => {
     assert.match(err, /may not create pods\/attach/);
     assert.match(err, /train is deleted\./);
   });
+});
+
+test('a time that is longer than a timer of Node takes is waited for whole', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const day = 86_400_000;
+  let calls = 0;
+  callAfter(60 * day, () => (calls += 1));
+  t.mock.timers.tick(1);
+  assert.equal(calls, 0);
+  const rest = 60 * day - 2 * (2 ** 31 - 1);
+  for (const part of [2 ** 31 - 2, 2 ** 31 - 1, rest - 1]) {
+    t.mock.timers.tick(part);
+    assert.equal(calls, 0);
+  }
+  t.mock.timers.tick(1);
+  assert.equal(calls, 1);
+  const callOff = callAfter(40 * day, () => (calls += 1));
+  t.mock.timers.tick(30 * day);
+  callOff();
+  t.mock.timers.tick(30 * day);
+  callAfter(undefined, () => (calls += 1))();
+  assert.equal(calls, 1);
 });

@@ -5,7 +5,7 @@ import { suite, test, type TestContext } from 'node:test';
 import type { AttemptView, LogFile } from '../../src/app/client.ts';
 import type { WorkerId } from '../../src/core/spec.ts';
 import { openWorld } from '../support/world.ts';
-import { jobman, view, type PretendOptions } from './support/pretend.ts';
+import { objectsIn, jobman, view, type PretendOptions } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
 
@@ -117,16 +117,10 @@ suite('logs to a pipe', () => {
 
   test('--json prints an object a line', async (t) => {
     const out = await printed(['--json'], logFiles(t, 'one\n"two"\n'));
-    assert.deepEqual(
-      out
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as object),
-      [
-        { attempt: 1, worker: 0, text: 'one' },
-        { attempt: 1, worker: 0, text: '"two"' },
-      ],
-    );
+    assert.deepEqual(objectsIn<object>(out), [
+      { attempt: 1, worker: 0, text: 'one' },
+      { attempt: 1, worker: 0, text: '"two"' },
+    ]);
   });
 
   test('that are empty are explained on standard error', async (t) => {

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { queueData } from '../../src/app/cluster/queue-source.ts';
-import { jobman, now } from './support/pretend.ts';
+import { objectsIn, jobman, now } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 
 const job = (different: Partial<ClusterJob>): ClusterJob =>
@@ -107,10 +107,7 @@ suite('jobman queue', () => {
 
   test('prints one object a line, the first of which says where it is from', async () => {
     const { out } = await queue(['--json'], jobs, { everywhere: true });
-    const lines = out
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const lines = objectsIn<Record<string, unknown>>(out);
     assert.deepEqual(lines[0], {
       kind: 'source',
       from: 'cluster',

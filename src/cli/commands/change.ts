@@ -72,10 +72,8 @@ async function askRecord(
   });
 }
 
-/** Verbs that may request capacity. */
 const beginning: readonly Verb[] = ['start', 'resume', 'rerun'];
 
-/** Asks several jobs, and wakes the controller once if any of them took the word. */
 async function askAll(
   cli: Cli,
   client: Client,

@@ -88,7 +88,6 @@ interface Copy {
   readonly to: string;
 }
 
-/** Sources and a target, all of one side on workers of one job. Throws JobmanError when it is not so. */
 function planOf(args: readonly string[]): { readonly ref: string; readonly copies: readonly Copy[] } {
   const sources = args.slice(0, -1).map(sideOf);
   const target = sideOf(args.at(-1) ?? '');

@@ -87,10 +87,8 @@ function manifestPath(flags: CreateFlags, path: string | undefined): string {
   return only;
 }
 
-/** `verbose` adds the script that runs the command in its environment. */
 function planLines(plan: Plan, columns: number | null, verbose = false): readonly string[] {
   const rows: (readonly [string, string])[] = [];
-  // The label stands before the first of its lines only.
   const list = (label: string, texts: readonly string[]) => {
     for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
   };

@@ -82,7 +82,6 @@ async function actOn(
   }
 }
 
-/** A word that is no verb starts no cloud, and is not about the job that stands behind it. Throws a usage error. */
 function expectVerb(word: string): void {
   const verbs = emulatorVerbs.map(([verb]) => verb);
   if (word === '' || verbs.includes(word)) return;
@@ -177,7 +176,6 @@ function cloudLines({ tpus, inForce }: CloudView, columns: number | null, now: I
   ];
 }
 
-/** One word where the node and the line it came through agree, else both: `PREEMPTED / SUSPENDED`. */
 function stateText({ node, queued }: CloudTpu): string {
   if (node === null || queued === null) return node ?? queued ?? '-';
   return node === 'READY' && queued === 'ACTIVE' ? node : `${node} / ${queued}`;

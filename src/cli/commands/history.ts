@@ -10,7 +10,6 @@ import { eventJson } from '../../app/json.ts';
 import { historyLines, timelineLines } from '../render/history.ts';
 import { inertWord } from '../../app/figures.ts';
 
-/** Width of the timeline where there is no terminal to ask. */
 const plainColumns = 80;
 
 export async function history(

@@ -68,7 +68,6 @@ function isAtPlace({ zone, phase }: JobRow, { namespace, context, allNamespaces 
   );
 }
 
-/** Names the namespaces in which jobs run that were submitted from here, where the list does not show them. */
 async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<void> {
   const keeper = await cli.services.keeper();
   if (!keeper.isUsed) return;
@@ -88,7 +87,6 @@ async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<v
   }
 }
 
-/** Jobs that clusters have forgotten, if anything was ever submitted. */
 async function listKept(cli: Cli, query: ListQuery, told: ReadonlySet<string> | undefined): Promise<readonly JobRow[]> {
   const { isUsed } = await cli.services.keeper();
   if (!isUsed) return [];

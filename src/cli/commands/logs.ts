@@ -101,7 +101,6 @@ async function printLogs(
   return exitCode.ok;
 }
 
-/** Resolves with 3 when no worker's log says that something is wrong. */
 async function printFirstError(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
   const files = await client.logs(ref, queryOf(flags));
   const view = await client.show(ref);

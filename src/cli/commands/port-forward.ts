@@ -76,7 +76,6 @@ async function forwardToWorker(
   }
 }
 
-/** Looks after the job: where it is now, and whether it is over. Resolves with the exit code. */
 async function untilOver(
   cli: Cli,
   client: Client,

@@ -18,7 +18,6 @@ import type { QueueFlags } from '../table/flags.ts';
 
 const rowsMost = 50;
 
-/** The view of the queue, or with `publish` the list of it for those who may not list all jobs. */
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
   const isEverywhere = flags.allNamespaces === true;
   if (isEverywhere && flags.namespace !== undefined) {
@@ -112,7 +111,6 @@ function shown(flavor: string): string {
   return cutMiddle(inertWord(flavor), 40);
 }
 
-/** All, or as many as are shown: yours, then whoever stands first. In the order of the lines. */
 function shownPlaces(places: readonly QueuePlace[]): readonly QueuePlace[] {
   if (places.length <= rowsMost) return places;
   const yours = places.filter(({ isYours }) => isYours);

@@ -36,7 +36,6 @@ export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<n
   return exitCode.ok;
 }
 
-/** `1`, or `500m, at most 2` where the limit is another amount; `-` for what is not asked for. */
 function amountText({ resources: { requests, limits } }: Flavor, name: string): string {
   const [asked, most] = [requests[name], limits?.[name]];
   if (most === undefined) return asked ?? '-';

@@ -29,7 +29,6 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   return sayMissed(cli, list);
 }
 
-/** The project is no longer asked about because of finished jobs; a new job in it brings it back. */
 async function forget(cli: Cli, project: string): Promise<number> {
   const isForgotten = await cli.services.forgetProject(project, (resources) => {
     const what = `${resources.join(', ')} may still exist and cost money`;
@@ -89,7 +88,6 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
     const strays = named(look, names);
     if (strays.length === 0) cli.note(noStrayText(look, flags.yes === true));
     const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
-    // With names on the line, the others are not listed.
     if (names.length === 0) {
       const { shared, others } = look;
       const [first] = shared;
@@ -105,7 +103,6 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
   }
 }
 
-/** Those that are meant: by the id of the job that left them, or by their name. All, when nothing is said. */
 function named({ strays, shared, others }: StrayLook, names: readonly string[]): readonly StrayView[] {
   for (const name of names) {
     if (strays.some((stray) => isCalled(stray, name))) continue;
@@ -159,7 +156,6 @@ function stateText({ seen, says }: StrayView): string {
   return seen === 'unknown' ? `not known: ${says}` : says;
 }
 
-/** One line for each. What is gone is forgotten at once; what was told to go, when it is seen gone. */
 async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]): Promise<number> {
   let code: number = exitCode.ok;
   const told: StrayView[] = [];
@@ -182,7 +178,6 @@ async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]
   return code;
 }
 
-/** Looks until all of them are gone, for a while; answers those that are not. */
 async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView[]): Promise<readonly StrayView[]> {
   const until = cli.io.now() + goneMost;
   let left = told;
@@ -266,7 +261,6 @@ function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): string {
   }
 }
 
-/** `3d`; `-` while a command runs or it is not ready; `?` for what somebody else may be using. */
 function idleText({ idle, readySince, whose }: TpuRow): string {
   if (idle !== null) return ageText(idle);
   return readySince === null || whose.kind === 'job' ? '-' : '?';

@@ -7,7 +7,6 @@ export async function setupSteps(line: PartialLine): Promise<readonly Candidate[
   return line.args.length === 0 ? jobIds(line) : line.args.length === 1 ? stepsOf(line) : [];
 }
 
-/** The steps of the job that the line names, and the logs that every job has. */
 export async function logSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return [
     ...(await stepsOf(line)),
@@ -39,7 +38,6 @@ export async function jobIds({ services, partial }: PartialLine): Promise<readon
   }
 }
 
-/** What an argument or a flag proposes in its place. */
 export async function proposed(
   place: { readonly summary: string; readonly propose?: Propose; readonly choices?: readonly string[] } | undefined,
   line: PartialLine,

@@ -56,7 +56,6 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
   let controllerAt = shownAt - controllerEvery;
   let printedAt = shownAt;
   let attempt: number | null = null;
-  /** Attempts up to this one have been asked for what they said. */
   let asked = options.after ?? 0;
   let isFirst = true;
   let isBehind = false;
@@ -66,7 +65,6 @@ async function followJob(options: FollowOptions): Promise<FollowEnd> {
     isBehind = printed === 'behind';
     if (printed !== 'nothing') printedAt = io.now();
   };
-  /** The newest attempt's files; before them those of attempts that came and went between two looks. */
   const logFiles = async (): Promise<readonly LogFile[]> => {
     const { query } = options;
     const newest = await client.logs(id, query);
@@ -177,7 +175,6 @@ function watchFiles() {
         // Too many watches, or a file system without them.
       }
     },
-    /** Resolves a moment after one of the files has grown. */
     grown: () =>
       new Promise<void>((resolve) => {
         tell = resolve;

@@ -152,7 +152,6 @@ function factOf(view: JobView): string {
   }
 }
 
-/** `files, gcsfuse`: what the newest attempt sets up; nothing when just the command was asked for. */
 function stepsOf({ spec, attempts }: JobView): string {
   if (attempts.at(-1)?.commandOnly === true) return '';
   return inertWord(spec.steps.map((step) => step.name).join(', '));
@@ -170,7 +169,6 @@ function lastBeat(age: Duration): Duration {
   return age >= hour ? Math.floor(age / hour) * hour : (beats.findLast((beat) => beat <= age) ?? 0);
 }
 
-/** The first heartbeat after this one; hourly after the listed. */
 function nextBeat(beaten: Duration): Duration {
   return beats.find((beat) => beat > beaten) ?? (Math.floor(beaten / hour) + 1) * hour;
 }
@@ -296,7 +294,6 @@ function headFact(view: JobView): string {
   return view.phase === 'stopping' ? `: ${inertWord(view.reason)}` : '';
 }
 
-/** One part of what is waited for: since when, and what is known of it. */
 interface Part {
   readonly label: string;
   readonly length: Duration | null;

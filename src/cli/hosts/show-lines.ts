@@ -37,7 +37,6 @@ interface FoldOptions {
   readonly colour: boolean;
 }
 
-/** Every line whole, as soon as it has come. A line is held until its end, however long it is. */
 function showEach(streams: Streams): LineShow {
   const held = new Map<string, Buffer[]>();
   const newline = 10;
@@ -78,7 +77,6 @@ function showEach(streams: Streams): LineShow {
   };
 }
 
-/** A line waits so long for an equal one of the other workers. */
 const patience: Duration = 300;
 
 interface Lane {

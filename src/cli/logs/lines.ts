@@ -152,7 +152,6 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
 
   const takeAll = rules.collapse ? takeCollapsing : take;
 
-  /** Whole lines, one at a time: right for all that a program may print. */
   function pushLines(bytes: Buffer, at: Instant): void {
     let from = 0;
     for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, from)) {

@@ -157,7 +157,6 @@ function foldKey(text: string): string {
   return withoutTime(text).replace(decimals, '#');
 }
 
-/** One text for lines with equal keys: the first one's, with a range where numbers differ: `loss 2.114..2.121`. */
 function foldText(texts: readonly string[]): string {
   const [first = '', ...others] = texts;
   const rest = withoutTime(first);
@@ -175,7 +174,6 @@ function range(parts: readonly string[]): string {
   return `${sorted[0] ?? ''}..${sorted.at(-1) ?? ''}`;
 }
 
-/** The time that a line begins with, as it stands there; null where there is none. */
 export function timeOf(text: string): string | null {
   return leadingTime.exec(text)?.[0].replaceAll(/[[\]]/g, '').trim() ?? null;
 }

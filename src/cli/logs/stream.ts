@@ -42,7 +42,6 @@ export interface LogStream {
    * nobody reads any more.
    */
   pump(now: Instant, before?: () => void): Promise<'nothing' | 'some' | 'behind'>;
-  /** Prints what still waits, as when nothing more will come, and lets go of the files: the next try begins anew. */
   finish(now: Instant, before?: () => void): Promise<boolean>;
   /** Lines that are begun and not ended, as a progress bar is; for a terminal to show below. */
   partial(): readonly { readonly worker: WorkerId | null; readonly text: string }[];

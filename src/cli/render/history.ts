@@ -49,10 +49,6 @@ const scales: readonly Duration[] = [
 
 const margin = 8;
 
-/**
- * From when to when, the hours, the bar, the numbers of the attempts, how long it was in each state, and what the marks
- * mean. `[]` before the first attempt.
- */
 export function timelineLines(
   life: {
     readonly createdAt: Instant;

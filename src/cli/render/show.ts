@@ -205,7 +205,6 @@ function spans(attempt: AttemptView, ready: Instant | null, now: Instant): Spans
   };
 }
 
-/** `06:40:14 preempted: node PREEMPTED`; of another day its date too. */
 function ended({ spec }: JobView, attempt: AttemptView, now: Instant): string {
   if (attempt.reason === null) return '-';
   const at = attempt.ended;
@@ -293,7 +292,6 @@ function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[]
   return [...rows, ['next', nextText(why, now)]];
 }
 
-/** The next step, in how long, and the next check. The time belongs to the part before the first `;`. */
 function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
   const [first = '', ...others] = next.split('; ');
   const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';

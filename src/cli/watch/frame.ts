@@ -25,7 +25,6 @@ interface ListPicture extends Glass {
   readonly last: string;
 }
 
-/** The table with its marks, as much of it as the screen holds, and the last line. */
 export function listFrame(picture: ListPicture): readonly string[] {
   const { jobs, selected, changed, columns, rows, last, ink, unicode, now, colour } = picture;
   const hasMarks = selected !== null || !colour;
@@ -38,7 +37,6 @@ export function listFrame(picture: ListPicture): readonly string[] {
   const mark = ({ id }: JobRow) => `${id === selected ? '>' : ' '}${!colour && changed.has(id) ? '*' : ' '}`;
   const shown = jobs.rows.slice(part.from, part.to);
   const marks = [
-    // The heading is of one line, and there is none above two-line rows.
     ...(perJob === 1 ? ['  '] : []),
     ...shown.flatMap((row) => [mark(row), ...Array.from({ length: perJob - 1 }, () => '  ')]),
   ];
@@ -71,7 +69,6 @@ function partOn(
   if (heading + count * perJob <= room) return { from: 0, to: count, hasHeading: true, more: null };
   const isTiny = room - 1 - heading < perJob;
   const jobs = Math.floor(Math.max(0, isTiny ? room : room - 1 - heading) / perJob);
-  // No further down than the selected job needs.
   const from = Math.min(Math.max(0, at - jobs + 1), Math.max(0, count - jobs));
   const to = Math.min(count, from + jobs);
   return { from, to, hasHeading: !isTiny, more: isTiny ? null : moreText(from, count - to) };
@@ -86,7 +83,6 @@ interface StateWords {
   readonly now: Instant;
   /** Clusters and controllers that do not answer. */
   readonly notes: readonly string[];
-  /** From the fullest way to say it to the shortest. */
   readonly keys: readonly string[];
 }
 

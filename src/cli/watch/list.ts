@@ -28,7 +28,6 @@ import {
 import { createSeenRows, type Hands, type Key, type Keyboard, type LiveScreen, watchUntilLeft } from './live.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 
-/** Elsewhere than on a terminal the record is looked at this often. */
 const lookEvery: Duration = 250;
 /** Ages grow without any change of the record. */
 const ageEvery: Duration = 1_000;
@@ -179,7 +178,6 @@ async function textOf(cli: Cli, { client, cluster }: Asked, state: State, glass:
   }
 }
 
-/** The log of that job until it has ended or a key goes back; answers what the key asked for. */
 async function lookIntoLogs(
   cli: Cli,
   { client, cluster }: Asked,
@@ -252,7 +250,6 @@ function factsOf(row: JobRow): string {
 interface State {
   /** The table; one job in full; why it is in its phase; which keys there are. */
   readonly screen: 'list' | 'show' | 'why' | 'keys';
-  /** The job that the keys are about; null while there is none. */
   readonly selected: string | null;
   readonly scrolled: number;
 }

@@ -12,9 +12,7 @@ const lookEvery: Duration = 250;
 const boldFor: Duration = 5 * second;
 
 interface Watching {
-  /** Called once, where the output can be redrawn in place. */
   screen(hands: Hands): LiveScreen;
-  /** Elsewhere: the lines that are new. Called again and again. */
   lines(): Promise<readonly string[]>;
   readonly linesEvery: Duration;
 }
@@ -156,7 +154,6 @@ function listen(input: Pick<Input, 'keys'>) {
 
 export type Keyboard = ReturnType<typeof listen>;
 
-/** Waits so long, or until a key is pressed or the user has left. */
 async function nextKeys(
   keyboard: Keyboard | undefined,
   length: Duration,
@@ -169,7 +166,6 @@ async function nextKeys(
   return keyboard?.take() ?? [];
 }
 
-/** A character that a key types, or the name of a key that types none. */
 export type Key = string;
 
 /** Keys that send a sequence (xterm's ctlseqs, with and without application mode), and control characters that act. */

@@ -439,3 +439,9 @@ export function fakeCluster(parts: object): Cluster {
   };
   return door as object as Cluster;
 }
+
+/** The objects of an output with --json, one a line. */
+export function objectsIn<T>(out: string): readonly T[] {
+  const lines = out.trim().split('\n');
+  return lines.map((line) => JSON.parse(line) as T);
+}

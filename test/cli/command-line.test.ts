@@ -1,0 +1,231 @@
+// The flags of every command are taken by every command, before its words and behind them, and by every other name of it.
+
+import assert from 'node:assert/strict';
+import { mock, suite, test } from 'node:test';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadSettings } from '../../src/app/settings.ts';
+import type { JobmanCommand } from '../../src/cli/command.ts';
+import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
+import type { Cli } from '../../src/cli/context.ts';
+import { dispatch } from '../../src/cli/dispatch.ts';
+import { otherWord, otherWords } from '../../src/cli/other-words.ts';
+import { table } from '../../src/cli/table.ts';
+import { version } from '../../src/version.ts';
+import { jobman, pretend, type PretendOptions } from './support/pretend.ts';
+import { jobman as jobmanIn } from '../support/jobman.ts';
+import { root } from '../support/root.ts';
+import { openWorld } from '../support/world.ts';
+
+/** Runs the command line with the command's own function replaced; what that function got. */
+async function givenTo(entry: JobmanCommand, argv: readonly string[]): Promise<{ cli: Cli; args: readonly unknown[] }> {
+  let given: { cli: Cli; args: readonly unknown[] } | undefined;
+  const load = mock.method(entry, 'load', async () => async (cli: Cli, _flags: object, ...args: readonly unknown[]) => {
+    given = { cli, args };
+    return 0;
+  });
+  const world = pretend({});
+  const code = await dispatch(argv, world.services).finally(() => load.mock.restore());
+  assert.equal(code, 0, `${argv.join(' ')}: ${world.err()}`);
+  assert.ok(given !== undefined, argv.join(' '));
+  return given;
+}
+
+/** Words that satisfy what the command requires. */
+function argumentsOf({ args }: JobmanCommand): readonly string[] {
+  return args.filter(({ needed }) => needed).map(({ name }) => (name === 'shell' ? 'bash' : '1'));
+}
+
+const forms: readonly (readonly string[])[] = [
+  ['-q'],
+  ['--quiet'],
+  ['-q', '--json', '--yes', '--color', 'never'],
+  ['--progress=none', '-q'],
+];
+
+suite('-q and its like are taken by', () => {
+  for (const entry of table) {
+    const names = entry.hidden ? emulatorVerbs.map(([verb]) => `emulator ${verb}`) : entry.names;
+    for (const name of names) {
+      test(name, async () => {
+        const words = name.split(' ');
+        const args = entry.hidden ? ['tty'] : argumentsOf(entry);
+        for (const flags of forms) {
+          for (const argv of [
+            [...flags, ...words, ...args],
+            [...words, ...flags, ...args],
+            [...words, ...args, ...flags],
+          ]) {
+            const { cli, args: got } = await givenTo(entry, argv);
+            assert.deepEqual([cli.quiet, cli.json], [true, flags.includes('--json')], argv.join(' '));
+            if (entry.hidden) assert.deepEqual(got, [words[1], 'tty'], argv.join(' '));
+          }
+        }
+      });
+    }
+  }
+});
+
+test('an option of the emulator is not taken for one of ours', async () => {
+  const act = table.find(({ hidden }) => hidden);
+  assert.ok(act !== undefined);
+  const argv = ['emulator', 'flaky', 'us-east5-b', '--p', '0.5', '-q', '--for', '5m'];
+  const { cli, args } = await givenTo(act, argv);
+  assert.equal(cli.quiet, true);
+  assert.deepEqual(args, ['flaky', 'us-east5-b', '--p', '0.5', '--for', '5m']);
+});
+
+test('jobman alone prints its version and the first steps, which are commands and files that are there', async () => {
+  const { code, out, err } = await jobman([]);
+  assert.deepEqual([code, err], [0, '']);
+  assert.match(out, /^jobman 1\.2\.3\n\nA first job\n/);
+  const steps = [...out.matchAll(/jobman ([a-z].*)$/gm)].map(([, words = '']) => words.split(' '));
+  assert.ok(steps.length >= 5);
+  for (const [word = '', ...rest] of steps) {
+    assert.equal((await jobman([word, '--help'])).code, 0, word);
+    for (const [path] of rest.join(' ').matchAll(/configs\/\S+/g)) assert.ok(existsSync(join(root, path)), path);
+  }
+  for (const line of out.split('\n')) assert.ok(line.length <= 100, line);
+});
+
+test('-v is the version, -h the help', async () => {
+  for (const word of ['-v', '--version']) assert.equal((await jobman([word])).out, 'jobman 1.2.3\n');
+  const [short, long] = [await jobman(['-h']), await jobman(['--help'])];
+  assert.equal(short.out, long.out);
+  assert.match(short.out, /^Usage: jobman <command>/);
+});
+
+suite('a newer version', () => {
+  const terminal = { columns: 80, rows: 24 };
+  const sentence = 'jobman 9.0.0 is there; this is 1.2.3.';
+
+  async function ask(words: readonly string[], options: PretendOptions = {}) {
+    let asked = 0;
+    const newerVersion = async (): Promise<string> => {
+      asked += 1;
+      return `${sentence}\u001b[2J`;
+    };
+    const ended = await jobman(words, { ...options, services: { newerVersion } });
+    return { ...ended, asked };
+  }
+
+  test('is told behind what a command says to somebody at a terminal', async () => {
+    for (const words of [[], ['-v'], ['list'], ['why', '7']]) {
+      const { err, out } = await ask(words, { terminal });
+      assert.ok(err.endsWith(`${String.raw`${sentence}\x1b[2J`}\n`), err);
+      assert.ok(!out.includes('9.0.0'));
+    }
+    assert.equal((await ask(['why', '7'], { terminal })).code, 3, 'and changes no exit code');
+  });
+
+  test('is neither told nor looked for elsewhere', async () => {
+    assert.equal((await ask(['list'])).asked, 0);
+    for (const words of [
+      ['list', '--json'],
+      ['-q', 'list'],
+      ['__complete', 'li'],
+    ]) {
+      assert.equal((await ask(words, { terminal })).asked, 0, words.join(' '));
+    }
+  });
+});
+
+test('jobman --version and -v print the name and the version', async (t) => {
+  const world = openWorld(t);
+  for (const flag of ['--version', '-v']) {
+    const { code, stdout, stderr } = await jobmanIn(world, [flag]);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `jobman ${version}\n`, stderr: '' });
+  }
+});
+
+test('an unknown command is a usage error', async (t) => {
+  const { code, stdout, stderr } = await jobmanIn(openWorld(t), ['frobnicate']);
+  assert.equal(code, 2);
+  assert.equal(stdout, '');
+  assert.match(stderr, /frobnicate/);
+});
+
+/** The flags of the program itself, which belong to no command. */
+const ownFlags = new Set(['--version', '--help']);
+
+for (const word of otherWords) {
+  test(`\`jobman ${word}\` leads to commands and flags that there are`, () => {
+    assert.equal(
+      table.some((entry) => entry.names.some((name) => name.split(' ')[0] === word)),
+      false,
+      'it is a command itself',
+    );
+    const commands = [...(otherWord(word) ?? '').matchAll(/`jobman ([^`]*)`/g)].map(([, text = '']) => text);
+    assert.ok(commands.length > 0, 'it names no command');
+    for (const command of commands) {
+      if (ownFlags.has(command)) continue;
+      const entry = table.find(({ names: [name] }) => command === name || command.startsWith(`${name} `));
+      assert.ok(entry !== undefined, `there is no command \`${command}\``);
+      for (const [, flag = ''] of command.split(' -- ')[0]?.matchAll(/ --([a-z-]+)/g) ?? []) {
+        const name = flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+        assert.ok(name in entry.flags, `\`${entry.names[0]}\` has no flag --${flag}`);
+      }
+    }
+  });
+}
+
+test('a word of another tool is answered with what it is called here', async () => {
+  const { code, out, err } = await jobman(['scancel', '1']);
+  assert.equal(code, 2);
+  assert.equal(out, '');
+  assert.match(err, /^jobman: there is no command `scancel`\.\n {2}`jobman cancel 1` ends a job for good/);
+});
+
+test('below a command of ours it is a mistyped word like any other', async () => {
+  const { code, err } = await jobman(['controller', 'pause']);
+  assert.equal(code, 2);
+  assert.doesNotMatch(err, /resume/);
+  assert.match(err, /no command `pause`/);
+});
+
+test('a name that every object has is no word of another tool', () => {
+  for (const word of ['constructor', 'toString', '__proto__', '']) assert.equal(otherWord(word), undefined);
+});
+
+test('set and unset change one key, and a controller that runs is told of', async (t) => {
+  const { home } = openWorld(t);
+  const settings = (...words: readonly string[]) =>
+    jobman(['settings', ...words], {
+      services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
+    });
+  const first = await settings('set', 'local.slots', '8');
+  assert.deepEqual([first.code, first.out], [0, 'local.slots is set.\n']);
+  assert.match(first.err, /^The running controller starts over with the new settings/);
+  const second = await settings('set', 'grants', '[{ "zone": "us-*" }]');
+  assert.deepEqual([second.code, second.err], [0, '']);
+  assert.match((await settings()).out, /^local\.slots +8 +settings\.json$/m);
+  assert.match((await settings()).out, /^grants +\[\{"zone":"us-\*"\}\] +settings\.json$/m);
+  assert.equal((await settings('unset', 'local.slots')).out, 'local.slots is at its default again.\n');
+  assert.equal((await settings('unset', 'local.slots')).out, 'local.slots was not set in the file.\n');
+  assert.deepEqual(JSON.parse(readFileSync(join(home, 'settings.json'), 'utf8')), { grants: [{ zone: 'us-*' }] });
+});
+
+test('a variable that overrides the file is named', async (t) => {
+  const { home } = openWorld(t);
+  const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:1' };
+  const { err } = await jobman(['settings', 'set', 'tpu.endpoint', 'http://127.0.0.1:2'], { services: { home }, env });
+  assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT overrides the file/);
+});
+
+test('what is no setting, no value or no way to say it changes nothing', async (t) => {
+  const { home } = openWorld(t);
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['set', 'local.slot', '3'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
+    [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" should be a whole number/],
+    [['set', 'local.slots'], /is none of: jobman settings, jobman settings set <key> <value>/],
+    [['set', 'local.slots', '3', '4'], /is none of/],
+    [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. `jobman settings` lists them\./],
+    [['change', 'local.slots', '3'], /is none of/],
+  ];
+  for (const [words, says] of cases) {
+    const { code, out, err } = await jobman(['settings', ...words], { services: { home } });
+    assert.deepEqual([code, out], [2, ''], words.join(' '));
+    assert.match(err, says);
+  }
+  assert.equal(existsSync(home), false);
+});
