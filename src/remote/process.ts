@@ -76,16 +76,16 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
     timedOut,
     durationMs: performance.now() - begun,
   });
-  let process: ReturnType<typeof spawnPiped>;
+  let started: ReturnType<typeof spawnPiped>;
   try {
-    process = spawnPiped(request.argv, request, async (chunk, stream) => {
+    started = spawnPiped(request.argv, request, async (chunk, stream) => {
       kept[stream].add(chunk);
       await request.onOutput?.(chunk, stream);
     });
   } catch (error) {
     return answer({ exitCode: null, signal: null, error: textOf(error) });
   }
-  const { child, reads, ended } = process;
+  const { child, reads, ended } = started;
   const timer = setTimeout(() => {
     timedOut = true;
     killGroup(child);
