@@ -5,7 +5,7 @@ import type { JobRow } from '../app/client.ts';
 import { countText } from '../app/figures.ts';
 import { isSettledPhase } from '../core/phase.ts';
 import type { WrongMode } from './lab.ts';
-import { nameOf } from './lineage.ts';
+import { nameOf, newestOf } from './lineage.ts';
 import { nameProblem, type Named, type WordsInUse } from './names.ts';
 import { acceleratorCalled, type LabTpu } from './tpus.ts';
 import { type BookingRow } from './bookings.ts';
@@ -228,14 +228,7 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check>
 }
 
 function newestShown(windows: readonly LabAttempt[]): readonly LabAttempt[] {
-  const newest = new Map<string, LabAttempt>();
-  for (const one of windows) {
-    const before = newest.get(one.job.job);
-    if (one.window.clearedAt === null && (before === undefined || before.window.attempt < one.window.attempt)) {
-      newest.set(one.job.job, one);
-    }
-  }
-  return [...newest.values()];
+  return [...newestOf(windows.filter(({ window }) => window.clearedAt === null)).values()];
 }
 
 function isLive(rows: LabState['rows'], job: string): boolean {

@@ -4,6 +4,7 @@
 import type { Client, JobRow } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
 import { isSettledPhase } from '../core/phase.ts';
+import { newestOf } from './lineage.ts';
 import type { LabUser } from './people.ts';
 import type { LabJob, LabRecord } from './record.ts';
 import type { Holder, TpuDesk } from './tpu-desk.ts';
@@ -36,17 +37,14 @@ export async function jobsThere(record: LabRecord, rows: readonly JobRow[]): Pro
   const jobs = await record.jobs();
   const live = new Map(rows.filter(({ phase }) => !isSettledPhase(phase)).map((row) => [row.id, row]));
   const windows = await record.windows({ jobs: [...live.keys()], cleared: true });
-  const newest = new Map<string, { readonly attempt: number; readonly window: number }>();
-  for (const { window } of windows) {
-    if ((newest.get(window.job)?.attempt ?? 0) < window.attempt) newest.set(window.job, window);
-  }
+  const newest = newestOf(windows);
   return {
     known: new Set(jobs.map(({ job }) => job)),
     on: (tpu, without) =>
       jobs.flatMap((job) => {
         const row = live.get(job.job);
         if (row === undefined || job.tpu !== tpu || job.job === without) return [];
-        return [{ job, row, window: newest.get(job.job)?.window ?? null }];
+        return [{ job, row, window: newest.get(job.job)?.window.window ?? null }];
       }),
   };
 }

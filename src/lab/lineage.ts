@@ -130,6 +130,16 @@ export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, 
   return (firstOfWork(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
 }
 
+/** The newest of these windows of each job, in the order of the jobs' first windows. */
+export function newestOf(windows: readonly LabAttempt[]): ReadonlyMap<string, LabAttempt> {
+  const newest = new Map<string, LabAttempt>();
+  for (const one of windows) {
+    const before = newest.get(one.window.job);
+    if (before === undefined || before.window.attempt < one.window.attempt) newest.set(one.window.job, one);
+  }
+  return newest;
+}
+
 export type Fate = 'live' | 'finished' | 'failed' | 'killed';
 
 export type Which = 'all' | 'finished' | 'failed';
@@ -159,10 +169,9 @@ export function fatesOf({ jobs, phaseOf }: UserJobs): (job: string) => Fate {
 }
 
 export function wentOn({ jobs }: Pick<UserJobs, 'jobs'>, windows: readonly LabAttempt[]): (one: LabAttempt) => boolean {
-  const newest = new Map<string, number>();
-  for (const { window } of windows) newest.set(window.job, Math.max(window.attempt, newest.get(window.job) ?? 0));
+  const newest = newestOf(windows);
   const fathers = new Set(jobs.flatMap(({ father }) => (father === null ? [] : [father.job])));
-  return ({ window }) => fathers.has(window.job) || window.attempt < (newest.get(window.job) ?? 0);
+  return ({ window }) => fathers.has(window.job) || window.attempt < (newest.get(window.job)?.window.attempt ?? 0);
 }
 
 /** The windows that leave the list. `resumed`: those whose work went on in another as well, whatever became of it (`-re`). */

@@ -1,4 +1,4 @@
-// Which TPUs the words of `tpu find` mean.
+// TPUs that the words of `tpu find` mean, and bookings in the record's own table.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -82,8 +82,6 @@ test('a TPU has every alias of the registry, the word of the sheet first', () =>
     [['v2-32-1'], ['v4-8-1', 'big']],
   );
 });
-
-// ------------------------------------------------------------------------------------------ record sheet.test
 
 function openBench(t: TestContext) {
   const world = openWorld(t);

@@ -1,4 +1,4 @@
-// News: a group for each job, the newest last; a night of refusals is one line; each event is told once.
+// News: a group for each job, the newest last, a night of refusals on one line; and times in the zone of the reader.
 
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -79,8 +79,6 @@ test('moments are in the zone of the reader', () => {
   assert.equal(clockOf('us', noon + 366 * 24 * hour)(noon), '20 Nov 2026 08:00', 'the year where it is another');
   assert.equal(clockOf('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
 });
-
-// ------------------------------------------------------------------------------------------ local time.test
 
 test('us and cn, which are reckoned, are what the database says of their zones', () => {
   // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera

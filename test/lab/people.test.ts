@@ -1,4 +1,4 @@
-// Settings of a user: typed as the manual has them, and what an older program wrote is kept.
+// Settings of a user, and the user who types: by TPU_USER, by the login, or unknown.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -76,8 +76,6 @@ test('settings of another program are taken as far as they go', () => {
   assert.match(notes[0] ?? '', /time_zone is 7/);
   assert.match(notes[1] ?? '', /monitor_upd_time is \[1\]/);
 });
-
-// ------------------------------------------------------------------------------------------ who.test
 
 const users = [aUser('xibo', { logins: ['lyy', 'xb'] }), aUser('lyy'), aUser('root')].map((user, id) => ({
   ...user,

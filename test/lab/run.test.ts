@@ -1,4 +1,4 @@
-// What `tpu run` asks for, from what is said.
+// The job of a `tpu run`: its spec, its TPU and its configs.
 
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -134,8 +134,6 @@ test('types mean TPUs of the registry by what they are, however they are spelled
   assert.deepEqual(named(['v5litepod-8', 'v2-8']), ['x-v2-8-1', 'x-v5e-8-1']);
   assert.deepEqual(named([]), names);
 });
-
-// ------------------------------------------------------------------------------------------ configs.test
 
 const configs = (line: string) => line.split(' ').map((word) => word.split('=') as [key: string, value: string]);
 

@@ -1,4 +1,4 @@
-// The scripts that log a worker in to W&B, with the shells that workers may have; mounts are in test/real/tpu-commands.test.ts.
+// The site: its settings, the login of workers to W&B with each shell, and the modes of a shared home. Mounts: test/real/tpu-commands.test.ts.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -82,8 +82,6 @@ test('a TPU mounts the shares of its zone, in order; the steps of a job change w
   );
 });
 
-// ------------------------------------------------------------------------------------------ site settings.test
-
 const places = { home: '/srv/lab', userHome: '/home/alice' };
 const { lab } = defaultSettings(4);
 
@@ -123,8 +121,6 @@ test('the template of a lab’s settings is what the manual shows, says every ke
       .toSorted(),
   );
 });
-
-// ------------------------------------------------------------------------------------------ lab home.test
 
 const modeOf = (path: string, mode: number, isFolder = false): number | null =>
   sharedMode({ path: path.split('/'), isFolder, mode });

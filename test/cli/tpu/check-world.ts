@@ -9,7 +9,7 @@ import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { minute } from '../../../src/core/time.ts';
 import type { AllocationFields, Attempt, Job } from '../../../src/core/job.ts';
 import type { LabUser } from '../../../src/lab/people.ts';
-import type { LabJob, LabRecord } from '../../../src/lab/record.ts';
+import type { LabJob } from '../../../src/lab/record.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { living, localSpec, tpuSpec } from '../../support/builders.ts';
@@ -18,19 +18,7 @@ import { openWorld, type Scope } from '../../support/world.ts';
 import { pretend, type Pretend, type PretendOptions } from '../support/pretend.ts';
 import { aLab, said, servicesOf, type Door } from './lab-world.ts';
 
-export interface CheckWorld {
-  readonly home: string;
-  readonly record: LabRecord;
-  /** A job of ada with these attempts; those of `windows` have begun, and told where their logs are if `isTold`. */
-  job(given: Given): Promise<string>;
-  /** What an attempt has printed by now; the path of its log. */
-  log(id: string, attempt: number, text: string): string;
-  /** The job as it is from now on. */
-  becomes(id: string, changes: (job: Job) => Job): Promise<void>;
-  readonly tpu: Door;
-  /** The same of a command that goes on: what it has printed, and the hands on its terminal. */
-  begin(argv: readonly string[], options: PretendOptions): { readonly rest: Pretend; readonly ends: Promise<number> };
-}
+export type CheckWorld = Awaited<ReturnType<typeof openCheckWorld>>;
 
 export interface Given {
   readonly attempts: readonly Partial<Attempt>[];
@@ -47,7 +35,7 @@ export interface Given {
 
 const { capacity: spot } = tpuSpec({}, { ownership: 'standing', pricing: 'preemptible' });
 
-export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}): Promise<CheckWorld> {
+export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) {
   const { home, folder } = openWorld(scope);
   const store = openStore({ file: ':memory:' });
   const { lab: record } = store;
@@ -66,6 +54,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
     home,
     record,
     becomes,
+    /** A job of ada with these attempts; those of `windows` have begun, and told where their logs are if `isTold`. */
     async job({
       attempts,
       allocations = [{}],
@@ -74,7 +63,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
       hangGrace,
       windows = attempts.length,
       isTold = true,
-    }) {
+    }: Given): Promise<string> {
       const { limits } = localSpec();
       const spec = localSpec({
         ...(hangGrace !== undefined && { limits: { ...limits, troubleTimeout: hangGrace } }),
@@ -99,14 +88,16 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
       }
       return id;
     },
-    log(id, attempt, text) {
+    /** The text is what an attempt has printed by now; returns the path of its log. */
+    log(id: string, attempt: number, text: string): string {
       const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'here');
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
       return path;
     },
-    tpu: (argv, options = {}) => said(runTpu, lab, argv, parts(options)),
-    begin(argv, options) {
+    tpu: ((argv, options = {}) => said(runTpu, lab, argv, parts(options))) as Door,
+    /** A command that goes on: what it has printed, and the hands on its terminal. */
+    begin(argv: readonly string[], options: PretendOptions) {
       // A monitor looks when its time has come, so the clock must go.
       const began = performance.now();
       const rest = parts({ now: () => noon + 100 * minute + (performance.now() - began), ...options });

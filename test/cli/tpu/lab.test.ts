@@ -1,4 +1,4 @@
-// TPUs and what people call them; rules; ack; the help; completion.
+// The registry of TPUs, rules, ack, news, the help, completion, and files of the older program that are refused.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -269,8 +269,6 @@ suite('completion', () => {
   });
 });
 
-// ------------------------------------------------------------------------------------------ news.test
-
 test('news is told once to the user whose it is', async () => {
   const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
   const world = await openUsualLab({ site: async () => site });
@@ -287,8 +285,6 @@ test('news is told once to the user whose it is', async () => {
   assert.deepEqual([again.code, again.out], [0, '']);
   assert.match(again.err, /Nothing has happened to the jobs of xibo/);
 });
-
-// ------------------------------------------------------------------------------------------ import.test
 
 test('what is no regular file of a usual size is refused, and never waited for', { timeout: 20_000 }, async (t) => {
   const { folder } = openWorld(t);

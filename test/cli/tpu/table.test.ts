@@ -1,4 +1,4 @@
-// The table of commands: nothing in it contradicts itself, and every line that is shown can be typed.
+// The table of commands contradicts itself nowhere, every shown line can be typed, and a command that only reads writes nothing.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -95,8 +95,6 @@ test('words that are gone are no commands, and name some that are there', () => 
     }
   }
 });
-
-// ------------------------------------------------------------------------------------------ reads.test
 
 /** What a reader may ask of the record. */
 const reading: ReadonlySet<string> = new Set([

@@ -3,6 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isSettledPhase, type Phase } from '../../../core/phase.ts';
 import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
+import { newestOf } from '../../../lab/lineage.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt, LabJob } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -59,7 +60,7 @@ function isOver(list: ListOf, job: string): boolean {
 
 async function newestWindow(desk: TpuCli, job: string): Promise<number | null> {
   const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
-  return windows.toSorted((one, other) => other.window.attempt - one.window.attempt)[0]?.window.window ?? null;
+  return newestOf(windows).get(job)?.window.window ?? null;
 }
 
 /** People type windows, so the answer names the window of the newest attempt. */

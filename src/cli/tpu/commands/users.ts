@@ -15,7 +15,7 @@ import {
 } from '../../../lab/people.ts';
 import { defaultUserSettings, userSetting } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
-import { numberOf, textOf, type TpuCli, type Words, wordsInUse } from '../command.ts';
+import { numberOf, textOf, type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
 import { actingFor, userOf } from '../people.ts';
 import { canAsk, printList, question } from '../terminal.ts';
 
@@ -173,13 +173,10 @@ export async function listUsers(desk: TpuCli): Promise<number> {
   });
 }
 
-export async function setCur(desk: TpuCli, words: Words): Promise<number> {
-  return setFolder(desk, words, words.numbers['dir'] ?? 1, desk.io.cwd);
-}
+export const setCur: TpuBody = (desk, words) => setFolder(desk, words, words.numbers['dir'] ?? 1, desk.io.cwd);
 
-export async function setDir(desk: TpuCli, words: Words): Promise<number> {
-  return setFolder(desk, words, numberOf(words, 'dir'), folderCalled(desk, textOf(words, 'path')));
-}
+export const setDir: TpuBody = (desk, words) =>
+  setFolder(desk, words, numberOf(words, 'dir'), folderCalled(desk, textOf(words, 'path')));
 
 async function setFolder(desk: TpuCli, words: Words, number: number, folder: string): Promise<number> {
   const { user } = await actingFor(desk, words, `set working directory ${number}`);
