@@ -73,7 +73,9 @@ export function createClusterWriter(options: WriterParts) {
     for (let failures = 0; view.changed.size > 0 && !signal.aborted;) {
       // In each round, since each write asks the cluster too, and a job may change without pause.
       await timers.rest(gatherFor, signal);
-      for (const uid of [...view.changed]) {
+      // A job that changes meanwhile is one of the next round.
+      const round = [...view.changed];
+      for (const uid of round) {
         if (signal.aborted) return;
         view.changed.delete(uid);
         try {
@@ -130,9 +132,7 @@ export function createClusterWriter(options: WriterParts) {
     view.finished.add(uid);
   }
 
-  async function recordOf(uid: string): Promise<KeptJob | undefined> {
-    return view.recorded.get(uid) ?? (await record.job(uid));
-  }
+  const recordOf = async (uid: string) => view.recorded.get(uid) ?? (await record.job(uid));
 
   /** That no pod can be created is told by events alone, which nobody watches. */
   function askAgain(uid: string): void {
