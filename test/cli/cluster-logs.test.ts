@@ -21,6 +21,8 @@ const train = aClusterJob({
   completions: 2,
 });
 const again: ClusterJob = { ...train, uid: 'second' };
+/** The same with one pod. */
+const one: ClusterJob = { ...train, parallelism: 1, completions: 1 };
 
 const pod = (jobUid: string, index: number): ClusterPod =>
   aClusterPod({ name: `train-${jobUid}-${index}`, jobUid, uid: `${jobUid}-${index}`, index, createdAt: at });
@@ -28,7 +30,7 @@ const pod = (jobUid: string, index: number): ClusterPod =>
 /** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name, and more. */
 function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
   let look = 0;
-  const door = fakeCluster({
+  return fakeCluster({
     job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
     async *pods() {
       yield pods;
@@ -46,7 +48,6 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
       if (follow !== true && name.endsWith('-busy')) yield Buffer.from('2026-11-20T12:00:06Z loss unfinished');
     },
   });
-  return door;
 }
 
 function run(words: readonly string[], door: Cluster) {
@@ -111,7 +112,6 @@ suite('logs', () => {
     const { folder } = openWorld(t);
     const path = join(folder, 'copy.log');
     writeFileSync(path, '2026-11-20T12:00:01Z kept line\n');
-    const one = { ...train, parallelism: 1, completions: 1 };
     const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
     const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
     const kept = aKeptJob({ job: one, pods: [gone] });
@@ -175,7 +175,6 @@ suite('logs of all containers', () => {
         yield Buffer.from(`${container} of ${name}\n`);
       },
     }) as object as Cluster;
-  const one = { ...train, parallelism: 1, completions: 1 };
 
   test('have the name of each in front, and of several pods its number too', async () => {
     const single = await run(['logs', 'train', '--all-containers'], door([one], [of(0)]));
@@ -245,7 +244,6 @@ suite('logs that are followed', () => {
         yield Buffer.from('the end\n');
       },
     } as object as Cluster;
-    const one = { ...train, parallelism: 1, completions: 1 };
     const end = performance.now() + 4_900;
     const { out } = await run(['logs', 'train', '-f'], door);
     assert.equal(out, 'the end\n');
@@ -255,7 +253,6 @@ suite('logs that are followed', () => {
 
   test('say that a container was restarted, and why', async () => {
     const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
-    const one = { ...train, parallelism: 1, completions: 1 };
     const first = aClusterPod({ name: 'train-x', jobUid: 'first' });
     const again = aClusterPod({ name: 'train-x', jobUid: 'first' }, { restarts: 2, lastEnd });
     const said = /In train-x, its program was restarted 2 times, last because it used more memory .*\(OOMKilled\)\./;

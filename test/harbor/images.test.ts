@@ -40,6 +40,9 @@ const lab: Project = {
   ],
 };
 
+const rowsIn = (out: string): readonly { readonly name: string; readonly tags: readonly string[] }[] =>
+  out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as ReturnType<typeof rowsIn>[number]]));
+
 /** As often as always, with less time between. */
 const hasty = { tries: 4, triesBroken: 4, first: 1, most: 5 };
 
@@ -125,10 +128,7 @@ suite('jobman images', () => {
     };
     const { run, harbor } = await place(t, { projects: [many], slowMs: 3 });
     const { out, err } = await run(['images', '--json'], { project: 'many' });
-    const rows = out
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as { name: string; tags: readonly string[] });
+    const rows = rowsIn(out);
     assert.equal(rows.length, 230, err);
     assert.equal(rows.at(-1)?.tags.length, 205);
     assert.equal(rows.at(-1)?.tags[0], 't204');
@@ -147,10 +147,7 @@ suite('jobman images', () => {
     const names = async (settings: Readonly<Record<string, unknown>>): Promise<readonly string[]> => {
       const { out, err } = await run(['images', '--json'], { project: null, ...settings });
       assert.notEqual(out, '', err);
-      return out
-        .trimEnd()
-        .split('\n')
-        .map((line) => (JSON.parse(line) as { name: string }).name);
+      return rowsIn(out).map(({ name }) => name);
     };
     assert.deepEqual(await names({}), ['lab/empty', 'lab/nested/deep/trainer', 'lab/ubuntu_python_tensorflow']);
     assert.equal((await names({ user: 'ada', password: 'pass:word' })).at(-1), 'secret/x');

@@ -181,41 +181,41 @@ suite('a refusal', () => {
     assert.deepEqual([error.code, error.message], [5, 'The cluster of lab does not accept the login of ada.']);
   });
 
-  test('403 names the right that is missing, and for whom', async (t) => {
-    const said =
-      'jobs.batch is forbidden: User "ada@x" cannot create resource "jobs" in API group "batch" in the namespace "vision"';
-    const error = await sentence(t, status(403, 'Forbidden', said));
-    assert.equal(error.code, 1);
-    assert.equal(
-      error.message,
-      'Could not create the job train: ada@x may not create jobs in the namespace vision of lab.',
-    );
-    assert.match(error.lines.join('\n'), /`create` on jobs\.batch/);
-    const wide = await sentence(
-      t,
-      status(
-        403,
-        'Forbidden',
-        'nodes is forbidden: User "ada" cannot list resource "nodes" in API group "" at the cluster scope',
-      ),
-    );
-    assert.match(wide.message, /ada may not list nodes in the whole cluster of lab\.$/);
-  });
-
-  test('403 of a quota', async (t) => {
-    const said =
-      'jobs.batch "train" is forbidden: exceeded quota: small, requested: count/jobs.batch=1, used: count/jobs.batch=5, limited: count/jobs.batch=5';
-    const error = await sentence(t, status(403, 'Forbidden', said));
-    assert.match(error.message, /the quota small of vision is used up \(requested: count\/jobs\.batch=1, /);
-  });
-
-  test('404 of a namespace', async (t) => {
-    const error = await sentence(
-      t,
+  const may = 'cannot create resource "jobs" in API group "batch" in the namespace "vision"';
+  const cases: readonly (readonly [title: string, reply: Reply, code: number, says: RegExp])[] = [
+    [
+      '403 names the right that is missing, and for whom',
+      status(403, 'Forbidden', `jobs.batch is forbidden: User "ada@x" ${may}`),
+      1,
+      /^Could not create the job train: ada@x may not create jobs in the namespace vision of lab\.\n.*`create` on jobs\.batch/,
+    ],
+    [
+      '403 of the whole cluster',
+      status(403, 'Forbidden', 'nodes is forbidden: User "ada" cannot list resource "nodes" in API group "" at all'),
+      1,
+      /ada may not list nodes in the whole cluster of lab\.\n/,
+    ],
+    [
+      '403 of a quota',
+      status(403, 'Forbidden', 'jobs.batch "train" is forbidden: exceeded quota: small, requested: count/jobs.batch=1'),
+      1,
+      /the quota small of vision is used up \(requested: count\/jobs\.batch=1\)/,
+    ],
+    [
+      '404 of a namespace',
       status(404, 'NotFound', 'namespaces "vision" not found', { kind: 'namespaces', name: 'vision' }),
-    );
-    assert.deepEqual([error.code, error.message], [3, 'There is no namespace vision in lab.']);
-  });
+      3,
+      /^There is no namespace vision in lab\.\n/,
+    ],
+    ['of something in between is told as it is', { status: 418, json: { hello: 'I am a proxy' } }, 1, /I am a proxy/],
+  ];
+  for (const [title, reply, code, says] of cases) {
+    test(title, async (t) => {
+      const error = await sentence(t, reply);
+      assert.equal(error.code, code);
+      assert.match([error.message, ...error.lines].join('\n'), says);
+    });
+  }
 
   test('409 names a name that is free', async (t) => {
     const server = await openServer(t, ({ method, path }) => {
@@ -244,12 +244,6 @@ suite('a refusal', () => {
       error.lines.map((line) => line.slice(0, line.indexOf(': '))),
       ['-j', '-r', '--secret', '--shm', 'spec.podFailurePolicy'],
     );
-  });
-
-  test('of something in between is told as it is', async (t) => {
-    const error = await sentence(t, { status: 418, json: { hello: 'I am a proxy' } });
-    assert.equal(error.code, 1);
-    assert.match(error.lines.join(), /I am a proxy/);
   });
 });
 
