@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readFilter } from '../../src/emulator/wire/filter.ts';
-import { select } from '../../src/emulator/wire/selection.ts';
+import { readFilter, select } from '../../src/emulator/wire/lists.ts';
 import { startCloud, zone } from './cloud.ts';
 
 test('`fields` leaves what it names, in every notation that Google takes', () => {

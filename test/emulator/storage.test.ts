@@ -18,7 +18,7 @@ import { request, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { crc32c } from '../../src/emulator/http/storage/checksums.ts';
+import { crc32c } from '../../src/emulator/http/storage/downloads.ts';
 import { type Cloud, type Reply, startCloud } from './cloud.ts';
 import { temporaryFolder } from '../support/folder.ts';
 

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answersInTime, mountPoints, mountsToLeaveOut } from '../../src/emulator/hosts/mounts.ts';
+import { answersInTime, mountPoints, mountsToLeaveOut } from '../../src/emulator/hosts/disk.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
 import { ownerOf } from '../../src/emulator/http/neighbours.ts';
-import { durationMs, timestampText } from '../../src/emulator/wire/encode.ts';
-import { pageOf, type Standing } from '../../src/emulator/wire/paging.ts';
+import { durationMs, timestampText } from '../../src/emulator/wire/json.ts';
+import { pageOf, type Standing } from '../../src/emulator/wire/lists.ts';
 import { createChance } from '../../src/emulator/world/chance.ts';
 
 test('a page goes on after its last name, whatever came or went meanwhile', () => {

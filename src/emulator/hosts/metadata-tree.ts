@@ -3,11 +3,14 @@
  * the general part Google's page "Predefined metadata keys". Programs find their peers and their number there, and learn
  * that they are being preempted.
  */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { accelerator } from '../../catalogue/accelerators.ts';
 import { regionOf } from '../../catalogue/zones.ts';
-import { type Data, textOf } from '../wire/messages.ts';
+import { textOf, type Data } from '../wire/messages.ts';
 import { guestAttributesOf } from '../world/guest-attributes.ts';
-import { projectNumber } from '../world/node-asked.ts';
+import { projectNumber } from '../world/node-requests.ts';
 import { maintenanceData, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { pricingOf } from '../world/temper.ts';
@@ -139,7 +142,7 @@ function tpuEnv(node: NodeRecord, worker: WorkerRecord, multislice: Multislice |
 }
 
 /** How many chips each VM of the node has. */
-export function chipsPerHost(node: NodeRecord): number {
+function chipsPerHost(node: NodeRecord): number {
   return Math.max(1, Math.round((accelerator(node.type)?.chips ?? 4) / node.workers.length));
 }
 
@@ -171,4 +174,23 @@ function serviceAccount(email: string, account: { scope?: readonly string[] }): 
 function isExternal(node: NodeRecord): boolean {
   const networks = (node.asked['networkConfigs'] ?? [node.asked['networkConfig'] ?? {}]) as Data[];
   return networks[0]?.['enableExternalIps'] === true;
+}
+
+/**
+ * The names below /dev of a worker's chips: `accel0` and so on up to v4, `vfio/0` and so on since v5 (facts/cloud-tpu.md
+ * section 8 knows both; that the newer generations have the second is what the public launchers look for).
+ */
+export function chipNames(node: NodeRecord): readonly string[] {
+  const generation = accelerator(node.type)?.generation.name ?? 'v4';
+  const folder = generation === 'v2' || generation === 'v3' || generation === 'v4' ? 'accel' : 'vfio/';
+  return Array.from({ length: chipsPerHost(node) }, (_, index) => `${folder}${String(index)}`);
+}
+
+/** Makes the files in the folder of a host that has no /dev of its own: there they are below its `dev`. */
+export function makeChips(folder: string, names: readonly string[]): void {
+  for (const name of names) {
+    const path = join(folder, 'dev', name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, '', { flag: 'a', mode: 0o666 });
+  }
 }

@@ -1,13 +1,16 @@
-// The admin door: what is there, and the verbs that change it.
+// The admin door: what is there, and the verbs that change it. With it the guard against web pages, and how replies are written.
 
-import type { Hono } from 'hono';
+import type { Socket } from 'node:net';
+import type { HttpBindings } from '@hono/node-server';
+import type { Context, Hono } from 'hono';
 import { EmulatorRefusal } from '../contract.ts';
+import { badField } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';
 import { billOf } from '../world/bill.ts';
 import { inForce } from '../world/temper.ts';
 import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
-import { type Bindings, readBody } from './replies.ts';
+import { neighbourOf, type Neighbour } from './neighbours.ts';
 
 export interface AdminOptions {
   readonly world: World;
@@ -51,4 +54,56 @@ export function addAdmin(app: Hono<Bindings>, { world, info, hostsSettled, wante
   });
 
   app.get('/emulator/bill', (context) => context.json({ lines: billOf(world) }));
+}
+
+export type Bindings = { Bindings: HttpBindings };
+
+/** The body as JSON; undefined for an empty one. Throws CloudError for any other text. */
+export async function readBody(context: Context<Bindings>): Promise<unknown> {
+  const text = await context.req.text();
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw badField('', `Invalid JSON payload received. ${error instanceof Error ? error.message : ''}`);
+  }
+}
+
+/** A reply in JSON, in lines as Google's front end writes it unless `indent` is 0. */
+export function json(status: number, body: object, indent = 2): Response {
+  return new Response(JSON.stringify(body, null, indent), {
+    status,
+    headers: { 'content-type': 'application/json; charset=UTF-8' },
+  });
+}
+
+/** Refuses everybody but the user of that number and root. */
+export function addGuards(app: Hono<Bindings>, uid: number): void {
+  // A page of another site in the user's browser must not preempt nodes or add keys, and neither must a page that another user
+  // serves on this machine: only the emulator's own origin is accepted,
+  // and so are host names that only lead here by a trick of DNS.
+  app.use(async (context, next) => {
+    const origin = context.req.header('origin');
+    const host = context.req.header('host') ?? '';
+    if (!isLoopback(host) || (origin !== undefined && origin !== `http://${host}`)) {
+      return context.json({ message: 'The emulator answers this machine only.' }, 403);
+    }
+    return next();
+  });
+
+  const neighbours = new WeakMap<Socket, Neighbour>();
+  app.use(async (context, next) => {
+    const { socket } = context.env.incoming;
+    const neighbour = neighbours.get(socket) ?? neighbourOf(socket, uid);
+    neighbours.set(socket, neighbour);
+    if (neighbour === 'stranger') {
+      return context.json({ message: 'The emulator answers the user who started it, and nobody else.' }, 403);
+    }
+    return next();
+  });
+}
+
+function isLoopback(hostAndPort: string): boolean {
+  const host = hostAndPort.replace(/:\d+$/, '');
+  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
 }

@@ -5,10 +5,10 @@
 import type { Hono } from 'hono';
 import { CloudError } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';
-import { projectNumber } from '../world/node-asked.ts';
+import { projectNumber } from '../world/node-requests.ts';
 import type { ProjectRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
-import { type Bindings, json, readBody } from './replies.ts';
+import { type Bindings, json, readBody } from './admin.ts';
 
 /** Adds `/compute/v1/…`. */
 export function addCompute(app: Hono<Bindings>, world: World): void {

@@ -7,13 +7,11 @@ import { type Context, Hono } from 'hono';
 import { EmulatorRefusal } from '../contract.ts';
 import { CloudError, texts } from '../wire/errors.ts';
 import type { ApiVersion } from '../wire/messages.ts';
-import { projectNumber } from '../world/node-asked.ts';
+import { projectNumber } from '../world/node-requests.ts';
 import { isFlaky, replyDelay, standing, useUp } from '../world/temper.ts';
 import type { World } from '../world/world.ts';
-import { addAdmin, type AdminOptions } from './admin.ts';
+import { addAdmin, addGuards, json, readBody, type AdminOptions, type Bindings } from './admin.ts';
 import { addCompute } from './compute.ts';
-import { addGuards } from './guard.ts';
-import { type Bindings, json, readBody } from './replies.ts';
 import type { Storage } from './storage/storage.ts';
 import { understand, type Understood } from './tpu/understand.ts';
 

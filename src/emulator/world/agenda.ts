@@ -4,11 +4,10 @@ import { failOperation, finishOperation } from './operations.ts';
 import { nodeFailed, nodeReady, preemptNode } from './node-life.ts';
 import { restartNode } from './maintenance.ts';
 import { changeNode, nodeData } from './nodes.ts';
-import { endTrouble } from './workers.ts';
+import { endTrouble, type World } from './world.ts';
 import { queuedAccepted, queuedGone, queuedLook, queuedOver, queuedReset, queuedSettled } from './queued-resources.ts';
 import { rehearse } from './rehearsal.ts';
 import type { Happening, NodeRecord, OperationRecord, QueuedRecord } from './records.ts';
-import type { World } from './world.ts';
 
 /** A node may be gone only when its processes are; until then it is asked again this often. */
 const downAgainMs = 20;

@@ -4,9 +4,8 @@
  */
 import type { Data } from '../wire/messages.ts';
 import { workerHostName } from './nodes.ts';
-import { changeWorker } from './workers.ts';
+import { changeWorker, type World } from './world.ts';
 import type { NodeRecord, WorkerRecord } from './records.ts';
-import type { World } from './world.ts';
 
 /** One attribute of a worker. */
 export interface GuestAttribute extends Data {

@@ -2,14 +2,15 @@
  * The limits of a project and of the cloud: quota, chips in a zone, reservations, external addresses, calls a minute.
  * Every limit is a condition of the temper; without one there is plenty.
  */
+
+import { accelerator as knownType, generations } from '../../catalogue/accelerators.ts';
+import { offeredGenerations, regionOf } from '../../catalogue/zones.ts';
 import { minute } from '../../core/time.ts';
-import { accelerator as knownType } from '../../catalogue/accelerators.ts';
-import { regionOf } from '../../catalogue/zones.ts';
-import { type CloudError, texts } from '../wire/errors.ts';
-import { type Data, messageOf } from '../wire/messages.ts';
-import { isLiving } from './records.ts';
-import { reservedFailure } from './reservations.ts';
-import { type Place, type Pricing, pricingOf, strikes, strikesAt, useUp } from './temper.ts';
+import { texts, type CloudError } from '../wire/errors.ts';
+import { timestampText } from '../wire/json.ts';
+import { messageOf, textOf, type Data } from '../wire/messages.ts';
+import { isLiving, type Condition, type NodeRecord } from './records.ts';
+import { pricingOf, standing, strikes, strikesAt, useUp, type Place, type Pricing } from './temper.ts';
 import type { World } from './world.ts';
 
 /** Chips of one generation that a zone has when nobody said otherwise. */
@@ -125,4 +126,107 @@ export function rateExceeded(world: World, place: Place): CloudError | undefined
   if (recent.length < limit) return undefined;
   useUp(world, condition);
   return texts.requestQuota(limit);
+}
+
+interface Reservation {
+  readonly id: string;
+  readonly zone: string;
+  readonly generation: string;
+  readonly chips: number;
+  readonly condition: Condition;
+}
+
+/** The reservations of a project: those made for it, and those made for whoever asks. */
+function reservationsOf(world: World, project: string): Reservation[] {
+  return standing(world, 'reserve').flatMap((condition) => {
+    const place = reservedPlace(condition.target);
+    const owner = condition.options['project'];
+    if (place === undefined || (owner !== undefined && owner !== project)) return [];
+    const id = String(condition.options['name'] ?? `${place.generation}-${place.zone}`);
+    return [{ ...place, id, chips: Number(condition.options['chips'] ?? 0), condition }];
+  });
+}
+
+/** `us-central1-a/v5e` taken apart, in either order; undefined when it is not one zone and one generation. */
+export function reservedPlace(target: string): { readonly zone: string; readonly generation: string } | undefined {
+  const words = target.split('/');
+  const generation = words.find((word) => offeredGenerations.includes(word));
+  const zone = words.find((word) => word !== generation);
+  return words.length === 2 && generation !== undefined && zone !== undefined && zone.includes('-')
+    ? { zone, generation }
+    : undefined;
+}
+
+/**
+ * Why a reserved node cannot be made now: what it names has too few chips left, or, when it names none (`-` says so too),
+ * all reservations of the zone together have. Clients write the full name, and gcloud a wrong zone in it, so the last
+ * part alone counts.
+ */
+function reservedFailure(world: World, place: Place, node: Data, wanted: number): CloudError | undefined {
+  const asked = nameIn(node);
+  const offered = reservationsOf(world, place.project).filter(
+    (each) =>
+      each.zone === place.zone && each.generation === place.generation && (asked === undefined || each.id === asked),
+  );
+  const left = offered.reduce((sum, each) => sum + each.chips - usedOf(world, place.project, each), 0);
+  return wanted <= left ? undefined : texts.reservationExhausted(world.eid());
+}
+
+function nameIn(node: Data): string | undefined {
+  const name = textOf(messageOf(node, 'schedulingConfig'), 'reservationName');
+  const id = name.slice(name.lastIndexOf('/') + 1);
+  return id === '' || id === '-' ? undefined : id;
+}
+
+/** Chips in use of one reservation. Nodes that name none fill the reservations of their place from the first on. */
+function usedOf(world: World, project: string, reservation: Reservation): number {
+  const holders = world.nodes.values().filter((node) => holds(node, project, reservation));
+  const chipsOf = (nodes: readonly NodeRecord[]): number =>
+    nodes.reduce((sum, node) => sum + (knownType(node.type)?.chips ?? 0), 0);
+  const named = (id: string): number => chipsOf(holders.filter((node) => nameIn(node.asked) === id));
+  let unnamed = chipsOf(holders.filter((node) => nameIn(node.asked) === undefined));
+  for (const each of reservationsOf(world, project)) {
+    if (each.zone !== reservation.zone || each.generation !== reservation.generation) continue;
+    const own = named(each.id);
+    const filled = Math.min(unnamed, Math.max(0, each.chips - own));
+    if (each.id === reservation.id) return own + filled;
+    unnamed -= filled;
+  }
+  return 0;
+}
+
+function holds(node: NodeRecord, project: string, { zone, generation }: Reservation): boolean {
+  return (
+    node.project === project &&
+    node.zone === zone &&
+    node.state !== 'PREEMPTED' &&
+    node.state !== 'TERMINATED' &&
+    pricingOf(node.asked) === 'reserved' &&
+    knownType(node.type)?.generation.name === generation
+  );
+}
+
+/** The reservations of a project in those zones, as messages. */
+export function reservationData(world: World, project: string, zones: readonly string[]): Data[] {
+  return reservationsOf(world, project)
+    .filter(({ zone }) => zones.includes(zone))
+    .map((each) => {
+      const generation = generations.find(({ name }) => name === each.generation);
+      const units = generation?.coresPerChip ?? 1;
+      const { since, until } = each.condition;
+      return {
+        name: `projects/${project}/locations/${each.zone}/reservations/${each.id}`,
+        state: 'ACTIVE',
+        standard: {
+          size: each.chips * units,
+          capacityUnits: generation?.counts === 'chips' ? 'CHIPS' : 'CORES',
+          resourceType: generation?.configType,
+          interval: {
+            startTime: timestampText(since),
+            ...(until === null ? {} : { endTime: timestampText(until) }),
+          },
+          usage: { total: String(usedOf(world, project, each) * units) },
+        },
+      };
+    });
 }

@@ -3,7 +3,7 @@
 import type { Duration } from '../../core/time.ts';
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion } from '../wire/messages.ts';
-import { takes } from './durations.ts';
+import { takes } from './options.ts';
 import { changeNode } from './nodes.ts';
 import { beginOperation } from './operations.ts';
 import { type NodeRecord, type OperationRecord, soundHost } from './records.ts';

@@ -2,7 +2,7 @@
 
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
-import { takes } from './durations.ts';
+import { takes } from './options.ts';
 import { changeNode, nodeData, placeOfNode, removeNode } from './nodes.ts';
 import { beginOperation, failOperation, finishOperation } from './operations.ts';
 import { nodeOfQueuedFailed, nodeOfQueuedReady, suspendQueued } from './queued-resources.ts';

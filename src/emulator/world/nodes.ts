@@ -2,11 +2,11 @@
 
 import { accelerator as knownType } from '../../catalogue/accelerators.ts';
 import { newHostKey } from '../hosts/keys.ts';
-import { timestampText } from '../wire/encode.ts';
+import { timestampText } from '../wire/json.ts';
 import { type Data, messageOf, textOf } from '../wire/messages.ts';
-import { takes } from './durations.ts';
+import { takes } from './options.ts';
 import { noteState } from './bill.ts';
-import type { Asked } from './node-asked.ts';
+import type { Asked } from './node-requests.ts';
 import { failOperation } from './operations.ts';
 import { type NodeRecord, soundHost, type WorkerRecord } from './records.ts';
 import { type Place, placeOf } from './temper.ts';

@@ -1,7 +1,7 @@
 // Long-running operations: what a change answers at once, and what clients ask again and again until it is done.
 
 import type { RpcStatus } from '../wire/errors.ts';
-import { encode, timestampText, type Writing } from '../wire/encode.ts';
+import { encode, timestampText, type Writing } from '../wire/json.ts';
 import { type ApiVersion, type Data, node as nodeMessage, queuedResource as queuedMessage } from '../wire/messages.ts';
 import type { OperationRecord } from './records.ts';
 import type { World } from './world.ts';

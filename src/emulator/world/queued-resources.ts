@@ -3,11 +3,11 @@
 import type { Instant } from '../../core/time.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
-import { durationMs, timestampText } from '../wire/encode.ts';
+import { durationMs, timestampText } from '../wire/json.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
-import { takes } from './durations.ts';
+import { takes } from './options.ts';
 import { checkMaintainable, restartNode } from './maintenance.ts';
-import { type Asked, checkNodeId, completeNode } from './node-asked.ts';
+import { type Asked, checkNodeId, completeNode } from './node-requests.ts';
 import { addNode, changeNode, maintenanceData, nodeName, removeNode } from './nodes.ts';
 import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
 import { beginOperation, finishOperation } from './operations.ts';

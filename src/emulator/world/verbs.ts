@@ -11,11 +11,10 @@ import { readLocation, sayPlace } from './buckets.ts';
 import { announceMaintenance, restartNode } from './maintenance.ts';
 import { type OptionRule, type Options, readOptions, say, suggestion } from './options.ts';
 import type { Condition, HostTrouble } from './records.ts';
-import { reservedPlace } from './reservations.ts';
+import { reservedPlace } from './limits.ts';
 import { type Found, findTarget, type TargetKind, withWorker } from './targets.ts';
 import { sweepConditions } from './temper.ts';
-import { changeWorker, endTrouble } from './workers.ts';
-import type { World } from './world.ts';
+import { changeWorker, endTrouble, type World } from './world.ts';
 
 interface Verb extends OptionRule {
   /** One line for people. */

@@ -3,19 +3,25 @@
  * `queued-resources`, `operations`, `temper`) are functions over it. Everything happens synchronously and ends with one
  * commit, so no reader ever sees half a change, and a kill -9 falls before or after a change, never inside.
  */
+
 import type { Duration, Instant } from '../../core/time.ts';
 import type { EmulatorClock } from '../contract.ts';
+import { createChance, type Chance } from './chance.ts';
 import type { Buckets } from './buckets.ts';
-import { type Chance, createChance } from './chance.ts';
 import type { Database, Shelf } from './database.ts';
-import type {
-  BillRecord,
-  Condition,
-  Happening,
-  NodeRecord,
-  OperationRecord,
-  ProjectRecord,
-  QueuedRecord,
+import { changeNode, workerHostName } from './nodes.ts';
+import { takes } from './options.ts';
+import {
+  soundHost,
+  type BillRecord,
+  type Condition,
+  type Happening,
+  type HostTrouble,
+  type NodeRecord,
+  type OperationRecord,
+  type ProjectRecord,
+  type QueuedRecord,
+  type WorkerRecord,
 } from './records.ts';
 
 /** The one record of what does not belong to a resource. */
@@ -170,4 +176,35 @@ export function createWorld(options: WorldOptions): World {
   }
 
   return world;
+}
+
+/** Ends one trouble of a worker, or all. One that had no power boots; nothing happens to one that had no such trouble. */
+export function endTrouble(world: World, node: NodeRecord, index: number, trouble: HostTrouble | undefined): void {
+  const worker = node.workers[index];
+  if (worker === undefined) return;
+  const boots = !worker.power && (trouble === undefined || trouble === 'power');
+  changeWorker(world, node, index, {
+    ...(trouble === undefined ? soundHost : { [trouble]: soundHost[trouble] }),
+    ...(boots ? { boot: worker.boot + 1 } : {}),
+  });
+}
+
+/**
+ * A machine begins again by its own command. To the cloud that is nothing: the node stays READY, and what is the matter with
+ * the machine stays so. The node must be as the world has it now.
+ */
+export function rebootWorker(world: World, node: NodeRecord, index: number): void {
+  const worker = node.workers[index];
+  if (worker === undefined || node.state !== 'READY' || !worker.power || worker.rebooting === true) return;
+  changeWorker(world, node, index, { boot: worker.boot + 1, rebooting: true });
+  const back = { name: node.name, id: node.id, worker: index, trouble: 'rebooting' } as const;
+  world.later(takes(world, 'reboot'), { kind: 'host-back', ...back });
+  world.log(`${workerHostName(node, index)} reboots`);
+}
+
+/** Changes one worker of a node. */
+export function changeWorker(world: World, node: NodeRecord, index: number, change: Partial<WorkerRecord>): void {
+  changeNode(world, node, {
+    workers: node.workers.map((worker) => (worker.index === index ? { ...worker, ...change } : worker)),
+  });
 }

@@ -2,7 +2,7 @@
 
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StoredObject } from './object.ts';
+import type { StoredObject } from './objects.ts';
 
 export interface ListQuery {
   readonly prefix: string;

@@ -10,24 +10,27 @@
  * Impossible are two names of which one is a folder of the other (`a` and `a/b`), and names with `.`, `..` or nothing
  * between two slashes. Links that a worker has made are no objects, and nothing is reached through them.
  */
+
+import { createHash } from 'node:crypto';
 import {
   linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmdirSync,
   rmSync,
   unlinkSync,
   utimesSync,
+  writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
-import type { Buckets } from '../../world/buckets.ts';
+import { dirname, join } from 'node:path';
+import { bucketPattern, placeInZone, type BucketPlace, type Buckets } from '../../world/buckets.ts';
+import type { Checksums } from './downloads.ts';
 import { refusals } from './errors.ts';
-import { type Listing, listObjects, type ListQuery } from './listing.ts';
-import type { Note, Notes } from './notes.ts';
-import type { ObjectAbout, StoredObject } from './object.ts';
-import { checkPreconditions, type Preconditions } from './preconditions.ts';
+import { listObjects, type Listing, type ListQuery } from './listing.ts';
+import type { StorageCall } from './requests.ts';
 
 export interface Objects {
   find(bucket: string, name: string): StoredObject | undefined;
@@ -209,4 +212,165 @@ function inTheWay(other: string, name: string): Error {
   return refusals.invalid(
     `The emulator keeps a bucket as a folder, so ${JSON.stringify(name)} cannot be beside ${JSON.stringify(other)}.`,
   );
+}
+
+/** An object as a client describes it, and gets it back. */
+export interface ObjectAbout extends Partial<Checksums> {
+  readonly contentType?: string;
+  readonly contentEncoding?: string;
+  readonly contentDisposition?: string;
+  readonly contentLanguage?: string;
+  readonly cacheControl?: string;
+  readonly customTime?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly componentCount?: number;
+}
+
+export interface StoredObject {
+  readonly bucket: string;
+  readonly name: string;
+  /** Of its file or folder. */
+  readonly path: string;
+  readonly size: number;
+  /** Microseconds, as Google's are: a later state of the object has a larger one. */
+  readonly generation: string;
+  readonly metageneration: number;
+  /** Milliseconds. */
+  readonly updatedAt: number;
+  readonly about: ObjectAbout;
+}
+
+/** Changes with the object and with what is said of it. */
+export function etagOf({ generation, metageneration }: StoredObject): string {
+  return Buffer.from(`${generation}/${String(metageneration)}`).toString('base64');
+}
+
+export interface Finder {
+  /** A bucket must exist to be looked at; a worker that looks at one uses it. Throws where it does not. */
+  readonly need: (bucket: string, call: StorageCall) => void;
+  /** The bucket for a write, which makes it. Throws where none may have that name. */
+  readonly makeByUse: (bucket: string, call: StorageCall) => void;
+  /** The object, in that generation if one is named. Throws where there is none. */
+  readonly needObject: (bucket: string, name: string, call: StorageCall, generation?: string | null) => StoredObject;
+}
+
+export function createFinder(buckets: Buckets, objects: Objects): Finder {
+  /** The place that a bucket gets which is first used by this call. */
+  const placeFor = ({ zone }: StorageCall): BucketPlace | undefined =>
+    zone === undefined ? undefined : placeInZone(zone);
+
+  function need(bucket: string, call: StorageCall): void {
+    if (call.zone !== undefined && bucketPattern.test(bucket)) buckets.use(bucket, placeFor(call));
+    if (!buckets.has(bucket)) throw refusals.noBucket();
+  }
+
+  function makeByUse(bucket: string, call: StorageCall): void {
+    if (!bucketPattern.test(bucket)) throw refusals.invalid(`Invalid bucket name: '${bucket}'`);
+    buckets.use(bucket, placeFor(call));
+    // A worker may have put something else in its place.
+    if (!buckets.has(bucket)) throw refusals.noBucket();
+  }
+
+  function needObject(
+    bucket: string,
+    name: string,
+    call: StorageCall,
+    generation = call.query.get('generation'),
+  ): StoredObject {
+    need(bucket, call);
+    const found = objects.find(bucket, name);
+    if (found === undefined || (generation !== null && generation !== found.generation)) {
+      throw refusals.noObject(bucket, name);
+    }
+    return found;
+  }
+
+  return { need, makeByUse, needObject };
+}
+
+/** A note about one object. */
+interface Note {
+  readonly generation: string;
+  readonly metageneration: number;
+  readonly about: ObjectAbout;
+  /** A folder that nobody has asked for. */
+  readonly isImplied?: true;
+}
+
+export interface Notes {
+  /** Undefined where there is none, or none that can be read. */
+  read(bucket: string, name: string): Note | undefined;
+  write(bucket: string, name: string, note: Note): void;
+  drop(bucket: string, name: string): void;
+}
+
+/** `folder` is on the disk of the buckets. */
+export function openNotes(folder: string): Notes {
+  const fileOf = (bucket: string, name: string): string =>
+    join(folder, bucket, createHash('sha256').update(name).digest('hex'));
+  return {
+    read(bucket, name) {
+      try {
+        return JSON.parse(readFileSync(fileOf(bucket, name), 'utf8')) as Note;
+      } catch {
+        return undefined;
+      }
+    },
+    write(bucket, name, note) {
+      const file = fileOf(bucket, name);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(`${file}.new`, JSON.stringify(note));
+      renameSync(`${file}.new`, file);
+    },
+    drop: (bucket, name) => rmSync(fileOf(bucket, name), { force: true }),
+  };
+}
+
+/** Conditions on the object as it is, or nothing is done; `ifGenerationMatch: '0'` is "there is none". */
+export interface Preconditions {
+  readonly ifGenerationMatch?: string | undefined;
+  readonly ifGenerationNotMatch?: string | undefined;
+  readonly ifMetagenerationMatch?: string | undefined;
+  readonly ifMetagenerationNotMatch?: string | undefined;
+}
+
+/** Throws where one does not hold. */
+export function checkPreconditions(current: StoredObject | undefined, only: Preconditions): void {
+  const generation = current?.generation ?? '0';
+  const metageneration = current === undefined ? undefined : String(current.metageneration);
+  const holds =
+    (only.ifGenerationMatch === undefined || only.ifGenerationMatch === generation) &&
+    (only.ifGenerationNotMatch === undefined || only.ifGenerationNotMatch !== generation) &&
+    (only.ifMetagenerationMatch === undefined || only.ifMetagenerationMatch === metageneration) &&
+    (only.ifMetagenerationNotMatch === undefined || only.ifMetagenerationNotMatch !== metageneration);
+  if (!holds) throw refusals.precondition();
+}
+
+/**
+ * The same for reading, where a generation or an ETag that the reader has already is no mistake of theirs: 304.
+ * https://cloud.google.com/storage/docs/request-preconditions
+ */
+export function checkRead(
+  current: StoredObject,
+  only: Preconditions,
+  headers: { readonly 'if-match'?: string | undefined; readonly 'if-none-match'?: string | undefined },
+): void {
+  const { ifGenerationNotMatch, ifMetagenerationNotMatch, ...must } = only;
+  checkPreconditions(current, must);
+  const wanted = headers['if-match'];
+  if (wanted !== undefined && wanted !== '*' && !tagsIn(wanted).includes(etagOf(current)))
+    throw refusals.precondition();
+  const known = headers['if-none-match'];
+  if (
+    ifGenerationNotMatch === current.generation ||
+    ifMetagenerationNotMatch === String(current.metageneration) ||
+    (known !== undefined && (known === '*' || tagsIn(known).includes(etagOf(current))))
+  ) {
+    throw refusals.notModified();
+  }
+}
+
+/** Google writes its tags without the quotes that HTTP wants; clients send them in either form. */
+function tagsIn(header: string): readonly string[] {
+  return header.split(',').map((tag) => tag.trim().replace(/^(?:W\/)?"?|"$/g, ''));
 }

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bucketPattern } from '../../world/buckets.ts';
 import { refusals } from './errors.ts';
-import type { Preconditions } from './preconditions.ts';
+import type { Preconditions } from './objects.ts';
 import { bodyOf } from './uploads.ts';
 
 /** The subject of a path: a bucket, an object in it, and for copies those that are made. */

@@ -4,7 +4,7 @@
  */
 import type { BucketPlace, Buckets } from '../../world/buckets.ts';
 import { refusals } from './errors.ts';
-import { etagOf, type ObjectAbout, type StoredObject } from './object.ts';
+import { etagOf, type ObjectAbout, type StoredObject } from './objects.ts';
 
 /** A bucket that exists. `origin` is how the client calls this server. */
 export function bucketResource(buckets: Buckets, bucket: string, origin: string): object {

@@ -6,30 +6,35 @@
  *
  * Nobody's rights are asked for, as elsewhere in this cloud. What is not played is refused with 501.
  */
-import { join } from 'node:path';
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import { TrieRouter } from 'hono/router/trie-router';
 import type { Buckets } from '../../world/buckets.ts';
-import { getBucket, insertBucket, listBuckets, removeBucket, storageLayout } from './bucket-methods.ts';
+import { isFlaky, replyDelay, standing, useUp } from '../../world/temper.ts';
+import type { World } from '../../world/world.ts';
 import { download } from './downloads.ts';
 import { refusals, StorageError } from './errors.ts';
-import { createFinder } from './find.ts';
-import { openNotes } from './notes.ts';
 import {
   composeObject,
   copyObject,
   describeObject,
+  getBucket,
   getObject,
+  insertBucket,
+  listBuckets,
   listObjects,
   moveObject,
+  removeBucket,
   removeObject,
   rewriteObject,
-} from './object-methods.ts';
-import { openObjects } from './objects.ts';
-import type { Method, Stores } from './method.ts';
-import { isPlain, pathParts, type PathPart, reply } from './requests.ts';
-import { type StorageWeather, wishOf } from './temper.ts';
-import { upload } from './upload-methods.ts';
+  storageLayout,
+  upload,
+  type Method,
+  type Stores,
+} from './methods.ts';
+import { createFinder, openNotes, openObjects } from './objects.ts';
+import { isPlain, pathParts, reply, type PathPart } from './requests.ts';
 import { openUploads } from './uploads.ts';
 
 export interface StorageOptions {
@@ -117,4 +122,59 @@ export function createStorage({ buckets, folder, log, weather }: StorageOptions)
     }
     return true;
   };
+}
+
+/** The right that a request needs: `storage.objects.get`. */
+interface StorageWish {
+  readonly permission: string;
+  /** Where the worker is that asks; undefined for whoever asks from this machine. */
+  readonly zone: string | undefined;
+}
+
+/** Waits, or throws a refusal, where the temper wants it. */
+export type StorageWeather = (wish: StorageWish) => Promise<void>;
+
+/** The weather of that world. */
+export function storageWeather(world: World): StorageWeather {
+  return async ({ permission, zone }) => {
+    const delay = replyDelay(world, 'storage');
+    if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
+    const refusal = standing(world, 'permission').find(
+      ({ target }) => target === permission || (target === 'login' && zone === undefined),
+    );
+    if (refusal !== undefined) {
+      world.change(() => useUp(world, refusal));
+      throw refusal.target === 'login' ? refusals.login() : refusals.forbidden(permission);
+    }
+    if (isFlaky(world, (target) => target === 'storage')) throw refusals.unavailable();
+  };
+}
+
+/** The right that Google asks for, by method and path: https://cloud.google.com/storage/docs/access-control/iam-json */
+function wishOf(
+  method: string | undefined,
+  path: readonly string[],
+  query: URLSearchParams,
+  zone: string | undefined,
+): StorageWish {
+  const isApi = path.length !== 2 || path[0] === 'storage';
+  const [bucket, what, name, act] = isApi ? path.slice(path[0] === 'storage' ? 3 : 4) : [path[0], 'o', path[1]];
+  if (what !== 'o') return { permission: `storage.buckets.${verbOf(method, bucket === undefined)}`, zone };
+  // A copy, a composition and an upload make objects, and so does each part of an upload.
+  const isMade = act !== undefined || path[0] === 'upload' || query.has('upload_id');
+  return { permission: `storage.objects.${isMade ? 'create' : verbOf(method, name === undefined)}`, zone };
+}
+
+function verbOf(method: string | undefined, isCollection: boolean): string {
+  switch (method) {
+    case 'POST':
+      return 'create';
+    case 'PATCH':
+    case 'PUT':
+      return 'update';
+    case 'DELETE':
+      return 'delete';
+    default:
+      return isCollection ? 'list' : 'get';
+  }
 }

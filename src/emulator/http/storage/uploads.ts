@@ -9,8 +9,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { refusals } from './errors.ts';
-import type { ObjectAbout } from './object.ts';
-import type { Preconditions } from './preconditions.ts';
+import type { ObjectAbout, Preconditions } from './objects.ts';
 
 /** An object in the making. */
 export interface Upload {

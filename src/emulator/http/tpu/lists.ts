@@ -1,16 +1,20 @@
-// Lists and single records, as every collection of the API answers them.
+// Lists and single records, as every collection of the API answers them; the methods of locations and of operations.
 
-import { zones } from '../../../catalogue/zones.ts';
+import { accelerator, type Accelerator } from '../../../catalogue/accelerators.ts';
+import { runtimeVersions, tensorflowVersions } from '../../../catalogue/runtime-versions.ts';
+import { acceleratorsIn, zones, zonesOffering } from '../../../catalogue/zones.ts';
+import type { Writing } from '../../wire/json.ts';
 import { texts } from '../../wire/errors.ts';
-import type { Writing } from '../../wire/encode.ts';
-import { readFilter, readOrder, valueAt } from '../../wire/filter.ts';
-import type { Data } from '../../wire/messages.ts';
-import { pageOf, type Standing } from '../../wire/paging.ts';
+import { pageOf, readFilter, readOrder, valueAt, type Standing } from '../../wire/lists.ts';
+import type { ApiVersion, Data } from '../../wire/messages.ts';
 import type { Shelf } from '../../world/database.ts';
-import { checkZone } from '../../world/node-asked.ts';
+import { checkZone, projectNumber } from '../../world/node-requests.ts';
+import { cancelOperation } from '../../world/node-life.ts';
+import { operationReply } from '../../world/operations.ts';
+import type { OperationRecord } from '../../world/records.ts';
 import { isFlaky } from '../../world/temper.ts';
 import type { World } from '../../world/world.ts';
-import { both, type Call, type Methods, page, type Target } from './method.ts';
+import { all, both, page, type Call, type Methods, type Target } from './method.ts';
 
 interface Recorded {
   readonly name: string;
@@ -45,7 +49,7 @@ export function recordAsked<T>(world: World, shelf: Shelf<T>, target: Target): T
 }
 
 /** The same, whatever the zone is. */
-export function known<T>(shelf: Shelf<T>, target: Target): T {
+function known<T>(shelf: Shelf<T>, target: Target): T {
   const record = shelf.get(target.name);
   if (record === undefined) throw texts.notFound(target.name);
   return record;
@@ -59,7 +63,7 @@ export function zonesAsked(world: World, target: Target): readonly string[] {
 }
 
 /** The records of the asked zones. Of all zones (`-`), those that do not answer now are named instead of searched. */
-export function zonedReply<T extends Recorded>(
+function zonedReply<T extends Recorded>(
   field: string,
   world: World,
   records: readonly T[],
@@ -101,4 +105,141 @@ export function listReply<T extends { readonly name?: unknown }>(
     ...(result.items.length === 0 ? {} : { [field]: result.items.map(write) }),
     ...(result.nextPageToken === undefined ? {} : { nextPageToken: result.nextPageToken }),
   };
+}
+
+const filtered = [...page, 'filter', 'orderBy'];
+const asItIs = (item: Data): Data => item;
+
+export const locationMethods: Methods = {
+  'GET locations': {
+    versions: all,
+    query: [...page, 'filter', 'extraLocationTypes'],
+    answer: (_world, target, call) =>
+      listReply(
+        'locations',
+        zones.map((zone) => location(target.project, zone)),
+        call,
+        asItIs,
+      ),
+  },
+  'GET locations/id': {
+    versions: all,
+    answer(world, target) {
+      checkZone(world, target.zone);
+      return location(target.project, target.zone);
+    },
+  },
+  'POST locations/id:generateServiceIdentity': {
+    versions: both,
+    changes: true,
+    answer: (_world, target) => ({
+      identity: { email: `service-${projectNumber(target.project)}@cloud-tpu.iam.gserviceaccount.com` },
+    }),
+  },
+  ...offered('acceleratorTypes', all, {
+    in: (zone) => acceleratorsIn(zone),
+    find: (type, zone) => {
+      const found = accelerator(type);
+      return found !== undefined && zonesOffering(found).includes(zone) ? found : undefined;
+    },
+    write: writeAccelerator,
+  }),
+  ...versions('runtimeVersions', runtimeVersions, both),
+  ...versions('tensorflowVersions', tensorflowVersions, ['v1']),
+};
+
+interface Offer<T> {
+  in(zone: string): readonly T[];
+  find(id: string, zone: string): T | undefined;
+  /** Writes it below the name of its collection in a zone. */
+  write(item: T, parent: string, version: ApiVersion): Data;
+}
+
+/** The two methods that read what zones offer. */
+function offered<T>(collection: string, api: readonly ApiVersion[], offer: Offer<T>): Methods {
+  const parent = (project: string, zone: string): string => `projects/${project}/locations/${zone}/${collection}`;
+  return {
+    [`GET ${collection}`]: {
+      versions: api,
+      query: filtered,
+      answer(world, target, call) {
+        const items = zonesAsked(world, target).flatMap((zone) =>
+          offer.in(zone).map((item) => offer.write(item, parent(target.project, zone), call.version)),
+        );
+        return listReply(collection, items, call, asItIs);
+      },
+    },
+    [`GET ${collection}/id`]: {
+      versions: api,
+      answer(world, target, call) {
+        checkZone(world, target.zone);
+        const found = offer.find(target.id, target.zone);
+        if (found === undefined) throw texts.notFound(target.name);
+        return offer.write(found, parent(target.project, target.zone), call.version);
+      },
+    },
+  };
+}
+
+function versions(collection: string, known: readonly string[], api: readonly ApiVersion[]): Methods {
+  return offered(collection, api, {
+    in: () => known,
+    find: (version) => known.find((one) => one === version),
+    write: (version, parent) => ({ name: `${parent}/${version}`, version }),
+  });
+}
+
+function writeAccelerator({ type, topology, generation }: Accelerator, parent: string, version: ApiVersion): Data {
+  const acceleratorConfigs = [{ type: generation.configType, topology }];
+  // v1 had no shapes yet, and gcloud's old group shows none.
+  return { name: `${parent}/${type}`, type, ...(version === 'v1' ? {} : { acceleratorConfigs }) };
+}
+
+function location(project: string, zone: string): Data {
+  return { name: `projects/${project}/locations/${zone}`, locationId: zone };
+}
+
+export const operationMethods: Methods = {
+  'GET operations': {
+    versions: both,
+    query: [...page, 'filter', 'returnPartialSuccess'],
+    answer: (world, target, call, writing) =>
+      zonedReply('operations', world, world.operations.values(), target, call, (operation) =>
+        operationReply(operation, writing),
+      ),
+  },
+  'GET operations/id': {
+    versions: all,
+    answer: (world, target, _call, writing) => operationReply(known(world.operations, target), writing),
+  },
+  'POST operations/id:cancel': {
+    versions: both,
+    changes: true,
+    answer(world, target) {
+      cancelOperation(world, known(world.operations, target));
+      return {};
+    },
+  },
+  'DELETE operations/id': {
+    versions: both,
+    changes: true,
+    answer(world, target) {
+      world.operations.remove(known(world.operations, target).name);
+      return {};
+    },
+  },
+};
+
+/** Answers a repeated `requestId` with the operation that the first one began. */
+export function once(world: World, target: Target, call: Call, writing: Writing, act: () => OperationRecord): Data {
+  const requestId = call.query['requestId'];
+  // The name of what is made is its parent's: with the collection it is one method's, and another may use the same id.
+  const method = `${call.method} ${target.collection} ${target.name}`;
+  const key = requestId === undefined || requestId === '' ? undefined : `${method} ${requestId}`;
+  const before = key === undefined ? undefined : world.requests.get(key);
+  const known = before === undefined ? undefined : world.operations.get(before.operation);
+  if (known !== undefined) return operationReply(known, writing);
+  const operation = act();
+  if (key !== undefined) world.requests.put(key, { operation: operation.name });
+  return operationReply(operation, writing);
 }

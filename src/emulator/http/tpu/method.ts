@@ -1,9 +1,9 @@
 // The shape of an API method: from a call and its target to a reply.
 
 import { badField, type CloudError } from '../../wire/errors.ts';
-import type { Writing } from '../../wire/encode.ts';
+import type { Writing } from '../../wire/json.ts';
 import type { ApiVersion, Data } from '../../wire/messages.ts';
-import type { Asked } from '../../world/node-asked.ts';
+import type { Asked } from '../../world/node-requests.ts';
 import type { World } from '../../world/world.ts';
 
 export interface Call {

@@ -1,21 +1,38 @@
-// The methods of nodes, and of the nodes of the first API.
+// The methods of nodes, of queued resources, and of the nodes of the first API.
 
-import { decode } from '../../wire/decode.ts';
-import { encode } from '../../wire/encode.ts';
 import { CloudError, texts } from '../../wire/errors.ts';
-import { type Data, guestAttributesRequest, node as nodeMessage, textOf, workersRequest } from '../../wire/messages.ts';
+import { decode, encode } from '../../wire/json.ts';
+import {
+  emptyRequest,
+  guestAttributesRequest,
+  maintenanceInfo,
+  node as nodeMessage,
+  nodeNamesRequest,
+  queuedResource as queuedMessage,
+  reservation as reservationMessage,
+  textOf,
+  workersRequest,
+  type Data,
+} from '../../wire/messages.ts';
 import { guestAttributesAt } from '../../world/guest-attributes.ts';
+import { reservationData } from '../../world/limits.ts';
 import { performMaintenance, simulateMaintenance } from '../../world/maintenance.ts';
-import { checkZone } from '../../world/node-asked.ts';
 import { deleteNode } from '../../world/node-life.ts';
-import { createNode, startNode, stopNode, updateNode } from '../../world/node-requests.ts';
+import { checkZone, createNode, startNode, stopNode, updateNode } from '../../world/node-requests.ts';
 import { nodeData } from '../../world/nodes.ts';
 import { operationReply } from '../../world/operations.ts';
+import {
+  createQueued,
+  deleteQueued,
+  maintainQueued,
+  maintenanceOf,
+  queuedData,
+  resetQueued,
+} from '../../world/queued-resources.ts';
 import type { NodeRecord, OperationRecord } from '../../world/records.ts';
 import type { World } from '../../world/world.ts';
-import { readMethods, recordAsked, zonesAsked } from './lists.ts';
-import { alpha, both, type Call, type Method, type Methods, page, type Target, unknownParameter } from './method.ts';
-import { once } from './operations.ts';
+import { listReply, once, readMethods, recordAsked, zonesAsked } from './lists.ts';
+import { alpha, both, page, unknownParameter, type Call, type Method, type Methods, type Target } from './method.ts';
 
 export const nodeMethods: Methods = {
   ...readMethods(
@@ -135,3 +152,65 @@ function guestAttributes(node: NodeRecord, id: string, queryPath: string): Data 
     queryValue: items.length === 0 ? {} : { items },
   };
 }
+
+export const queuedMethods: Methods = {
+  ...readMethods(
+    'queuedResources',
+    (world) => world.queued,
+    (queued, writing) => encode(queuedMessage, queuedData(queued), writing),
+  ),
+  'POST queuedResources': {
+    versions: both,
+    query: ['queuedResourceId', 'requestId'],
+    changes: true,
+    answer: (world, target, call, writing) =>
+      once(world, target, call, writing, () => {
+        const body = decode(queuedMessage, call.body ?? {}, call.version, 'queued_resource');
+        return createQueued(world, target, call.query['queuedResourceId'], body);
+      }),
+  },
+  'DELETE queuedResources/id': {
+    versions: both,
+    query: ['force', 'requestId'],
+    changes: true,
+    answer: (world, target, call, writing) =>
+      once(world, target, call, writing, () => {
+        const force = call.query['force']?.toLowerCase() === 'true';
+        return deleteQueued(world, call.version, recordAsked(world, world.queued, target), force);
+      }),
+  },
+  'POST queuedResources/id:reset': {
+    versions: both,
+    changes: true,
+    answer(world, target, call, writing) {
+      decode(emptyRequest, call.body ?? {}, call.version, '');
+      return operationReply(resetQueued(world, call.version, recordAsked(world, world.queued, target)), writing);
+    },
+  },
+  'GET queuedResources/id:getMaintenanceInfo': {
+    versions: alpha,
+    answer: (world, target, _call, writing) =>
+      encode(maintenanceInfo, maintenanceOf(world, recordAsked(world, world.queued, target)), writing),
+  },
+  'POST queuedResources/id:performMaintenanceQueuedResource': {
+    versions: alpha,
+    changes: true,
+    answer(world, target, call, writing) {
+      const asked = decode(nodeNamesRequest, call.body ?? {}, call.version, '');
+      const queued = recordAsked(world, world.queued, target);
+      const names = (asked['nodeNames'] ?? []) as string[];
+      return operationReply(maintainQueued(world, call.version, queued, names), writing);
+    },
+  },
+  'GET reservations': {
+    versions: alpha,
+    query: page,
+    answer: (world, target, call, writing) =>
+      listReply(
+        'reservations',
+        reservationData(world, target.project, zonesAsked(world, target)),
+        call,
+        (reservation) => encode(reservationMessage, reservation, writing),
+      ),
+  },
+};

@@ -2,16 +2,13 @@
  * The Cloud TPU API: from a method, a path and a body to a reply. It knows no HTTP server, so the same function answers
  * whoever asks. Methods and parameters: https://cloud.google.com/tpu/docs/reference/rest
  */
-import { camelCase } from '../../wire/decode.ts';
-import type { Writing } from '../../wire/encode.ts';
+import { camelCase, type Writing } from '../../wire/json.ts';
 import type { Data } from '../../wire/messages.ts';
-import { select } from '../../wire/selection.ts';
+import { select } from '../../wire/lists.ts';
 import type { World } from '../../world/world.ts';
-import { locationMethods } from './locations.ts';
+import { locationMethods, operationMethods } from './lists.ts';
 import { type Call, type Methods, type Target, unknownParameter } from './method.ts';
-import { nodeMethods, oldNodes } from './nodes.ts';
-import { operationMethods } from './operations.ts';
-import { queuedMethods } from './queued-resources.ts';
+import { nodeMethods, oldNodes, queuedMethods } from './nodes.ts';
 
 /** A call that was understood, before anything is done. */
 export interface Understood {
