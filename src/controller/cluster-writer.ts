@@ -2,14 +2,7 @@
 
 import { LogLineTooLong, type Cluster, type ClusterJob, type ClusterPod } from '../app/cluster/cluster.ts';
 import type { KeptWriter } from '../app/cluster/kept-logs.ts';
-import {
-  goneMoment,
-  mergedSight,
-  momentsOf,
-  type ClusterRecord,
-  type KeptJob,
-  type KeptPlace,
-} from '../app/cluster/kept.ts';
+import { goneMoment, mergedSight, momentsOf, type ClusterRecord, type KeptPlace } from '../app/cluster/kept.ts';
 import { exitCode, JobmanError, textOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
 import { minute, second, type Duration } from '../core/time.ts';
