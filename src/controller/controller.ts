@@ -37,7 +37,7 @@ interface ControllerLog {
 }
 
 /** A background task in the same process. */
-export interface Beside {
+interface Beside {
   /** Something may have begun. Called with each renewal of the lease too; must be cheap, and safe to repeat. */
   look(): void;
   /** The controller should stay. */

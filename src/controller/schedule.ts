@@ -205,8 +205,6 @@ export function createAdmission(options: {
   };
 }
 
-export type Idle = ReturnType<typeof createIdle>;
-
 /**
  * When a controller has had nothing to do for `exitMs`; null: it never leaves. `isAnythingLeft` asks the store, because a client
  * may have created a job that this controller does not know.

@@ -38,7 +38,7 @@ export function oneAtATime(work: () => Promise<void>) {
     isRunning = false;
   }
   return {
-    again(): void {
+    again: (): void => {
       isWanted = true;
       if (!isRunning) void run();
     },

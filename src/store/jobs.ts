@@ -240,7 +240,7 @@ interface LifeColumns extends SweepColumns {
 }
 
 /** All that has happened to a job, without its spec, which never changes. */
-export function lifeColumns(job: Job): LifeColumns {
+function lifeColumns(job: Job): LifeColumns {
   const { spec: _, ...life } = job;
   const row = lastingRow(job);
   return {
@@ -294,7 +294,7 @@ async function addEvents(db: Database, number: number, last: number, events: rea
 type Counter = 'job' | 'outcome' | 'change';
 
 /** The next number, which nobody else gets. */
-export async function next(db: Database, counter: Counter): Promise<number> {
+async function next(db: Database, counter: Counter): Promise<number> {
   const { rows } = await sql<{ value: number }>`
     update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
   return found(counter, rows[0]?.value);

@@ -110,16 +110,17 @@ const startSession = async (
 };
 
 /** The backends over our own connections. */
-async function ownBackends({ io, home, settings }: Services): Promise<Backends> {
-  const [{ createBackends, createClock }, { createLogFiles }, inForce] = await Promise.all([
+async function ownBackends(services: Services): Promise<Backends> {
+  const { io, home } = services;
+  const [{ createBackends, createClock }, { createLogFiles }, settings] = await Promise.all([
     import('./backends.ts'),
     import('../app/log-files.ts'),
-    settings(),
+    services.settings(),
   ]);
   return createBackends({
     io,
     home,
-    settings: inForce,
+    settings,
     clock: createClock(() => io.now()),
     logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
     changed: () => undefined,
