@@ -1,7 +1,11 @@
 /** Reading a look's answer: all of it or nothing. */
+
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { parseLook } from '../../src/remote/attempt.ts';
+import { quote } from '../../src/remote/run-folder.ts';
 
 const whole = `jobman-look 1
 boot 1a2b
@@ -56,4 +60,17 @@ test('an answer with a word that nobody knows is no answer', () => {
 test('an exit code beyond the signals is a plain number', () => {
   const [run] = parseLook('jobman-look 1\nboot b\nnow 1\nrun 1 exited 255 1\nend\n', 1)?.runs ?? [];
   assert.deepEqual(run, { attempt: 1, state: 'exited', exitCode: 255, endedAt: 1 });
+});
+
+test('a shell gives back every quoted word as it was', () => {
+  const words = fc.sample(fc.string({ unit: 'binary', maxLength: 20 }), { numRuns: 200, seed: 1 });
+  const plain = ["it's", '$HOME `id` \\', '', '-n', 'two\nlines', '*', '!x']
+    .concat(words)
+    .filter((word) => !word.includes('\0'));
+  const printed = execFileSync('/bin/sh', ['-s'], { input: `printf '%s\\0' ${plain.map(quote).join(' ')}` }).toString();
+  assert.deepEqual(printed.split('\0').slice(0, -1), plain);
+});
+
+test('a word with a NUL is refused', () => {
+  assert.throws(() => quote('a\0b'), /NUL/u);
 });

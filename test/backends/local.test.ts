@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { AllocationRef } from '../../src/app/ports.ts';
+import { createLocalCapacity } from '../../src/backends/local/machines.ts';
 import { createTailHub } from '../../src/backends/local/tail.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -50,4 +52,18 @@ test('whoever follows holds the way to call it off before the first word comes',
     heard.push('held');
   });
   assert.deepEqual(heard, ['held', 'of it', 'ended']);
+});
+
+test('this machine is there, costs nothing known, and is never released', async () => {
+  const capacity = createLocalCapacity({ now: () => 7 });
+  const ref = {} as AllocationRef;
+  const value = { state: 'ready', detail: 'this machine', workers: 1 };
+  assert.deepEqual(await capacity.look([ref, ref]), [
+    { kind: 'known', value, seenAt: 7 },
+    { kind: 'known', value, seenAt: 7 },
+  ]);
+  assert.deepEqual(await capacity.request(ref), { kind: 'done' });
+  assert.deepEqual(await capacity.release(ref), { kind: 'done' });
+  assert.deepEqual(await capacity.sweep([ref]), { kind: 'known', value: [], seenAt: 7 });
+  assert.equal(capacity.pricePerHour({} as Parameters<typeof capacity.pricePerHour>[0]), null);
 });
