@@ -342,7 +342,7 @@ suite('the one list', () => {
       } as object as Cluster;
       const { out, code } = await jobmanAt(counted, ['list', '--json', ...words]);
       assert.equal(code, 0);
-      const rows = objectsIn(out).map(({ id, phase, reason }) => [id, `${phase}: ${reason}`].join(' '));
+      const rows = objectsIn(out).map(({ id, phase, reason }) => `${String(id)} ${String(phase)}: ${String(reason)}`);
       return { asked, rows };
     };
     const told = async function* () {
@@ -411,6 +411,7 @@ suite('the one list', () => {
       ...cluster(many).door,
       async *pods(query: { labels: string }) {
         ({ labels } = query);
+        yield [];
       },
     } as object as Cluster;
     const { out } = await jobmanAt(counted, ['list', '--json']);

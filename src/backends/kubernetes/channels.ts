@@ -125,7 +125,7 @@ function createReader(onMessage: ChannelsRequest['onMessage']) {
     }
   };
   return {
-    take(message: Buffer): void {
+    take: (message: Buffer): void => {
       const [channel, bytes] = [message[0], message.subarray(1)];
       if (channel === undefined || channel === endMessage) return;
       kept += bytes.length;

@@ -12,7 +12,7 @@ import {
   type RetryPolicy,
   type Trust,
 } from '../../http/client.ts';
-import { NoReply, type OpenReply, type Reply } from '../../http/reply.ts';
+import { NoReply } from '../../http/reply.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import type { Login, Proof } from './login.ts';
 

@@ -49,17 +49,17 @@ function createInput(terminal: TerminalSize | null) {
       opening.resolve(opened);
     },
     /** The program takes no more. */
-    close(): void {
+    close: (): void => {
       isOver = true;
       opening.resolve(undefined);
     },
-    async write(bytes: Uint8Array): Promise<void> {
+    write: async (bytes: Uint8Array): Promise<void> => {
       const to = await opening.promise;
       for (let at = 0; at < bytes.length && !isOver; at += messageMost) {
         await to?.send(channel.input, bytes.subarray(at, at + messageMost));
       }
     },
-    resize(next: TerminalSize): void {
+    resize: (next: TerminalSize): void => {
       size = next;
       if (!isOver) sendSize(line, next);
     },

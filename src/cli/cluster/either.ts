@@ -259,7 +259,7 @@ function openPlaces({ services }: Cli, own: Cluster | null) {
       others.set(key, opened);
       return opened;
     },
-    async close() {
+    close: async () => {
       await own?.close();
       for (const other of others.values()) await other.then((cluster) => cluster.close()).catch(() => undefined);
     },
