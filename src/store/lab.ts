@@ -1,4 +1,4 @@
-// Lab: the lab's part of the record, as the rest of the program sees it. Its statements stand in the files beside it, by subject.
+// Lab: the lab's part of the record, as the rest of the program sees it.
 
 import type { LabRecord } from '../lab/record.ts';
 import type { IsTaken } from './jobs.ts';
@@ -60,16 +60,10 @@ export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
   };
 }
 
-/**
- * How long a command of the lab waits for its turn to write: of a hundred that begin in the same second, each with several
- * transactions, the unluckiest waits for more than the usual 5 s on a slow machine, and what a script tells is told once.
- */
+/** A hundred commands of the lab may begin in the same second, and a script does not repeat its report. */
 const patienceMs = 60_000;
 
-/**
- * The lab's part of the record in that file, without what the jobs' part has to load: commands that stand in the way of a
- * training ask for nothing else. Opens nothing yet.
- */
+/** The lab's part of the record in that file, without loading the jobs' part, because trainings wait for it. Opens nothing yet. */
 export function openLabRecord({ isTaken = () => false, ...given }: OpenRecord & { readonly isTaken?: IsTaken }): {
   readonly record: LabRecord;
   readonly close: () => Promise<void>;
@@ -78,7 +72,7 @@ export function openLabRecord({ isTaken = () => false, ...given }: OpenRecord & 
   return { record: labRecord(read, write, isTaken), close };
 }
 
-/** Parts of one transaction follow each other, also those that are begun at once: each is undone by itself when it throws. */
+/** Parts of one transaction follow each other, also those that are begun at once, so that each can be undone alone. */
 function oneByOne(): <T>(operation: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (operation) => {

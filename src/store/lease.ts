@@ -1,16 +1,16 @@
-// Lease: which controller may commit. Its epoch grows whenever it changes hands, and every commit of a controller names
-// the epoch that it was given, so that one which has lost the lease without knowing it cannot write.
+// Lease: which controller may commit. Its epoch grows with each new holder, and every commit names the epoch, so that a controller which
+// has lost the lease without knowing it cannot write.
 
 import type { LeaseState, Pause } from '../app/ports.ts';
 import { minute, type Duration, type Instant } from '../core/time.ts';
 import { sql, type Database } from './sql.ts';
 
-/** Between two renewals of a controller that runs, much less time passes. */
+/** A running controller renews much more often. */
 const pauseLeast: Duration = minute;
-/** Two pauses with less time between them count as one: what could not be done before the first may not be done yet. */
+/** Two pauses with less time between them count as one: what failed before the first may not be done yet. */
 const betweenPauses: Duration = 10 * minute;
 
-/** The lease while it is held; undefined when nobody does. A lease that has run out is held until somebody takes it. */
+/** The lease while it is held, else undefined. A lease that has run out is held until another controller takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {
   const { rows } = await sql<{ holder: string | null; epoch: number; version: string; until: number }>`
     select holder, epoch, version, until from lease where only = 1`.execute(db);
@@ -53,7 +53,7 @@ export async function takeLease(
   };
 }
 
-/** The newest pause for a lease that is taken or renewed now. What a clock noted that was ahead then does not lie ahead of now. */
+/** The newest pause for a lease that is taken or renewed now; a time of a clock that was ahead is brought back to now. */
 async function pauseAt(db: Database, now: Instant): Promise<Pause | undefined> {
   const { rows } = await sql<{ renewedAt: number | null; from: number | null; until: number | null }>`
     select renewed_at as renewedAt, paused_from as "from", paused_until as until from lease where only = 1`.execute(db);
@@ -64,7 +64,7 @@ async function pauseAt(db: Database, now: Instant): Promise<Pause | undefined> {
   return { from: isSame ? last.from : renewedAt, until: now };
 }
 
-/** Gives it back; nothing happens when somebody else holds it. */
+/** Gives it back; does nothing when another controller holds it. */
 export async function dropLease(db: Database, holder: string): Promise<void> {
   await sql`update lease set holder = null, until = 0 where only = 1 and holder = ${holder}`.execute(db);
 }

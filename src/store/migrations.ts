@@ -1,5 +1,5 @@
-// Migrations: how the tables came to be, one step after the other. A step that has been released is never edited: records
-// in the world have run it as it was. Only words that SQLite and PostgreSQL both know.
+// Migrations: the tables, step by step. A released step is never edited, because records have run it. Only SQL that SQLite and PostgreSQL
+// both know.
 
 import { sweepColumns } from './places.ts';
 import { sql, type Database } from './sql.ts';

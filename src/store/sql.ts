@@ -1,5 +1,4 @@
-// SQL: statements written as SQL, with their values in their places. That is all: no builder, no model, nothing to load
-// that a statement does not need.
+// SQL: statements written as SQL, with their values in their places. No builder and no model, so that nothing more is loaded.
 
 /** A value as every database takes it. */
 type Value = string | number | null;
@@ -9,9 +8,8 @@ export interface Database {
   /** Runs one statement; its rows, none for one that gives no rows. Throws what the database says. */
   run(statement: Statement): Promise<readonly unknown[]>;
   /**
-   * Runs the operation in one transaction, which holds the right to write from its beginning. What the operation throws
-   * undoes all of it. Nobody else's statement on this connection comes in between. Within a transaction it is a part of
-   * that one, which can be undone by itself.
+   * Runs the operation in one transaction, which holds the right to write from its beginning and is undone when it throws. No other
+   * statement of this connection runs in between. Within a transaction it is a part of that one, which can be undone alone.
    */
   transaction<T>(operation: (db: Database) => Promise<T>): Promise<T>;
   close(): void;
@@ -52,7 +50,6 @@ function write<Row = unknown>(texts: readonly string[], ...given: readonly Given
     pieces,
     values,
     async execute(db) {
-      // The statement's writer knows what a row holds, and nobody else.
       return { rows: (await db.run(this)) as readonly Row[] };
     },
   };

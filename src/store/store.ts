@@ -16,9 +16,7 @@ interface OpenStore extends OpenRecord {
   readonly isTaken?: jobs.IsTaken;
 }
 
-/**
- * The whole record. What is kept of clusters' jobs and of the lab stands apart: nothing that decides about jobs reads it.
- */
+/** The whole record. Nothing that decides about jobs reads its parts for clusters and the lab. */
 export interface RecordStore extends Store {
   readonly clusters: ClusterRecord;
   readonly lab: LabRecord;
@@ -28,7 +26,7 @@ export interface RecordStore extends Store {
 export function openStore({ isTaken = () => false, ...given }: OpenStore): RecordStore {
   const { read, readBeforeWriting, write, close } = openRecordFile(given);
   return {
-    // Asked by those who are about to write: a record that is not there yet must get its identity first.
+    // For callers that are about to write: a new record must get its installation id first.
     installation: () => readBeforeWriting(readInstallation),
     insert: (job) => write(async (db) => jobs.insertJob(db, await readInstallation(db), job, isTaken)),
     load: (id) => read(async (db) => (await jobs.loadJobs(db, [id]))[0]),
