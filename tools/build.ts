@@ -56,6 +56,8 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
   ['settings', ['src/app/settings.ts']],
   // What training scripts wait for is this one and nothing of the jobs' part.
   ['lab-record', ['src/wiring/lab.ts', 'src/cli/tpu/commands/upd-log.ts', 'src/store/stored-job.ts']],
+  // The rules, as far as the phase of a job takes them: every command that knows jobs.
+  ['rules', ['src/core/phase.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/people.ts']],
   // What a user of the lab looks at all day, without what decides.
   ['lab-looks', ['src/cli/tpu/commands/check.ts']],
