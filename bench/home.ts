@@ -1,12 +1,11 @@
 // Home: a place for one measurement, and jobman as a person starts it, from bin/jobman on the built bundle.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRunning } from './machine.ts';
-import { endPrograms } from './programs.ts';
 
 /** The repository. */
 export const root = join(import.meta.dirname, '..');
@@ -149,4 +148,22 @@ function run(words: readonly string[], env: Home['env'], code: number | null): P
       else reject(new Error(`jobman ${words.join(' ')} ended with ${ended}:\n${said.stdout}${said.stderr}`));
     });
   });
+}
+
+/** Kills the program of that job's first attempt, and its launcher, whose number it wrote down: it leads their group. */
+export function endProgram(home: Home, id: string): void {
+  const [pid] = readFileSync(join(home.path, 'runs', id, '0', 'attempt_1', 'pid'), 'utf8').split(' ');
+  process.kill(-Number(pid), 'SIGKILL');
+}
+
+/** Kills every program that was started on this machine itself and still runs. */
+function endPrograms(home: Home): void {
+  const runs = join(home.path, 'runs');
+  for (const id of existsSync(runs) ? readdirSync(runs) : []) {
+    try {
+      endProgram(home, id);
+    } catch {
+      // It never began, or it is gone.
+    }
+  }
 }

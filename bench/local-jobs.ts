@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ControllerService } from '../src/app/services.ts';
 import { openFront } from './front.ts';
 import { tell, waitForCount, withHome, type Home } from './home.ts';
 import { usageOf, type Usage } from './machine.ts';
@@ -15,6 +16,7 @@ import type { Result } from './result.ts';
 const count = 1_000;
 const rounds = 3;
 const mostMs = 40_000;
+const createsMostMs = 10_000;
 
 interface Round {
   readonly tookMs: number;
@@ -105,3 +107,44 @@ function measurePeers(home: Home): Promise<readonly string[]> {
 function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(1)} s`;
 }
+
+/**
+ * Creates: how long one process takes to make a thousand durable jobs, each from its manifest: read, checked, stored, its files
+ * written. No controller runs meanwhile, so that only the making is measured.
+ */
+export function measureCreates(): Promise<readonly Result[]> {
+  return withHome(async (home) => {
+    const manifest = join(home.path, 'true.yaml');
+    writeFileSync(manifest, 'local: {}\ncommand:\n  run: "true"\n');
+    const front = openFront(home, { controller: () => Promise.resolve(absent) });
+    const began = performance.now();
+    const cpu = process.cpuUsage();
+    for (let index = 0; index < count; index += 1) await front.say(['create', manifest, '--quiet']);
+    const { user, system } = process.cpuUsage(cpu);
+    const tookMs = performance.now() - began;
+    const list = await front.say(['list', '--all', '--json']);
+    await front.close();
+    const made = list.trim().split('\n').length;
+    if (made !== count) throw new Error(`${count} jobs were made and ${made} are listed`);
+    return [
+      {
+        what: '1,000 creates through one process',
+        measured: `${(tookMs / 1_000).toFixed(1)} s`,
+        budget: `${createsMostMs / 1_000} s`,
+        beside: `${((user + system) / 1_000 / count).toFixed(1)} ms of processor time each`,
+        isKept: tookMs <= createsMostMs,
+      },
+    ];
+  });
+}
+
+/** Stands for a controller that is there and does nothing. */
+const absent: ControllerService = {
+  run: () => Promise.reject(new Error('it is not to be run')),
+  start: () => Promise.resolve({ started: false, pid: 1 }),
+  stop: () => Promise.resolve({ stopped: false }),
+  reload: () => Promise.resolve(),
+  status: () => Promise.resolve({ running: true, pid: 1, version: null, startedAt: null, log: '' }),
+  install: () => Promise.reject(new Error('it is not to be installed')),
+  uninstall: () => Promise.reject(new Error('it is not to be installed')),
+};

@@ -2,17 +2,15 @@
 // terminal; bench/RESULTS.md is kept by hand. The bundle must be built: npm run build.
 
 import { measureAtRest } from './at-rest.ts';
-import { measureCreates } from './creates.ts';
 import { cleanUpAll } from './home.ts';
 import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
 import { measureLab } from './lab.ts';
-import { measureLists } from './lists.ts';
-import { measureLocalJobs } from './local-jobs.ts';
+import { measureCreates, measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
 import { measureNoticed } from './noticed.ts';
-import { measurePreemption } from './preemption.ts';
+import { measureLists, measurePreemption } from './preemption.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
 import { measureTakeover } from './takeover.ts';

@@ -6,9 +6,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../src/app/client.ts';
 import { openFront } from './front.ts';
-import { tell, waitFor, waitForCount, withHome, type Home } from './home.ts';
+import { endProgram, tell, waitFor, waitForCount, withHome, type Home } from './home.ts';
 import { isRunning } from './machine.ts';
-import { endProgram } from './programs.ts';
 import type { Result } from './result.ts';
 
 const counts = [100, 1_000];

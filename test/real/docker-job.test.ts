@@ -13,7 +13,7 @@ import { hasDocker, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
-import type { Scope, World } from '../support/world.ts';
+import type { Scope } from '../support/world.ts';
 import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const needed = 'dockerd, docker, runc and a static busybox, as root';

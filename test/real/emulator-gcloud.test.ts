@@ -1,7 +1,7 @@
 // The real gcloud, unchanged, as a client of the emulator: what it asks, what it prints, and how it ends.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,6 +10,7 @@ import { after, before, describe, test } from 'node:test';
 import { admin } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
+import { run, type Ran } from '../support/program.ts';
 import { eventually, hasProgram } from './emulator-host.ts';
 
 const zone = 'us-central1-a';
@@ -45,31 +46,21 @@ describe(
     });
 
     /** Runs a gcloud command: a line of words, and those that hold blanks. Its own home and configuration keep it off the user's. */
-    function gcloud(line: string, ...more: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-      return new Promise((resolve, reject) => {
-        const child = spawn('gcloud', [...line.split(' '), ...more], {
-          stdio: ['ignore', 'pipe', 'pipe'],
-          env: {
-            PATH: process.env['PATH'],
-            HOME: folder,
-            CLOUDSDK_CONFIG: join(folder, 'config'),
-            CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU: `${emulator.url}/`,
-            CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE: `${emulator.url}/compute/v1/`,
-            CLOUDSDK_AUTH_DISABLE_CREDENTIALS: 'true',
-            CLOUDSDK_CORE_PROJECT: 'p',
-            CLOUDSDK_COMPUTE_ZONE: zone,
-            CLOUDSDK_CORE_DISABLE_PROMPTS: '1',
-            CLOUDSDK_CORE_DISABLE_USAGE_REPORTING: '1',
-            CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK: '1',
-          },
-        });
-        let stdout = '';
-        let stderr = '';
-        child.stdout.on('data', (text: Buffer) => (stdout += String(text)));
-        child.stderr.on('data', (text: Buffer) => (stderr += String(text)));
-        child.on('error', reject);
-        child.on('close', (code) => resolve({ code, stdout, stderr }));
-      });
+    function gcloud(line: string, ...more: string[]): Promise<Ran> {
+      const env = {
+        PATH: process.env['PATH'],
+        HOME: folder,
+        CLOUDSDK_CONFIG: join(folder, 'config'),
+        CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU: `${emulator.url}/`,
+        CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE: `${emulator.url}/compute/v1/`,
+        CLOUDSDK_AUTH_DISABLE_CREDENTIALS: 'true',
+        CLOUDSDK_CORE_PROJECT: 'p',
+        CLOUDSDK_COMPUTE_ZONE: zone,
+        CLOUDSDK_CORE_DISABLE_PROMPTS: '1',
+        CLOUDSDK_CORE_DISABLE_USAGE_REPORTING: '1',
+        CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK: '1',
+      };
+      return run(['gcloud', ...line.split(' '), ...more], { env });
     }
 
     /** A command that must fail, and how: the exit code and what it says on stderr. */
@@ -82,11 +73,11 @@ describe(
     /** Does something to the cloud while a command runs, and takes it back. */
     async function under(
       [verb, target, options]: readonly [string, string?, Record<string, string>?],
-      run: () => Promise<void>,
+      act: () => Promise<void>,
     ): Promise<void> {
       await admin(emulator.url, verb, target, options);
       try {
-        await run();
+        await act();
       } finally {
         await admin(emulator.url, 'clear', verb);
       }

@@ -1,29 +1,21 @@
 // What tests of real hosts share: a key, an emulator in this process, ssh as people run it, and a look at what is left.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before } from 'node:test';
+import { after, before, test } from 'node:test';
 import { adminLook } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
+import { eventually as untilTrue } from '../support/eventually.ts';
+import { run, type Ran } from '../support/program.ts';
 
 /** Calls until the answer is true; fails with `what` after a generous while. */
 export async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 600; tries += 1) {
-    if (await isTrue()) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.fail(`it never came to be that ${what}`);
-}
-
-export interface Ssh {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
+  assert.ok(await untilTrue(isTrue, { everyMs: 50 }), `it never came to be that ${what}`);
 }
 
 export class SshUser {
@@ -59,32 +51,13 @@ export class SshUser {
     return [...flags, '-F', '/dev/null', ...this.options, '-p', String(port), `${this.name}@${address}`, command];
   }
 
-  run(address: string, port: number, command: string, input = '', flags: readonly string[] = []): Promise<Ssh> {
-    return new Promise((resolve, reject) => {
-      const child = spawn('ssh', this.argv(address, port, command, flags), { stdio: 'pipe' });
-      let stdout = '';
-      let stderr = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-      child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-      child.on('error', reject);
-      child.on('close', (code) => resolve({ code, stdout, stderr }));
-      child.stdin.on('error', () => undefined);
-      child.stdin.end(input);
-    });
+  run(address: string, port: number, command: string, input = '', flags: readonly string[] = []): Promise<Ran> {
+    return run(['ssh', ...this.argv(address, port, command, flags)], { input });
   }
 
   /** What a person does: a login shell on a terminal, into which they type. */
-  shell(address: string, port: number, typed: string): Promise<Ssh> {
-    return new Promise((resolve, reject) => {
-      const argv = this.argv(address, port, '', ['-tt']).slice(0, -1);
-      const child = spawn('ssh', argv, { stdio: 'pipe' });
-      let stdout = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-      child.stderr.resume();
-      child.on('error', reject);
-      child.on('close', (code) => resolve({ code, stdout, stderr: '' }));
-      child.stdin.write(typed);
-    });
+  shell(address: string, port: number, input: string): Promise<Ran> {
+    return run(['ssh', ...this.argv(address, port, '', ['-tt']).slice(0, -1)], { input });
   }
 
   remove(): void {
@@ -149,6 +122,19 @@ export class Nodes {
     return addresses;
   }
 
+  /** A test of one node of its own, which is removed at its end; handed over are the addresses of its workers. */
+  test(
+    title: string,
+    [id, type, metadata]: readonly [id: string, type?: string, metadata?: Record<string, string>],
+    play: (first: string, second: string) => Promise<void>,
+  ): void {
+    test(title, async () => {
+      const [first = '', second = ''] = await this.make(id, type, metadata);
+      await play(first, second);
+      await this.remove(id);
+    });
+  }
+
   async remove(id: string): Promise<void> {
     await fetchJson(`${this.url}/${id}`, 'DELETE');
     await eventually(`${id} is gone`, async () => 'error' in (await fetchJson(`${this.url}/${id}`)));
@@ -165,7 +151,7 @@ export class Nodes {
     });
   }
 
-  ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<Ssh> {
+  ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<Ran> {
     return this.user.run(address ?? '', this.emulator.sshPort, command, input, flags);
   }
 }

@@ -22,28 +22,25 @@ for (const isolation of ['auto', 'none'] as const) {
     const nodes = new Nodes('hosts', { speed, seed: 3, isolation });
     const { stateDir, user } = nodes;
 
-    test('only keys of the metadata open the door, also those that arrive later', async () => {
-      const [address] = await nodes.make('doors');
+    nodes.test('only keys of the metadata open the door, also those that arrive later', ['doors'], async (address) => {
       const stranger = new SshUser();
       try {
-        const refused = await stranger.run(address ?? '', nodes.emulator.sshPort, 'true');
+        const refused = await stranger.run(address, nodes.emulator.sshPort, 'true');
         assert.equal(refused.code, 255);
         assert.match(refused.stderr, /Permission denied \(publickey\)/);
         await fetchJson(`${nodes.url}/doors?updateMask=metadata`, 'PATCH', {
           metadata: { 'ssh-keys': `${user.metadataLine}\n${stranger.metadataLine}` },
         });
-        assert.equal((await stranger.run(address ?? '', nodes.emulator.sshPort, 'true')).code, 0);
+        assert.equal((await stranger.run(address, nodes.emulator.sshPort, 'true')).code, 0);
       } finally {
         stranger.remove();
       }
-      await nodes.remove('doors');
     });
 
-    test('bytes are not touched', async () => {
-      const [address] = await nodes.make('bytes');
+    nodes.test('bytes are not touched', ['bytes'], async (address) => {
       const child = spawn(
         'ssh',
-        user.argv(address ?? '', nodes.emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
+        user.argv(address, nodes.emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
         {
           stdio: ['ignore', 'pipe', 'inherit'],
         },
@@ -55,7 +52,6 @@ for (const isolation of ['auto', 'none'] as const) {
         for (const byte of part) if (byte !== 0xff) wrong += 1;
       }
       assert.deepEqual({ count, wrong }, { count: 20_000_000, wrong: 0 });
-      await nodes.remove('bytes');
     });
 
     test('a detached program outlives its connection and ends with its node, whole family and all', async () => {
@@ -100,74 +96,76 @@ for (const isolation of ['auto', 'none'] as const) {
       await nodes.remove('reader');
     });
 
-    test('a host never changes the machine: packages, services, users, files outside its home', async () => {
-      const [address] = await nodes.make('guest');
-      const answer = await nodes.ssh(
-        address,
-        'sudo -E -n apt-get update && sudo DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y gcsfuse && sudo usermod -aG docker $USER && ' +
-          'sudo systemctl restart docker && sudo -u nobody -H FOO=bar sh -c \'echo "FOO is $FOO"\' && echo echo in group | newgrp docker; ' +
-          'command -v gcsfuse >/dev/null && echo there; systemctl is-active docker; docker ps; echo $?',
-      );
-      // Docker is a daemon of the worker's own where that can be, and nowhere the machine's.
-      const docker = hasDocker() && nodes.isolation === 'root';
-      for (const line of ['FOO is bar', 'in group', 'there', ...(docker ? ['active', '0'] : ['inactive', '127'])]) {
-        assert.ok(answer.stdout.split('\n').includes(line), `${line} is missing in ${answer.stdout}${answer.stderr}`);
-      }
-      const outside = '/opt/emulator-test-of-hosts';
-      const wrote = await nodes.ssh(address, `sudo mkdir -p ${outside} && echo made`);
-      assert.equal(existsSync(outside), false);
-      if (nodes.hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
-      else assert.match(wrote.stderr, /^sudo: on this machine no namespaces can be made.*\n$/);
-      if (!nodes.hasNamespaces) {
-        const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
-        assert.equal(refused.code, 1);
-        assert.match(refused.stderr, /^gcsfuse: on this machine no mount namespace can be made, so .*\n$/);
-      }
-      await nodes.remove('guest');
-    });
+    nodes.test(
+      'a host never changes the machine: packages, services, users, files outside its home',
+      ['guest'],
+      async (address) => {
+        const answer = await nodes.ssh(
+          address,
+          'sudo -E -n apt-get update && sudo DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y gcsfuse && sudo usermod -aG docker $USER && ' +
+            'sudo systemctl restart docker && sudo -u nobody -H FOO=bar sh -c \'echo "FOO is $FOO"\' && echo echo in group | newgrp docker; ' +
+            'command -v gcsfuse >/dev/null && echo there; systemctl is-active docker; docker ps; echo $?',
+        );
+        // Docker is a daemon of the worker's own where that can be, and nowhere the machine's.
+        const docker = hasDocker() && nodes.isolation === 'root';
+        for (const line of ['FOO is bar', 'in group', 'there', ...(docker ? ['active', '0'] : ['inactive', '127'])]) {
+          assert.ok(answer.stdout.split('\n').includes(line), `${line} is missing in ${answer.stdout}${answer.stderr}`);
+        }
+        const outside = '/opt/emulator-test-of-hosts';
+        const wrote = await nodes.ssh(address, `sudo mkdir -p ${outside} && echo made`);
+        assert.equal(existsSync(outside), false);
+        if (nodes.hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
+        else assert.match(wrote.stderr, /^sudo: on this machine no namespaces can be made.*\n$/);
+        if (!nodes.hasNamespaces) {
+          const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
+          assert.equal(refused.code, 1);
+          assert.match(refused.stderr, /^gcsfuse: on this machine no mount namespace can be made, so .*\n$/);
+        }
+      },
+    );
 
-    test('a killed host is silent while the cloud says READY, and comes back with its disk and another boot', async () => {
-      const [address] = await nodes.make('victim', 'v4-16');
-      await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
-      const bootId = (await nodes.ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
-      await admin(nodes.emulator.url, 'kill-host', 'victim/0');
-      assert.deepEqual(running('sleep 31338'), []);
-      assert.equal(await nodes.answers(address ?? ''), false);
-      const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
-      assert.equal(node['state'], 'READY');
-      await admin(nodes.emulator.url, 'start-host', 'victim/0');
-      const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
-      assert.match(back.stdout, /^kept\n/);
-      if (nodes.hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
-      await nodes.remove('victim');
-    });
+    nodes.test(
+      'a killed host is silent while the cloud says READY, and comes back with its disk and another boot',
+      ['victim', 'v4-16'],
+      async (address) => {
+        await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
+        const bootId = (await nodes.ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
+        await admin(nodes.emulator.url, 'kill-host', 'victim/0');
+        assert.deepEqual(running('sleep 31338'), []);
+        assert.equal(await nodes.answers(address), false);
+        const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
+        assert.equal(node['state'], 'READY');
+        await admin(nodes.emulator.url, 'start-host', 'victim/0');
+        const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
+        assert.match(back.stdout, /^kept\n/);
+        if (nodes.hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
+      },
+    );
 
-    test('a hung host keeps its connections and says nothing; afterwards it goes on where it was', async () => {
-      const [address] = await nodes.make('hung');
-      const child = spawn(
-        'ssh',
-        user.argv(address ?? '', nodes.emulator.sshPort, 'while sleep 0.05; do echo tick; done'),
-        {
+    nodes.test(
+      'a hung host keeps its connections and says nothing; afterwards it goes on where it was',
+      ['hung'],
+      async (address) => {
+        const child = spawn('ssh', user.argv(address, nodes.emulator.sshPort, 'while sleep 0.05; do echo tick; done'), {
           stdio: ['ignore', 'pipe', 'inherit'],
-        },
-      );
-      let ticks = 0;
-      child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
-      await eventually('it ticks', () => ticks > 3);
-      await admin(nodes.emulator.url, 'hang-host', 'hung');
-      let frozen = -1;
-      // What it said before is on its way for a moment.
-      await eventually('it ticks no more', async () => {
-        frozen = ticks;
-        await sleep(500);
-        return ticks === frozen;
-      });
-      assert.equal(child.exitCode, null);
-      await admin(nodes.emulator.url, 'start-host', 'hung');
-      await eventually('it ticks again', () => ticks > frozen + 3);
-      child.kill();
-      await nodes.remove('hung');
-    });
+        });
+        let ticks = 0;
+        child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
+        await eventually('it ticks', () => ticks > 3);
+        await admin(nodes.emulator.url, 'hang-host', 'hung');
+        let frozen = -1;
+        // What it said before is on its way for a moment.
+        await eventually('it ticks no more', async () => {
+          frozen = ticks;
+          await sleep(500);
+          return ticks === frozen;
+        });
+        assert.equal(child.exitCode, null);
+        await admin(nodes.emulator.url, 'start-host', 'hung');
+        await eventually('it ticks again', () => ticks > frozen + 3);
+        child.kill();
+      },
+    );
   });
 }
 

@@ -4,7 +4,7 @@
  * needs them; without a registry to install from, the tests are skipped and say so.
  */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +18,7 @@ import {
   node as nodeMessage,
   queuedResource as queuedMessage,
 } from '../../src/emulator/wire/messages.ts';
+import { run } from '../support/program.ts';
 import { root } from '../support/root.ts';
 
 const zone = 'us-central1-a';
@@ -39,24 +40,6 @@ function installed(name: string, commands: readonly (readonly string[])[]): stri
 
 function skip(t: TestContext, name: string): void {
   t.skip(`NOT TESTED: the emulator against ${name} (it cannot be installed here)`);
-}
-
-/** Waits without standing in the emulator's way, which runs in this process. */
-function run(
-  argv: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Promise<{ code: number | null; out: string; err: string }> {
-  const [program = '', ...words] = argv;
-  return new Promise((resolve, reject) => {
-    const whole = { PATH: process.env['PATH'], ...env };
-    const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'pipe'], env: whole });
-    let out = '';
-    let err = '';
-    child.stdout.on('data', (text: Buffer) => (out += String(text)));
-    child.stderr.on('data', (text: Buffer) => (err += String(text)));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, out, err }));
-  });
 }
 
 /** What both programs must have seen, each through its own library: of nodes their states, of refusals their codes. */
@@ -304,9 +287,9 @@ describe("Google's libraries", () => {
         language === 'node'
           ? [process.execPath, program, port, parent, emulator.url]
           : [join(client, 'bin/python'), program, emulator.url, parent];
-      const ran = await run(argv, { HOME: folder });
-      assert.equal(ran.code, 0, ran.err);
-      assert.deepEqual(JSON.parse(ran.out), seen);
+      const ran = await run(argv, { env: { ...process.env, HOME: folder } });
+      assert.equal(ran.code, 0, ran.stderr);
+      assert.deepEqual(JSON.parse(ran.stdout), seen);
     });
   }
 
@@ -318,10 +301,10 @@ describe("Google's libraries", () => {
     if (client === undefined) return skip(t, 'google-cloud-storage');
     const program = join(client, 'program.py');
     writeFileSync(program, storageProgram);
-    const env = { HOME: folder, STORAGE_EMULATOR_HOST: emulator.url };
-    const ran = await run([join(client, 'bin/python'), program], env);
-    assert.equal(ran.code, 0, ran.err);
-    assert.deepEqual(JSON.parse(ran.out), {
+    const env = { ...process.env, HOME: folder, STORAGE_EMULATOR_HOST: emulator.url };
+    const ran = await run([join(client, 'bin/python'), program], { env });
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.deepEqual(JSON.parse(ran.stdout), {
       blobs: ['large', 'run/1', 'run/2', 'top'],
       names: ['large', 'top'],
       prefixes: ['run/'],
@@ -381,7 +364,7 @@ async function describeApi(client: string, version: ApiVersion): Promise<Describ
     [join(client, 'bin/python'), '-c', 'import googleapiclient; print(googleapiclient.__path__[0])'],
     {},
   );
-  const file = join(found.out.trim(), 'discovery_cache/documents', `tpu.${version}.json`);
+  const file = join(found.stdout.trim(), 'discovery_cache/documents', `tpu.${version}.json`);
   return JSON.parse(readFileSync(file, 'utf8')) as Described;
 }
 

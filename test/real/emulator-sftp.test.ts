@@ -1,7 +1,6 @@
 // SFTP into the emulator's hosts by OpenSSH's own clients, on a machine that has no sftp-server and no scp of its own.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -19,7 +18,8 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
-import { hasProgram, Nodes, type Ssh } from './emulator-host.ts';
+import { run, type Ran } from '../support/program.ts';
+import { hasProgram, Nodes } from './emulator-host.ts';
 
 const hasClients = ['ssh', 'scp', 'sftp'].every(hasProgram);
 
@@ -54,9 +54,9 @@ for (const isolation of ['auto', 'none'] as const) {
 
     const flags = (): string[] => ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const at = (path: string): string => `${user.name}@${address}:${path}`;
-    const scp = (...words: string[]): Promise<Ssh> => run('scp', [...flags(), ...words]);
-    const sftp = (...lines: string[]): Promise<Ssh> =>
-      run('sftp', [...flags(), '-b', '-', `${user.name}@${address}`], `${lines.join('\n')}\n`);
+    const scp = (...words: string[]): Promise<Ran> => run(['scp', ...flags(), ...words]);
+    const sftp = (...lines: string[]): Promise<Ran> =>
+      run(['sftp', ...flags(), '-b', '-', `${user.name}@${address}`], { input: `${lines.join('\n')}\n` });
 
     test('scp carries files and folders both ways, with their rights and times', async () => {
       const tree = join(user.folder, 'tree');
@@ -181,26 +181,12 @@ describe("OpenSSH's server inside a host", { skip: lacks }, () => {
     await nodes.ssh(address, 'rm -f /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server');
     const flags = ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const back = join(user.folder, 'back');
-    assertDone(await run('scp', [...flags, join(user.folder, 'key.pub'), `${user.name}@${address}:copy`]));
-    assertDone(await run('scp', [...flags, `${user.name}@${address}:copy`, back]));
+    assertDone(await run(['scp', ...flags, join(user.folder, 'key.pub'), `${user.name}@${address}:copy`]));
+    assertDone(await run(['scp', ...flags, `${user.name}@${address}:copy`, back]));
     assert.deepEqual(readFileSync(back), readFileSync(join(user.folder, 'key.pub')));
   });
 });
 
-function assertDone(result: Ssh): void {
+function assertDone(result: Ran): void {
   assert.equal(result.code, 0, result.stderr + result.stdout);
-}
-
-function run(program: string, argv: readonly string[], input = ''): Promise<Ssh> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, argv, { stdio: 'pipe' });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, stdout, stderr }));
-    child.stdin.on('error', () => undefined);
-    child.stdin.end(input);
-  });
 }

@@ -40,101 +40,107 @@ for (const [hosts, isolation] of [
       if (hosts === 'sshd' && nodes.isolation !== 'root') user.name = userInfo().username;
     });
 
-    test('each worker has its own name, home, number and boot id; codes, signals, input and a login shell come through', async () => {
-      const [first, second] = await nodes.make('pair', 'v4-16');
-      const answer = await nodes.ssh(
-        first,
-        'cat; echo "$HOME $USER $TPU_WORKER_ID"; pwd; hostname; echo wrong >&2; exit 7',
-        'in\n',
-      );
-      const [input, who, folder, name] = answer.stdout.split('\n');
-      assert.deepEqual(
-        { code: answer.code, input, stderr: answer.stderr },
-        { code: 7, input: 'in', stderr: 'wrong\n' },
-      );
-      assert.equal(who, `${String(folder)} ${user.name} 0`);
-      assert.match(name ?? '', /^t1v-n-[0-9a-f]{8}-w-0$/);
-      const about = 'hostname; echo "$TPU_WORKER_ID"; cat /proc/sys/kernel/random/boot_id; echo "$HOME"; whoami';
-      const [own, other] = [await nodes.ssh(first, about), await nodes.ssh(second, about)].map(({ stdout }) => stdout);
-      const [otherName, number, bootId, home] = other?.split('\n') ?? [];
-      assert.deepEqual([otherName, number], [name?.replace(/0$/, '1'), '1']);
-      assert.notEqual(home, folder);
-      if (nodes.hasNamespaces) {
-        assert.ok(bootId !== undefined && !own?.includes(bootId), 'a boot of its own');
-        assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
-        assert.match(own ?? '', new RegExp(`\\n${user.name}\\n$`));
-      }
-      assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
-      const terminal = await nodes.ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
-      assert.equal(terminal.code, 3, terminal.stdout);
-      assert.match(terminal.stdout, /^\d+ \d+\r?\n/);
-      // As `jobman ssh` does it: a login shell on a terminal.
-      const shell = await user.shell(
-        first ?? '',
-        nodes.emulator.sshPort,
-        'command -v sudo; sudo -n true && echo allowed; exit 3\n',
-      );
-      assert.equal(shell.code, 3, shell.stdout);
-      assert.match(shell.stdout, /\/bin\/sudo\r?\n/);
-      assert.match(shell.stdout, /\nallowed\r?\n/);
-      // The workers see each other, by address and where there are namespaces by name.
-      const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
-      assert.match((await nodes.ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
-      if (nodes.hasNamespaces) {
-        await nodes.ssh(
+    nodes.test(
+      'each worker has its own name, home, number and boot id; codes, signals, input and a login shell come through',
+      ['pair', 'v4-16'],
+      async (first, second) => {
+        const answer = await nodes.ssh(
           first,
-          'mkdir -p .ssh && cat >.ssh/id_ed25519 && chmod 600 .ssh/id_ed25519',
-          readFileSync(join(user.folder, 'key'), 'utf8'),
+          'cat; echo "$HOME $USER $TPU_WORKER_ID"; pwd; hostname; echo wrong >&2; exit 7',
+          'in\n',
         );
-        const hop = await nodes.ssh(
+        const [input, who, folder, name] = answer.stdout.split('\n');
+        assert.deepEqual(
+          { code: answer.code, input, stderr: answer.stderr },
+          { code: 7, input: 'in', stderr: 'wrong\n' },
+        );
+        assert.equal(who, `${String(folder)} ${user.name} 0`);
+        assert.match(name ?? '', /^t1v-n-[0-9a-f]{8}-w-0$/);
+        const about = 'hostname; echo "$TPU_WORKER_ID"; cat /proc/sys/kernel/random/boot_id; echo "$HOME"; whoami';
+        const [own, other] = [await nodes.ssh(first, about), await nodes.ssh(second, about)].map(
+          ({ stdout }) => stdout,
+        );
+        const [otherName, number, bootId, home] = other?.split('\n') ?? [];
+        assert.deepEqual([otherName, number], [name?.replace(/0$/, '1'), '1']);
+        assert.notEqual(home, folder);
+        if (nodes.hasNamespaces) {
+          assert.ok(bootId !== undefined && !own?.includes(bootId), 'a boot of its own');
+          assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
+          assert.match(own ?? '', new RegExp(`\\n${user.name}\\n$`));
+        }
+        assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
+        const terminal = await nodes.ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
+        assert.equal(terminal.code, 3, terminal.stdout);
+        assert.match(terminal.stdout, /^\d+ \d+\r?\n/);
+        // As `jobman ssh` does it: a login shell on a terminal.
+        const shell = await user.shell(
           first,
-          `ssh -o StrictHostKeyChecking=no -o BatchMode=yes ${String(name).replace(/0$/, '1')} hostname`,
+          nodes.emulator.sshPort,
+          'command -v sudo; sudo -n true && echo allowed; exit 3\n',
         );
-        assert.equal(hop.stdout, `${String(name).replace(/0$/, '1')}\n`, hop.stderr);
-      }
-      await nodes.remove('pair');
-    });
+        assert.equal(shell.code, 3, shell.stdout);
+        assert.match(shell.stdout, /\/bin\/sudo\r?\n/);
+        assert.match(shell.stdout, /\nallowed\r?\n/);
+        // The workers see each other, by address and where there are namespaces by name.
+        const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
+        assert.match((await nodes.ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
+        if (nodes.hasNamespaces) {
+          await nodes.ssh(
+            first,
+            'mkdir -p .ssh && cat >.ssh/id_ed25519 && chmod 600 .ssh/id_ed25519',
+            readFileSync(join(user.folder, 'key'), 'utf8'),
+          );
+          const hop = await nodes.ssh(
+            first,
+            `ssh -o StrictHostKeyChecking=no -o BatchMode=yes ${String(name).replace(/0$/, '1')} hostname`,
+          );
+          assert.equal(hop.stdout, `${String(name).replace(/0$/, '1')}\n`, hop.stderr);
+        }
+      },
+    );
 
-    test('the metadata server tells who one is, only when asked politely, and of a preemption while it is awaited', async () => {
-      const [first] = await nodes.make('told', 'v4-16', { owner: 'ada' });
-      const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1';
-      const ask = async (path: string): Promise<string> => (await nodes.ssh(first, `${curl} "${at}/${path}"`)).stdout;
-      assert.equal(await ask('instance/attributes/agent-worker-number'), '0');
-      assert.equal(await ask('instance/attributes/owner'), 'ada');
-      assert.match(await ask('instance/hostname'), /^t1v-n-[0-9a-f]{8}-w-0\..*\.c\.p\.internal$/);
-      assert.match(await ask('instance/attributes/tpu-env'), /^ACCELERATOR_TYPE: 'v4-16'$/m);
-      assert.match(
-        await ask('instance/attributes/worker-network-endpoints'),
-        new RegExp(`^unknown:unknown:${String(first)},`),
-      );
-      assert.match(await ask('instance/'), /^attributes\/$/m);
-      assert.equal(
-        (JSON.parse(await ask('instance/?recursive=true')) as { maintenanceEvent: string }).maintenanceEvent,
-        'NONE',
-      );
-      assert.equal(
-        (await nodes.ssh(first, `curl -s -o /dev/null -w '%{http_code}' "${at}/instance/id"`)).stdout,
-        '403',
-      );
-      if (nodes.isolation === 'root') {
-        const named = await nodes.ssh(
-          first,
-          `${curl} http://metadata.google.internal/computeMetadata/v1/instance/preempted`,
+    nodes.test(
+      'the metadata server tells who one is, only when asked politely, and of a preemption while it is awaited',
+      ['told', 'v4-16', { owner: 'ada' }],
+      async (first) => {
+        const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1';
+        const ask = async (path: string): Promise<string> => (await nodes.ssh(first, `${curl} "${at}/${path}"`)).stdout;
+        assert.equal(await ask('instance/attributes/agent-worker-number'), '0');
+        assert.equal(await ask('instance/attributes/owner'), 'ada');
+        assert.match(await ask('instance/hostname'), /^t1v-n-[0-9a-f]{8}-w-0\..*\.c\.p\.internal$/);
+        assert.match(await ask('instance/attributes/tpu-env'), /^ACCELERATOR_TYPE: 'v4-16'$/m);
+        assert.match(
+          await ask('instance/attributes/worker-network-endpoints'),
+          new RegExp(`^unknown:unknown:${String(first)},`),
         );
-        assert.equal(named.stdout, 'FALSE', named.stderr);
-      }
-      // Asked from outside, because who asks from inside is told to end in the same moment.
-      const host = (await nodes.ssh(first, 'echo "$GCE_METADATA_HOST"')).stdout.trim();
-      const preempted = `http://${host}/computeMetadata/v1/instance/preempted`;
-      const headers = { 'Metadata-Flavor': 'Google' };
-      const etag = (await fetch(preempted, { headers })).headers.get('etag') ?? '';
-      const waits = fetch(`${preempted}?wait_for_change=true&last_etag=${etag}`, { headers });
-      const early = await fetch(`${preempted}?wait_for_change=true&timeout_sec=0.1`, { headers });
-      assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
-      await admin(nodes.emulator.url, 'preempt', 'told');
-      assert.equal(await (await waits).text(), 'TRUE');
-      await nodes.remove('told');
-    });
+        assert.match(await ask('instance/'), /^attributes\/$/m);
+        assert.equal(
+          (JSON.parse(await ask('instance/?recursive=true')) as { maintenanceEvent: string }).maintenanceEvent,
+          'NONE',
+        );
+        assert.equal(
+          (await nodes.ssh(first, `curl -s -o /dev/null -w '%{http_code}' "${at}/instance/id"`)).stdout,
+          '403',
+        );
+        if (nodes.isolation === 'root') {
+          const named = await nodes.ssh(
+            first,
+            `${curl} http://metadata.google.internal/computeMetadata/v1/instance/preempted`,
+          );
+          assert.equal(named.stdout, 'FALSE', named.stderr);
+        }
+        // Asked from outside, because who asks from inside is told to end in the same moment.
+        const host = (await nodes.ssh(first, 'echo "$GCE_METADATA_HOST"')).stdout.trim();
+        const preempted = `http://${host}/computeMetadata/v1/instance/preempted`;
+        const headers = { 'Metadata-Flavor': 'Google' };
+        const etag = (await fetch(preempted, { headers })).headers.get('etag') ?? '';
+        const waits = fetch(`${preempted}?wait_for_change=true&last_etag=${etag}`, { headers });
+        const early = await fetch(`${preempted}?wait_for_change=true&timeout_sec=0.1`, { headers });
+        assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
+        await admin(nodes.emulator.url, 'preempt', 'told');
+        assert.equal(await (await waits).text(), 'TRUE');
+      },
+    );
 
     test('the startup script runs as root at each boot, and its output is kept', async () => {
       const script =
@@ -193,63 +199,70 @@ for (const [hosts, isolation] of [
       await nodes.remove('again');
     });
 
-    test('chips lie where a program looks for them, and one program holds them', async () => {
-      const [first] = await nodes.make('chips', 'v4-8');
-      const dev = nodes.hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
-      assert.equal((await nodes.ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
-      const began = await nodes.ssh(
-        first,
-        'setsid with-tpu sleep 31339 >/dev/null 2>&1 </dev/null & until pgrep -nf "^sleep 31339"; do sleep 0.1; done',
-      );
-      const second = await nodes.ssh(first, 'with-tpu true');
-      assert.equal(second.code, 1);
-      assert.match(second.stderr, /^The TPU is already in use by process with pid \d+\./);
-      if (nodes.hasNamespaces)
-        assert.ok(second.stderr.includes(`pid ${began.stdout.trim()}.`), `${began.stdout}${second.stderr}`);
-      if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
-      await nodes.ssh(first, 'pkill -f "^sleep 31339"; while pgrep -f "^sleep 31339" >/dev/null; do sleep 0.1; done');
-      assert.deepEqual(await nodes.ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
-      assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such thing');
-      await nodes.remove('chips');
-    });
-
-    test('a refused door lets nobody in and keeps who is there; a full disk takes nothing', async () => {
-      const [first] = await nodes.make('trouble', 'v4-8');
-      const inside = spawn(
-        'ssh',
-        user.argv(first ?? '', nodes.emulator.sshPort, 'echo in; read -r line; echo "still $line"'),
-        {
-          stdio: ['pipe', 'pipe', 'inherit'],
-        },
-      );
-      const said = new Promise<string>((resolve) => {
-        let text = '';
-        inside.stdout.setEncoding('utf8').on('data', (part: string) => (text += part));
-        inside.on('close', () => resolve(text));
-      });
-      await new Promise((resolve) => inside.stdout.once('data', resolve));
-      await admin(nodes.emulator.url, 'ssh-refuse', 'trouble');
-      assert.equal(await nodes.answers(first ?? ''), false);
-      inside.stdin.end('here\n');
-      assert.equal(await said, 'in\nstill here\n');
-      await admin(nodes.emulator.url, 'start-host', 'trouble');
-      assert.equal(
-        (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
-        'kept\n',
-      );
-      if (nodes.hasNamespaces) {
-        await admin(nodes.emulator.url, 'fill-disk', 'trouble');
-        const full = await nodes.ssh(
+    nodes.test(
+      'chips lie where a program looks for them, and one program holds them',
+      ['chips', 'v4-8'],
+      async (first) => {
+        const dev = nodes.hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
+        assert.equal((await nodes.ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
+        const began = await nodes.ssh(
           first,
-          'cat file; echo more >>file; echo new >other; echo saved >bucket/saved; cat bucket/saved',
+          'setsid with-tpu sleep 31339 >/dev/null 2>&1 </dev/null & until pgrep -nf "^sleep 31339"; do sleep 0.1; done',
         );
-        assert.equal(full.stdout, 'kept\nsaved\n', full.stderr);
-        assert.match(full.stderr, /No space left on device/);
+        const second = await nodes.ssh(first, 'with-tpu true');
+        assert.equal(second.code, 1);
+        assert.match(second.stderr, /^The TPU is already in use by process with pid \d+\./);
+        if (nodes.hasNamespaces)
+          assert.ok(second.stderr.includes(`pid ${began.stdout.trim()}.`), `${began.stdout}${second.stderr}`);
+        if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
+        await nodes.ssh(first, 'pkill -f "^sleep 31339"; while pgrep -f "^sleep 31339" >/dev/null; do sleep 0.1; done');
+        assert.deepEqual(await nodes.ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
+        assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such thing');
+      },
+    );
+
+    nodes.test(
+      'a refused door lets nobody in and keeps who is there; a full disk takes nothing',
+      ['trouble', 'v4-8'],
+      async (first) => {
+        const inside = spawn(
+          'ssh',
+          user.argv(first, nodes.emulator.sshPort, 'echo in; read -r line; echo "still $line"'),
+          {
+            stdio: ['pipe', 'pipe', 'inherit'],
+          },
+        );
+        const said = new Promise<string>((resolve) => {
+          let text = '';
+          inside.stdout.setEncoding('utf8').on('data', (part: string) => (text += part));
+          inside.on('close', () => resolve(text));
+        });
+        await new Promise((resolve) => inside.stdout.once('data', resolve));
+        await admin(nodes.emulator.url, 'ssh-refuse', 'trouble');
+        assert.equal(await nodes.answers(first), false);
+        inside.stdin.end('here\n');
+        assert.equal(await said, 'in\nstill here\n');
         await admin(nodes.emulator.url, 'start-host', 'trouble');
-        assert.equal((await nodes.ssh(first, 'echo more >>file; cat file bucket/saved')).stdout, 'kept\nmore\nsaved\n');
-      }
-      await nodes.remove('trouble');
-    });
+        assert.equal(
+          (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
+          'kept\n',
+        );
+        if (nodes.hasNamespaces) {
+          await admin(nodes.emulator.url, 'fill-disk', 'trouble');
+          const full = await nodes.ssh(
+            first,
+            'cat file; echo more >>file; echo new >other; echo saved >bucket/saved; cat bucket/saved',
+          );
+          assert.equal(full.stdout, 'kept\nsaved\n', full.stderr);
+          assert.match(full.stderr, /No space left on device/);
+          await admin(nodes.emulator.url, 'start-host', 'trouble');
+          assert.equal(
+            (await nodes.ssh(first, 'echo more >>file; cat file bucket/saved')).stdout,
+            'kept\nmore\nsaved\n',
+          );
+        }
+      },
+    );
 
     test('who is preempted has time to end; who is cut off has none', async () => {
       const slow = await startSlow();

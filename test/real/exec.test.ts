@@ -19,7 +19,7 @@ import { test } from 'node:test';
 import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/by-hand.ts';
 import { get, put } from '../../src/remote/copy.ts';
 import { connectRelay, serveRelay } from '../../src/remote/relay.ts';
-import type { SshPool, SshTransport } from '../../src/remote/ssh.ts';
+import type { SshTransport } from '../../src/remote/ssh.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';

@@ -5,7 +5,7 @@ import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { builtGcsfuse } from '../support/gcsfuse.ts';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
 import type { BucketCache } from '../../src/setup/modules.ts';
 import { openHost } from '../setup/shell.ts';
@@ -30,20 +30,23 @@ function findGcsfuse(): string | undefined {
   return existsSync(builtGcsfuse) ? builtGcsfuse : findProgram('gcsfuse');
 }
 
-function mayMount(): boolean {
+/** The real program, where it may mount; the test is skipped loudly elsewhere. */
+function findUsable(t: TestContext): string | undefined {
+  let mayMount = process.getuid?.() === 0 && findProgram('fusermount3') !== undefined;
   try {
     accessSync('/dev/fuse', constants.R_OK | constants.W_OK);
-    return process.getuid?.() === 0 && findProgram('fusermount3') !== undefined;
   } catch {
-    return false;
+    mayMount = false;
   }
+  // The full check asks for it where it could build it (Debian has no package of it), and FUSE is there.
+  const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
+  const gcsfuse = mayMount ? findGcsfuse() : undefined;
+  return requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse, isAsked) ? gcsfuse : undefined;
 }
 
 test('buckets are mounted with their caches, and again when their daemon has died', async (t) => {
-  const gcsfuse = findGcsfuse();
-  // The full check asks for it where it could build it (Debian has no package of it), and FUSE is there.
-  const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
-  if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
+  const gcsfuse = findUsable(t);
+  if (gcsfuse === undefined) return;
   const host = openHost(t, { patienceMs: 10_000 });
   const { world, home } = host;
   const storage = await openStorage(world, 'my-bucket');
@@ -55,7 +58,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
     `echo "$@" >>"$HOME/flags"\nexec ${home}/real/gcsfuse --custom-endpoint=${storage.url}/storage/v1/ --anonymous-access --enable-hns=false "$@"`,
   );
   mkdirSync(join(home, 'real'));
-  spawnSync('cp', [gcsfuse ?? '', join(home, 'real/gcsfuse')]);
+  spawnSync('cp', [gcsfuse, join(home, 'real/gcsfuse')]);
   const place = join(home, 'my bucket');
   const extra = join(home, 'extra');
   const needs = join(home, 'needs');
@@ -160,11 +163,10 @@ test(
   "a whole job with a bucket that Google's gcsfuse mounts, and again after its daemon has died",
   { timeout: 400_000 },
   async (t) => {
-    const gcsfuse = findGcsfuse();
-    const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
-    if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
+    const gcsfuse = findUsable(t);
+    if (gcsfuse === undefined) return;
     const world = openJobWorld(t);
-    const cloud = world.start(['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse ?? ''], {
+    const cloud = world.start(['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse], {
       withinMs: 300_000,
     });
     await cloud.prints(/^READY /m, 60_000);

@@ -166,14 +166,13 @@ suite('the queue of a cluster', () => {
   kubeTest('has a line of its own for each queue of Kueue, by its classes of priority', async (kube) => {
     const kind = 'workloadpriorityclasses.kueue.x-k8s.io';
     const urgent = `urgent-${kube.namespace}`;
-    const { atEnd } = kube.world;
     // Kueue itself is not here; the one kind of its objects that jobman reads is.
     if (kube.kubectl('get', 'crd', kind, '--ignore-not-found', '-o', 'name') === '') {
       const schema = { openAPIV3Schema: { type: 'object', properties: { value: { type: 'integer' } } } };
       const approved = { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/kueue' };
       const names = { kind: 'WorkloadPriorityClass', plural: 'workloadpriorityclasses' };
       const versions = [{ name: 'v1beta1', served: true, storage: true, schema }];
-      atEnd(() => void kube.kubectl('delete', 'crd', kind));
+      kube.world.atEnd(() => void kube.kubectl('delete', 'crd', kind));
       kube.apply('kueue', {
         apiVersion: 'apiextensions.k8s.io/v1',
         kind: 'CustomResourceDefinition',
@@ -181,7 +180,7 @@ suite('the queue of a cluster', () => {
         spec: { group: 'kueue.x-k8s.io', scope: 'Cluster', names, versions },
       });
       kube.kubectl('wait', '--for=condition=Established', `crd/${kind}`, '--timeout=60s');
-    } else atEnd(() => void kube.kubectl('delete', kind, urgent));
+    } else kube.world.atEnd(() => void kube.kubectl('delete', kind, urgent));
     const object = { apiVersion: 'kueue.x-k8s.io/v1beta1', kind: 'WorkloadPriorityClass', metadata: { name: urgent } };
     const isMade = (): boolean => {
       try {

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
-import { openWorld, type World } from '../support/world.ts';
+import { openWorld } from '../support/world.ts';
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
 

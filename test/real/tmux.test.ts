@@ -35,6 +35,9 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   const screen = (target: string): string => tmux('capture-pane', '-p', '-t', target);
   const sleeper = ['sh', '-c', 'printf "%s|" "$@"; exec sleep 1000', 'sh'];
 
+  const open = (session: string, window: number) =>
+    host.open({ session, window }, { title: 't', mark: '000013/1', argv: sleeper });
+
   before(async () => {
     // What a person may have set for themselves, and what must not matter.
     writeFileSync(join(folder, '.tmux.conf'), 'set -g base-index 1\nset -g renumber-windows on\n');
@@ -71,25 +74,19 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   test('a number that is taken is refused, and what stands there is left alone', async () => {
     assert.ok(await eventually(() => screen('=ada:42').includes('|')), 'its program has begun');
     const before = screen('=ada:42');
-    assert.equal(
-      await host.open({ session: 'ada', window: 42 }, { title: 't', mark: '000013/1', argv: sleeper }),
-      null,
-    );
+    assert.equal(await open('ada', 42), null);
     assert.equal(screen('=ada:42'), before);
     tmux('new-window', '-d', '-t', '=ada:50', 'sh');
-    assert.equal(
-      await host.open({ session: 'ada', window: 50 }, { title: 't', mark: '000013/1', argv: sleeper }),
-      null,
-    );
+    assert.equal(await open('ada', 50), null);
     assert.equal(await host.close({ session: 'ada', window: 50 }), false, 'it is not ours');
     assert.deepEqual(await host.list('ada'), [42]);
   });
 
   test('names are exact: the beginning of a name is another session', async () => {
-    await host.open({ session: 'bird', window: 1 }, { title: 't', mark: '000014/1', argv: sleeper });
+    await open('bird', 1);
     assert.equal(await host.list('b'), null);
     assert.equal(await host.close({ session: 'b', window: 1 }), false);
-    await host.open({ session: 'b', window: 7 }, { title: 't', mark: '000015/1', argv: sleeper });
+    await open('b', 7);
     assert.deepEqual([await host.list('b'), await host.list('bird')], [[7], [1]]);
   });
 
@@ -105,7 +102,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   });
 
   test('closing a window takes no number from the others', async () => {
-    await host.open({ session: 'ada', window: 43 }, { title: 't', mark: '000017/1', argv: sleeper });
+    await open('ada', 43);
     assert.equal(await host.close({ session: 'ada', window: 42 }), true);
     assert.deepEqual(await host.list('ada'), [43]);
     assert.equal(await host.close({ session: 'ada', window: 42 }), false);
@@ -113,15 +110,13 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
 
   test('a name that tmux would read as something else opens nothing', async () => {
     for (const session of ['a:b', 'a.b', '$1', '', '@3', '=x']) {
-      assert.equal(await host.open({ session, window: 1 }, { title: 't', mark: 'm', argv: sleeper }), null, session);
+      assert.equal(await open(session, 1), null, session);
       assert.equal(await host.list(session), null, session);
     }
   });
 
   test('two who open windows of a session that is not there yet both get theirs', async () => {
-    const opened = await Promise.all(
-      [1, 2, 3, 4].map((window) => host.open({ session: 'race', window }, { title: 't', mark: 'm', argv: sleeper })),
-    );
+    const opened = await Promise.all([1, 2, 3, 4].map((window) => open('race', window)));
     assert.equal(opened.filter((pane) => pane === null).length, 0);
     assert.deepEqual(await host.list('race'), [1, 2, 3, 4]);
   });

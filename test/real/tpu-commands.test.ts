@@ -32,10 +32,11 @@ suite('TPUs by the tpu command', () => {
   const ok = async (...words: readonly string[]): Promise<string> => (await ends(0, ...words)).stdout;
   const hasNamespaces = probeIsolation(join(world.folder, 'probe')) !== 'none';
 
-  const hostTest = (title: string, run: () => Promise<void>) =>
-    test(title, async (t) => {
+  const hostTest = (title: string, run: () => Promise<void>): void => {
+    void test(title, async (t) => {
       if (requireReal(t, 'namespaces', hasNamespaces)) await run();
     });
+  };
   const settings = (lab: object): void => {
     mkdirSync(world.home, { recursive: true });
     writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { project: 'emulator' }, lab }));
@@ -163,7 +164,7 @@ suite('TPUs by the tpu command', () => {
     const refused = await ends(2, 'reapply', name);
     assert.match(refused.stderr, /holds its device: sleep 31351\. Say --yes/);
     assert.deepEqual(await addresses(name), await addresses(name));
-    const busy = await ends(2, 'solve', name);
+    await ends(2, 'solve', name);
     const ended = await ends(0, 'solve', name, '--yes');
     assert.match(ended.stdout, /device busy: its devices are held by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
     assert.match(await ok('describe', name), /Used by +nobody/);

@@ -3,7 +3,6 @@
 // because the core's patience is meant for Google's minutes.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { suite, test } from 'node:test';
 import type { AllocationRef, CapacityPort, Clock } from '../../src/app/ports.ts';
 import { createTpuCapacity } from '../../src/backends/tpu/capacity.ts';
@@ -21,9 +20,10 @@ import type { TpuSpec } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
 import { tpuRef } from '../backends/tpu/support/refs.ts';
 import { eventually } from '../support/eventually.ts';
+import { run } from '../support/program.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openTpuCloud, type TpuCloud } from '../support/tpu-cloud.ts';
-import type { Scope, World } from '../support/world.ts';
+import type { Scope } from '../support/world.ts';
 
 type Mode = TpuSpec['mode'];
 
@@ -147,21 +147,6 @@ async function existing({ url }: Cloud): Promise<string[]> {
     for (const { name } of list[field] ?? []) found.push(name.replace(/^.*?\/locations\/[^/]+\//, ''));
   }
   return found;
-}
-
-function run(
-  argv: readonly string[],
-  world: World,
-): Promise<{ readonly code: number | null; readonly output: string }> {
-  const [program = '', ...words] = argv;
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, words, { env: world.env, stdio: ['ignore', 'pipe', 'pipe'] });
-    let output = '';
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (text) => (output += text));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, output }));
-  });
 }
 
 const modes: readonly Mode[] = ['tpu-vm', 'queued-resources'];
@@ -321,18 +306,19 @@ test('the system’s ssh reaches a worker with the argv that we give it, and sho
   const ref = { ...walk.allocation, worker: 1 };
   const argv = async (...command: readonly string[]) => cloud.workers.sshArgv(ref, command);
   assert.ok((await argv()).includes('StrictHostKeyChecking=yes'), 'the cloud has told the host key');
+  const env = { env: cloud.world.env };
   let last = '';
   const answers = async () => {
-    const { code, output } = await run(await argv('echo', "it's", '$HOME'), cloud.world);
-    last = output;
+    const { code, stdout, stderr } = await run(await argv('echo', "it's", '$HOME'), env);
+    last = stderr + stdout;
     return code === 0;
   };
   assert.ok(await eventually(answers, { withinMs, everyMs: 200 }), last);
   assert.match(last, /it's \$HOME\n$/);
-  assert.equal((await run(await argv('exit 7'), cloud.world)).code, 7);
+  assert.equal((await run(await argv('exit 7'), env)).code, 7);
   // Nothing answers there any more: ssh gives up by itself, and nobody's terminal is held for good.
   await cloud.act('hang-host', `${walk.allocation.allocation.name}/1`);
-  const hung = await run(await argv('true'), cloud.world);
-  assert.equal(hung.code, 255, hung.output);
+  const hung = await run(await argv('true'), env);
+  assert.equal(hung.code, 255, hung.stderr);
   await walk.end();
 });

@@ -227,23 +227,4 @@ describe('tpu run', { skip: whyNoLab() }, () => {
     }
     assert.doesNotMatch(lab.tmux('list-windows', '-t', '=ada:'), new RegExp(`^${begun.window}:`, 'm'));
   });
-
-  test('what cannot be run is said, and nothing is begun', async () => {
-    const { stdout } = await jobman(world, ['list', '--all', '--json'], { env: lab.env });
-    const cases: readonly (readonly [number, RegExp, ...string[]])[] = [
-      [3, /ada has no working directory 7/, 'run', 'v4-1', 'ada', 'dir=7'],
-      [2, /`lrr` is none of your aliases.*Did you mean lr=\?/, 'run', 'v4-1', 'ada', 'lrr=1'],
-      [3, /The registry has no TPU of type v3-8/, 'run', 'v3-8', 'ada'],
-      [3, /ada has no window 999/, 'resume', 'windows=999', 'ada'],
-    ];
-    for (const [code, says, ...words] of cases) {
-      const ended = await lab.tpu([...words]);
-      assert.equal(ended.code, code, words.join(' ') + ended.stderr);
-      assert.match(ended.stderr, says);
-    }
-    assert.equal(
-      (await jobman(world, ['list', '--all', '--json'], { env: lab.env })).stdout.split('\n').length,
-      stdout.split('\n').length,
-    );
-  });
 });

@@ -37,7 +37,7 @@ export class JobWorld implements World {
   readonly folder: string;
   readonly home: string;
   readonly env: World['env'];
-  readonly atEnd: World['atEnd'];
+  readonly #world: World;
   readonly #defaults: Defaults;
   #manifests = 0;
 
@@ -46,9 +46,13 @@ export class JobWorld implements World {
     this.folder = world.folder;
     this.home = world.home;
     this.env = { ...world.env, ...env };
-    this.atEnd = world.atEnd;
+    this.#world = world;
     this.#defaults = withinMs === undefined ? {} : { withinMs };
     this.atEnd(() => this.endParts());
+  }
+
+  atEnd(undo: () => void | Promise<void>): void {
+    this.#world.atEnd(undo);
   }
 
   jobman(argv: readonly string[], options: Options = {}): Promise<Ended> {
