@@ -135,7 +135,7 @@ interface About extends Around {
 const answers: Readonly<Record<SituationName, (about: About) => Answer>> = {
   removed: whySettled,
   finished: whySettled,
-  'ended-by-owner': whySettled,
+  'ended-by-owner': whyAhead,
   'waiting-for-slot': whyNotBegun,
   'start-requested': whyAhead,
 

@@ -10,7 +10,7 @@ import type { Following } from './recover.ts';
 import type { FinishSpec, Reason, WorkerId } from './spec.ts';
 import { earliest, minute, between, later, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
-import { mayBeAlive, strangersAlive } from './facts.ts';
+import { mayBeAlive, strangersAlive, takenForGoodAt } from './facts.ts';
 import type { View, Place } from './facts.ts';
 import { tryAgainAt } from './prepare.ts';
 
@@ -270,6 +270,8 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   if (how === 'ask') wakeAt = earliest(wakeAt, later(killAt, now));
   const givenUp = givenUpAt(job, attempt, now);
   if (givenUp !== undefined && givenUp > now) wakeAt = earliest(wakeAt, givenUp);
+  const takenAt = takenForGoodAt(job, allocation);
+  if (takenAt !== undefined && takenAt > now) wakeAt = earliest(wakeAt, takenAt);
   // Where nothing was started nothing has to hear of the end: a silent worker is only waited for.
   const places = attempt.startedAt === null ? [] : view.places;
   for (const place of places) {

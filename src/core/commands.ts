@@ -186,9 +186,16 @@ function endBy(job: Job, verb: Verb, desired: Desired, by: string, now: Instant)
   const keepsNothing = desired === 'hold' && (usableAllocation(job)?.readyAt ?? null) === null;
   const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired, ...(keepsNothing && { keepsNothing }) }];
   if (becomesCancelled) bodies.push({ kind: 'settled', verdict: 'cancelled', reason: job.settled.reason });
-  const { endedBy: _before, ...rest } = settled === null ? inSituation(job, 'stop-requested') : job;
+  const { endedBy: _before, ...rest } = settled === null ? inSituation(job, situationOfEnd(job)) : job;
   const other = by === job.owner ? {} : { endedBy: by };
   return told({ ...rest, ...other, desired, cancelled, desiredAt: now, wish: null, settled }, now, ...bodies);
+}
+
+/** An attempt that is ending already goes on ending for its own reason. */
+function situationOfEnd(job: Job): SituationName {
+  const attempt = openAttempt(job);
+  if (attempt === undefined) return 'ended-by-owner';
+  return attempt.ending === null ? 'stop-requested' : 'attempt-ending';
 }
 
 /** A command names the situation that it makes, so that the stored name is true until the next pass, too. */

@@ -284,7 +284,7 @@ function isAnythingAlive(view: AttemptView): boolean {
   return view.places.some((place) => mayBeAlive(place, attempt) && !isPresumedDead(place));
 }
 
-/** A silent worker that the next attempt would need: that attempt would end of the same silence. `stop.ts` gives it up. */
+/** A silent worker that the next attempt would need: that attempt would end of the same silence. `givenUpAt` (attempts.ts) says when it is given up. */
 function isWorkerAwaited(view: AttemptView): boolean {
   const { job, attempt, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;
@@ -293,12 +293,20 @@ function isWorkerAwaited(view: AttemptView): boolean {
   return following.next === 'attempt' && following.on === 'same';
 }
 
-/** A standing allocation that the cloud took is never seen gone by a release: after the grace its silent programs count as ended. */
+/**
+ * When the silent programs of a standing allocation that the cloud took count as ended: a release never sees it gone. Undefined
+ * where the cloud did not take it.
+ */
+export function takenForGoodAt(job: Job, allocation: Allocation): Instant | undefined {
+  if (allocation.ownership !== 'standing' || allocation.releasedAt !== null) return undefined;
+  return isLost(allocation) && allocation.seen !== null
+    ? allocation.seen.at + job.spec.recovery.unreachableGrace
+    : undefined;
+}
+
 function isTakenForGood({ job, allocation, now }: AttemptView): boolean {
-  if (allocation.ownership !== 'standing' || allocation.releasedAt !== null) return false;
-  return (
-    isLost(allocation) && allocation.seen !== null && now >= allocation.seen.at + job.spec.recovery.unreachableGrace
-  );
+  const at = takenForGoodAt(job, allocation);
+  return at !== undefined && now >= at;
 }
 
 /** A standing allocation that the cloud calls ready, and of which a worker has been silent beyond all patience. */
@@ -421,12 +429,8 @@ function answerOfAlternative({ job, now, look, allocation }: AttemptView): Place
   const isHidden = isHiddenForGood(look, allocation);
   const isSure = look.kind === 'known' || isHidden || (kind !== undefined && isPermanent(kind));
   if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
-  const { capacity } = job.spec;
-  const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
-  if (patience === undefined || (look.kind === 'unknown' && !isHidden)) return undefined;
-  // An alternative that could be asked only now has not been waited in, however old the record says that the request is.
-  const waitedOutAt = (acceptedAt ?? requestedAt) + patience;
-  if (now < waitedOutAt) return undefined;
+  const waitedOutAt = alternativeWaitEnd(job, allocation);
+  if (waitedOutAt === undefined || now < waitedOutAt || (look.kind === 'unknown' && !isHidden)) return undefined;
   // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything. And where
   // no answer has come yet (the asking process was killed), it is asked first, however long that took; once more where a
   // reply was lost.
@@ -434,6 +438,16 @@ function answerOfAlternative({ job, now, look, allocation }: AttemptView): Place
   const state = look.kind === 'known' ? look.value.state : 'absent';
   const isMissed = state === 'absent' && acceptedAt === null && isAnswered;
   return state === 'waiting' || isMissed ? 'waiting' : undefined;
+}
+
+/** When the patience for the alternative that is asked ends; undefined where it has no end or none is asked. */
+export function alternativeWaitEnd(job: Job, allocation: Allocation): Instant | undefined {
+  const { capacity } = job.spec;
+  const { readyAt, requestedAt, releasedAt, acceptedAt } = allocation;
+  if (capacity.kind !== 'tpu' || capacity.alternativesWait === undefined || !hasPlaces(job)) return undefined;
+  if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
+  // An alternative that could be asked only now has not been waited in, however old the record says that the request is.
+  return (acceptedAt ?? requestedAt) + capacity.alternativesWait;
 }
 
 function betterAlternative({ job, attempt, allocation, said, now }: AttemptView): Turn | undefined {

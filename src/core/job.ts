@@ -71,7 +71,7 @@ export interface Attempt {
   readonly stage: number;
   /** How it came to be; `resume` sets JOBMAN_RESUME_FROM. */
   readonly how: Wish['how'];
-  /** True when the owner's command made it, false when a rule did. Budgets, backoffs and waits count from the newest such one. */
+  /** True when the owner's command made it, false when a rule did. Budgets and backoffs count from the newest such one. */
   readonly asked: boolean;
   /** As in the wish that it answers. */
   readonly commandOnly?: true;

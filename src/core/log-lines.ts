@@ -14,7 +14,7 @@ export interface LogSoFar {
   /** How many bytes of it are behind this. */
   readonly offset: number;
   readonly phase: LogPhase;
-  /** Name of the pattern of core/patterns that its lines have shown since they last told of progress; null for none. */
+  /** Name of the known pattern that its lines have shown since they last told of progress; null for none. */
   readonly trouble: string | null;
   /** The beginning of a line whose end was not there yet. */
   readonly unfinished: string;

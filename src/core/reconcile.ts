@@ -36,7 +36,7 @@ import { stepsDue, tryAgainAt } from './prepare.ts';
 import { classify } from './situation.ts';
 import type { Situation } from './situation.ts';
 import type { WorkerId } from './spec.ts';
-import { lastOutputAt, viewOf } from './facts.ts';
+import { alternativeWaitEnd, lastOutputAt, viewOf } from './facts.ts';
 import type { View } from './facts.ts';
 
 interface Arm extends Change {
@@ -205,7 +205,7 @@ function follow(view: View, attempt: Attempt): Arm {
   return { ...followed, actions: [], wakeAt: nextWatch({ ...view, job: followed.job }, runningAt ?? now) };
 }
 
-/** An exit that is not judged while this arm is taken is being held back (`failureOf`); people are told that it was seen. */
+/** An exit that is not judged while this arm is taken is being held back (`failedPlace`); people are told that it was seen. */
 function noteExit(job: Job, attempt: Attempt, places: View['places'], now: Instant): Change {
   const { ordinal, exitSeen } = attempt;
   const run = places.find((place) => place.run.state === 'exited' && !hasSucceeded(place.run));
@@ -223,7 +223,12 @@ function noteExit(job: Job, attempt: Attempt, places: View['places'], now: Insta
 
 function patienceEnd({ job, now, allocation }: View, attempt: Attempt): Instant | undefined {
   if (allocation?.readyAt !== null) return undefined;
-  const at = capacityWaitEnd(job, attempt);
+  // An alternative whose time is over and that is still asked has no other one after it.
+  const alternative = alternativeWaitEnd(job, allocation);
+  const at = earliest(
+    capacityWaitEnd(job, attempt),
+    alternative !== undefined && alternative > now ? alternative : undefined,
+  );
   return at === undefined ? undefined : later(at, now);
 }
 

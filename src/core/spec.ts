@@ -72,7 +72,7 @@ export interface TpuSpec {
   readonly privateKey: string | null;
   /** Dollars an hour while it is ready, estimated when the job was created; null when no price is known. */
   readonly pricePerHour: number | null;
-  /** Other places to ask, in the owner's order. `capacityOf` (place.ts) gives an allocation's own zone, type and price. */
+  /** Other places to ask, in the owner's order. `capacityOf` gives an allocation's own zone, type and price. */
   readonly alternatives?: readonly TpuPlace[];
   /** How long one place may let a request wait before the next is asked in its stead; absent means without limit. */
   readonly alternativesWait?: Duration;
@@ -158,11 +158,11 @@ export interface CommandSpec {
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder the command starts in, perhaps below `workdirMark`; null means the login folder of the worker. */
   readonly workdir: string | null;
-  /** Where the program keeps its checkpoints. The folder of one attempt is `checkpointFolder` of checkpoints.ts. */
+  /** Where the program keeps its checkpoints. The folder of one attempt is `checkpointFolder` (prepare.ts). */
   readonly checkpointDir: string | null;
   /**
    * `own`: a folder of jobman's for each start from the beginning. `named`: a folder that the manifest names, where JOBMAN_RESUME_FROM
-   * names only entries that the job has made since its newest start from the beginning (see checkpoints.ts). `shared`: any
+   * names only entries that the job has made since its newest start from the beginning (see prepare.ts). `shared`: any
    * entry of a folder that the manifest names. Absent, in records of an earlier version, is `shared`.
    */
   readonly checkpoints?: 'own' | 'named' | 'shared';

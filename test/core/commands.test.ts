@@ -311,9 +311,10 @@ test('a command stores the situation that it makes, unless an attempt that is un
       return world.job.situation;
     });
   assert.deepEqual(situations('stop', 'resume'), ['stop-requested', 'stop-requested']);
-  world.ask('stop');
+  world.pass();
+  assert.deepEqual(situations('cancel'), ['attempt-ending']);
   world.settleNow();
-  assert.deepEqual(situations('start', 'cancel', 'delete'), ['start-requested', 'stop-requested', 'stop-requested']);
+  assert.deepEqual(situations('start', 'cancel', 'delete'), ['start-requested', 'ended-by-owner', 'ended-by-owner']);
   world.ask('delete', { force: true });
   assert.equal(world.job.situation, 'removed');
 });

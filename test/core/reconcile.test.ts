@@ -1050,8 +1050,11 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
 test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
   const world = running(spec({ capacity: standing, preset: 'pass' }));
   world.preempt();
+  const takenAt = world.now;
   world.untilSettled();
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
+  // Not half a minute later, with the next usual look.
+  assert.ok(world.now - takenAt <= world.job.spec.recovery.unreachableGrace + 2 * second, `${world.now - takenAt}`);
 });
 
 for (const preset of ['pre', 'reapply', 'pass'] as const) {
