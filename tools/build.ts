@@ -64,6 +64,7 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
   ['commands', ['src/cli/dispatch.ts']],
   ['record', ['src/wiring/client.ts', 'src/wiring/cluster-keeper.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
+  ['log-files', ['src/app/logs.ts']],
   // The state of one job, which takes the rules that decide about it.
   ['one-job', ['src/app/show.ts', 'src/cli/commands/history.ts']],
   ['log', ['src/cli/commands/logs.ts']],
