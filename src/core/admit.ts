@@ -32,9 +32,9 @@ function pauseEnd(job: Job): Instant | undefined {
 }
 
 /**
- * Who may go on: whoever holds a slot, and of those that wait as many as there is room for, the longest waiting first; but
- * whoever was told `before` that he may has his place ahead of them, so that no slot is given twice to two who come one
- * after the other. Nobody has a turn while it pauses.
+ * The jobs that may go on: those that hold a slot, and as many of the waiting ones as there is room for, in the order in which
+ * they were asked for or created. Jobs that were admitted `before` come first, so that no slot is given to two jobs one after the
+ * other. A job has no turn during its backoff.
  */
 export function admit(
   limit: number,

@@ -309,16 +309,22 @@ function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, ki
   if (job.removed) return false;
   // Capacity that the cloud took is of no use, and counts against the quota until it is deleted.
   if (isOwned && isLost(allocation)) return true;
-  if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isOwned && isBeyondReach(view, attempt);
+  const isToStay = !letsGo(job, whatFollows(job, attempt, now), allocation);
+  if (isToStay) return isOwned && isBeyondReach(view, attempt);
   // A re-apply has to take away what is still in use, so the program gets its grace there as everywhere.
   return isLost(allocation) || now >= killAt;
 }
 
 /**
- * When a worker that does not answer is waited for no longer, although the cloud calls its machine ready: it will never
- * confirm that its program has ended, and nothing would ever go on. Owned capacity that was to stay is then let go after
- * all; a standing one is only left (recover.ts). Undefined while all answer, and while the cloud itself is silent
- * (nothing follows from that).
+ * When a silent worker is waited for no longer, although the cloud calls its machine ready: it will never confirm that its program
+ * has ended. Undefined while all answer, and while the cloud itself is silent.
+ *
+ * | capacity | counts from | graces | then |
+ * |---|---|---|---|
+ * | owned, an attempt follows | the later of the ending and the silence | 1 | it is released |
+ * | owned, the job settles | the same | `keptGraces` | it is released |
+ * | standing (`standingGivenUpAt`) | the silence | `keptGraces` | its programs count as ended, and the job fails |
+ * | standing, taken by the cloud (`takenForGoodAt`) | the loss | 1 | its programs count as ended |
  */
 export function givenUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
   const { ownership, silentSince, silentWho } = allocationOf(job, attempt.allocation);

@@ -1,4 +1,4 @@
-// Evidence: the phrases that an ending rests on, for people. Nothing is decided from them.
+// Evidence: what an ending rests on. `detail` is for people; rules ask for the pattern, the exit code and the worker.
 
 import type { Attempt, Evidence, StepFailure } from './job.ts';
 import type { WorkerId } from './spec.ts';

@@ -42,8 +42,9 @@ export interface Job {
   /** True once a deleted job has been taken off the list; its rows stay for history. */
   readonly removed: boolean;
   /**
-   * Name of a row of the situation table (situation.ts): of the one that decided the newest pass, or that a newer command of the
-   * owner brings about. Absent before the first pass, and unknown where another version of jobman wrote it.
+   * Name of a row of the situation table (situation.ts): of the one that decided the newest pass (the first, where an end was
+   * decided and the table read again), or that a newer command of the owner brings about. Absent before the first pass, and
+   * unknown where another version of jobman wrote it.
    */
   readonly situation?: string;
 }
@@ -92,7 +93,10 @@ export interface Attempt {
   readonly startedAt: Instant | null;
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
-  /** The first exit that is not judged yet, since its cause may still show. For people; nothing is decided from it. */
+  /**
+   * The first exit that is not judged yet, since its cause may still show. While it is set, an older observation is outdated, and the
+   * owner may have it judged.
+   */
   readonly exitSeen?: ExitSeen;
   /** When its owner asked to have that exit judged without the wait. */
   readonly judgeAt?: Instant;
@@ -151,7 +155,7 @@ export interface Ending {
   readonly since: Instant;
   /** First time a stop was committed for it; the grace counts from here. */
   readonly stopAskedAt: Instant | null;
-  /** Workers whose `ask` stop came back done. A program gets the stop signal once: a second one means "now" to many. */
+  /** Workers from which a stop came back done. A program gets the stop signal once: a second one means "now" to many. */
   readonly told: readonly WorkerId[];
 }
 
@@ -203,7 +207,7 @@ export interface AllocationFields {
   readonly hosts: readonly Host[] | null;
   /** First of two looks that missed it, to check twice before it counts as gone. */
   readonly missedAt: Instant | null;
-  /** First time that its worker, or the look at the allocation, stopped answering; null when all answer. */
+  /** Time of the first pass that got no answer from a worker, or about the allocation; null when all answer. */
   readonly silentSince: Instant | null;
   /**
    * Who is silent since then. The grace after which a silent worker ends the attempt runs only while the cloud itself
@@ -393,7 +397,7 @@ export function lastAllocation(job: Job): Allocation | undefined {
   return job.allocations.at(-1);
 }
 
-/** True while an owned allocation may exist outside: it was asked for and no look has seen it gone. */
+/** True while the allocation may exist outside: it was asked for and no look has seen it gone. */
 export function mayExist(allocation: Allocation): boolean {
   return allocation.requestedAt !== null && allocation.goneAt === null;
 }

@@ -64,6 +64,7 @@ export function phaseSince(job: Job): Instant {
   }
 }
 
+/** As of the ending, so that the phase does not change by the passing of time alone. */
 function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
   const following = whatFollows(job, attempt, since);
   return following.next === 'attempt' ? 'recovering' : 'stopping';

@@ -93,6 +93,7 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
     case 'crowded':
       return { ...unchanged(job), ...stopStrangers(view), wakeAt: now + 5 * second };
     case 'leaving':
+      // `releasesDue` says when to look again.
       return rest(job, undefined);
     case 'too_early':
       return rest(job, earliest(attempt.notBefore, watchWhileIdle(view), patienceEnd(view, attempt)));

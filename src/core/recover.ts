@@ -308,6 +308,7 @@ function pauseAfter(
   const ranLong = used.findLastIndex(
     (one) => one.runningAt !== null && (one.ending?.since ?? 0) - one.runningAt > delayMax,
   );
+  // The one that ran long counts as the first.
   const quick = used.length - Math.max(0, ranLong);
   switch (reason) {
     case 'preempted':

@@ -186,7 +186,7 @@ const attemptRows = [
   },
   {
     name: 'request-refused',
-    means: 'the cloud refused the request for good',
+    means: 'the cloud refused the request for good, or the persistent TPU to use does not exist',
     when: ({ refusal }) => refusal !== undefined,
     then: ({ refusal }) => {
       const { message, raw } = shown(refusal);
@@ -313,7 +313,7 @@ const attemptRows = [
     then: () => ({ kind: 'leaving' }),
   },
   {
-    // Before the slot, which no job has during its backoff: the end of the backoff is a time to observe.
+    // Before the slot, which a job gives up during a long backoff: the end of the backoff is a time to observe.
     name: 'backoff',
     means: 'the pause before this attempt, or before its next request, is not over',
     when: ({ attempt, now }) => attempt.notBefore > now,
@@ -352,7 +352,7 @@ const attemptRows = [
   {
     // A list right after the request may not show it yet.
     name: 'request-accepted',
-    means: 'the allocation is absent although it should be there, so it is checked again',
+    means: 'the allocation should be there and was not seen, so it is checked again',
     when: ({ isAbsent }) => isAbsent,
     then: () => ({ kind: 'accepted' }),
   },

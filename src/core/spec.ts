@@ -245,6 +245,7 @@ export type RuledReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'tim
 export interface Answer {
   /** `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job. */
   readonly then: 'resume' | 'rerun' | 'fail' | 'done';
+  /** `new` on a standing allocation: it is released, and one of the same name is requested. */
   readonly on: 'same' | 'new';
 }
 
@@ -282,7 +283,7 @@ export interface RecoverySpec {
   /** First wait before a new attempt after the program's own failure; doubles up to `delayMax`. */
   readonly delay: Duration;
   readonly delayMax: Duration;
-  /** How long a worker or allocation may be silent before it is taken for lost when nobody confirms it. */
+  /** How long a worker may be silent while the cloud calls its machine ready. Other waits are multiples of it (`givenUpAt`). */
   readonly unreachableGrace: Duration;
 }
 

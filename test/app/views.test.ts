@@ -714,7 +714,10 @@ test('why names the situation of the newest pass, and says so where none is know
   };
   assert.equal(situation(undefined), null);
   assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', means: null });
-  assert.equal(situation('request-refused')?.means, 'the cloud refused the request for good');
+  assert.equal(
+    situation('request-refused')?.means,
+    'the cloud refused the request for good, or the persistent TPU to use does not exist',
+  );
 });
 
 test('an imported job whose end is unknown is not reported as stopped by its owner', () => {
