@@ -73,8 +73,8 @@ export interface Around {
 export function whyOf(job: Job, now: Instant, around: Around): Why {
   const told = answer({ job, now, ...around });
   const { usual = null, nextLook = null, log = [] } = around;
-  // A thing with a time of its own needs no observation before it. A time that is past tells nothing: the controller
-  // writes down its next look with a change, and keeps the later ones to itself while nothing changes.
+  // If the next step has its own time, an earlier look is not worth mentioning. A time in the past says nothing: the
+  // controller records its next look only when something changes.
   const isAhead = nextLook !== null && nextLook > now && (told.nextAt === null || nextLook < told.nextAt);
   const isLookAwaited = isAhead && awaitsLook(job);
   return {
@@ -201,8 +201,8 @@ function whyAhead(about: About): Answer {
 }
 
 /**
- * Used where no row is stored: a new job, a record of another version, and the passes that make the next attempt or end those
- * of others, after which another row holds.
+ * Used if no row is stored (a new job, a record of another version), or if the stored row no longer holds because its pass
+ * made the next attempt or ended another attempt's programs.
  */
 function rowAhead({ job, now, turn }: About): SituationName {
   const attempt = openAttempt(job);
@@ -382,7 +382,7 @@ function nextForCapacity(
   return { next: `it is set up as soon as it is there${limit}`, nextAt: null };
 }
 
-/** Where the attempt goes on that has just been refused here, while the record does not say yet that the place is left. */
+/** The place that a just refused attempt tries next, while the record does not yet say that it has left this one. */
 function placeAfter(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): PlaceTurn | undefined {
   const kind = allocation.lastFailure?.error.kind;
   const isLeft = kind !== undefined && allocation.acceptedAt === null && sendsElsewhere(kind) && hasPlaces(job);
@@ -580,7 +580,7 @@ function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
     sentence: `${job.id}: its program has ended on ${workerText(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
     because: `${exitText(exit)}, seen ${momentText(exit.at, now)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
     rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed', exit)}`,
-    next: 'within half a minute of its end it is a preemption, if the cloud says so, or a failure of its own',
+    next: 'if the cloud reports a preemption within half a minute of its end, it counts as one; otherwise as a failure of the program',
     nextAt: null,
   };
 }
@@ -660,7 +660,10 @@ function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
   return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
 }
 
-/** The row of the rules that answers once all of that attempt has ended; the newest of history is about the one before. */
+/**
+ * The rule that will apply once everything of that attempt has ended; the newest `rule_applied` event is about the attempt
+ * before it.
+ */
 function ruleAhead(job: Job, attempt: Attempt): string | null {
   const { ending } = attempt;
   if (ending === null) return null;
@@ -669,7 +672,7 @@ function ruleAhead(job: Job, attempt: Attempt): string | null {
 }
 
 /** In the place of a rule, once the owner has said that what is under way is the last. */
-const unruled = 'none answers any more: its owner wanted no further attempt';
+const unruled = 'none applies any more: its owner wanted no further attempt';
 
 function lastRule(job: Job, events: readonly Event[]): string | null {
   if (job.answersNothing === true) return unruled;
@@ -763,7 +766,7 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
     return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
   }
   if (silence.isCloud) {
-    const next = `the controller keeps asking, without limit; to let ${it} go as soon as it is heard of: jobman cancel ${number}`;
+    const next = `the controller keeps asking, without limit; to release ${it} as soon as the cloud answers: jobman cancel ${number}`;
     return { clause, because, next, nextAt: null };
   }
   // The moment is said behind this, and it is that of letting go by itself.
@@ -847,7 +850,7 @@ function failureWords(job: Job, reason: NonNullable<Job['settled']>['reason']): 
 function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'> {
   if (job.removed) {
     // Only a forced delete leaves something; what became of that is not in the record of the job.
-    const left = keptAllocations(job).length > 0 ? '; nobody had seen what it held gone: jobman gc' : '';
+    const left = keptAllocations(job).length > 0 ? '; what it held was never seen gone; to look for it: jobman gc' : '';
     return { next: `nothing: it was taken off the list${left}`, nextAt: null };
   }
   if (leavingAllocations(job).length > 0) {

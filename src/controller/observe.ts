@@ -1,5 +1,5 @@
-// Observation: everything that a decision about one job may need to know, observed again for each pass. What was not asked for is
-// missing, what did not answer is unknown; only since when a worker has been silent is remembered.
+// Observe: gathers the observation of one job anew for each pass. A fact that was not asked for is missing; one that got no
+// answer is unknown. Only the time since which a worker has been silent is remembered between passes.
 
 import { textOf } from '../app/errors.ts';
 import type { Backend, Clock, StoredOutcome, WorkerRef, AllocationRef, CapacityPort, LogFiles } from '../app/ports.ts';

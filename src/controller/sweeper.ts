@@ -1,6 +1,6 @@
-// Sweeper: lists everything that carries our label and asks of each thing which job claims it.
-// It finds what the records do not name any more: a request that took effect after its allocation had been seen gone. What no
-// record ever named is only written down: another installation may have been copied from ours, so a person decides.
+// Sweeper: lists every cloud resource with our label and checks which job it belongs to. It finds resources that no record
+// names any more, such as one whose request took effect after its allocation had been seen gone. A resource that no record
+// ever named is only noted, not deleted: it may belong to a copy of this installation, so a person decides.
 
 import { textOf } from '../app/errors.ts';
 import { placeOf, type AllocationRef, type CapacityPort, type Stray } from '../app/ports.ts';

@@ -1,4 +1,4 @@
-// Admit: whose turn it is. A cloud has a queue of its own; this machine has not, so its slots are given out here.
+// Admit: whose turn it is. A cloud has its own queue. This machine has none, so its slots are assigned here.
 
 import { openAttempt } from './job.ts';
 import type { Job } from './job.ts';

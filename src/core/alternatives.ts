@@ -1,7 +1,8 @@
 // Alternatives: which place of a spec is asked next, and when. Typed errors decide. A place without capacity or quota, or one
 // that lets a request wait for too long, is passed over for the next at once; after a full round each waits for its own pace.
-// A place where a right is missing holds up no other and is asked again now and then, since rights are given; one that refuses
-// the request itself is out until the next attempt. The job ends when every place is closed in one of these two ways.
+// A place where we lack a permission does not hold up the others and is asked again now and then, because permissions get
+// granted; a place that rejects the request itself is skipped until the next attempt. The job ends when every place is closed
+// in one of these two ways.
 //
 // All of it is worked out from the record: the attempt says what each place has answered to it.
 

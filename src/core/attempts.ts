@@ -1,4 +1,4 @@
-// Attempts: how the next one begins, how its programs are ended and it is closed, and what a finished job may keep.
+// Attempts: how the next one begins, how its programs are stopped, how it is closed, and what a finished job may keep.
 
 import { addAllocation, capacityTraits, isLost, release, usableAllocation } from './allocate.ts';
 import { chain, told, unchanged, withAttempt } from './decision.ts';

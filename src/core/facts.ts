@@ -1,4 +1,5 @@
-// View: the record and the observation side by side, as the table of situations reads them.
+// Facts: the questions that the table of situations asks, answered from a view, which is the record and the observation side
+// by side.
 
 import { openAttempt, lastAllocation, allocationOf, commandWorkers, outlivesRemoval, capacityOf } from './job.ts';
 import type { Allocation, Attempt, Job, CloudError, PlaceAnswer } from './job.ts';

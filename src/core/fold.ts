@@ -1,5 +1,5 @@
-// Fold: the first movement. What came back from actions and what looks have shown is written into the record, and only
-// what changes something. Nothing is decided here but what may be believed.
+// Fold: the first step of `reconcile`. Writes the outcomes of actions and the results of looks into the record, if they
+// change anything. The only decision made here is which of them to believe.
 
 import {
   goneLookAfter,

@@ -1,5 +1,5 @@
-// Given: fields that are there only when something was said. With exactOptionalPropertyTypes a field that is undefined is not
-// the same as one that is absent, and spread over another it would wipe that out.
+// Given: fields that are there only when something was said. With exactOptionalPropertyTypes an undefined field is not the
+// same as an absent one: spreading it would overwrite the value that is already there.
 
 /** The fields that hold something: those that are undefined are left out. */
 export function given<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {

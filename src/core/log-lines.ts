@@ -1,8 +1,8 @@
 // Log lines: what the lines of a program tell: the cause of its death, and how far it has come.
 //
-// A log is read on from where it was read to, so what was learnt is a value that is carried along. A word tells a phase only
-// where it is a word of the line: a folder called `staging` or a key called `num_epochs` tells nothing. The newest such line
-// counts: a program that samples between two epochs is running again afterwards.
+// A log is read incrementally, so what has been learned so far is a value passed from one read to the next. A word counts as
+// a phase only as a whole word of the line: a folder called `staging` or a key called `num_epochs` does not count. The newest
+// such line counts: a program that samples between two epochs is running again afterwards.
 
 /** How far a run has come; `unknown` while no line has said it. `epoch` is as the program wrote it: `3.2`, `12`. */
 export type LogPhase =

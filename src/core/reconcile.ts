@@ -1,6 +1,6 @@
-// Reconcile: the life of a supervised job as a pure function. Four movements: fold what came back and what was seen into
-// the record, once its moments are right; name the situation; one switch; hand back what is now true, what to tell, what
-// to do and when to look again. No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
+// Reconcile: the life of a supervised job as a pure function. Four steps: correct the record's times and fold outcomes and
+// observations into it; name the situation; apply the one switch; return the new record, the events, the actions and the time
+// of the next look. No clock, no randomness, no I/O: any decision can be replayed from the record and the observation.
 
 import {
   askAnew,

@@ -1,12 +1,12 @@
-// Launch: how a command comes to run on a worker once, detached, whoever asks and however often.
+// Launch: starts a command on a worker, detached and at most once, no matter who asks or how often.
 //
-// The one who makes the folder attempt_<n> is the launcher itself, already in its own session: mkdir lets exactly one
-// win. So the folder's existence means that a launcher lived, and everything before it can be repeated. Had the starter
+// The launcher itself, already in its own session, creates the folder attempt_<n>; mkdir lets exactly one win. So if the
+// folder exists a launcher did run, and everything before that point can be repeated. Had the starter
 // made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
 //
-// Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken dies of
-// something that explains nothing, or waits for ever.
+// Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken fails with
+// a meaningless error or waits forever.
 
 import { checkpointRecord, type Launch } from '../core/prepare.ts';
 import { workdirMark, type ResumeFrom } from '../core/spec.ts';
@@ -20,7 +20,10 @@ export interface LaunchText {
   readonly checkpointDir: string | null;
   /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder that counts, or the folder while it has none. */
   readonly resume: boolean;
-  /** The job whose records of the folder count, and the worker that writes one (see core/checkpoints.ts). Null: every entry counts. */
+  /**
+   * The job whose records of the folder count, and the worker that writes one (see `checkpointRecord` in core/prepare.ts).
+   * Null: every entry counts.
+   */
   readonly record: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
   readonly resumeFrom: ResumeFrom | null;

@@ -1,5 +1,5 @@
-// Relay: the controller lends its connections. It has one to every worker of every job that runs, so a command of a
-// person begins at once through it, where a connection of its own would cost a handshake for each worker.
+// Relay: the controller lends its connections. It is already connected to every worker of every running job, so a command
+// typed by a person starts at once; a new connection would cost a handshake per worker.
 // A socket below `$JOBMAN_HOME` that only its owner may open; whoever can open it can read the key to the workers too.
 // Each session is a connection to that socket. Over it go frames: a length, a kind, and bytes.
 // The relay decides nothing: a client that goes away ends its sessions, and a relay that goes away ends them all.

@@ -10,7 +10,7 @@
 //                         asked                 there once the program was asked to stop
 //                         never                 there when the attempt was stopped before it had begun: it will never run
 //   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless
-//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its first line is the boot id of then, because
+//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its first line is the boot id at that time, since
 //                                               what a step makes (a mount, a service) may not outlive a reboot; each further
 //                                               line is a process that it needs, with its start in clock ticks: when one of
 //                                               them has died (a mount's daemon) the proof counts no more

@@ -1,9 +1,9 @@
 // Session: a program on a worker for as long as somebody listens, as ssh would run it, and ended when nobody does.
 //
 // The program takes the place of the shell that read the script, so that its exit code or signal is the session's own.
-// Beside it a watcher reads our words from the session's input: `data <n>` and that many bytes for the program, `end` of
-// its input, `stop`. When that input ends while the program is alive, whoever listened is gone, and the program is
-// ended. A program that has ended by itself and left something running in the background is not touched.
+// Beside it a watcher reads commands from the session's input: `data <n>` followed by n bytes for the program, `end` for the
+// end of its input, and `stop`. If that input ends while the program is alive, nobody is listening any more, and the watcher
+// ends the program. A program that has ended by itself and left something running in the background is not touched.
 
 import { textOf } from '../app/errors.ts';
 import type { Program, Session, SessionEnd } from '../app/by-hand.ts';

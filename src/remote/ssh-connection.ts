@@ -1,4 +1,4 @@
-// One SSH connection: the way there, the login, whose key is believed, and the pings that tell whether anybody still answers.
+// One SSH connection: the route, the login, which host key is trusted, and the pings that detect a dead peer.
 
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';

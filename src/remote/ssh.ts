@@ -1,5 +1,5 @@
-// SSH in process: one pooled connection per host, opened when first needed, noticed within ten seconds when its line is
-// dead, opened again on demand. No process per host and no blocked event loop; the system's ssh is only asked for the
+// SSH in process: one pooled connection per host, opened on first use and reopened on demand; a dead connection is noticed
+// within ten seconds. No process per host and no blocked event loop; the system's ssh is only asked for the
 // user's configuration and for the line through a jump host.
 
 import type { Duplex } from 'node:stream';

@@ -1,5 +1,5 @@
-// tmux as the place of windows. Every word reaches tmux as an argument of its own and never through a shell; sessions are named
-// exactly, because tmux otherwise takes the beginning of a name for the name (`b` for `bird`); and a window is made together
+// The lab's windows, in tmux. Every word is passed to tmux as a separate argument, never through a shell; sessions are named
+// exactly, because tmux otherwise accepts a prefix (`b` for `bird`); and a window is made together
 // with the program that it shows, so that nothing is ever typed into anybody's terminal.
 
 import { accessSync, constants } from 'node:fs';

@@ -1,6 +1,6 @@
 // Transport: how one machine is reached. A script goes in over the shell's standard input, never as an argument, so
 // that nothing of it appears in a list of processes or meets a shell's quotes; bytes and an exit code come back.
-// Two implementations: this machine (here) and SSH (ssh.ts).
+// Two implementations: the local machine (in this file) and SSH (ssh.ts).
 
 import type { Duration } from '../core/time.ts';
 import { openProcess, runProcess } from './process.ts';

@@ -1,4 +1,4 @@
-// Settings: a table says every key of a file of settings, what may stand there, what holds without it and what it means. The
+// Settings: one table lists every key of a settings file with its allowed values, its default and its meaning. The
 // type of the settings, the check of a file and the manual follow from the table.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';

@@ -1,4 +1,5 @@
-// Jobs: the statements about jobs, their history and the outcomes of their actions. Those that write want a transaction.
+// Jobs: the statements about jobs, their history and the outcomes of their actions. Those that write must run in a
+// transaction.
 
 import type { JobRow } from '../app/client.ts';
 import { outline } from '../app/json.ts';

@@ -1,4 +1,5 @@
-// Stored job: ids, actions and jobs from the numbers and texts that the record keeps. Light: the lab's commands load it too.
+// Stored job: turns the numbers and texts of the record back into ids, actions and jobs. Keep it small: the lab's commands
+// load it too.
 
 import { withLife, type AllocationFields, type Attempt, type Job, type StepFailure } from '../core/job.ts';
 import type { WorkerTask } from '../core/job.ts';

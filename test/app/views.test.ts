@@ -434,7 +434,7 @@ const cases: readonly Case[] = [
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
-      next: 'the controller keeps asking, without limit; to let its v5litepod-16 go as soon as it is heard of: jobman cancel 42',
+      next: 'the controller keeps asking, without limit; to release its v5litepod-16 as soon as the cloud answers: jobman cancel 42',
       nextAt: null,
     },
   },
@@ -560,7 +560,7 @@ const cases: readonly Case[] = [
     row: { phase: 'cancelled', reason: 'by its owner' },
     why: {
       sentence: '000042 was cancelled by its owner 1h ago.',
-      next: 'nothing: it was taken off the list; nobody had seen what it held gone: jobman gc',
+      next: 'nothing: it was taken off the list; what it held was never seen gone; to look for it: jobman gc',
     },
   },
   {

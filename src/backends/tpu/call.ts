@@ -1,5 +1,5 @@
-// Calls to a Google API, and the meaning of its errors. Nothing here throws for what the cloud or the line does.
-// A call has four ends: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
+// Calls to a Google API, and the meaning of its errors. Nothing here throws because of the cloud or the network. A call has
+// four outcomes: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
 // Facts about errors: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
 import { JobmanError, textOf } from '../../app/errors.ts';

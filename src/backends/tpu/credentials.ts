@@ -1,6 +1,6 @@
-// The login at Google Cloud. The first of these that exists: the command of the setting `tpu.tokenCommand`; application
-// default credentials (the file that the environment names, the one of `gcloud auth application-default login`, the metadata
-// server of a machine at Google); gcloud's own login. Tokens live in memory only.
+// The login to Google Cloud. The first of these that exists is used: the command of the setting `tpu.tokenCommand`;
+// application default credentials (the file that the environment names, the one of `gcloud auth application-default login`, the
+// metadata server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
 import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { minute, second, type Duration, type Instant } from '../../core/time.ts';

@@ -1,5 +1,5 @@
-// The look: everything of one zone in one or two lists, however many jobs have something there, and by name only what the
-// lists missed although it should be there. A question that was not answered makes the fact unknown, never absent.
+// The look: one or two list calls per zone, however many jobs have something there. A resource is asked for by name only if
+// it should be in the lists and is not. An unanswered question makes the fact unknown, never absent.
 
 import type { AllocationRef, Clock } from '../../app/ports.ts';
 import { isPermanent } from '../../core/allocate.ts';

@@ -1,7 +1,7 @@
 // The meaning of a node and its queued resource for an allocation: tables from Google's states to ours.
 // The nodes of a multislice are one allocation: they come and go together, and the whole is in the state of the worst of them.
-// A stockout is reported in the operation of the create and nowhere else, often minutes after the create was answered with a
-// 200. The cloud keeps operations for days, so a controller that was away in between still finds it.
+// A stockout is reported only in the create call's operation, often minutes after the call itself returned 200. The cloud
+// keeps operations for days, so a controller that was away in between still finds it.
 // Facts: states of the node (proto `Node.State`) and of the queued resource (`QueuedResourceState.State`).
 
 import type { AllocationRef } from '../../app/ports.ts';
