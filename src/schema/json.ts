@@ -1,7 +1,7 @@
 // JSON: files that a person writes are read by JSON.parse. For a file with a mistake the `yaml` package finds the places; loading it
 // costs 20 ms, too much for the settings that nearly every command reads.
 
-import { linePosIn, newFindings, placed, type Found, type Place, type Report } from './problems.ts';
+import { linePosIn, newFindings, placed, type Found, type Place, type Report, printable } from './problems.ts';
 import { nestedMost, unseen, type Tree } from './tree.ts';
 
 /** What `read` makes of the JSON, and every problem that it reports. Throws JsonTextError where the text is no JSON (RFC 8259). */
@@ -58,6 +58,6 @@ export function jsonLines(text: string, called: string, found: readonly Found[])
   return placed(found, linePosIn(text)).map(({ line, column, path, message, suggestion }) => {
     const about = path === '' ? '' : `"${path}" `;
     const meant = suggestion === null ? '' : `; did you mean "${suggestion}"?`;
-    return `${called}:${line}:${column}: ${about}${message}${meant}`;
+    return printable(`${called}:${line}:${column}: ${about}${message}${meant}`);
   });
 }

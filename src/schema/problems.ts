@@ -102,7 +102,7 @@ export function formatProblems(file: string, problems: readonly Problem[]): stri
 }
 
 /** Text of a user's file must not move the cursor of a terminal: control characters are shown as their code. */
-function printable(text: string): string {
+export function printable(text: string): string {
   // oxlint-disable-next-line no-control-regex -- These are the characters that this line is about.
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => {
     return character === '\n' ? ' ' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;

@@ -63,7 +63,8 @@ test('every problem of the file is told at once, with its line, its column and w
   "local": { "slots": 0 }, "slots": 3,
   "terminal": 7,
   "grants": [{ "zone": "us-east5-b", "acelerator": "v4-8" }, { "accelerator": "v5e-16", "chips": "8" }, 3,
-    { "until": "tomorrow", "pricing": "cheap" }, { "until": "2026-02-30" }]
+    { "until": "tomorrow", "pricing": "cheap" }, { "until": "2026-02-30" }],
+  "two\\nlines\\u001b[2J": 1
 }
 `;
   assert.deepEqual(await problemsOf(t, text), [
@@ -81,6 +82,7 @@ test('every problem of the file is told at once, with its line, its column and w
     '10:16: "grants[3].until" should be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", and is "tomorrow"',
     '10:39: "grants[3].pricing" should be "spot", "ondemand" or "preemptible", and is "cheap"',
     '10:61: "grants[4].until" should be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", and is "2026-02-30"',
+    '11:3: there is no setting "two lines\\x1b[2J"',
   ]);
 });
 
