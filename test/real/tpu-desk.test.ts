@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { createTpuDesk } from '../../src/backends/tpu/desk/desk.ts';
 import { createDoors, sshKeyLines } from '../../src/backends/tpu/workers.ts';
-import { labelsOf } from '../../src/backends/tpu/resources.ts';
+import { labelsOf } from '../../src/backends/tpu/meaning.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';

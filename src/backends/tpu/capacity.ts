@@ -23,8 +23,8 @@ import {
 } from './api.ts';
 import { classify, isNotThere, statusName, type Answer, type StatusBody } from './call.ts';
 import { lookAtAll } from './look.ts';
-import { isAnother } from './meaning.ts';
 import {
+  isAnother,
   isSameOwner,
   labelsOf,
   nodeIds,
@@ -36,7 +36,7 @@ import {
   sliceCount,
   tpuOf,
   type Owner,
-} from './resources.ts';
+} from './meaning.ts';
 import { sweepPlaces } from './inventory.ts';
 
 export interface TpuCapacityOptions {

@@ -6,7 +6,7 @@ import type { AllocationRef, Clock, Stray } from '../../app/ports.ts';
 import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
 import { known, unknown, type Fact } from '../../core/observation.ts';
 import { idOf, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
-import { byPlace, nodeOwner, queuedOwner, sharedMaker, type Owner } from './resources.ts';
+import { byPlace, nodeOwner, queuedOwner, sharedMaker, type Owner } from './meaning.ts';
 
 const everywhere = '-';
 const zonesAtOnce = 8;

@@ -9,8 +9,7 @@ import { minute, type Duration, type Instant } from '../../core/time.ts';
 import { fanOut } from '../../app/fan-out.ts';
 import { idOf, type Operation, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
 import type { Answer, Listing } from './call.ts';
-import { allocationSeen, asOne, creationOf, type Creation, type Target } from './meaning.ts';
-import { byPlace, nodeIds, tpuOf } from './resources.ts';
+import { allocationSeen, asOne, byPlace, creationOf, nodeIds, tpuOf, type Creation, type Target } from './meaning.ts';
 
 /** Single questions under way at once in one zone. */
 const questionsAtOnce = 16;

@@ -18,7 +18,7 @@ import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, Place, TpuApi } from './api.ts';
-import { nodeIds, placeOf, tpuOf } from './resources.ts';
+import { nodeIds, placeOf, tpuOf } from './meaning.ts';
 
 export interface TpuWorkersOptions extends LoginOptions, DoorsOptions {}
 

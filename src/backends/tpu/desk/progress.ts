@@ -12,7 +12,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, QueuedResource, TpuApi, TpuNode } from '../api.ts';
 import { classify, isNotThere } from '../call.ts';
 import type { SharedMaker } from '../capacity.ts';
-import { nodeOwner, queuedOwner } from '../resources.ts';
+import { nodeOwner, queuedOwner } from '../meaning.ts';
 import type { Doors } from '../workers.ts';
 
 export interface TpuDeskParts {
