@@ -10,7 +10,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { JobmanError } from '../../src/app/errors.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
-import { createCaller } from '../../src/backends/tpu/call.ts';
+import { createCaller } from '../../src/backends/tpu/api.ts';
 import { createAsker } from '../../src/harbor/request.ts';
 import { createHttpClient, type HttpRequest } from '../../src/http/client.ts';
 import { fetched } from '../../src/wiring/version-check.ts';

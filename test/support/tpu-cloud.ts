@@ -1,7 +1,6 @@
 /** The built-in cloud in the process of a test, and jobman's own way to it. */
 import { join } from 'node:path';
-import { createTpuApi, type TpuApi } from '../../src/backends/tpu/api.ts';
-import { createCaller } from '../../src/backends/tpu/call.ts';
+import { createCaller, createTpuApi, type TpuApi } from '../../src/backends/tpu/api.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import { admin } from '../../src/emulator/admin.ts';
 import { startEmulator } from '../../src/emulator/start.ts';

@@ -13,15 +13,19 @@ import type { OutcomeResult } from '../../core/observation.ts';
 import type { DataDisk, TpuSpec } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import {
+  classify,
   idOf,
+  isNotThere,
+  statusName,
+  type Answer,
   type ApiVersion,
   type Operation,
   type Place,
   type QueuedResource,
+  type StatusBody,
   type TpuApi,
   type TpuNode,
 } from './api.ts';
-import { classify, isNotThere, statusName, type Answer, type StatusBody } from './call.ts';
 import { lookAtAll } from './look.ts';
 import {
   isAnother,

@@ -5,7 +5,7 @@
 import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
 import { minute, second, type Duration, type Instant } from '../../core/time.ts';
 import { googleLimits, isLoopback } from '../../http/client.ts';
-import { NoLogin, type Credentials, type Headers } from './call.ts';
+import { NoLogin, type Credentials, type Headers } from './api.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 

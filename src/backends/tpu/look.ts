@@ -7,8 +7,16 @@ import type { CloudError } from '../../core/job.ts';
 import { known, unknown, type AllocationSeen, type Fact, type Unknown } from '../../core/observation.ts';
 import { minute, type Duration, type Instant } from '../../core/time.ts';
 import { fanOut } from '../../app/fan-out.ts';
-import { idOf, type Operation, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
-import type { Answer, Listing } from './call.ts';
+import {
+  idOf,
+  type Answer,
+  type Listing,
+  type Operation,
+  type Place,
+  type QueuedResource,
+  type TpuApi,
+  type TpuNode,
+} from './api.ts';
 import { allocationSeen, asOne, byPlace, creationOf, nodeIds, tpuOf, type Creation, type Target } from './meaning.ts';
 
 /** Single questions under way at once in one zone. */

@@ -10,8 +10,15 @@ import type { AllocationRef } from '../../app/ports.ts';
 import { capacityOf, type Allocation, type Host } from '../../core/job.ts';
 import type { AllocationSeen } from '../../core/observation.ts';
 import type { TpuSpec } from '../../core/spec.ts';
-import { idOf, type Operation, type Place, type QueuedResource, type TpuNode } from './api.ts';
-import { classify, type StatusBody } from './call.ts';
+import {
+  classify,
+  idOf,
+  type Operation,
+  type Place,
+  type QueuedResource,
+  type StatusBody,
+  type TpuNode,
+} from './api.ts';
 
 /**
  * How the newest create of that name stands, where the thing itself does not show: `pending`, or failed with these words.

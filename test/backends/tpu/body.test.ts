@@ -3,8 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { createTpuApi } from '../../../src/backends/tpu/api.ts';
-import { createCaller } from '../../../src/backends/tpu/call.ts';
+import { createCaller, createTpuApi } from '../../../src/backends/tpu/api.ts';
 import { lookAtAll } from '../../../src/backends/tpu/look.ts';
 import { releaseAllocation, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { AllocationRef } from '../../../src/app/ports.ts';

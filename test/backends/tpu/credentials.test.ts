@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createCaller, type Credentials } from '../../../src/backends/tpu/call.ts';
+import { createCaller, type Credentials } from '../../../src/backends/tpu/api.ts';
 import { createCredentials, createLogin, tokenIn, type RunProgram } from '../../../src/backends/tpu/credentials.ts';
 import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { classify, type StatusBody } from '../../../src/backends/tpu/call.ts';
+import { classify, type StatusBody } from '../../../src/backends/tpu/api.ts';
 import type { CloudErrorKind } from '../../../src/core/job.ts';
 
 /**

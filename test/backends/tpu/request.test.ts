@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createTpuApi } from '../../../src/backends/tpu/api.ts';
-import { createCaller } from '../../../src/backends/tpu/call.ts';
+import { createCaller, createTpuApi } from '../../../src/backends/tpu/api.ts';
 import { createTpuCapacity, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { OutcomeResult } from '../../../src/core/observation.ts';
 import { clock, labels, name, nodeOf, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';

@@ -5,8 +5,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { standingSpec } from '../../../lab/run.ts';
 import type { ReapplyOptions, Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
-import { idOf, type Operation, type Place, type TpuNode } from '../api.ts';
-import { isNotThere, type Answer } from '../call.ts';
+import { idOf, isNotThere, type Answer, type Operation, type Place, type TpuNode } from '../api.ts';
 import { outcomeOf, standingBody } from '../capacity.ts';
 import { hostsOf } from '../meaning.ts';
 import {

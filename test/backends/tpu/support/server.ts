@@ -7,13 +7,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  createCaller,
   createTpuApi,
   type Operation,
   type QueuedResource,
   type TpuApi,
   type TpuNode,
 } from '../../../../src/backends/tpu/api.ts';
-import { createCaller } from '../../../../src/backends/tpu/call.ts';
 import { createFront } from '../../../../src/emulator/http/front.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord } from '../../../../src/emulator/world/records.ts';
 import type { World } from '../../../../src/emulator/world/world.ts';
