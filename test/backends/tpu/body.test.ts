@@ -4,8 +4,7 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { createCaller, createTpuApi } from '../../../src/backends/tpu/api.ts';
-import { lookAtAll } from '../../../src/backends/tpu/look.ts';
-import { releaseAllocation, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
+import { lookAtAll, releaseAllocation, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
 import type { AllocationRef } from '../../../src/app/ports.ts';
 import { hour } from '../../../src/core/time.ts';
 import { minutes, startCloud, type Reply } from '../../emulator/cloud.ts';

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { AllocationRef } from '../../../src/app/ports.ts';
 import type { Operation, TpuApi } from '../../../src/backends/tpu/api.ts';
-import { lookAtAll } from '../../../src/backends/tpu/look.ts';
+import { lookAtAll } from '../../../src/backends/tpu/capacity.ts';
 import type { AllocationSeen, Fact } from '../../../src/core/observation.ts';
 import { hour, minute } from '../../../src/core/time.ts';
 import { clock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
