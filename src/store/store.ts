@@ -7,7 +7,6 @@ import type { LabRecord } from '../lab/record.ts';
 import { clusterRecord } from './cluster-jobs.ts';
 import * as jobs from './jobs.ts';
 import { labRecord } from './lab.ts';
-import { dropLease, readLease, takeLease } from './lease.ts';
 import * as places from './places.ts';
 import { readInstallation, openRecordFile, type OpenRecord } from './record-file.ts';
 
@@ -44,9 +43,9 @@ export function openStore({ isTaken = () => false, ...given }: OpenStore): Recor
     alike: (asked, since, most) => read((db) => jobs.readAlike(db, asked, since, most)),
     changes: () => read((db) => jobs.newest(db, 'change')),
     takeLease: (holder, version, now, ttl, certain) =>
-      write((db) => takeLease(db, { holder, version, now, ttl, certain })),
-    dropLease: (holder) => write((db) => dropLease(db, holder)),
-    lease: () => read(readLease),
+      write((db) => jobs.takeLease(db, { holder, version, now, ttl, certain })),
+    dropLease: (holder) => write((db) => jobs.dropLease(db, holder)),
+    lease: () => read(jobs.readLease),
     placeAnswers: (project) => read((db) => places.readAnswers(db, project)),
     sweepable: (now) => read((db) => places.readSweepable(db, now)),
     recordStray: (stray) => write((db) => places.writeStray(db, stray)),
