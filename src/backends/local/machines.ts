@@ -17,8 +17,7 @@ import { attemptTexts, badVariable } from '../../remote/launch.ts';
 import { startDetached } from '../../remote/process.ts';
 import { bootIdFile, quote, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, expectedAttempt, readSecrets } from '../machines.ts';
-import { failed, noAnswer, refused, startOutcome } from '../worker-step.ts';
+import { createMachines, expectedAttempt, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
 import { attemptsBelow, findMarked, isOver, isThere, lookAtRun, namesIn, readLine, type RunFolder } from './runs.ts';
 import { createTailHub, type Rounds } from './tail.ts';
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failureText } from '../../src/backends/worker-step.ts';
+import { failureText } from '../../src/backends/machines.ts';
 
 test('a failed step is reported by the last line with a meaning, and by its command only where that is short', () => {
   const long = `sudo -n env HOME=/home/zephyr PATH=${'/a/long/folder:'.repeat(20)} docker info`;
