@@ -285,7 +285,7 @@ function isAnythingAlive(view: AttemptView): boolean {
   return view.places.some((place) => mayBeAlive(place, attempt) && !isPresumedDead(place));
 }
 
-/** A silent worker that the next attempt would need: that attempt would end of the same silence. `givenUpAt` (attempts.ts) says when it is given up. */
+/** A silent worker that the next attempt would need, and would end of, too. `givenUpAt` (attempts.ts) says how long it is waited for. */
 function isWorkerAwaited(view: AttemptView): boolean {
   const { job, attempt, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;

@@ -139,25 +139,16 @@ exec sh -c "$text"`;
 /** A session whose way is still looked for; what is said meanwhile is passed on in order. */
 export function sessionLater(coming: Promise<Session>): Session {
   let isStopped = false;
+  // All by one `then`, so that none overtakes another.
+  const later = (call: (session: Session) => void | Promise<void>): Promise<void> => coming.then(call, () => undefined);
   const problem = (error: unknown): SessionEnd => ({ kind: 'no_answer', reason: textOf(error), sent: false });
   return {
-    async write(bytes) {
-      const session = await coming.catch(() => undefined);
-      await session?.write(bytes);
-    },
-    end() {
-      void coming.then(
-        (session) => session.end(),
-        () => undefined,
-      );
-    },
+    write: (bytes) => later((session) => session.write(bytes)),
+    end: () => void later((session) => session.end()),
     stop() {
       if (isStopped) return;
       isStopped = true;
-      void coming.then(
-        (session) => session.stop(),
-        () => undefined,
-      );
+      void later((session) => session.stop());
     },
     ended: coming.then((session) => session.ended, problem),
   };
