@@ -104,7 +104,7 @@ async function measureSubmit(cluster: BenchCluster, home: Home, where = ''): Pro
     }
     cluster.kubectl('delete', 'jobs', 'mine', 'same', '-n', 'jobman');
   }
-  return ratio(`\`submit\`${where}`, 'kubectl create -f', 1, median(ours), median(theirs), seconds);
+  return ratio(`\`submit\`${where}`, 'kubectl create -f', 2, median(ours), median(theirs), seconds);
 }
 
 /**
@@ -149,7 +149,7 @@ async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
   return ratio(
     `\`logs -f\` of ${Math.round(bytes / 1_000_000)} MB`,
     'kubectl logs -f',
-    1,
+    1.25,
     median(ours.ms),
     median(theirs.ms),
     seconds,

@@ -110,8 +110,6 @@ try {
         checks: { ineffectiveDynamicImport: false },
         output: {
           format: 'cjs',
-          // A real import() of a part of Node starts Node's whole loader of ES modules first: 3 ms.
-          dynamicImportInCjs: false,
           entryFileNames: entry,
           chunkFileNames: '[name]-[hash].cjs',
           codeSplitting: {
