@@ -1,18 +1,18 @@
-// Hosts: one short command on 64 workers of the built-in cloud, through connections that the controller keeps and through
-// new ones, beside what else there is for it: pdsh over the system's ssh, and gcloud. All in one run on the same hosts,
-// whose own work (a login and a shell for each) is in every number. Then the memory that 256 hosts take.
+// Hosts: one short command on 64 workers of the TPU emulator, through the controller's connections and through new
+// ones, compared with pdsh and gcloud in the same run. Every time includes the hosts' own work. Then the memory for 256
+// hosts.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { jobman, tell, waitFor, withHome, type Home } from './home.ts';
+import { jobman, report, waitFor, withHome, type Home } from './home.ts';
 import { peakMbOf } from './machine.ts';
 import type { Result } from './result.ts';
 
 const rounds = 5;
-const coldMostMs = 3_000;
-const warmMostMs = 500;
-const memoryMostMb = 100;
+const maxColdMs = 3_000;
+const maxWarmMs = 500;
+const maxMemoryMb = 100;
 
 export async function measureHosts(): Promise<readonly Result[]> {
   const few = await withHome((home) => measureTimes(home, 'v4-512', 64));
@@ -26,52 +26,52 @@ async function measureTimes(home: Home, accelerator: string, count: number): Pro
   writeFileSync(config, await home.run(['ssh-config', '1']));
   const hasPdsh = ensurePdsh();
   const hasGcloud = spawnSync('gcloud', ['--version'], { stdio: 'ignore' }).status === 0;
-  const takes = { warm: [] as number[], cold: [] as number[], pdsh: [] as number[], gcloud: [] as number[] };
+  const samples = { warm: [] as number[], cold: [] as number[], pdsh: [] as number[], gcloud: [] as number[] };
   for (let round = 0; round < rounds; round += 1) {
-    takes.warm.push(await timed(count, jobman, ['exec', '1', '--', 'hostname'], home.env));
+    samples.warm.push(await timed(count, jobman, ['exec', '1', '--', 'hostname'], home.env));
     await withoutRelay(home, async () => {
-      takes.cold.push(await timed(count, jobman, ['exec', '1', '--', 'hostname'], home.env));
+      samples.cold.push(await timed(count, jobman, ['exec', '1', '--', 'hostname'], home.env));
     });
     if (hasPdsh) {
       const env = { ...home.env, PDSH_SSH_ARGS_APPEND: `-F ${config}` };
       const hosts = `jobman-1-[0-${count - 1}]`;
-      takes.pdsh.push(await timed(count, 'pdsh', ['-R', 'ssh', '-f', String(count), '-w', hosts, 'hostname'], env));
+      samples.pdsh.push(await timed(count, 'pdsh', ['-R', 'ssh', '-f', String(count), '-w', hosts, 'hostname'], env));
     }
-    // It takes minutes where the others take seconds: once is enough to see which of the two it is.
-    if (hasGcloud && round === 0) takes.gcloud.push(await gcloud(home, count));
-    tell(
-      `round ${round + 1} of ${rounds}: ${Object.entries(takes)
-        .map(([name, all]) => `${name} ${secondsText(all.at(-1))}`)
+    // gcloud takes minutes and the others seconds, so one round is enough.
+    if (hasGcloud && round === 0) samples.gcloud.push(await gcloud(home, count));
+    report(
+      `round ${round + 1} of ${rounds}: ${Object.entries(samples)
+        .map(([name, all]) => `${name} ${formatSeconds(all.at(-1))}`)
         .join(', ')}`,
     );
   }
-  const beside = `pdsh ${secondsText(median(takes.pdsh))}, gcloud ${secondsText(takes.gcloud[0])}`;
-  const result = (what: string, times: readonly number[], most: number): Result => ({
-    what: `\`exec\` on ${count} hosts, ${what}`,
-    measured: secondsText(median(times)),
-    budget: secondsText(most),
-    beside,
-    isKept: (median(times) ?? Infinity) <= most,
+  const comparison = `pdsh ${formatSeconds(median(samples.pdsh))}, gcloud ${formatSeconds(samples.gcloud[0])}`;
+  const result = (route: string, times: readonly number[], budgetMs: number): Result => ({
+    name: `\`exec\` on ${count} hosts, ${route}`,
+    measured: formatSeconds(median(times)),
+    budget: formatSeconds(budgetMs),
+    comparison,
+    isWithinBudget: (median(times) ?? Infinity) <= budgetMs,
   });
   return [
-    result("over the controller's connections", takes.warm, warmMostMs),
-    result('over new connections', takes.cold, coldMostMs),
+    result("over the controller's connections", samples.warm, maxWarmMs),
+    result('over new connections', samples.cold, maxColdMs),
   ];
 }
 
 async function measureMemory(home: Home, accelerator: string, count: number): Promise<Result> {
   await allocate(home, accelerator);
-  const shared = await peak(home, count);
+  const shared = await peakMemory(home, count);
   let own = 0;
   await withoutRelay(home, async () => {
-    own = await peak(home, count);
+    own = await peakMemory(home, count);
   });
   return {
-    what: `\`exec\` on ${count} hosts, memory at most`,
+    name: `\`exec\` on ${count} hosts, memory at most`,
     measured: `${shared} MB`,
-    budget: `${memoryMostMb} MB`,
-    beside: `${own} MB over new connections`,
-    isKept: shared <= memoryMostMb,
+    budget: `${maxMemoryMb} MB`,
+    comparison: `${own} MB over new connections`,
+    isWithinBudget: shared <= maxMemoryMb,
   };
 }
 
@@ -98,48 +98,48 @@ async function allocate(home: Home, accelerator: string): Promise<void> {
   );
 }
 
-/** Runs the program, which is to print a line for each host, and answers how many milliseconds it took. */
-async function timed(count: number, program: string, words: readonly string[], env: Home['env']): Promise<number> {
+/** Runs a program that prints one line for each host; returns milliseconds. */
+async function timed(count: number, program: string, args: readonly string[], env: Home['env']): Promise<number> {
   const began = performance.now();
-  const { said } = await run(program, words, env);
+  const { output } = await run(program, args, env);
   const tookMs = performance.now() - began;
-  const lines = said.trim().split('\n').length;
-  if (lines !== count) throw new Error(`${program} printed ${lines} lines, not ${count}:\n${said}`);
+  const lines = output.trim().split('\n').length;
+  if (lines !== count) throw new Error(`${program} printed ${lines} lines, not ${count}:\n${output}`);
   return tookMs;
 }
 
-/** The most memory that the command had at any time, in MB. */
-async function peak(home: Home, count: number): Promise<number> {
-  const { said, peakMb } = await run(jobman, ['exec', '1', '--', 'hostname'], home.env);
-  if (said.trim().split('\n').length !== count) throw new Error(`not every host of ${count} answered:\n${said}`);
+/** Peak memory of the command in MB. */
+async function peakMemory(home: Home, count: number): Promise<number> {
+  const { output, peakMb } = await run(jobman, ['exec', '1', '--', 'hostname'], home.env);
+  if (output.trim().split('\n').length !== count) throw new Error(`not every host of ${count} answered:\n${output}`);
   return peakMb;
 }
 
 function run(
   program: string,
-  words: readonly string[],
+  args: readonly string[],
   env: Home['env'],
-): Promise<{ readonly said: string; readonly peakMb: number }> {
+): Promise<{ readonly output: string; readonly peakMb: number }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, words, { env: env as NodeJS.ProcessEnv, stdio: ['ignore', 'pipe', 'pipe'] });
-    let said = '';
+    const child = spawn(program, args, { env: env as NodeJS.ProcessEnv, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
     let errors = '';
     let peakMb = 0;
-    const look = setInterval(() => {
+    const sampler = setInterval(() => {
       peakMb = Math.max(peakMb, peakMbOf(child.pid ?? 0));
     }, 20);
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
     child.on('error', reject);
     child.on('close', (code) => {
-      clearInterval(look);
-      if (code === 0) resolve({ said, peakMb });
-      else reject(new Error(`${program} ${words.join(' ')} ended with ${code}:\n${said}${errors}`));
+      clearInterval(sampler);
+      if (code === 0) resolve({ output, peakMb });
+      else reject(new Error(`${program} ${args.join(' ')} ended with ${code}:\n${output}${errors}`));
     });
   });
 }
 
-/** The controller's socket out of the way: the command does as it does where there is no controller. */
+/** Moves the controller's socket away, so that the command opens its own connections. */
 async function withoutRelay(home: Home, measure: () => Promise<void>): Promise<void> {
   const file = join(home.path, 'ssh', 'relay.sock');
   renameSync(file, `${file}.away`);
@@ -150,7 +150,7 @@ async function withoutRelay(home: Home, measure: () => Promise<void>): Promise<v
   }
 }
 
-/** Debian's package, installed when it is missing and may be. */
+/** Debian's package, installed when it is missing and apt may install it. */
 function ensurePdsh(): boolean {
   const isThere = (): boolean => spawnSync('pdsh', ['-V'], { stdio: 'ignore' }).status === 0;
   if (!isThere()) spawnSync('apt-get', ['install', '-y', '-q', 'pdsh'], { stdio: 'ignore' });
@@ -164,7 +164,7 @@ async function gcloud(home: Home, count: number): Promise<number> {
   };
   const folder = join(home.path, 'gcloud');
   mkdirSync(join(folder, '.ssh'), { recursive: true, mode: 0o700 });
-  // A key of its own kind, made beforehand: making it is not what is measured.
+  // gcloud needs an RSA key; creating it is not part of the measurement.
   const key = join(folder, '.ssh', 'google_compute_engine');
   spawnSync('ssh-keygen', ['-q', '-t', 'rsa', '-N', '', '-C', 'bench', '-f', key]);
   const env = {
@@ -180,7 +180,7 @@ async function gcloud(home: Home, count: number): Promise<number> {
     CLOUDSDK_CORE_DISABLE_USAGE_REPORTING: '1',
     CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK: '1',
   };
-  const words = [
+  const args = [
     'alpha',
     'compute',
     'tpus',
@@ -191,15 +191,15 @@ async function gcloud(home: Home, count: number): Promise<number> {
     '--command=hostname',
   ];
   const more = [`--ssh-flag=-p${sshPort}`, `--batch-size=${count}`];
-  // The first call brings its key into the node's metadata.
-  await run('gcloud', [...words.slice(0, 6), '--worker=0', '--command=true', ...more], env);
-  return timed(count, 'gcloud', [...words, ...more], env);
+  // The first call adds the key to the node's metadata.
+  await run('gcloud', [...args.slice(0, 6), '--worker=0', '--command=true', ...more], env);
+  return timed(count, 'gcloud', [...args, ...more], env);
 }
 
 function median(times: readonly number[]): number | undefined {
   return times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)];
 }
 
-function secondsText(ms: number | undefined): string {
+function formatSeconds(ms: number | undefined): string {
   return ms === undefined ? 'is not here' : `${(ms / 1_000).toFixed(2)} s`;
 }

@@ -1,5 +1,5 @@
-// The cluster of a measurement: a real API server with ten thousand Jobs, brought up beside whatever else is there and taken
-// down after. With JOBMAN_BENCH_KUBECONFIG an administrator's cluster that is up already is filled and left as it then is.
+// A real API server with ten thousand Jobs, removed after the measurement. With JOBMAN_BENCH_KUBECONFIG a running
+// cluster is filled as its administrator, and not cleaned up.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -7,31 +7,29 @@ import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { root, tell, waitForCount, withCleanUp } from './home.ts';
+import { root, report, waitForCount, withCleanUp } from './home.ts';
 
-/** One cluster, as its administrator. */
 export interface BenchCluster {
   readonly kubeconfig: string;
-  /** A plain request of Node: what a transfer takes without anybody who reads it. */
-  readonly line: ClusterLine;
-  kubectl(...words: readonly string[]): string;
+  /** Plain requests of Node, which measure the transfer alone. */
+  readonly api: ApiClient;
+  kubectl(...args: readonly string[]): string;
 }
 
-/** Requests without jobman. */
-interface ClusterLine {
+interface ApiClient {
   call(method: string, path: string, body?: object): Promise<Buffer>;
   close(): void;
 }
 
-/** Where the Jobs are: no node takes the pods of that namespace, so they wait. */
+/** Namespace of the Jobs. No node accepts its pods, so they wait. */
 export const scaleNamespace = 'jobman-scale';
 
 const tools = join(root, 'tools/kubernetes');
 
-/** Hands the cluster over; undefined where none can be brought up here. Nothing of one that was is left. */
+/** Undefined where no cluster can be started. Removes the cluster afterwards. */
 export async function withCluster<T>(measure: (cluster: BenchCluster) => Promise<T>): Promise<T | undefined> {
-  const given = process.env['JOBMAN_BENCH_KUBECONFIG'];
-  if (given !== undefined) return measureIn(given, measure);
+  const kubeconfig = process.env['JOBMAN_BENCH_KUBECONFIG'];
+  if (kubeconfig !== undefined) return measureIn(kubeconfig, measure);
   if (process.getuid?.() !== 0) return undefined;
   const state = mkdtempSync(join(tmpdir(), 'jobman-bench-kube-'));
   const env = {
@@ -45,55 +43,55 @@ export async function withCluster<T>(measure: (cluster: BenchCluster) => Promise
     rmSync(state, { recursive: true, force: true });
   };
   return withCleanUp(takeDown, async () => {
-    tell('bringing a cluster up');
-    const said = execFileSync(join(tools, 'up'), { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-    return measureIn(said.trim().split('\n').at(-1) ?? '', measure);
+    report('bringing a cluster up');
+    const output = execFileSync(join(tools, 'up'), { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+    return measureIn(output.trim().split('\n').at(-1) ?? '', measure);
   });
 }
 
 async function measureIn<T>(kubeconfig: string, measure: (cluster: BenchCluster) => Promise<T>): Promise<T> {
-  const line = openLine(kubeconfig);
+  const api = openApiClient(kubeconfig);
   try {
     return await measure({
       kubeconfig,
-      line,
-      kubectl: (...words) => execFileSync('kubectl', ['--kubeconfig', kubeconfig, ...words], { encoding: 'utf8' }),
+      api,
+      kubectl: (...args) => execFileSync('kubectl', ['--kubeconfig', kubeconfig, ...args], { encoding: 'utf8' }),
     });
   } finally {
-    line.close();
+    api.close();
   }
 }
 
-/** Until there are so many Jobs, and as many pods of theirs. */
-export async function fill({ line }: BenchCluster, count: number): Promise<void> {
+/** Creates Jobs until `count` exist, each with its pod. */
+export async function createJobs({ api }: BenchCluster, count: number): Promise<void> {
   const jobs = `/apis/batch/v1/namespaces/${scaleNamespace}/jobs`;
-  const there = await countOf(line, jobs);
-  let next = there;
+  const existing = await countOf(api, jobs);
+  let next = existing;
   const work = async (): Promise<void> => {
     while (next < count) {
       const number = next;
       next += 1;
-      await line.call('POST', jobs, jobOf(number));
-      if (number % 1_000 === 0) tell(`${number} Jobs`);
+      await api.call('POST', jobs, jobOf(number));
+      if (number % 1_000 === 0) report(`${number} Jobs`);
     }
   };
-  await Promise.all(Array.from({ length: writersAtOnce }, work));
-  await waitForCount('pods', count, () => countOf(line, `/api/v1/namespaces/${scaleNamespace}/pods`), 1_200_000, 2_000);
+  await Promise.all(Array.from({ length: writerCount }, work));
+  await waitForCount('pods', count, () => countOf(api, `/api/v1/namespaces/${scaleNamespace}/pods`), 1_200_000, 2_000);
 }
 
-/** An API server is asked by so many at once. */
-const writersAtOnce = 64;
+/** Number of concurrent requests. */
+const writerCount = 64;
 
-/** How many there are, from one object and the number of those that remain. */
-async function countOf(line: ClusterLine, path: string): Promise<number> {
-  const { items, metadata } = JSON.parse(String(await line.call('GET', `${path}?limit=1`))) as {
+/** The count, from a list of one object and `remainingItemCount`. */
+async function countOf(api: ApiClient, path: string): Promise<number> {
+  const { items, metadata } = JSON.parse(String(await api.call('GET', `${path}?limit=1`))) as {
     readonly items: readonly object[];
     readonly metadata: { readonly remainingItemCount?: number };
   };
   return items.length + (metadata.remainingItemCount ?? 0);
 }
 
-/** Like those that `kubectl create` and people make, of three flavors. */
+/** A Job like those of `kubectl create` and of users, in three flavors. */
 function jobOf(number: number): object {
   const resources = { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } };
   const command = ['python3', 'train.py', `--seed=${number}`];
@@ -115,7 +113,7 @@ function jobOf(number: number): object {
   };
 }
 
-function openLine(kubeconfig: string): ClusterLine {
+function openApiClient(kubeconfig: string): ApiClient {
   const { clusters, users } = parse(readFileSync(kubeconfig, 'utf8')) as {
     readonly clusters: readonly { readonly cluster: Readonly<Record<string, string>> }[];
     readonly users: readonly { readonly user: Readonly<Record<string, string>> }[];
@@ -138,9 +136,9 @@ function openLine(kubeconfig: string): ClusterLine {
           incoming.on('data', (part: Buffer) => void parts.push(part));
           incoming.on('error', reject);
           incoming.on('end', () => {
-            const whole = Buffer.concat(parts);
-            if ((incoming.statusCode ?? 0) < 300) resolve(whole);
-            else reject(new Error(`${method} ${path}: ${incoming.statusCode} ${String(whole)}`));
+            const content = Buffer.concat(parts);
+            if ((incoming.statusCode ?? 0) < 300) resolve(content);
+            else reject(new Error(`${method} ${path}: ${incoming.statusCode} ${String(content)}`));
           });
         });
         outgoing.on('error', reject);

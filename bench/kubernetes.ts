@@ -1,12 +1,12 @@
-// Kubernetes: what jobman takes beside kubectl, in turn on one cluster, so that whatever else the machine does falls on both.
-// Ten thousand Jobs with a pod each that waits; one Job that has printed 100 MB. Ratios are the budget, times are told.
+// Kubernetes: jobman compared with kubectl, alternating on one cluster, so that other load affects both. Ten thousand
+// Jobs with a waiting pod each; one Job that printed 100 MB. The budgets are ratios.
 
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { jobman, root, tell, withHome, type Home } from './home.ts';
-import { fill, scaleNamespace, withCluster, type BenchCluster } from './kubernetes-cluster.ts';
-import { loadWords, peakMbOf } from './machine.ts';
+import { jobman, root, report, withHome, type Home } from './home.ts';
+import { createJobs, scaleNamespace, withCluster, type BenchCluster } from './kubernetes-cluster.ts';
+import { formatLoad, peakMbOf } from './machine.ts';
 import type { Result } from './result.ts';
 import { quantile } from './start-times.ts';
 
@@ -14,21 +14,19 @@ const jobs = 10_000;
 const pageLength = 500;
 const logBytes = 100_000_000;
 
-/** What several runs of one program took. */
-interface Taken {
+interface Samples {
   readonly ms: number[];
   readonly peakMb: number[];
 }
 
-/** All of it; a line that says so where no cluster can be brought up. */
 export async function measureKubernetes(): Promise<readonly Result[]> {
   const results = await withCluster((cluster) =>
     withHome(
       async (home) => {
         const asAdmin = { ...home, env: { ...home.env, KUBECONFIG: cluster.kubeconfig } };
         const logs = await measureLogs(cluster, asAdmin);
-        const submits = [await measureSubmit(cluster, asAdmin), await measureKeptSubmit(cluster)];
-        await fill(cluster, jobs);
+        const submits = [await measureSubmit(cluster, asAdmin), await measureArchivedSubmit(cluster)];
+        await createJobs(cluster, jobs);
         return [
           ...(await measureList(cluster, asAdmin)),
           await measureQueue(cluster, asAdmin),
@@ -41,89 +39,88 @@ export async function measureKubernetes(): Promise<readonly Result[]> {
     ),
   );
   if (results !== undefined) return results;
-  const what = 'Kubernetes: only root can bring a cluster up';
-  return [{ what, measured: '-', budget: '-', beside: '-', isKept: null }];
+  const name = 'Kubernetes: only root can bring a cluster up';
+  return [{ name, measured: '-', budget: '-', comparison: '-', isWithinBudget: null }];
 }
 
 async function measureList(cluster: BenchCluster, home: Home): Promise<readonly Result[]> {
-  const { ours, theirs } = await inTurn(home, 5, {
+  const { ours, theirs } = await measureInTurn(home, 5, {
     ours: [jobman, 'list', '--all', '--namespace', scaleNamespace],
     theirs: ['kubectl', 'get', 'jobs', '--namespace', scaleNamespace],
   });
   const what = `\`list\` of ${jobs.toLocaleString('en')} Jobs`;
   return [
-    ratio(`${what}, time`, 'kubectl get jobs', 0.5, median(ours.ms), median(theirs.ms), seconds),
-    ratio(`${what}, memory at most`, 'kubectl get jobs', 0.5, most(ours.peakMb), most(theirs.peakMb), megabytes),
+    ratioResult(`${what}, time`, 'kubectl get jobs', 0.5, median(ours.ms), median(theirs.ms), seconds),
+    ratioResult(`${what}, memory at most`, 'kubectl get jobs', 0.5, max(ours.peakMb), max(theirs.peakMb), megabytes),
   ];
 }
 
-/** Beside the same lists, page by page as they come, with nobody who reads them. */
+/** Compares with the transfer of the same lists, page by page, without parsing. */
 async function measureQueue(cluster: BenchCluster, home: Home): Promise<Result> {
   const waiting = `fieldSelector=${encodeURIComponent('spec.nodeName=,status.phase=Pending')}`;
   const ms: number[] = [];
   const ours: number[] = [];
   for (let round = 0; round < 5; round += 1) {
     const began = performance.now();
-    await Promise.all([pages(cluster, '/apis/batch/v1/jobs', ''), pages(cluster, '/api/v1/pods', waiting)]);
+    await Promise.all([readPages(cluster, '/apis/batch/v1/jobs', ''), readPages(cluster, '/api/v1/pods', waiting)]);
     ms.push(performance.now() - began);
     ours.push((await run(home, [jobman, 'queue'])).ms);
   }
   const what = `\`queue\` over ${jobs.toLocaleString('en')} Jobs and as many pods that wait`;
-  return ratio(what, 'the transfer alone', 1.5, median(ours), median(ms), seconds);
+  return ratioResult(what, 'the transfer alone', 1.5, median(ours), median(ms), seconds);
 }
 
-async function pages({ line }: BenchCluster, path: string, query: string): Promise<void> {
+async function readPages({ api }: BenchCluster, path: string, query: string): Promise<void> {
   let token = '';
   do {
-    const whole = await line.call(
+    const page = await api.call(
       'GET',
       `${path}?limit=${pageLength}&${query}${token === '' ? '' : `&continue=${token}`}`,
     );
-    // The list's own words stand before its items.
-    token = /"continue":"([^"]+)"/.exec(whole.subarray(0, 1_000).toString('latin1'))?.[1] ?? '';
+    // The list's metadata comes before its items.
+    token = /"continue":"([^"]+)"/.exec(page.subarray(0, 1_000).toString('latin1'))?.[1] ?? '';
   } while (token !== '');
 }
 
 async function measureSubmit(cluster: BenchCluster, home: Home, where = ''): Promise<Result> {
   const file = join(home.path, 'job.json');
   const dry = ['submit', '-i', 'alpine', '-r', '{"name":"tiny","resources":{"requests":{"cpu":"10m"}}}', '--suspend'];
-  const words = ['-n', 'jobman', '--', 'true'];
-  const said = await home.run([...dry, '-j', 'same', '--dry-run', ...words]);
-  writeFileSync(file, said);
+  const args = ['-n', 'jobman', '--', 'true'];
+  const manifest = await home.run([...dry, '-j', 'same', '--dry-run', ...args]);
+  writeFileSync(file, manifest);
   const [ours, theirs]: [number[], number[]] = [[], []];
   // The first run fills Node's cache of compiled code.
   for (let round = -1; round < 30; round += 1) {
     const all = [
-      [ours, [jobman, ...dry, '-j', 'mine', ...words]],
+      [ours, [jobman, ...dry, '-j', 'mine', ...args]],
       [theirs, ['kubectl', 'create', '-f', file, '-n', 'jobman']],
     ] as const;
-    // Whoever comes second meets what the first one has set going in the cluster.
-    for (const [taken, command] of round % 2 === 0 ? all : all.toReversed()) {
+    // Alternate the order, because the second command runs while the cluster still works for the first one.
+    for (const [samples, command] of round % 2 === 0 ? all : all.toReversed()) {
       const { ms } = await run(home, command);
-      if (round >= 0) taken.push(ms);
+      if (round >= 0) samples.push(ms);
     }
     cluster.kubectl('delete', 'jobs', 'mine', 'same', '-n', 'jobman');
   }
-  return ratio(`\`submit\`${where}`, 'kubectl create -f', 2, median(ours), median(theirs), seconds);
+  return ratioResult(`\`submit\`${where}`, 'kubectl create -f', 2, median(ours), median(theirs), seconds);
 }
 
 /**
- * As it is without any settings: what was submitted is put on record, and a controller is told. The first submit, which starts it, is
- * not counted.
+ * The default settings: jobman stores the job and notifies the controller, which the first, uncounted submit starts.
  */
-function measureKeptSubmit(cluster: BenchCluster): Promise<Result> {
+function measureArchivedSubmit(cluster: BenchCluster): Promise<Result> {
   return withHome(async (home) => {
     const asAdmin = { ...home, env: { ...home.env, KUBECONFIG: cluster.kubeconfig } };
     const result = await measureSubmit(cluster, asAdmin, ' with its logs and history kept');
-    // Without one that runs, something else was measured.
+    // Without a running controller the result would be wrong.
     await home.controller();
     return result;
   });
 }
 
 /**
- * The Job has ended, so its log grows no more. Where the machine is slow the node begins a new file of it in the middle, and both
- * tell the newer one: then it is printed anew, a few times.
+ * A slow node may rotate the log in the middle, and both programs print only the newer file. Then the Job runs again,
+ * up to four times. It has ended, so the log no longer grows.
  */
 async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
   const name = 'talker';
@@ -137,7 +134,7 @@ async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
     cluster.kubectl('wait', '--for=condition=Complete', `job/${name}`, '--timeout=300s', ...at);
     bytes = (await run(home, ['kubectl', 'logs', `job/${name}`, ...at])).printed;
   }
-  const { ours, theirs } = await inTurn(
+  const { ours, theirs } = await measureInTurn(
     home,
     5,
     {
@@ -146,7 +143,7 @@ async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
     },
     bytes,
   );
-  return ratio(
+  return ratioResult(
     `\`logs -f\` of ${Math.round(bytes / 1_000_000)} MB`,
     'kubectl logs -f',
     1.25,
@@ -156,54 +153,54 @@ async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
   );
 }
 
-/** One of each in every round, each first in turn; the first round is not counted. Throws when one fails, or does not print so many bytes. */
-async function inTurn<Name extends string>(
+/** Rotates the order; the first round is not counted. Throws when a program fails or does not print `bytes`. */
+async function measureInTurn<Name extends string>(
   home: Home,
   rounds: number,
   programs: Readonly<Record<Name, readonly string[]>>,
   bytes?: number,
-): Promise<Readonly<Record<Name, Taken>>> {
+): Promise<Readonly<Record<Name, Samples>>> {
   const all = Object.entries<readonly string[]>(programs);
-  const taken = new Map(all.map(([name]): [string, Taken] => [name, { ms: [], peakMb: [] }]));
+  const samples = new Map(all.map(([name]): [string, Samples] => [name, { ms: [], peakMb: [] }]));
   for (let round = -1; round < rounds; round += 1) {
-    for (const [name, words] of round % 2 === 0 ? all : all.toReversed()) {
-      const { ms, peakMb, printed } = await run(home, words);
-      if (bytes !== undefined && printed !== bytes) throw new Error(`${words.join(' ')} printed ${printed} bytes`);
+    for (const [name, args] of round % 2 === 0 ? all : all.toReversed()) {
+      const { ms, peakMb, printed } = await run(home, args);
+      if (bytes !== undefined && printed !== bytes) throw new Error(`${args.join(' ')} printed ${printed} bytes`);
       if (round >= 0) {
-        taken.get(name)?.ms.push(ms);
-        taken.get(name)?.peakMb.push(peakMb);
+        samples.get(name)?.ms.push(ms);
+        samples.get(name)?.peakMb.push(peakMb);
       }
     }
   }
-  return Object.fromEntries(taken) as Record<Name, Taken>;
+  return Object.fromEntries(samples) as Record<Name, Samples>;
 }
 
-/** One run with its output in a file, as a redirection gives it. Rejects when it does not end with 0. */
+/** Runs a program with its output in a file, as with a redirection. Rejects when the exit code is not 0. */
 async function run(
   home: Home,
-  [program = '', ...words]: readonly string[],
+  [program = '', ...args]: readonly string[],
 ): Promise<{ readonly ms: number; readonly peakMb: number; readonly printed: number }> {
   const path = join(home.path, 'output');
   const output = openSync(path, 'w');
   try {
     const began = performance.now();
-    const child = spawn(program, words, {
+    const child = spawn(program, args, {
       env: home.env as NodeJS.ProcessEnv,
       cwd: root,
       stdio: ['ignore', output, 'ignore'],
     });
     let peakMb = 0;
-    const look = setInterval(() => {
+    const sampler = setInterval(() => {
       peakMb = Math.max(peakMb, peakMbOf(child.pid ?? 0));
     }, 10);
     const code = await new Promise((resolve, reject) => {
       child.on('error', reject);
       child.on('close', resolve);
-    }).finally(() => clearInterval(look));
+    }).finally(() => clearInterval(sampler));
     const ms = performance.now() - began;
-    if (code !== 0) throw new Error(`${program} ${words.join(' ')} ended with ${String(code)}`);
-    tell(
-      `${(ms / 1_000).toFixed(2)} s, ${peakMb} MB: ${program.replace(/.*\//, '')} ${words.slice(0, 3).join(' ')} (load ${loadWords()})`,
+    if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${String(code)}`);
+    report(
+      `${(ms / 1_000).toFixed(2)} s, ${peakMb} MB: ${program.replace(/.*\//, '')} ${args.slice(0, 3).join(' ')} (load ${formatLoad()})`,
     );
     return { ms, peakMb, printed: statSync(path).size };
   } finally {
@@ -211,25 +208,25 @@ async function run(
   }
 }
 
-function ratio(
-  what: string,
+function ratioResult(
+  name: string,
   peer: string,
   budget: number,
   ours: number,
   theirs: number,
-  text: (amount: number) => string,
+  format: (amount: number) => string,
 ): Result {
   const share = ours / theirs;
   return {
-    what,
-    measured: text(ours),
+    name,
+    measured: format(ours),
     budget: `${budget} times ${peer}`,
-    beside: `${peer} ${text(theirs)}: ${share.toFixed(2)} times`,
-    isKept: share <= budget,
+    comparison: `${peer} ${format(theirs)}: ${share.toFixed(2)} times`,
+    isWithinBudget: share <= budget,
   };
 }
 
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(2)} s`;
 const megabytes = (mb: number): string => `${mb.toFixed(0)} MB`;
 const median = (numbers: readonly number[]): number => quantile(numbers, 0.5);
-const most = (numbers: readonly number[]): number => Math.max(...numbers);
+const max = (numbers: readonly number[]): number => Math.max(...numbers);

@@ -1,11 +1,11 @@
-// Lab: how much longer a short command of `tpu` takes than Node with nothing to do, over a record of a thousand jobs and a
-// hundred TPUs. `upd-log` and `finish-job` stand in the way of a training, and write; the others read.
+// Lab: additional time of a short `tpu` command over an idle Node, with a thousand jobs and a hundred TPUs. `upd-log`
+// and `finish-job` write while a training waits for them; the others only read.
 
 import { join } from 'node:path';
 import { openStore } from '../src/store/store.ts';
 import { aLabJob, aUser } from '../test/lab/sample.ts';
 import { node, root, withHome, type Home } from './home.ts';
-import { writeRecord } from './record.ts';
+import { writeDatabase } from './sample-database.ts';
 import type { Result } from './result.ts';
 import { quantile, startTimes, type Program } from './start-times.ts';
 
@@ -13,19 +13,19 @@ const rounds = 40;
 const jobCount = 1_000;
 const tpuCount = 100;
 const userCount = 8;
-/** What is on the lists of all: the rest was cleared. */
-const shownCount = 100;
+/** Jobs on all users' lists; the others were cleared. */
+const listedCount = 100;
 
 const tpu = join(root, 'bin/tpu');
-const bare: Program = [node, '-e', '0'];
+const bareNode: Program = [node, '-e', '0'];
 
-interface Contender {
+interface MeasuredCommand {
   readonly program: Program;
   readonly budgetMs: number;
 }
 
-/** Window 1 of the first user; each start tells something new, because what is told twice is not written twice. */
-const contenders: Readonly<Record<string, Contender>> = {
+/** Window 1 of the first user. Each round reports new values, because repeated values are not written. */
+const measuredCommands: Readonly<Record<string, MeasuredCommand>> = {
   '`upd-log`': {
     program: (round) => [tpu, 'upd-log', 'user0:1', `/logs/${round}`, '/stage', 'tpu-1', '20261122_071500'],
     budgetMs: 40,
@@ -47,35 +47,34 @@ const contenders: Readonly<Record<string, Contender>> = {
 export function measureLab(): Promise<readonly Result[]> {
   return withHome(async (home) => {
     await writeLab(home);
-    const programs = Object.fromEntries(Object.entries(contenders).map(([name, { program }]) => [name, program]));
+    const programs = Object.fromEntries(Object.entries(measuredCommands).map(([name, { program }]) => [name, program]));
     const times: Readonly<Record<string, readonly number[]>> = startTimes(
-      { bare, 'bare sh': ['/bin/sh', '-c', ':'], ...programs },
+      { bare: bareNode, 'bare sh': ['/bin/sh', '-c', ':'], ...programs },
       rounds,
       home,
     );
-    return Object.entries(contenders).map(([name, { budgetMs }]) => resultOf(name, budgetMs, times));
+    return Object.entries(measuredCommands).map(([name, { budgetMs }]) => resultOf(name, budgetMs, times));
   });
 }
 
 function resultOf(name: string, budgetMs: number, times: Readonly<Record<string, readonly number[]>>): Result {
   const median = (of: string): number => quantile(times[of] ?? [], 0.5);
   const over = median(name) - median('bare');
-  const leastOver = quantile(times[name] ?? [], 0.1) - quantile(times['bare'] ?? [], 0.1);
+  const overAtTenth = quantile(times[name] ?? [], 0.1) - quantile(times['bare'] ?? [], 0.1);
   return {
-    what: `tpu ${name}`,
+    name: `tpu ${name}`,
     measured: `+${over.toFixed(0)} ms`,
     budget: `+${budgetMs} ms`,
-    beside: `bare Node ${median('bare').toFixed(0)} ms, tenth percentile +${leastOver.toFixed(0)} ms; an empty sh ${median('bare sh').toFixed(1)} ms`,
-    isKept: over <= budgetMs,
+    comparison: `bare Node ${median('bare').toFixed(0)} ms, tenth percentile +${overAtTenth.toFixed(0)} ms; an empty sh ${median('bare sh').toFixed(1)} ms`,
+    isWithinBudget: over <= budgetMs,
   };
 }
 
-/** Eight users who share a hundred TPUs, and the thousand jobs of the record as theirs. */
 async function writeLab(home: Pick<Home, 'path'>): Promise<void> {
-  await writeRecord(home.path, jobCount, shownCount);
+  await writeDatabase(home.path, jobCount, listedCount);
   const store = openStore({ file: join(home.path, 'state.db') });
-  const { jobs } = await store.list({ settledMost: null });
-  await store.lab.together(async (record) => {
+  const { jobs } = await store.list({ maxFinished: null });
+  await store.lab.transaction(async (record) => {
     for (let index = 0; index < userCount; index += 1) {
       await record.addUser(aUser(`user${index}`, { directories: { 1: '/srv/code', 2: '/srv/other' } }));
     }
@@ -97,7 +96,7 @@ async function writeLab(home: Pick<Home, 'path'>): Promise<void> {
       await record.openWindow(id, 1, Date.now());
       if (index >= rounds * userCount * 2) cleared.push({ job: id, attempt: 1 });
     }
-    await record.markWindows(cleared, 'cleared', Date.now());
+    await record.setWindowState(cleared, 'cleared', Date.now());
   });
   await store.close();
 }

@@ -1,5 +1,5 @@
-// npm run bench [-- NAME...]: measures what has a budget, prints a table, and judges. It writes nothing but to the
-// terminal; bench/RESULTS.md is kept by hand. The bundle must be built: npm run build.
+// `npm run bench [-- NAME...]`: measures everything with a budget and prints a table. Requires the bundle. Edit
+// bench/RESULTS.md manually.
 
 import { measureAtRest } from './at-rest.ts';
 import { cleanUpAll } from './home.ts';
@@ -7,9 +7,9 @@ import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
 import { measureLab } from './lab.ts';
 import { measureCreates, measureLocalJobs } from './local-jobs.ts';
-import { loadWords, machineWords } from './machine.ts';
+import { formatLoad, describeMachine } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
-import { measureNoticed } from './noticed.ts';
+import { measureDetection } from './detection.ts';
 import { measureLists, measurePreemption } from './preemption.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
@@ -24,7 +24,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   hosts: measureHosts,
   setup: measureSetup,
   preemption: measurePreemption,
-  noticed: measureNoticed,
+  detection: measureDetection,
   lists: measureLists,
   takeover: measureTakeover,
   tpus: measureTpus,
@@ -32,14 +32,14 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   lab: measureLab,
 };
 
-const asked = process.argv.slice(2);
-const unknown = asked.filter((name) => !(name in measurements));
+const requested = process.argv.slice(2);
+const unknown = requested.filter((name) => !(name in measurements));
 if (unknown.length > 0) {
   console.error(`There is no measurement ${unknown.join(', ')}. There are: ${Object.keys(measurements).join(', ')}.`);
   process.exit(2);
 }
 
-// Ctrl-C leaves nothing behind: a thousand programs that sleep would outlive the measurement.
+// Ctrl-C must clean up: a thousand sleeping programs would outlive the measurement.
 for (const [signal, number] of [
   ['SIGINT', 2],
   ['SIGTERM', 15],
@@ -50,12 +50,12 @@ for (const [signal, number] of [
   });
 }
 
-console.log(machineWords());
+console.log(describeMachine());
 const results: Result[] = [];
 for (const [name, measure] of Object.entries(measurements)) {
-  if (asked.length > 0 && !asked.includes(name)) continue;
-  console.error(`${name} ... (load ${loadWords()})`);
+  if (requested.length > 0 && !requested.includes(name)) continue;
+  console.error(`${name} ... (load ${formatLoad()})`);
   results.push(...(await measure()));
 }
 for (const line of tableOf(results)) console.log(line);
-process.exitCode = results.some((result) => result.isKept === false) ? 1 : 0;
+process.exitCode = results.some((result) => result.isWithinBudget === false) ? 1 : 0;

@@ -1,6 +1,6 @@
-// TPUs: how much longer `jobman tpus` takes than Node with nothing to do, at a thousand nodes of which every second is of a
-// queued resource, over a record of a thousand jobs. The server on loopback answers from memory, in pages of five hundred
-// as Google's do, and asks for no login: what is measured is ours.
+// TPUs: additional time of `jobman tpus` over an idle Node, with a thousand nodes, half of them of queued resources. A
+// local server answers from memory without a login, in pages of five hundred as Google does, so that only jobman's time
+// counts.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { node, jobman, withHome } from './home.ts';
-import { writeRecord } from './record.ts';
+import { writeDatabase } from './sample-database.ts';
 import type { Result } from './result.ts';
 import { quantile, startTimes } from './start-times.ts';
 
@@ -17,10 +17,10 @@ const pageLength = 500;
 const rounds = 20;
 const budgetMs = 150;
 
-/** Measures in turn with bare Node, so that whatever else the machine does falls on both. */
+/** Alternates with an idle Node, so that other load affects both. */
 export function measureTpus(): Promise<readonly Result[]> {
   return withHome(async (home) => {
-    await writeRecord(home.path, 1_000, 200);
+    await writeDatabase(home.path, 1_000, 200);
     const server = spawn(node, [import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'inherit'] });
     try {
       const [line] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string];
@@ -38,13 +38,13 @@ export function measureTpus(): Promise<readonly Result[]> {
       const [own, bare] = [quantile(times.tpus, 0.5), quantile(times.bare, 0.5)];
       return [
         {
-          what: `\`tpus\` of ${nodes.toLocaleString('en')} nodes`,
+          name: `\`tpus\` of ${nodes.toLocaleString('en')} nodes`,
           measured: `+${(own - bare).toFixed(0)} ms`,
           budget: `+${budgetMs} ms`,
-          beside:
+          comparison:
             `bare Node ${bare.toFixed(0)} ms, ${(own / bare).toFixed(2)} times; tenth percentile ` +
             `+${(quantile(times.tpus, 0.1) - quantile(times.bare, 0.1)).toFixed(0)} ms`,
-          isKept: own - bare <= budgetMs,
+          isWithinBudget: own - bare <= budgetMs,
         },
       ];
     } finally {
@@ -53,7 +53,7 @@ export function measureTpus(): Promise<readonly Result[]> {
   });
 }
 
-/** The other process: lists are made once, and each page is sent as it is. */
+/** Runs in the other process. The lists are prepared, so that each page is only sent. */
 function serve(): void {
   const parent = 'projects/lab/locations/us-central2-b';
   const queued = (index: number): string => `${parent}/queuedResources/train-${String(index).padStart(6, '0')}-1`;

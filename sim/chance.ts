@@ -47,7 +47,7 @@ export function hashOf(text: string): number {
 // Which faults a storm brings and how often. Each seed leaves some of them out, because a world in which everything fails at once
 // hides what one fault alone would show.
 
-export interface Weather {
+export interface FaultRates {
   readonly replyLost: number;
   /** A request never arrives, which from here looks the same. */
   readonly requestLost: number;
@@ -60,20 +60,20 @@ export interface Weather {
   readonly rateLimited: number;
   readonly internal: number;
   /** A look at the cloud gives no answer, or a list that lacks one item, or the state of some seconds ago. */
-  readonly lookFails: number;
+  readonly observeFails: number;
   readonly listPartial: number;
   readonly listStale: number;
-  readonly workerLookFails: number;
+  readonly workerObserveFails: number;
   readonly stepFails: number;
   readonly startSlow: number;
   readonly tailDrops: number;
   /** The output of a program is seconds under way to its copy. */
   readonly tailSlow: number;
   /** A host restarts while the message that is to start a program there is on its way. */
-  readonly startMeetsRestart: number;
+  readonly restartDuringStart: number;
 }
 
-export const calm: Weather = {
+export const noFaults: FaultRates = {
   replyLost: 0,
   requestLost: 0,
   effectLate: 0,
@@ -82,19 +82,19 @@ export const calm: Weather = {
   permission: 0,
   rateLimited: 0,
   internal: 0,
-  lookFails: 0,
+  observeFails: 0,
   listPartial: 0,
   listStale: 0,
-  workerLookFails: 0,
+  workerObserveFails: 0,
   stepFails: 0,
   startSlow: 0,
   tailDrops: 0,
   tailSlow: 0,
-  startMeetsRestart: 0,
+  restartDuringStart: 0,
 };
 
 /** Mostly more than any real cloud would dare, never so much that nothing gets done. */
-const worst: Weather = {
+const maxFaultRates: FaultRates = {
   replyLost: 0.2,
   requestLost: 0.15,
   effectLate: 0.15,
@@ -103,20 +103,20 @@ const worst: Weather = {
   permission: 0.02,
   rateLimited: 0.1,
   internal: 0.1,
-  lookFails: 0.25,
+  observeFails: 0.25,
   listPartial: 0.1,
   listStale: 0.2,
-  workerLookFails: 0.15,
+  workerObserveFails: 0.15,
   stepFails: 0.2,
   startSlow: 0.3,
   tailDrops: 0.1,
   tailSlow: 0.3,
-  startMeetsRestart: 0.1,
+  restartDuringStart: 0.1,
 };
 
-export function drawWeather(chance: Chance): Weather {
+export function drawFaultRates(chance: Chance): FaultRates {
   const severity = chance.pick([0, 0.3, 1, 1]);
   const drawn: Record<string, number> = {};
-  for (const [fault, most] of Object.entries(worst)) drawn[fault] = chance.yes(0.5) ? most * severity : 0;
-  return { ...calm, ...drawn };
+  for (const [fault, most] of Object.entries(maxFaultRates)) drawn[fault] = chance.yes(0.5) ? most * severity : 0;
+  return { ...noFaults, ...drawn };
 }

@@ -1,17 +1,17 @@
 // Cloud: capacity as a controller sees it. Truth is in world.ts; here is what is answered, and when, and what becomes of
 // a message whose reply is lost.
 
-import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports.ts';
-import { capacityOf } from '../src/core/job.ts';
-import type { CloudErrorKind } from '../src/core/job.ts';
-import { known, unknown } from '../src/core/observation.ts';
-import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
-import type { BackendName, JobSpec } from '../src/core/spec.ts';
-import type { Chance, Weather } from './chance.ts';
-import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
+import type { AllocationRef, CapacityPort, Clock, Orphan } from '../src/app/ports.ts';
+import { capacityOf } from '../src/core/model/job.ts';
+import type { CloudErrorKind } from '../src/core/model/job.ts';
+import { known, unknown } from '../src/core/model/observation.ts';
+import type { AllocationStatus, Observed, OutcomeResult } from '../src/core/model/observation.ts';
+import type { BackendName, JobSpec } from '../src/core/model/spec.ts';
+import type { Chance, FaultRates } from './chance.ts';
+import { findMachine, requestMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 
-/** Which zone of the pretend cloud an allocation is in; see `withPlaces` in jobs.ts. */
+/** Which zone of the pretend cloud an allocation is in; see `withAlternatives` in jobs.ts. */
 export function zoneOf({ job, allocation }: AllocationRef): string {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.zone : '';
@@ -21,22 +21,22 @@ function resourceOf({ zone, name }: Machine): string {
   return `projects/pretend/locations/${zone}/nodes/${name}`;
 }
 
-export interface Sky {
-  weather: Weather;
-  cloudIsDown: boolean;
+export interface CloudModel {
+  faultRates: FaultRates;
+  isCloudDown: boolean;
   /** Nobody reaches any host of the cloud: the line at our end is cut. */
-  lineIsCut: boolean;
+  isNetworkCut: boolean;
 }
 
 /** Told of each call as it arrives, before anything comes of it. */
 interface CallWatcher {
-  called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
-  strayReleased(stray: Stray): void;
+  called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
+  orphanReleased(stray: Orphan): void;
 }
 
-export interface PortParts {
+export interface PortOptions {
   readonly world: World;
-  readonly sky: Sky;
+  readonly cloudModel: CloudModel;
   readonly chance: Chance;
   readonly clock: Clock;
   readonly watcher: CallWatcher;
@@ -45,28 +45,28 @@ export interface PortParts {
   readonly workersOf: (job: string) => number;
 }
 
-export function createCloud(parts: PortParts): CapacityPort {
-  const { world, sky, chance, clock, watcher } = parts;
+export function createCloudPort(parts: PortOptions): CapacityPort {
+  const { world, cloudModel, chance, clock, watcher } = parts;
   const { timeline } = world;
 
   /** A zone that is closed to us is not listed, either. */
-  const unlisted = (since: number): Fact<AllocationSeen> => ({
+  const unlisted = (since: number): Observed<AllocationStatus> => ({
     ...unknown('403 PERMISSION_DENIED', since),
     refused: 'permission',
   });
 
   return {
     backend: 'tpu',
-    async look(refs) {
-      for (const ref of refs) watcher.called('look', ref, '');
+    async observe(refs) {
+      for (const ref of refs) watcher.called('observe', ref, '');
       const began = clock.now();
       await timeline.pause(chance.between(20, 600));
-      if (sky.cloudIsDown || chance.yes(sky.weather.lookFails)) {
+      if (cloudModel.isCloudDown || chance.yes(cloudModel.faultRates.observeFails)) {
         await timeline.pause(chance.between(0, 9_000));
-        return refs.map((): Fact<AllocationSeen> => unknown('503 the list could not be made', began));
+        return refs.map((): Observed<AllocationStatus> => unknown('503 the list could not be made', began));
       }
       return refs.map((ref) =>
-        world.closed.has(zoneOf(ref)) ? unlisted(began) : known(seen(parts, ref), clock.now()),
+        world.forbiddenZones.has(zoneOf(ref)) ? unlisted(began) : known(observedStatus(parts, ref), clock.now()),
       );
     },
     async request(ref) {
@@ -75,63 +75,64 @@ export function createCloud(parts: PortParts): CapacityPort {
       const existing = findMachine(world, zoneOf(ref), allocation.name);
       if (existing !== undefined) {
         await timeline.pause(chance.between(20, 500));
-        if (isTheirs(existing, ref)) return { kind: 'done' };
+        if (belongsTo(existing, ref)) return { kind: 'done' };
         const error = { kind: 'invalid' as const, message: `${allocation.name} is taken`, raw: '409 ALREADY_EXISTS' };
         return { kind: 'refused', evidence: { detail: error.message }, error };
       }
-      const refused = refusal(parts, ref);
+      const refused = drawRefusal(parts, ref);
       if (refused !== undefined) {
         await timeline.pause(chance.between(20, 2_000));
-        return sky.cloudIsDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
+        return cloudModel.isCloudDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
       }
       return send(parts, () => {
         if (findMachine(world, zoneOf(ref), allocation.name) !== undefined) return;
         const labels = { installation: job.installation, job: job.id, allocation: allocation.ordinal };
-        const isStanding = allocation.ownership === 'standing';
+        const isPersistent = allocation.ownership === 'persistent';
         const workers = parts.workersOf(job.id);
-        makeMachine(
+        requestMachine(
           world,
-          newMachine({ name: allocation.name, labels, isStanding, workers, at: timeline.now, zone: zoneOf(ref) }),
+          newMachine({ name: allocation.name, labels, isPersistent, workers, at: timeline.now, zone: zoneOf(ref) }),
         );
       });
     },
     async release(ref) {
       watcher.called('release', ref, '');
-      if (world.closed.has(zoneOf(ref)) && !sky.cloudIsDown) {
+      if (world.forbiddenZones.has(zoneOf(ref)) && !cloudModel.isCloudDown) {
         await timeline.pause(chance.between(20, 2_000));
-        return forbidden();
+        return permissionDenied();
       }
       return send(parts, () => {
         const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
-        if (machine !== undefined && isTheirs(machine, ref) && !isAnother(machine, ref)) releaseMachine(world, machine);
+        if (machine !== undefined && belongsTo(machine, ref) && !wasRecreated(machine, ref))
+          releaseMachine(world, machine);
       });
     },
-    async sweep(places) {
+    async listLabelled(locations) {
       await timeline.pause(chance.between(50, 1_000));
-      const first = places[0];
+      const first = locations[0];
       if (
         first === undefined ||
-        sky.cloudIsDown ||
-        chance.yes(sky.weather.lookFails) ||
-        world.closed.has(zoneOf(first))
+        cloudModel.isCloudDown ||
+        chance.yes(cloudModel.faultRates.observeFails) ||
+        world.forbiddenZones.has(zoneOf(first))
       ) {
         return unknown('503 the list could not be made', clock.now());
       }
-      const strays = world.machines.flatMap((machine): Stray[] => {
+      const orphans = world.machines.flatMap((machine): Orphan[] => {
         if (machine.zone !== zoneOf(first)) return [];
         const { labels } = machine;
         if (machine.state === 'gone' || labels?.installation !== parts.installation) return [];
         return [{ backend: 'tpu', resource: resourceOf(machine), ...labels, state: machine.state }];
       });
-      return known(strays, clock.now());
+      return known(orphans, clock.now());
     },
-    async releaseStray(stray) {
-      watcher.strayReleased(stray);
+    async releaseOrphan(orphan) {
+      watcher.orphanReleased(orphan);
       return send(parts, () => {
-        const machine = world.machines.find((one) => one.state !== 'gone' && resourceOf(one) === stray.resource);
+        const machine = world.machines.find((one) => one.state !== 'gone' && resourceOf(one) === orphan.resource);
         const labels = machine?.labels;
         if (machine === undefined || labels === null || labels === undefined) return;
-        if (labels.job !== stray.job || labels.allocation !== stray.allocation) return;
+        if (labels.job !== orphan.job || labels.allocation !== orphan.allocation) return;
         releaseMachine(world, machine);
       });
     },
@@ -139,34 +140,34 @@ export function createCloud(parts: PortParts): CapacityPort {
   };
 }
 
-export function createHere(clock: Clock, world: World): CapacityPort {
+export function createLocalPort(clock: Clock, world: World): CapacityPort {
   const done = async (): Promise<OutcomeResult> => ({ kind: 'done' });
   return {
     backend: 'local' satisfies BackendName,
-    look: async (refs) => {
+    observe: async (refs) => {
       await world.timeline.pause(1);
-      return refs.map(() => known<AllocationSeen>({ state: 'ready', detail: 'here', workers: 1 }, clock.now()));
+      return refs.map(() => known<AllocationStatus>({ state: 'ready', detail: 'here', workers: 1 }, clock.now()));
     },
     request: done,
     release: done,
-    sweep: async () => known<readonly Stray[]>([], clock.now()),
-    releaseStray: done,
+    listLabelled: async () => known<readonly Orphan[]>([], clock.now()),
+    releaseOrphan: done,
     pricePerHour: () => null,
   };
 }
 
-function lastOf(world: World, ref: AllocationRef): Machine | undefined {
+function lastMachineOf(world: World, ref: AllocationRef): Machine | undefined {
   return world.machines.findLast(({ name, zone }) => name === ref.allocation.name && zone === zoneOf(ref));
 }
 
-function forbidden(): OutcomeResult {
+function permissionDenied(): OutcomeResult {
   const error = { kind: 'permission' as const, message: 'the cloud said permission', raw: '403 PERMISSION_DENIED' };
   return { kind: 'refused', evidence: { detail: error.message }, error };
 }
 
 /** Whether that allocation may speak of that machine: an owned one by its labels, a standing one by its name. */
-export function isTheirs(machine: Machine, ref: AllocationRef): boolean {
-  if (ref.allocation.ownership === 'standing') return true;
+export function belongsTo(machine: Machine, ref: AllocationRef): boolean {
+  if (ref.allocation.ownership === 'persistent') return true;
   const { labels } = machine;
   return (
     labels !== null &&
@@ -177,15 +178,15 @@ export function isTheirs(machine: Machine, ref: AllocationRef): boolean {
 }
 
 /** Whether somebody has made it anew since that allocation was seen ready: it has the name of a standing one and nothing else of it. */
-function isAnother(machine: Machine, { allocation }: AllocationRef): boolean {
-  return allocation.made !== undefined && allocation.made !== wordOf(machine);
+function wasRecreated(machine: Machine, { allocation }: AllocationRef): boolean {
+  return allocation.creationTime !== undefined && allocation.creationTime !== creationTimeOf(machine);
 }
 
-function wordOf({ madeAt }: Machine): string {
-  return `${madeAt}`;
+function creationTimeOf({ createdAt }: Machine): string {
+  return `${createdAt}`;
 }
 
-function seenAs(machine: Machine, state: MachineState): AllocationSeen {
+function statusOf(machine: Machine, state: MachineState): AllocationStatus {
   switch (state) {
     case 'waiting':
       return { state, detail: 'WAITING_FOR_RESOURCES' };
@@ -196,7 +197,7 @@ function seenAs(machine: Machine, state: MachineState): AllocationSeen {
         state,
         detail: 'READY',
         workers: machine.hosts.length,
-        ...(machine.isStanding ? { made: wordOf(machine) } : {}),
+        ...(machine.isPersistent ? { creationTime: creationTimeOf(machine) } : {}),
       };
     case 'interrupted':
       return { state, detail: 'REPAIRING' };
@@ -212,47 +213,47 @@ function seenAs(machine: Machine, state: MachineState): AllocationSeen {
   }
 }
 
-function refusal(parts: PortParts, ref: AllocationRef): OutcomeResult | undefined {
-  const { world, sky, chance } = parts;
+function drawRefusal(parts: PortOptions, ref: AllocationRef): OutcomeResult | undefined {
+  const { world, cloudModel, chance } = parts;
   const zone = zoneOf(ref);
-  const { weather } = sky;
+  const { faultRates } = cloudModel;
   const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
     const error = { kind, message: `the cloud said ${kind}`, raw };
     return { kind: 'failed', evidence: { detail: error.message }, error };
   };
-  if (world.closed.has(zone)) return forbidden();
-  if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
-  if (chance.yes(weather.permission)) return forbidden();
+  if (world.forbiddenZones.has(zone)) return permissionDenied();
+  if (world.emptyZones.has(zone)) return draw('stockout', '429 no more capacity in the zone');
+  if (chance.yes(faultRates.permission)) return permissionDenied();
   if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
-  if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
-  if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
-  if (chance.yes(weather.rateLimited)) return draw('rate_limited', '429 slow down');
-  if (chance.yes(weather.internal)) return draw('internal', '500 internal');
+  if (chance.yes(faultRates.stockout)) return draw('stockout', '429 no more capacity in the zone');
+  if (chance.yes(faultRates.quota)) return draw('quota', '429 quota exceeded');
+  if (chance.yes(faultRates.rateLimited)) return draw('rate_limited', '429 slow down');
+  if (chance.yes(faultRates.internal)) return draw('internal', '500 internal');
   return undefined;
 }
 
 /** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
-async function send(parts: PortParts, effect: () => void): Promise<OutcomeResult> {
-  const { world, sky, chance } = parts;
+async function send(parts: PortOptions, effect: () => void): Promise<OutcomeResult> {
+  const { world, cloudModel, chance } = parts;
   const { timeline } = world;
-  const { weather } = sky;
+  const { faultRates } = cloudModel;
   await timeline.pause(chance.between(20, 800));
   const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };
-  if (sky.cloudIsDown) {
+  if (cloudModel.isCloudDown) {
     await timeline.pause(chance.between(1_000, 10_000));
     return { kind: 'failed', evidence: { detail: 'connection refused' } };
   }
-  if (chance.yes(weather.effectLate)) {
+  if (chance.yes(faultRates.effectLate)) {
     timeline.after(chance.between(5_000, 240_000), effect);
     await timeline.pause(chance.between(5_000, 20_000));
     return lost;
   }
-  if (chance.yes(weather.requestLost)) {
+  if (chance.yes(faultRates.requestLost)) {
     await timeline.pause(chance.between(5_000, 20_000));
     return lost;
   }
   effect();
-  if (chance.yes(weather.replyLost)) {
+  if (chance.yes(faultRates.replyLost)) {
     await timeline.pause(chance.between(5_000, 20_000));
     return lost;
   }
@@ -260,18 +261,18 @@ async function send(parts: PortParts, effect: () => void): Promise<OutcomeResult
   return { kind: 'done' };
 }
 
-function seen(parts: PortParts, ref: AllocationRef): AllocationSeen {
-  const { world, sky, chance } = parts;
+function observedStatus(parts: PortOptions, ref: AllocationRef): AllocationStatus {
+  const { world, cloudModel, chance } = parts;
   const { timeline } = world;
-  const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastOf(world, ref);
+  const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastMachineOf(world, ref);
   if (machine === undefined) return { state: 'absent', detail: 'not found' };
-  if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
-  if (isAnother(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
-  const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
+  if (!belongsTo(machine, ref)) return { state: 'foreign', detail: 'not ours' };
+  if (wasRecreated(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
+  const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(cloudModel.faultRates.listStale);
   if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
-  if (machine.state !== 'gone' && !machine.wasMissed && chance.yes(sky.weather.listPartial)) {
-    machine.wasMissed = true;
+  if (machine.state !== 'gone' && !machine.wasOmitted && chance.yes(cloudModel.faultRates.listPartial)) {
+    machine.wasOmitted = true;
     return { state: 'absent', detail: 'not found' };
   }
-  return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
+  return statusOf(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
 }

@@ -1,184 +1,198 @@
 // Controllers: one life after another, and the record that they share with the owners of the jobs. The controller, performer,
 // mirror, sweeper, core and store in it are the real ones; every world is played with them, whatever its story is.
 
-import type { Backend, Clock, Store, WorkerRef } from '../src/app/ports.ts';
+import type { Backend, Clock, MachinePort, Store, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
-import type { Controller, LeftBecause } from '../src/controller/controller.ts';
-import { ask, jobCan } from '../src/core/commands.ts';
-import type { AskOptions, Verb } from '../src/core/commands.ts';
-import type { Job } from '../src/core/job.ts';
-import type { Outcome, OutcomeResult } from '../src/core/observation.ts';
-import type { SetupStep } from '../src/core/spec.ts';
-import { minute, second } from '../src/core/time.ts';
+import type { Controller, ExitReason } from '../src/controller/controller.ts';
+import { applyCommand } from '../src/core/decide/commands.ts';
+import { checkCommand } from '../src/core/policy/permissions.ts';
+import type { CommandOptions, Verb } from '../src/core/decide/commands.ts';
+import type { Job } from '../src/core/model/job.ts';
+import type { Outcome, OutcomeResult } from '../src/core/model/observation.ts';
+import type { SetupStep } from '../src/core/model/spec.ts';
+import { minute, second } from '../src/core/model/time.ts';
 import type { Chance } from './chance.ts';
-import { createCloud, createHere } from './cloud.ts';
-import type { PortParts, Sky } from './cloud.ts';
-import { fullDisk } from './outputs.ts';
-import type { Copies, Disk } from './outputs.ts';
-import { createHosts } from './hosts.ts';
-import type { HostParts } from './hosts.ts';
-import { slots } from './laws.ts';
-import type { Judge } from './laws.ts';
-import { createIncarnation } from './incarnation.ts';
-import type { Incarnation } from './incarnation.ts';
+import { createCloudPort, createLocalPort } from './cloud.ts';
+import type { PortOptions, CloudModel } from './cloud.ts';
+import { diskFullError } from './outputs.ts';
+import type { LogCopies, Disk } from './outputs.ts';
+import { createMachinePort } from './hosts.ts';
+import type { HostPortOptions } from './hosts.ts';
+import { slotCount } from './invariants.ts';
+import type { InvariantChecker } from './invariants.ts';
+import { createProcess } from './process.ts';
+import type { SimulatedProcess } from './process.ts';
 import type { World } from './world.ts';
 
-export interface Ground {
+export interface SimulationContext {
   readonly world: World;
-  readonly sky: Sky;
+  readonly cloudModel: CloudModel;
   readonly disk: Disk;
-  readonly copies: Copies;
+  readonly logCopies: LogCopies;
   readonly store: Store;
   readonly clock: Clock;
-  readonly judge: Judge;
+  readonly checker: InvariantChecker;
   readonly installation: string;
   /** How many workers a machine for that job has, and how its programs behave. */
   readonly workersOf: (job: string) => number;
-  readonly planFor: HostParts['planFor'];
+  readonly planFor: HostPortOptions['planFor'];
 }
 
-export interface Life {
-  readonly incarnation: Incarnation;
+export interface ControllerProcess {
+  readonly process: SimulatedProcess;
   readonly controller: Controller;
   /** Once it has the lease; before, it only waits. */
-  hasBegun: boolean;
-  hasLeft: LeftBecause | null;
+  hasLease: boolean;
+  exitReason: ExitReason | null;
   /** When it died or left, by the world's clock. */
-  overAt: number | null;
+  endedAt: number | null;
 }
 
 export interface Controllers {
-  readonly lives: readonly Life[];
+  readonly processes: readonly ControllerProcess[];
   /** `certain`: the machine's lock says that an earlier one cannot be alive. */
-  begin(why: string, certain?: boolean): Life;
+  start(why: string, certain?: boolean): ControllerProcess;
   ensureAlive(why: string): void;
 }
 
-export interface Fates {
+export interface ControllersOptions {
   /** Splits off a generator for the ports of each life. */
-  readonly ports: Chance;
+  readonly portChance: Chance;
   /** When the next one begins after one has died or left. */
-  readonly chance: Chance;
-  readonly born: (life: Life) => void;
-  readonly mayBegin?: () => boolean;
+  readonly restartChance: Chance;
+  readonly onStart: (life: ControllerProcess) => void;
+  readonly mayStart?: () => boolean;
 }
 
-export function createControllers(ground: Ground, fates: Fates): Controllers {
-  const { world, judge, clock } = ground;
+export function createControllers(context: SimulationContext, options: ControllersOptions): Controllers {
+  const { world, checker, clock } = context;
   const { timeline } = world;
-  const lives: Life[] = [];
-  const recorded = recordOf(ground, judge);
+  const processes: ControllerProcess[] = [];
+  const watchedStore = storeThrough(context, checker);
 
-  function begin(why: string, certain = true): Life {
-    const name = `controller ${lives.length + 1}`;
-    world.say(`${name} begins: ${why}`);
-    const incarnation = createIncarnation(name);
-    const begun = (): void => void (life.hasBegun = true);
-    const life: Life = {
-      incarnation,
-      controller: controllerFor(incarnation, certain, begun),
-      hasBegun: false,
-      hasLeft: null,
-      overAt: null,
+  function start(why: string, certain = true): ControllerProcess {
+    const name = `controller ${processes.length + 1}`;
+    world.log(`${name} begins: ${why}`);
+    const simulated = createProcess(name);
+    const onLease = (): void => void (controllerProcess.hasLease = true);
+    const controllerProcess: ControllerProcess = {
+      process: simulated,
+      controller: controllerFor(simulated, certain, onLease),
+      hasLease: false,
+      exitReason: null,
+      endedAt: null,
     };
-    lives.push(life);
-    void life.controller.left.then((because) => {
-      if (incarnation.isDead) return;
-      life.hasLeft = because;
-      life.overAt ??= timeline.now;
-      world.say(`${name} leaves: ${because}`);
+    processes.push(controllerProcess);
+    void controllerProcess.controller.exited.then((exitReason) => {
+      if (simulated.isDead) return;
+      controllerProcess.exitReason = exitReason;
+      controllerProcess.endedAt ??= timeline.now;
+      world.log(`${name} leaves: ${exitReason}`);
       // A client that needs a controller starts another before long.
-      if (because === 'lease_lost')
-        timeline.after(fates.chance.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
+      if (exitReason === 'lease_lost')
+        timeline.after(options.restartChance.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
     });
-    void incarnation.dead.then(() => {
-      life.overAt ??= timeline.now;
-      world.say(`${name} is dead`);
-      timeline.after(fates.chance.between(100, 60_000), () => ensureAlive('the last one is dead'));
+    void simulated.dead.then(() => {
+      controllerProcess.endedAt ??= timeline.now;
+      world.log(`${name} is dead`);
+      timeline.after(options.restartChance.between(100, 60_000), () => ensureAlive('the last one is dead'));
     });
-    fates.born(life);
-    life.controller.start();
-    return life;
+    options.onStart(controllerProcess);
+    controllerProcess.controller.start();
+    return controllerProcess;
   }
 
   function ensureAlive(why: string): void {
-    if (fates.mayBegin?.() === false) return;
-    if (lives.every((life) => life.incarnation.isDead || life.hasLeft !== null)) begin(why);
+    if (options.mayStart?.() === false) return;
+    if (
+      processes.every((controllerProcess) => controllerProcess.process.isDead || controllerProcess.exitReason !== null)
+    )
+      start(why);
   }
 
-  function controllerFor(incarnation: Incarnation, certain: boolean, begun: () => void): Controller {
-    const parts: PortParts = {
+  function controllerFor(simulated: SimulatedProcess, certain: boolean, onLease: () => void): Controller {
+    const parts: PortOptions = {
       world,
-      sky: ground.sky,
-      chance: fates.ports.fork(`ports ${lives.length}`),
+      cloudModel: context.cloudModel,
+      chance: options.portChance.fork(`ports ${processes.length}`),
       clock,
       watcher: {
-        called: (kind, ref, detail) => judge.called(kind, ref, detail),
-        strayReleased: (stray) => judge.strayReleased(stray),
+        called: (kind, ref, detail) => checker.called(kind, ref, detail),
+        orphanReleased: (stray) => checker.orphanReleased(stray),
       },
-      installation: ground.installation,
-      workersOf: ground.workersOf,
+      installation: context.installation,
+      workersOf: context.workersOf,
     };
-    const machines = incarnation.through(heard(createHosts({ ...parts, planFor: ground.planFor })));
-    const cloud: Backend = { capacity: incarnation.through(heard(createCloud(parts))), machines };
-    const here: Backend = { capacity: incarnation.through(createHere(clock, world)), machines };
+    const machines = simulated.wrap(withReplyCheck(createMachinePort({ ...parts, planFor: context.planFor })));
+    const cloud: Backend = { capacity: simulated.wrap(withReplyCheck(createCloudPort(parts))), machines };
+    const here: Backend = { capacity: simulated.wrap(createLocalPort(clock, world)), machines };
     return createController({
-      store: incarnation.through(recorded),
+      store: simulated.wrap(watchedStore),
       backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
-      clock: incarnation.clock(clock),
-      logFiles: incarnation.through(ground.copies),
+      clock: simulated.clock(clock),
+      logFiles: simulated.wrap(context.logCopies),
       log: {
-        info: (line) => incarnation.isDead || world.say(`${incarnation.name}: ${line}`),
-        warn: (line) => incarnation.isDead || world.say(`${incarnation.name}! ${line}`),
+        info: (line) => simulated.isDead || world.log(`${simulated.name}: ${line}`),
+        warn: (line) => simulated.isDead || world.log(`${simulated.name}! ${line}`),
       },
-      holder: incarnation.name,
+      holder: simulated.name,
       version: '0.0.0',
-      certain,
-      slots,
+      holdsLock: certain,
+      slots: slotCount,
       idleExitMs: minute,
-      onRenewal: begun,
+      onRenewal: onLease,
     });
   }
 
   /** The ports, with the judge hearing every reply as it is given. */
-  function heard<T extends object>(port: T): T {
+  function withReplyCheck<T extends object>(port: T): T {
     return new Proxy(port, {
       get(target, key) {
         const member = Reflect.get(target, key) as unknown;
-        const isAct = key === 'request' || key === 'release' || key === 'step' || key === 'start' || key === 'stop';
-        if (!isAct || typeof member !== 'function') return member;
-        return async (...given: unknown[]) => {
-          const result = (await Reflect.apply(member, target, given)) as OutcomeResult;
-          const ref = given[0] as Parameters<typeof judge.replied>[1] & Partial<WorkerRef>;
-          const step = key === 'step' ? `${ref.worker}/${(given[1] as SetupStep).name}` : undefined;
-          judge.replied(key, ref, result, step);
-          world.say(`reply: ${key} ${(given[0] as { job: Job }).job.id} ${result.kind}`);
+        const kind = key === ('runStep' satisfies keyof MachinePort) ? 'step' : key;
+        const isAction =
+          kind === 'request' || kind === 'release' || kind === 'step' || kind === 'start' || kind === 'stop';
+        if (!isAction || typeof member !== 'function') return member;
+        return async (...args: unknown[]) => {
+          const result = (await Reflect.apply(member, target, args)) as OutcomeResult;
+          const ref = args[0] as Parameters<typeof checker.replied>[1] & Partial<WorkerRef>;
+          const step = kind === 'step' ? `${ref.worker}/${(args[1] as SetupStep).name}` : undefined;
+          checker.replied(kind, ref, result, step);
+          world.log(`reply: ${kind} ${(args[0] as { job: Job }).job.id} ${result.kind}`);
           return result;
         };
       },
     });
   }
 
-  return { lives, begin, ensureAlive };
+  return { processes, start, ensureAlive };
 }
 
 // -------------------------------------------------------------------------------------- the record
 
 /** The record as somebody reaches it: a full disk takes no writes. The judge hears what is written, where there is one. */
-function recordOf({ store, disk }: Pick<Ground, 'store' | 'disk'>, judge?: Judge): Store {
-  const writes = new Set<string | symbol>(['insert', 'commit', 'addOutcome', 'takeLease', 'dropLease', 'recordStray']);
+function storeThrough({ store, disk }: Pick<SimulationContext, 'store' | 'disk'>, checker?: InvariantChecker): Store {
+  const writing: readonly (keyof Store)[] = [
+    'insert',
+    'commit',
+    'addOutcome',
+    'takeLease',
+    'releaseLease',
+    'recordOrphan',
+  ];
+  const writes = new Set<string | symbol>(writing);
   return new Proxy(store, {
     get(target, key) {
       const member = Reflect.get(target, key) as unknown;
       if (typeof member !== 'function') return member;
-      return async (...given: unknown[]): Promise<unknown> => {
-        if (disk.isFull && writes.has(key)) throw fullDisk();
-        const answer: unknown = await (Reflect.apply(member, target, given) as Promise<unknown>);
-        if (key === 'commit' && judge !== undefined) {
-          const commit = given[0] as Parameters<Store['commit']>[0];
-          judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
+      return async (...args: unknown[]): Promise<unknown> => {
+        if (disk.isFull && writes.has(key)) throw diskFullError();
+        const answer: unknown = await (Reflect.apply(member, target, args) as Promise<unknown>);
+        if (key === 'commit' && checker !== undefined) {
+          const commit = args[0] as Parameters<Store['commit']>[0];
+          checker.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
         }
-        if (key === 'addOutcome') judge?.recorded((given[1] as Outcome).result);
+        if (key === 'addOutcome') checker?.replyRecorded((args[1] as Outcome).result);
         return answer;
       };
     },
@@ -187,24 +201,24 @@ function recordOf({ store, disk }: Pick<Ground, 'store' | 'disk'>, judge?: Judge
 
 // -------------------------------------------------------------------------------------- the owners' side
 
-export interface Client {
+export interface OwnerClient {
   /** Writes the job down, waiting for room on the disk. */
   insert(given: Parameters<Store['insert']>[0]): Promise<Job>;
   /** Says that word to that job if it can be said, and tells whether it changed anything. */
-  speak(verb: Verb, id: string, options: Omit<AskOptions, 'by'>): Promise<boolean>;
+  sendCommand(verb: Verb, id: string, options: Omit<CommandOptions, 'by'>): Promise<boolean>;
   /** The client's tap on the shoulder, which may be lost, and its look whether a controller is there at all. */
-  tap(id: string): void;
+  wake(id: string): void;
 }
 
 /** How people reach the record of a world: as the real client does, beside any controller. */
-export function createClient(
-  ground: Ground,
+export function createOwnerClient(
+  context: SimulationContext,
   controllers: Controllers,
-  given: { readonly owner: (id: string) => string; readonly isTapLost: () => boolean },
-): Client {
-  const { world, judge, store, clock } = ground;
+  people: { readonly owner: (id: string) => string; readonly isWakeLost: () => boolean },
+): OwnerClient {
+  const { world, checker, store, clock } = context;
   const { timeline } = world;
-  const recorded = recordOf(ground);
+  const watchedStore = storeThrough(context);
 
   async function untilWritten<T>(write: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -216,41 +230,41 @@ export function createClient(
     }
   }
 
-  function tap(id: string): void {
-    const { lives } = controllers;
-    if (!given.isTapLost()) for (const life of lives) life.controller.wake(id);
+  function wake(id: string): void {
+    const { processes } = controllers;
+    if (!people.isWakeLost()) for (const controllerProcess of processes) controllerProcess.controller.wake(id);
     timeline.after(100, () => {
-      if (lives.every((life) => life.incarnation.isDead || life.hasLeft))
+      if (processes.every((controllerProcess) => controllerProcess.process.isDead || controllerProcess.exitReason))
         controllers.ensureAlive('the client found no controller');
     });
   }
 
   return {
-    tap,
+    wake,
     async insert(job) {
-      const stored = await untilWritten(() => recorded.insert(job));
-      judge.spoken(
+      const stored = await untilWritten(() => watchedStore.insert(job));
+      checker.commandGiven(
         stored.job,
         (await store.events(stored.job.id, 0)).map((one) => one.event),
       );
-      world.say(`owner: job ${stored.job.id} is created`);
+      world.log(`owner: job ${stored.job.id} is created`);
       return stored.job;
     },
-    async speak(verb, id, options) {
-      const by = given.owner(id);
+    async sendCommand(verb, id, options) {
+      const by = people.owner(id);
       for (let tries = 0; tries < 20; tries += 1) {
         const stored = await store.load(id);
         if (stored === undefined) return false;
-        if (!jobCan(stored.job, verb, by, options).ok) return false;
-        const change = ask(stored.job, verb, { by, ...options }, clock.now());
+        if (!checkCommand(stored.job, verb, by, options).ok) return false;
+        const change = applyCommand(stored.job, verb, { by, ...options }, clock.now());
         if (change.events.length === 0) return false;
         let result;
         try {
-          result = await recorded.commit({
+          result = await watchedStore.commit({
             job: change.job,
             revision: stored.revision,
             events: change.events,
-            folded: [],
+            foldedOutcomes: [],
             wakeAt: clock.now(),
             epoch: null,
           });
@@ -258,10 +272,10 @@ export function createClient(
           return false;
         }
         if (result !== 'committed') continue;
-        const said = Object.entries(options).flatMap(([name, isSaid]) => (isSaid ? [` --${name}`] : []));
-        world.say(`owner: ${verb}${said.join('')} ${id}`);
-        judge.spoken(change.job, change.events);
-        tap(id);
+        const flags = Object.entries(options).flatMap(([name, isSet]) => (isSet ? [` --${name}`] : []));
+        world.log(`owner: ${verb}${flags.join('')} ${id}`);
+        checker.commandGiven(change.job, change.events);
+        wake(id);
         return true;
       }
       return false;

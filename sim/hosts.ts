@@ -1,10 +1,10 @@
 // Hosts: machines as a controller reaches them, over a line that may be cut.
 
 import type { MachinePort, TailReceiver, WorkerRef } from '../src/app/ports.ts';
-import { known, unknown } from '../src/core/observation.ts';
-import type { Fact, OutcomeResult, RunSeen, WorkerSeen } from '../src/core/observation.ts';
-import { isTheirs, zoneOf } from './cloud.ts';
-import type { PortParts } from './cloud.ts';
+import { known, unknown } from '../src/core/model/observation.ts';
+import type { Observed, OutcomeResult, RunStatus, WorkerStatus } from '../src/core/model/observation.ts';
+import { belongsTo, zoneOf } from './cloud.ts';
+import type { PortOptions } from './cloud.ts';
 import { brokenStep } from './jobs.ts';
 import {
   endRun,
@@ -12,114 +12,120 @@ import {
   folderOf,
   hostName,
   outputOf,
-  printed,
-  printedAt,
-  restartAtOnce,
+  printedBytes,
+  lastPrintedAt,
+  restartInstantly,
   startRun,
   stopRun,
 } from './world.ts';
-import type { Host, Plan, Run } from './world.ts';
+import type { Host, ProgramPlan, Run } from './world.ts';
 
-export interface HostParts extends PortParts {
-  readonly planFor: (job: string, attempt: number, worker: string) => Plan;
+export interface HostPortOptions extends PortOptions {
+  readonly planFor: (job: string, attempt: number, worker: string) => ProgramPlan;
 }
 
-export function createHosts(parts: HostParts): MachinePort {
-  const { world, sky, chance, watcher } = parts;
+export function createMachinePort(parts: HostPortOptions): MachinePort {
+  const { world, cloudModel, chance, watcher } = parts;
   const { timeline } = world;
 
   return {
-    look: (refs) => {
-      for (const ref of refs) watcher.called('look', ref, `${ref.worker}`);
-      return Promise.all(refs.map((ref) => lookAt(parts, ref)));
+    observe: (refs) => {
+      for (const ref of refs) watcher.called('observe', ref, `${ref.worker}`);
+      return Promise.all(refs.map((ref) => observeWorker(parts, ref)));
     },
-    async step(ref, step) {
+    async runStep(ref, step) {
       watcher.called('step', ref, `${ref.worker}/${step.name}`);
-      const before = reach(parts, ref);
+      const before = reachableHost(parts, ref);
       await timeline.pause(isLocal(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
-      if (before !== undefined && reach(parts, ref) !== before) {
+      if (before !== undefined && reachableHost(parts, ref) !== before) {
         return { kind: 'unclear', evidence: { detail: 'the line dropped while the step ran' } };
       }
       return send(parts, ref, (host) => {
-        if (step.apply === brokenStep || chance.yes(sky.weather.stepFails))
+        if (step.apply === brokenStep || chance.yes(cloudModel.faultRates.stepFails))
           return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
         folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}/${host.bootId}`);
-        world.say(`host: ${hostName(host)} has ${step.name} for ${ref.job.id}`);
+        world.log(`host: ${hostName(host)} has ${step.name} for ${ref.job.id}`);
         return undefined;
       });
     },
     start(ref, launch) {
       const attempt = launch.attempt.ordinal;
       watcher.called('start', ref, `${attempt}/${ref.worker}`);
-      const { startMeetsRestart } = sky.weather;
-      if (!isLocal(ref) && startMeetsRestart > 0 && chance.yes(startMeetsRestart)) {
-        const host = reach(parts, ref);
-        if (host !== undefined) restartAtOnce(world, host);
+      const { restartDuringStart } = cloudModel.faultRates;
+      if (!isLocal(ref) && restartDuringStart > 0 && chance.yes(restartDuringStart)) {
+        const host = reachableHost(parts, ref);
+        if (host !== undefined) restartInstantly(world, host);
       }
       return send(parts, ref, (host) => {
         const isOther = launch.bootId !== undefined && launch.bootId !== host.bootId;
         if (isOther && !folderOf(host, ref.job.id, `${ref.worker}`).runs.has(attempt)) {
           return { kind: 'failed', evidence: { detail: 'it was restarted' } };
         }
-        const given = {
+        const runOptions = {
           job: ref.job.id,
           attempt,
           worker: `${ref.worker}`,
           allocation: ref.allocation.ordinal,
           ...(launch.checkpointDir !== null && { checkpoints: launch }),
         };
-        const plan = parts.planFor(ref.job.id, attempt, given.worker);
-        const slow = chance.yes(sky.weather.startSlow) ? chance.between(1_000, 9_000) : chance.between(0, 200);
-        startRun(world, host, given, { ...plan, slow });
+        const plan = parts.planFor(ref.job.id, attempt, runOptions.worker);
+        const startDelay = chance.yes(cloudModel.faultRates.startSlow)
+          ? chance.between(1_000, 9_000)
+          : chance.between(0, 200);
+        startRun(world, host, runOptions, { ...plan, startDelay });
         return undefined;
       });
     },
-    stop(ref, attempt, how) {
-      watcher.called('stop', ref, `${attempt}/${ref.worker}/${how}`);
+    stop(ref, attempt, signal) {
+      watcher.called('stop', ref, `${attempt}/${ref.worker}/${signal}`);
       return send(parts, ref, (host) => {
-        stopRun(world, host, ref.job.id, `${ref.worker}`, attempt, how);
+        stopRun(world, host, ref.job.id, `${ref.worker}`, attempt, signal);
         return undefined;
       });
     },
     tail(ref, attempt, from, receiver) {
       let isOff = false;
-      void follow(parts, ref, attempt, from, receiver, () => isOff);
+      void followLog(parts, ref, attempt, from, receiver, () => isOff);
       return () => {
         isOff = true;
       };
     },
-    forget: () => undefined,
+    disconnect: () => undefined,
   };
 }
 
 function isLocal(ref: WorkerRef): boolean {
-  return ref.worker === 'here' || ref.job.spec.capacity.kind === 'local';
+  return ref.worker === 'controller' || ref.job.spec.capacity.kind === 'local';
 }
 
-export function killFromOutside(parts: { readonly world: HostParts['world'] }, run: Run, leavesExit: boolean): void {
+export function killFromOutside(
+  parts: { readonly world: HostPortOptions['world'] },
+  run: Run,
+  leavesExit: boolean,
+): void {
   run.killed = true;
   endRun(parts.world, run, leavesExit ? 137 : null);
 }
 
-function reach(parts: HostParts, ref: WorkerRef): Host | undefined {
-  const { world, sky } = parts;
-  if (isLocal(ref)) return world.here.hosts[0];
+function reachableHost(parts: HostPortOptions, ref: WorkerRef): Host | undefined {
+  const { world, cloudModel } = parts;
+  if (isLocal(ref)) return world.controllerMachine.hosts[0];
   const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
-  if (machine === undefined || !isTheirs(machine, ref) || sky.lineIsCut) return undefined;
+  if (machine === undefined || !belongsTo(machine, ref) || cloudModel.isNetworkCut) return undefined;
   const host = machine.hosts[Number(ref.worker)];
-  if (host?.isUp !== true || host.silence !== null) return undefined;
-  const whose = `${ref.job.id}/${ref.allocation.ordinal}`;
-  if (!world.trusted.has(whose)) world.trusted.set(whose, machine);
-  return world.trusted.get(whose) === machine ? host : undefined;
+  if (host?.isUp !== true || host.outage !== null) return undefined;
+  const key = `${ref.job.id}/${ref.allocation.ordinal}`;
+  if (!world.trustedMachines.has(key)) world.trustedMachines.set(key, machine);
+  return world.trustedMachines.get(key) === machine ? host : undefined;
 }
 
-async function lookAt(parts: HostParts, ref: WorkerRef): Promise<Fact<WorkerSeen>> {
-  const { world, sky, chance, clock } = parts;
+async function observeWorker(parts: HostPortOptions, ref: WorkerRef): Promise<Observed<WorkerStatus>> {
+  const { world, cloudModel, chance, clock } = parts;
   const { timeline } = world;
   const began = clock.now();
   await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 400));
-  const host = reach(parts, ref);
-  if (host === undefined || (!isLocal(ref) && chance.yes(sky.weather.workerLookFails))) {
+  const host = reachableHost(parts, ref);
+  if (host === undefined || (!isLocal(ref) && chance.yes(cloudModel.faultRates.workerObserveFails))) {
     await timeline.pause(chance.between(1_000, 8_000));
     return unknown('the worker does not answer', began);
   }
@@ -132,53 +138,53 @@ async function lookAt(parts: HostParts, ref: WorkerRef): Promise<Fact<WorkerSeen
   }
   const runs = [...folder.runs.entries()]
     .toSorted(([a], [b]) => a - b)
-    .map(([attempt, run]) => runSeen(parts, attempt, run));
+    .map(([attempt, run]) => runStatusOf(parts, attempt, run));
   return known({ bootId: host.bootId, proofs, runs }, clock.now());
 }
 
 /** Times are told as ages and moved to the clock of whoever asks, as the real look does. */
-function runSeen(parts: HostParts, attempt: number, run: Run | null): RunSeen {
+function runStatusOf(parts: HostPortOptions, attempt: number, run: Run | null): RunStatus {
   const { world, clock } = parts;
   const { timeline } = world;
   const { now } = timeline;
-  const moved = (time: number): number => clock.now() - (now - time);
+  const toAskerTime = (time: number): number => clock.now() - (now - time);
   if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
   if (run.endedAt !== null) {
     if (run.exitCode === null) return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
     const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};
-    return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt), ...failure };
+    return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: toAskerTime(run.endedAt), ...failure };
   }
-  if (run.startedAt === null) return { attempt, state: 'starting', since: moved(run.madeAt) };
+  if (run.startedAt === null) return { attempt, state: 'starting', since: toAskerTime(run.createdAt) };
   return {
     attempt,
     state: 'running',
-    startedAt: moved(run.startedAt),
-    outputAt: moved(printedAt(run, now)),
+    startedAt: toAskerTime(run.startedAt),
+    outputAt: toAskerTime(lastPrintedAt(run, now)),
   };
 }
 
 /** Sends a script that has an effect. Without a host in reach nothing happens, which the sender cannot always tell. */
 async function send(
-  parts: HostParts,
+  parts: HostPortOptions,
   ref: WorkerRef,
   effect: (host: Host) => OutcomeResult | undefined,
 ): Promise<OutcomeResult> {
-  const { world, sky, chance } = parts;
+  const { world, cloudModel, chance } = parts;
   const { timeline } = world;
-  const { weather } = sky;
+  const { faultRates } = cloudModel;
   const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
   await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
-  const host = reach(parts, ref);
+  const host = reachableHost(parts, ref);
   if (host === undefined) {
     await timeline.pause(chance.between(2_000, 10_000));
     return { kind: 'failed', evidence: { detail: 'the worker does not answer' } };
   }
   if (!isLocal(ref)) {
-    if (chance.yes(weather.requestLost)) {
+    if (chance.yes(faultRates.requestLost)) {
       await timeline.pause(chance.between(2_000, 10_000));
       return lost;
     }
-    if (chance.yes(weather.effectLate)) {
+    if (chance.yes(faultRates.effectLate)) {
       timeline.after(chance.between(1_000, 25_000), () => {
         if (host.isUp) effect(host);
       });
@@ -187,7 +193,7 @@ async function send(
     }
   }
   const result = effect(host) ?? { kind: 'done' };
-  if (!isLocal(ref) && chance.yes(weather.replyLost)) {
+  if (!isLocal(ref) && chance.yes(faultRates.replyLost)) {
     await timeline.pause(chance.between(2_000, 10_000));
     return lost;
   }
@@ -195,21 +201,21 @@ async function send(
   return result;
 }
 
-async function follow(
-  parts: HostParts,
+async function followLog(
+  parts: HostPortOptions,
   ref: WorkerRef,
   attempt: number,
   begin: number,
   receiver: TailReceiver,
   isOff: () => boolean,
 ): Promise<void> {
-  const { world, sky, chance } = parts;
+  const { world, cloudModel, chance } = parts;
   const { timeline } = world;
   let from = begin;
   await timeline.pause(isLocal(ref) ? 1 : chance.between(50, 500));
   for (;;) {
     if (isOff()) return;
-    const host = reach(parts, ref);
+    const host = reachableHost(parts, ref);
     if (host === undefined) {
       await timeline.pause(chance.between(2_000, 10_000));
       if (!isOff()) receiver.dropped('the line dropped');
@@ -220,11 +226,11 @@ async function follow(
       receiver.dropped('there is no such attempt');
       return;
     }
-    const available = run === null ? 0 : printed(run, timeline.now);
+    const available = run === null ? 0 : printedBytes(run, timeline.now);
     if (run !== null && from < available) {
       const to = Math.min(available, from + chance.between(1, 300));
       const chunk = outputOf(run, from, to);
-      if (!isLocal(ref) && chance.yes(sky.weather.tailSlow)) await timeline.pause(chance.between(200, 2_000));
+      if (!isLocal(ref) && chance.yes(cloudModel.faultRates.tailSlow)) await timeline.pause(chance.between(200, 2_000));
       if (isOff()) return;
       await receiver.bytes(chunk);
       from = to;
@@ -234,15 +240,15 @@ async function follow(
       receiver.ended();
       return;
     }
-    if (!isLocal(ref) && chance.yes(sky.weather.tailDrops)) {
+    if (!isLocal(ref) && chance.yes(cloudModel.faultRates.tailDrops)) {
       receiver.dropped('the line dropped');
       return;
     }
-    await nextWord(parts, run);
+    await nextOutput(parts, run);
   }
 }
 
-function nextWord(parts: HostParts, run: Run): Promise<void> {
+function nextOutput(parts: HostPortOptions, run: Run): Promise<void> {
   const { timeline } = parts.world;
   return new Promise((resolve) => {
     const done = (): void => {

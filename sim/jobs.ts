@@ -1,44 +1,59 @@
 // Jobs: what the owners of a pretend world want run, and how their programs behave.
 
-import { presets } from '../src/core/recover.ts';
-import type { PresetName } from '../src/core/recover.ts';
-import { jobIdMark, ownCheckpointLevel } from '../src/core/spec.ts';
-import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom, Rule, SetupStep } from '../src/core/spec.ts';
-import { minute, second } from '../src/core/time.ts';
+import { presets } from '../src/core/policy/presets.ts';
+import type { PresetName } from '../src/core/policy/presets.ts';
+import { jobIdPlaceholder, ownCheckpointSubfolder } from '../src/core/model/spec.ts';
+import type {
+  CapacitySpec,
+  CommandSpec,
+  JobSpec,
+  ResumeFrom,
+  RecoveryRule,
+  SetupStep,
+} from '../src/core/model/spec.ts';
+import { minute, second } from '../src/core/model/time.ts';
 import { createChance, hashOf } from './chance.ts';
 import type { Chance } from './chance.ts';
-import type { Plan } from './world.ts';
+import type { ProgramPlan } from './world.ts';
 
 export const installation = 'pretnd';
 
 /** How the attempts of one job go, one after another; the last stands for all that follow. */
-type Fortune = 'succeeds' | 'fails' | 'hangs' | 'endless';
+type ProgramBehavior = 'succeeds' | 'fails' | 'hangs' | 'endless';
 
-export interface Nature {
+export interface JobProfile {
   readonly workers: number;
-  readonly fortunes: readonly Fortune[];
-  readonly length: number;
+  readonly behaviors: readonly ProgramBehavior[];
+  readonly duration: number;
   readonly linePeriod: number;
-  readonly obeysAfter: number | null;
+  readonly stopDelay: number | null;
   readonly seed: number;
 }
 
-export interface Wanted {
+export interface PlannedJob {
   readonly spec: JobSpec;
-  readonly nature: Nature;
+  readonly profile: JobProfile;
   readonly at: number;
 }
 
 /** The jobs of one world: between one and four, most of them on machines of the cloud. */
-export function drawJobs(chance: Chance): readonly Wanted[] {
+export function drawJobs(chance: Chance): readonly PlannedJob[] {
   const jobs = chance.pick([1, 1, 2, 2, 3, 4]);
   return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index));
 }
 
-function drawJob(chance: Chance, index: number): Wanted {
-  const sort = chance.pick(['owned', 'owned', 'owned', 'owned', 'owned', 'standing', 'local'] as const);
-  const workers = sort === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
-  const place = sort !== 'local' && chance.yes(0.15) ? 'here' : 'workers';
+function drawJob(chance: Chance, index: number): PlannedJob {
+  const kind = chance.pick([
+    'ephemeral',
+    'ephemeral',
+    'ephemeral',
+    'ephemeral',
+    'ephemeral',
+    'persistent',
+    'local',
+  ] as const);
+  const workers = kind === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
+  const runsOn = kind !== 'local' && chance.yes(0.15) ? 'controller' : 'workers';
   const preset = chance.pick([
     'pre',
     'pre',
@@ -49,9 +64,9 @@ function drawJob(chance: Chance, index: number): Wanted {
     'loop: failures',
     'loop: failures',
   ] satisfies PresetName[]);
-  const fortunes = drawFortunes(chance);
+  const behaviors = drawBehaviors(chance);
   // A hang is only told from a long silence by a limit, so a program that hangs comes with one.
-  const hangs = fortunes.includes('hangs');
+  const hangs = behaviors.includes('hangs');
   const linePeriod = chance.between(5, 20) * second;
   // Some setups cannot succeed. They are an extra draw, so that every other job stays as it was.
   const setup = chance.fork('setup');
@@ -60,15 +75,15 @@ function drawJob(chance: Chance, index: number): Wanted {
     version: 1,
     name: `job-${index}`,
     tags: [],
-    capacity: withPlaces(drawCapacity(chance, sort, index), chance.fork('places')),
+    capacity: withAlternatives(drawCapacity(chance, kind, index), chance.fork('places')),
     steps: [
       ...Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
       ...(isBroken ? [{ ...step('broken'), apply: brokenStep }] : []),
     ],
     command: {
       script: 'true\n',
-      place,
-      workers: place === 'workers' && workers > 2 && chance.yes(0.2) ? [0, 1] : 'all',
+      runsOn,
+      workers: runsOn === 'workers' && workers > 2 && chance.yes(0.2) ? [0, 1] : 'all',
       env: {},
       workdir: null,
       ...drawCheckpoints(chance.fork('checkpoints'), index),
@@ -97,15 +112,15 @@ function drawJob(chance: Chance, index: number): Wanted {
       ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) }
       : { capacity: 'release', keepFor: null, ...(chance.yes(0.1) && { holdOnFailure: 4 * minute }) },
   };
-  const nature: Nature = {
+  const profile: JobProfile = {
     workers,
-    fortunes,
-    length: chance.between(20, 240) * second,
+    behaviors,
+    duration: chance.between(20, 240) * second,
     linePeriod,
-    obeysAfter: chance.yes(0.2) ? null : chance.between(0, 8) * second,
+    stopDelay: chance.yes(0.2) ? null : chance.between(0, 8) * second,
     seed: chance.between(0, 2 ** 31),
   };
-  return { spec, nature, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
+  return { spec, profile, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
 }
 
 /**
@@ -118,11 +133,11 @@ function drawCheckpoints(
 ): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage' | 'resumeFrom'> {
   if (chance.yes(0.2)) return { checkpointDir: null };
   if (chance.yes(0.1)) return { checkpointDir: '/shared', checkpoints: 'shared', checkpointStorage: 'file:///shared' };
-  if (chance.yes(0.5)) return { checkpointDir: `/named/${jobIdMark}`, checkpoints: 'named' };
+  if (chance.yes(0.5)) return { checkpointDir: `/named/${jobIdPlaceholder}`, checkpoints: 'named' };
   const before = `00000${index}`;
   const resumeFrom: ResumeFrom = { kind: 'folder', path: `/runs/${before}-${installation}`, job: before };
   return {
-    checkpointDir: `/runs/${ownCheckpointLevel}`,
+    checkpointDir: `/runs/${ownCheckpointSubfolder}`,
     checkpoints: 'own',
     ...(index > 0 && chance.yes(0.2) && { resumeFrom }),
   };
@@ -131,38 +146,38 @@ function drawCheckpoints(
 export const brokenStep = 'false';
 
 /** Some owners have rules of their own, which come before the preset's. */
-function ownRules(chance: Chance): readonly Rule[] {
+function ownRules(chance: Chance): readonly RecoveryRule[] {
   if (!chance.yes(0.3)) return [];
   const delay = { delay: chance.between(1, 30) * second, delayMax: minute };
-  const elsewhere: Rule = { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true };
-  const byCode: Rule = {
+  const avoidZone: RecoveryRule = { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true };
+  const byCode: RecoveryRule = {
     reason: 'command_failed',
     exitCodes: [1],
     answer: { then: 'rerun', on: 'same' },
     limit: chance.between(0, 2),
     ...delay,
   };
-  const byWorker: Rule = { reason: 'command_failed', worker: 0, answer: { then: 'fail', on: 'same' } };
-  return chance.pick([[elsewhere], [elsewhere, byCode], [byCode], [byWorker]]);
+  const byWorker: RecoveryRule = { reason: 'command_failed', worker: 0, answer: { then: 'fail', on: 'same' } };
+  return chance.pick([[avoidZone], [avoidZone, byCode], [byCode], [byWorker]]);
 }
 
-function drawFortunes(chance: Chance): readonly Fortune[] {
+function drawBehaviors(chance: Chance): readonly ProgramBehavior[] {
   const before = Array.from({ length: chance.pick([0, 0, 0, 1, 2]) }, () =>
     chance.pick(['fails', 'fails', 'hangs'] as const),
   );
   return [...before, chance.pick(['succeeds', 'succeeds', 'succeeds', 'fails', 'endless'] as const)];
 }
 
-function drawCapacity(chance: Chance, sort: 'owned' | 'standing' | 'local', index: number): CapacitySpec {
-  if (sort === 'local') return { kind: 'local', ownership: 'standing', workdir: '/' };
+function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local', index: number): CapacitySpec {
+  if (kind === 'local') return { kind: 'local', ownership: 'persistent', workdir: '/' };
   return {
     kind: 'tpu',
-    ownership: sort,
+    ownership: kind,
     mode: chance.pick(['tpu-vm', 'queued-resources']),
     project: 'pretend',
     zone: 'pretend-a',
     accelerator: 'v4-8',
-    name: sort === 'standing' ? `standing-${index}` : `job-${index}`,
+    name: kind === 'persistent' ? `standing-${index}` : `job-${index}`,
     runtimeVersion: 'base',
     pricing: chance.pick(['spot', 'ondemand']),
     startupScript: null,
@@ -175,24 +190,24 @@ function drawCapacity(chance: Chance, sort: 'owned' | 'standing' | 'local', inde
 }
 
 /** Where the pretend cloud always has something, storms aside; what becomes of the other zones, each world draws. */
-export const sureZone = 'pretend-a';
+export const reliableZone = 'pretend-a';
 
 /** Other zones of the pretend cloud, of which each world decides what they have. */
-export const unsureZones: readonly string[] = ['pretend-b', 'pretend-c'];
+export const drawnZones: readonly string[] = ['pretend-b', 'pretend-c'];
 
 /** One that never has anything, and one where we may do nothing until the storm is over: somebody asks for the right. */
-export const bareZone = 'pretend-d';
-export const grantedZone = 'pretend-e';
+export const emptyZone = 'pretend-d';
+export const grantedLaterZone = 'pretend-e';
 
 /** Some jobs would rather be elsewhere, and name another zone that will have something one day. */
-function withPlaces(capacity: CapacitySpec, chance: Chance): CapacitySpec {
-  if (capacity.kind !== 'tpu' || capacity.ownership === 'standing' || !chance.yes(0.4)) return capacity;
-  const [first = sureZone, ...others] = chance.pick([
+function withAlternatives(capacity: CapacitySpec, chance: Chance): CapacitySpec {
+  if (capacity.kind !== 'tpu' || capacity.ownership === 'persistent' || !chance.yes(0.4)) return capacity;
+  const [first = reliableZone, ...others] = chance.pick([
     ['pretend-b', 'pretend-a'],
     ['pretend-b', 'pretend-c', 'pretend-a'],
     ['pretend-a', 'pretend-b'],
     ['pretend-c', 'pretend-a', 'pretend-b'],
-    [bareZone, grantedZone],
+    [emptyZone, grantedLaterZone],
   ]);
   const { accelerator, pricing, runtimeVersion } = capacity;
   return {
@@ -208,32 +223,32 @@ function step(name: string): SetupStep {
 }
 
 /** How that program behaves on that worker. The same question gets the same answer, whoever asks and however often. */
-export function planFor(nature: Nature, attempt: number, worker: string): Plan {
-  const fortune = nature.fortunes[Math.min(attempt, nature.fortunes.length) - 1] ?? 'succeeds';
-  const chance = createChance(hashOf(`${nature.seed}/${attempt}/${worker}`));
-  const gang = createChance(hashOf(`${nature.seed}/${attempt}`));
-  const unlucky = gang.between(0, nature.workers - 1);
-  const isUnlucky = worker === 'here' || worker === `${unlucky}`;
+export function planFor(profile: JobProfile, attempt: number, worker: string): ProgramPlan {
+  const behavior = profile.behaviors[Math.min(attempt, profile.behaviors.length) - 1] ?? 'succeeds';
+  const chance = createChance(hashOf(`${profile.seed}/${attempt}/${worker}`));
+  const gang = createChance(hashOf(`${profile.seed}/${attempt}`));
+  const failingWorker = gang.between(0, profile.workers - 1);
+  const isFailing = worker === 'controller' || worker === `${failingWorker}`;
   // Many programs print on their first worker alone.
-  const isMute = gang.yes(0.2) && worker !== 'here' && worker !== '0';
-  const usual: Plan = {
-    slow: 0,
-    length: nature.length + chance.between(0, 3_000),
+  const isMute = gang.yes(0.2) && worker !== 'controller' && worker !== '0';
+  const usual: ProgramPlan = {
+    startDelay: 0,
+    duration: profile.duration + chance.between(0, 3_000),
     exitCode: 0,
-    linePeriod: nature.linePeriod,
+    linePeriod: profile.linePeriod,
     silentAfter: isMute ? 0 : null,
     lastLine: 'the end',
-    obeysAfter: nature.obeysAfter,
+    stopDelay: profile.stopDelay,
   };
-  switch (fortune) {
+  switch (behavior) {
     case 'succeeds':
       return usual;
     case 'fails':
       // The others wait for the one that failed, as programs that talk to each other do.
-      if (!isUnlucky) return { ...usual, length: null };
+      if (!isFailing) return { ...usual, duration: null };
       return {
         ...usual,
-        length: usual.length ?? 0,
+        duration: usual.duration ?? 0,
         exitCode: 1,
         lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']),
       };
@@ -241,10 +256,10 @@ export function planFor(nature: Nature, attempt: number, worker: string): Plan {
       // One waits for what never comes, and soon the others wait for that one.
       return {
         ...usual,
-        length: null,
-        silentAfter: isMute ? 0 : gang.between(5, 60) * second + (isUnlucky ? 0 : chance.between(0, 10) * second),
+        duration: null,
+        silentAfter: isMute ? 0 : gang.between(5, 60) * second + (isFailing ? 0 : chance.between(0, 10) * second),
       };
     case 'endless':
-      return { ...usual, length: null };
+      return { ...usual, duration: null };
   }
 }

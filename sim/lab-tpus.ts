@@ -1,12 +1,19 @@
 // The TPUs of a pretend lab: the programs that scripts have started on their workers, which outlive the line to the login
 // machine, and the desk at which people and scripts ask about them. What is answered is what the workers can tell.
 
-import type { EndAnswer, EndRequest, Holder, Holders, TpuDesk, TpuState } from '../src/lab/tpu-desk.ts';
+import type {
+  EndResult,
+  EndRequest,
+  DeviceHolder,
+  HolderScan,
+  TpuOperations,
+  TpuState,
+} from '../src/lab/tpu-operations.ts';
 import type { LabTpu } from '../src/lab/tpus.ts';
-import { second } from '../src/core/time.ts';
+import { second } from '../src/core/model/time.ts';
 import type { Chance } from './chance.ts';
-import type { Sky } from './cloud.ts';
-import { findMachine, hostName, makeMachine, newMachine, releaseMachine } from './world.ts';
+import type { CloudModel } from './cloud.ts';
+import { findMachine, hostName, requestMachine, newMachine, releaseMachine } from './world.ts';
 import type { Host, Machine, World } from './world.ts';
 
 /** One program of an attempt on one worker. */
@@ -28,7 +35,7 @@ export interface Programs {
   end(program: Program, why: string): void;
   /** Everything that is alive on that TPU, whichever machine has its name now. */
   aliveOn(tpu: string): readonly Program[];
-  down(host: Host): void;
+  hostDown(host: Host): void;
 }
 
 export function createPrograms(world: World, begins: (program: Program) => void): Programs {
@@ -36,7 +43,7 @@ export function createPrograms(world: World, begins: (program: Program) => void)
   const end = (program: Program, why: string): void => {
     if (program.endedAt !== null) return;
     program.endedAt = world.timeline.now;
-    world.say(`tpu: ${programName(program)} ends: ${why}`);
+    world.log(`tpu: ${programName(program)} ends: ${why}`);
     for (const listener of program.listeners) listener();
   };
   return {
@@ -50,14 +57,14 @@ export function createPrograms(world: World, begins: (program: Program) => void)
         endedAt: null,
         listeners: new Set(),
       };
-      world.say(`tpu: ${programName(program)} begins`);
+      world.log(`tpu: ${programName(program)} begins`);
       begins(program);
       all.push(program);
       return program;
     },
     end,
     aliveOn: (tpu) => all.filter((one) => one.endedAt === null && one.host.machine.name === tpu),
-    down(host) {
+    hostDown(host) {
       for (const program of all) if (program.host === host) end(program, 'its worker went down');
     },
   };
@@ -67,70 +74,73 @@ export function programName({ job, attempt, host }: Program): string {
   return `program ${job}/${attempt} on ${hostName(host)}`;
 }
 
-export function answers(host: Host, sky: Sky): boolean {
-  return host.isUp && host.silence === null && !sky.lineIsCut;
+export function isReachable(host: Host, cloudModel: CloudModel): boolean {
+  return host.isUp && host.outage === null && !cloudModel.isNetworkCut;
 }
 
 /** As the real desk does, without an abort. */
-export interface PretendDesk {
-  describe(tpu: LabTpu): ReturnType<TpuDesk['describe']>;
+export interface SimulatedTpuOperations {
+  describe(tpu: LabTpu): ReturnType<TpuOperations['describe']>;
   reapply(tpu: LabTpu): Promise<void>;
-  holders(tpu: LabTpu): Promise<Holders>;
-  end(tpu: LabTpu, what: EndRequest): Promise<EndAnswer>;
+  holders(tpu: LabTpu): Promise<HolderScan>;
+  end(tpu: LabTpu, what: EndRequest): Promise<EndResult>;
 }
 
 /** The desk of this pretend cloud. Whoever asks it waits as long as SSH and the cloud take. */
-export function createDesk(parts: {
+export function createTpuOperations(parts: {
   readonly world: World;
-  readonly sky: Sky;
+  readonly cloudModel: CloudModel;
   readonly chance: Chance;
   readonly programs: Programs;
   readonly workersOf: (tpu: string) => number;
-}): PretendDesk {
-  const { world, sky, chance, programs } = parts;
+}): SimulatedTpuOperations {
+  const { world, cloudModel, chance, programs } = parts;
   const { timeline } = world;
 
   function machineOf(tpu: LabTpu): Machine | undefined {
     return findMachine(world, tpu.zone ?? '', tpu.name);
   }
 
-  async function look(tpu: LabTpu): Promise<TpuState> {
+  async function describe(tpu: LabTpu): Promise<TpuState> {
     await timeline.pause(chance.between(100, 2_000));
-    if (sky.cloudIsDown) return { kind: 'unknown', says: 'the cloud does not answer' };
+    if (cloudModel.isCloudDown) return { kind: 'unknown', message: 'the cloud does not answer' };
     const machine = machineOf(tpu);
-    const state = machine === undefined ? 'absent' : stateWord(machine);
+    const state = machine === undefined ? 'absent' : stateName(machine);
     return { kind: 'known', state, zone: tpu.zone ?? '', workers: machine?.hosts.length ?? 0 };
   }
 
   async function ask<T>(
     tpu: LabTpu,
     each: (host: Host) => T,
-  ): Promise<{ readonly told: readonly T[]; readonly missed: Holders['missed'] }> {
+  ): Promise<{ readonly answers: readonly T[]; readonly missed: HolderScan['unreachable'] }> {
     const hosts = machineOf(tpu)?.hosts ?? [];
     const answered = await Promise.all(
       hosts.map(async (host) => {
         await timeline.pause(chance.between(200, 6_000));
-        if (answers(host, sky)) return { told: [each(host)], missed: [] };
+        if (isReachable(host, cloudModel)) return { answers: [each(host)], missed: [] };
         await timeline.pause(10 * second);
-        return { told: [], missed: [{ worker: host.worker, says: 'it does not answer' }] };
+        return { answers: [], missed: [{ worker: host.worker, message: 'it does not answer' }] };
       }),
     );
-    return { told: answered.flatMap(({ told }) => told), missed: answered.flatMap(({ missed }) => missed) };
+    return {
+      answers: answered.flatMap(({ answers }) => answers),
+      missed: answered.flatMap(({ missed }) => missed),
+    };
   }
 
   return {
-    describe: look,
+    describe,
     async reapply(tpu) {
       const before = machineOf(tpu);
       if (before !== undefined) releaseMachine(world, before);
       while (machineOf(tpu) !== undefined) await timeline.pause(5 * second);
       const { name, zone } = tpu;
-      makeMachine(
+      requestMachine(
         world,
         newMachine({
           name,
           labels: null,
-          isStanding: true,
+          isPersistent: true,
           workers: parts.workersOf(name),
           at: timeline.now,
           zone: zone ?? '',
@@ -143,14 +153,14 @@ export function createDesk(parts: {
       }
     },
     async holders(tpu) {
-      const { told, missed } = await ask(tpu, (host) =>
+      const { answers, missed } = await ask(tpu, (host) =>
         programs.all.filter((one) => one.host === host && one.endedAt === null).map(holder),
       );
-      return { holders: told.flat(), missed };
+      return { holders: answers.flat(), unreachable: missed };
     },
     async end(tpu, { folders, pids }) {
-      const { told, missed } = await ask(tpu, (host): EndAnswer['ended'] => {
-        const meant = programs.all.filter(
+      const { answers, missed } = await ask(tpu, (host): EndResult['ended'] => {
+        const selected = programs.all.filter(
           (one) =>
             one.host === host &&
             one.endedAt === null &&
@@ -158,19 +168,19 @@ export function createDesk(parts: {
               folders.includes(one.stageFolder) ||
               pids.some(({ worker, pid }) => worker === host.worker && pid === one.pid)),
         );
-        for (const program of meant) programs.end(program, 'it was ended from the login machine');
-        return meant.map(holder);
+        for (const program of selected) programs.end(program, 'it was ended from the login machine');
+        return selected.map(holder);
       });
-      return { ended: told.flat(), left: [], missed };
+      return { ended: answers.flat(), left: [], unreachable: missed };
     },
   };
 }
 
-function holder({ host, pid, job, logFolder }: Program): Holder {
+function holder({ host, pid, job, logFolder }: Program): DeviceHolder {
   return { worker: host.worker, pid, user: 'lab', command: `python main.py --workdir=${logFolder} (${job})` };
 }
 
-function stateWord({ state, cause }: Machine): string {
+function stateName({ state, cause }: Machine): string {
   switch (state) {
     case 'waiting':
     case 'provisioning':

@@ -1,43 +1,43 @@
 // Lab: the life of a lab, played through the real core, controller and store. People share TPUs that stand before and after
 // their jobs; scripts run on the login machine and drive the TPUs from there; TPUs are taken away by the hour, lines are cut,
-// the login machine is rebooted, and people kill, resume, move and tidy up. Judged by the laws of every world (laws.ts) and by
-// those of a lab (lab-laws.ts).
+// the login machine is rebooted, and people kill, resume, move and tidy up. Judged by the invariants of every world (invariants.ts) and by
+// those of a lab (lab-invariants.ts).
 
 import { createHash } from 'node:crypto';
 import type { Clock } from '../src/app/ports.ts';
-import type { Job } from '../src/core/job.ts';
-import { hour, minute, second } from '../src/core/time.ts';
-import type { LabRecord } from '../src/lab/record.ts';
+import type { Job } from '../src/core/model/job.ts';
+import { hour, minute, second } from '../src/core/model/time.ts';
+import type { LabStore } from '../src/lab/lab-store.ts';
 import { openStore } from '../src/store/store.ts';
-import { createChance, calm } from './chance.ts';
-import type { Chance, Weather } from './chance.ts';
-import type { Sky } from './cloud.ts';
-import { createClient, createControllers } from './controllers.ts';
-import type { Ground } from './controllers.ts';
-import { createCopies } from './outputs.ts';
+import { createChance, noFaults } from './chance.ts';
+import type { Chance, FaultRates } from './chance.ts';
+import type { CloudModel } from './cloud.ts';
+import { createOwnerClient, createControllers } from './controllers.ts';
+import type { SimulationContext } from './controllers.ts';
+import { createLogCopies } from './outputs.ts';
 import type { Disk } from './outputs.ts';
-import { createBegin, known } from './lab-world.ts';
+import { createScriptSetup, lookUp } from './lab-world.ts';
 import type { Lab, LabFault } from './lab-world.ts';
-import { createLabJudge, savesAfter } from './lab-laws.ts';
-import type { LabJudge, LabViolation } from './lab-laws.ts';
+import { createLabChecker, firstCheckpointAfter } from './lab-invariants.ts';
+import type { LabChecker, LabViolation } from './lab-invariants.ts';
 import { drawLab, createScripts, scriptPlan } from './lab-people.ts';
-import type { LabNature, LabSize } from './lab-people.ts';
-import { createDesk, createPrograms } from './lab-tpus.ts';
+import type { LabJobProfile, LabSize } from './lab-people.ts';
+import { createTpuOperations, createPrograms } from './lab-tpus.ts';
 import type { Programs } from './lab-tpus.ts';
-import { createJudge, laws } from './laws.ts';
-import type { Judge } from './laws.ts';
-import { nextAct, runOn, beginAccidents, reboot } from './lab-acts.ts';
+import { createInvariantChecker, invariants } from './invariants.ts';
+import type { InvariantChecker } from './invariants.ts';
+import { scheduleAction, runOn, startLabFaults, reboot } from './lab-actions.ts';
 import { createTimeline } from './timeline.ts';
 import type { Timeline } from './timeline.ts';
-import { createWorld, makeMachine, newMachine } from './world.ts';
+import { createWorld, requestMachine, newMachine } from './world.ts';
 import type { World } from './world.ts';
 
 /** How long a job may take to finish once no user wants anything new, in addition to the time of its own programs. */
-const patience = 8 * hour;
+const settleTimeout = 8 * hour;
 const installation = 'thelab';
 const epoch = Date.UTC(2026, 0, 1);
 
-export interface LabStory {
+export interface LabResult {
   readonly seed: number;
   readonly violation: LabViolation | null;
   readonly hash: string;
@@ -47,7 +47,7 @@ export interface LabStory {
   readonly jobs: number;
   readonly attempts: number;
   readonly programs: number;
-  readonly lives: number;
+  readonly controllers: number;
   readonly verdicts: Readonly<Record<string, number>>;
 }
 
@@ -59,184 +59,188 @@ export interface LabOptions {
 }
 
 /** The faults besides the named accidents: a little of everything, all the time. */
-const usual: Weather = {
-  ...calm,
+const usualFaultRates: FaultRates = {
+  ...noFaults,
   replyLost: 0.02,
   requestLost: 0.02,
   effectLate: 0.01,
   stockout: 0.15,
   rateLimited: 0.02,
   internal: 0.02,
-  lookFails: 0.03,
+  observeFails: 0.03,
   listPartial: 0.005,
   listStale: 0.1,
-  workerLookFails: 0.02,
+  workerObserveFails: 0.02,
   startSlow: 0.1,
   tailDrops: 0.02,
   tailSlow: 0.1,
 };
 
-function createLab({ seed, size, fault }: LabOptions, say: (line: string) => void): Lab & { close(): Promise<void> } {
+function createLab({ seed, size, fault }: LabOptions, log: (line: string) => void): Lab & { close(): Promise<void> } {
   const chance = createChance(seed);
   const timeline = createTimeline();
   const plan = drawLab(chance.fork('lab'), size);
-  const judge = createJudge(
+  const checker = createInvariantChecker(
     () => world,
-    () => copies,
+    () => logCopies,
   );
-  const labJudge: LabJudge = createLabJudge(
+  const labChecker: LabChecker = createLabChecker(
     () => world,
     () => programs,
-    (id) => judge.job(id),
+    (id) => checker.job(id),
   );
-  const world: World = createWorld(timeline, chance.fork('world'), say, {
-    begins(run) {
-      judge.begins(run);
-      scripts.begins(run);
+  const world: World = createWorld(timeline, chance.fork('world'), log, {
+    runBegins(run) {
+      checker.runBegins(run);
+      scripts.runBegins(run);
     },
-    asked: (run) => scripts.asked(run),
-    down: (host) => programs.down(host),
+    stopRequested: (run) => scripts.stopRequested(run),
+    hostDown: (host) => programs.hostDown(host),
   });
-  const programs: Programs = createPrograms(world, (program) => labJudge.programBegins(program));
-  const sky: Sky = { weather: usual, cloudIsDown: false, lineIsCut: false };
+  const programs: Programs = createPrograms(world, (program) => labChecker.programBegins(program));
+  const cloudModel: CloudModel = { faultRates: usualFaultRates, isCloudDown: false, isNetworkCut: false };
   const disk: Disk = { isFull: false };
-  const copies = createCopies(disk, chance.fork('disk'));
+  const logCopies = createLogCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
   const clock: Clock = {
     now: () => epoch + timeline.now,
     at: (at, call) => timeline.after(Math.max(0, at - epoch - timeline.now), call),
   };
-  const record: LabRecord = watchedList(store.lab, labJudge, fault);
-  const natures = new Map<string, LabNature>();
+  const record: LabStore = watchedRecord(store.lab, labChecker, fault);
+  const profiles = new Map<string, LabJobProfile>();
   const tpuOf = new Map<string, string>();
   const tpus = new Map(plan.tpus.map((tpu) => [tpu.name, tpu]));
 
-  const workersOf = (tpu: string): number => known(tpus, tpu).workers;
-  const desk = createDesk({ world, sky, chance: chance.fork('desk'), programs, workersOf });
-  const beginning = createBegin({
+  const workersOf = (tpu: string): number => lookUp(tpus, tpu).workers;
+  const tpuOperations = createTpuOperations({ world, cloudModel, chance: chance.fork('desk'), programs, workersOf });
+  const scriptSetup = createScriptSetup({
     record,
-    desk: fault === 'leaves programs' ? { end: async () => ({ ended: [], left: [], missed: [] }) } : desk,
+    tpuOperations:
+      fault === 'programs-left' ? { end: async () => ({ ended: [], left: [], unreachable: [] }) } : tpuOperations,
     timeline,
     now: () => clock.now(),
     jobOf: async (id) => (await store.load(id))?.job ?? null,
-    tpuOf: (job) => known(tpus, known(tpuOf, job)),
-    hasCheckpoints: (folder) => fault !== 'loads anything' && hasSaved(programs, timeline.now, folder),
+    tpuOf: (job) => lookUp(tpus, lookUp(tpuOf, job)),
+    hasCheckpoints: (folder) => fault !== 'empty-checkpoint-loaded' && hasCheckpoint(programs, timeline.now, folder),
   });
   const scripts = createScripts({
     world,
-    sky,
+    cloudModel,
     chance: chance.fork('scripts'),
     now: () => clock.now(),
     record,
     programs,
-    judge: labJudge,
-    natureOf: (job) => known(natures, job),
-    tpuOf: (job) => known(tpuOf, job),
-    begin: (job, attempt) => beginning.begin(job, attempt),
-    tidy: (job, attempt) => beginning.tidy(job, attempt),
-    isMute: fault === 'mute scripts',
-    isCredulous: fault === 'credulous scripts',
+    checker: labChecker,
+    profileOf: (job) => lookUp(profiles, job),
+    tpuOf: (job) => lookUp(tpuOf, job),
+    begin: (job, attempt) => scriptSetup.begin(job, attempt),
+    cleanUp: (job, attempt) => scriptSetup.cleanUp(job, attempt),
+    hidesLastLine: fault === 'last-line-hidden',
+    trustsExitCode: fault === 'exit-code-trusted',
   });
 
   /** `tpu ack`. */
-  const acks = chance.fork('ends that are to be judged at once');
-  const ground: Ground = {
+  const ackChance = chance.fork('ends that are to be judged at once');
+  const context: SimulationContext = {
     world,
-    sky,
+    cloudModel,
     disk,
-    copies,
+    logCopies,
     store,
     clock,
-    judge: listening(judge, labJudge, (id) => void client.speak('judge', id, {}), { acks, timeline }),
+    checker: withLabChecker(checker, labChecker, (id) => void client.sendCommand('accept-exit', id, {}), {
+      ackChance,
+      timeline,
+    }),
     installation,
-    workersOf: (job) => workersOf(known(tpuOf, job)),
+    workersOf: (job) => workersOf(lookUp(tpuOf, job)),
     planFor: () => scriptPlan,
   };
-  const [login] = world.here.hosts;
-  if (login === undefined) throw new Error('there is no login machine');
-  const controllers = createControllers(ground, {
-    ports: chance,
-    chance: chance.fork('fates'),
-    born: () => undefined,
-    mayBegin: () => login.isUp,
+  const [loginHost] = world.controllerMachine.hosts;
+  if (loginHost === undefined) throw new Error('there is no login machine');
+  const controllers = createControllers(context, {
+    portChance: chance,
+    restartChance: chance.fork('fates'),
+    onStart: () => undefined,
+    mayStart: () => loginHost.isUp,
   });
-  const client = createClient(ground, controllers, {
-    owner: (id) => judge.job(id).owner,
-    isTapLost: () => false,
+  const client = createOwnerClient(context, controllers, {
+    owner: (id) => checker.job(id).owner,
+    isWakeLost: () => false,
   });
   return {
     world,
-    sky,
+    cloudModel,
     clock,
     plan,
     size,
     fault,
-    judge,
-    labJudge,
+    checker,
+    labChecker,
     record,
     controllers,
     client,
-    desk,
-    beginning,
+    tpuOperations,
+    scriptSetup,
     programs,
-    natures,
+    profiles,
     tpuOf,
     tpus,
-    login,
-    people: chance.fork('people'),
-    storm: chance.fork('storm'),
-    isLife: true,
+    loginHost,
+    peopleChance: chance.fork('people'),
+    faultChance: chance.fork('storm'),
+    hasFaults: true,
     close: () => store.close(),
   };
 }
 
 /** The judge of every world, with the lab's judge behind it; `tpu ack` comes after some ends that are held back. */
-function listening(
-  judge: Judge,
-  labJudge: LabJudge,
+function withLabChecker(
+  checker: InvariantChecker,
+  labChecker: LabChecker,
   ack: (job: string) => void,
-  { acks, timeline }: { readonly acks: Chance; readonly timeline: Timeline },
-): Judge {
+  { ackChance, timeline }: { readonly ackChance: Chance; readonly timeline: Timeline },
+): InvariantChecker {
   return {
-    ...judge,
+    ...checker,
     get violation() {
-      return judge.violation;
+      return checker.violation;
     },
     committed(commit, result) {
-      const before = judge.job(commit.job.id);
-      judge.committed(commit, result);
+      const before = checker.job(commit.job.id);
+      checker.committed(commit, result);
       if (result !== 'committed') return;
-      labJudge.committed(before, commit.job);
+      labChecker.committed(before, commit.job);
       const isHeldBack = commit.events.some(({ kind }) => kind === 'exit_seen');
-      if (isHeldBack && acks.yes(0.2)) timeline.after(acks.between(0, 25) * second, () => ack(commit.job.id));
+      if (isHeldBack && ackChance.yes(0.2)) timeline.after(ackChance.between(0, 25) * second, () => ack(commit.job.id));
     },
     called(kind, ref, detail) {
-      if (kind === 'release') labJudge.released(ref.job);
-      judge.called(kind, ref, detail);
+      if (kind === 'release') labChecker.released(ref.job);
+      checker.called(kind, ref, detail);
     },
   };
 }
 
-function hasSaved(programs: Programs, now: number, folder: string): boolean {
+function hasCheckpoint(programs: Programs, now: number, folder: string): boolean {
   return programs.all.some(
-    ({ logFolder, startedAt, endedAt }) => logFolder === folder && (endedAt ?? now) - startedAt >= savesAfter,
+    ({ logFolder, startedAt, endedAt }) => logFolder === folder && (endedAt ?? now) - startedAt >= firstCheckpointAfter,
   );
 }
 
 /** The record, with the judge looking at the list whenever a number is given or taken off it. */
-function watchedList(real: LabRecord, labJudge: LabJudge, fault: LabFault | undefined): LabRecord {
+function watchedRecord(real: LabStore, labChecker: LabChecker, fault: LabFault | undefined): LabStore {
   return {
     ...real,
     async openWindow(job, attempt, now) {
       const opened = await real.openWindow(job, attempt, now);
-      await labJudge.listChanged(numbered(real, fault), opened.job.user);
+      await labChecker.listChanged(withSingleNumber(real, fault), opened.job.user);
       return opened;
     },
   };
 }
 
-function numbered(real: LabRecord, fault: LabFault | undefined): LabRecord {
-  if (fault !== 'one number') return real;
+function withSingleNumber(real: LabStore, fault: LabFault | undefined): LabStore {
+  if (fault !== 'same-window-number') return real;
   return {
     ...real,
     windows: async (query) =>
@@ -246,14 +250,14 @@ function numbered(real: LabRecord, fault: LabFault | undefined): LabRecord {
 
 /** The longest that the programs of one unfinished job can take: it may fail as often as its budget allows. */
 function longestProgramTime(lab: Lab): number {
-  const { judge, natures } = lab;
-  const open = judge.jobs.filter(({ settled }) => settled === null);
-  const lengths = open.map(({ id, spec }) => (spec.recovery.budget.failures + 1) * known(natures, id).length);
+  const { checker, profiles } = lab;
+  const open = checker.jobs.filter(({ finish }) => finish === null);
+  const lengths = open.map(({ id, spec }) => (spec.recovery.budget.failures + 1) * lookUp(profiles, id).duration);
   return Math.max(0, ...lengths);
 }
 
-/** Plays that seed to its end, or to the first law that is broken. */
-export async function runLab(options: LabOptions): Promise<LabStory> {
+/** Plays that seed to its end, or to the first invariant that is broken. */
+export async function runLab(options: LabOptions): Promise<LabResult> {
   const { seed, size, trace = false } = options;
   const hash = createHash('sha256');
   const lines: string[] = [];
@@ -261,35 +265,47 @@ export async function runLab(options: LabOptions): Promise<LabStory> {
     hash.update(line).update('\n');
     if (trace) lines.push(line);
   });
-  const { world, sky, plan, judge, labJudge, record, controllers, programs, natures, people, storm } = lab;
+  const {
+    world,
+    cloudModel,
+    plan,
+    checker,
+    labChecker,
+    record,
+    controllers,
+    programs,
+    profiles,
+    peopleChance,
+    faultChance,
+  } = lab;
   const { timeline } = world;
-  const isBroken = (): boolean => judge.violation !== null || labJudge.violation !== null;
+  const isBroken = (): boolean => checker.violation !== null || labChecker.violation !== null;
 
   for (const user of plan.users) await record.addUser(user);
   for (const { workers, ...tpu } of plan.tpus) {
     await record.changeTpu(tpu.name, () => tpu);
     const { name, zone } = tpu;
-    makeMachine(world, newMachine({ name, labels: null, isStanding: true, workers, at: 0, zone: zone ?? '' }));
+    requestMachine(world, newMachine({ name, labels: null, isPersistent: true, workers, at: 0, zone: zone ?? '' }));
   }
-  for (const wish of plan.wishes) {
-    const tpu = people.pick(plan.tpus).name;
-    timeline.after(wish.at, () => void runOn(lab, wish, tpu));
-    if (wish.isTwice)
-      timeline.after(wish.at, () => void runOn(lab, { ...wish, user: people.pick(plan.users).name }, tpu));
+  for (const planned of plan.runs) {
+    const tpu = peopleChance.pick(plan.tpus).name;
+    timeline.after(planned.at, () => void runOn(lab, planned, tpu));
+    if (planned.isDuplicated)
+      timeline.after(planned.at, () => void runOn(lab, { ...planned, user: peopleChance.pick(plan.users).name }, tpu));
   }
-  for (let at = storm.between(1, 30) * hour; at < size.length; at += storm.between(6, 30) * hour)
+  for (let at = faultChance.between(1, 30) * hour; at < size.length; at += faultChance.between(6, 30) * hour)
     timeline.after(at, () => reboot(lab));
-  beginAccidents(lab);
-  nextAct(lab);
-  await timeline.play(size.length, isBroken);
-  lab.isLife = false;
-  judge.becomeCalm();
-  sky.weather = calm;
-  world.say('nobody wants anything new');
+  startLabFaults(lab);
+  scheduleAction(lab);
+  await timeline.run(size.length, isBroken);
+  lab.hasFaults = false;
+  checker.faultsStopped();
+  cloudModel.faultRates = noFaults;
+  world.log('nobody wants anything new');
   let restingSince: number | null = null;
-  await timeline.play(size.length + longestProgramTime(lab) + patience, () => {
+  await timeline.run(size.length + longestProgramTime(lab) + settleTimeout, () => {
     if (isBroken()) return true;
-    if (!judge.jobs.every(({ settled }) => settled !== null)) {
+    if (!checker.jobs.every(({ finish }) => finish !== null)) {
       restingSince = null;
       return false;
     }
@@ -297,37 +313,37 @@ export async function runLab(options: LabOptions): Promise<LabStory> {
     return timeline.now - restingSince > 10 * minute;
   });
   if (!isBroken() && restingSince === null) {
-    const late = judge.jobs.find(({ settled }) => settled === null);
-    judge.break(10, `job ${late?.id} has not come to rest`);
+    const late = checker.jobs.find(({ finish }) => finish === null);
+    checker.fail(10, `job ${late?.id} has not come to rest`);
   }
-  if (!isBroken()) judge.atRest();
-  for (const life of controllers.lives) life.incarnation.die();
+  if (!isBroken()) checker.checkAtRest();
+  for (const controllerProcess of controllers.processes) controllerProcess.process.crash();
   await lab.close();
   return {
     seed,
-    violation: labJudge.violation ?? inWords(judge.violation),
+    violation: labChecker.violation ?? labViolationOf(checker.violation),
     hash: hash.digest('hex'),
     lines,
     virtualMs: timeline.now,
-    events: timeline.played,
-    jobs: natures.size,
-    attempts: judge.jobs.reduce((sum, { attempts }) => sum + attempts.length, 0),
+    events: timeline.eventCount,
+    jobs: profiles.size,
+    attempts: checker.jobs.reduce((sum, { attempts }) => sum + attempts.length, 0),
     programs: programs.all.length,
-    lives: controllers.lives.length,
-    verdicts: verdictsOf(judge.jobs),
+    controllers: controllers.processes.length,
+    verdicts: verdictsOf(checker.jobs),
   };
 }
 
-function inWords(violation: ReturnType<typeof createJudge>['violation']): LabViolation | null {
+function labViolationOf(violation: ReturnType<typeof createInvariantChecker>['violation']): LabViolation | null {
   if (violation === null) return null;
-  return { ...violation, law: `${violation.law} (${laws[violation.law]})` };
+  return { ...violation, invariant: `${violation.invariant} (${invariants[violation.invariant]})` };
 }
 
 function verdictsOf(jobs: readonly Job[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
-  for (const { settled } of jobs) {
-    const word = settled === null ? 'unsettled' : `${settled.verdict}: ${settled.reason}`;
-    counts[word] = (counts[word] ?? 0) + 1;
+  for (const { finish } of jobs) {
+    const verdict = finish === null ? 'unsettled' : `${finish.verdict}: ${finish.reason}`;
+    counts[verdict] = (counts[verdict] ?? 0) + 1;
   }
   return counts;
 }

@@ -6,17 +6,17 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { laws } from './laws.ts';
-import type { Law } from './laws.ts';
+import { invariants } from './invariants.ts';
+import type { InvariantNumber } from './invariants.ts';
 import { mutantNamed, mutants, importMutant } from './mutants/load.ts';
 import type { run } from './run.ts';
 
-export const seedsMost = 500;
+export const maxSeeds = 500;
 
-export interface Found {
+export interface FoundMutant {
   readonly mutant: string;
-  readonly sentence: string;
-  readonly law: Law;
+  readonly description: string;
+  readonly invariant: InvariantNumber;
   /** The first seed that showed it, which is also how many were played. */
   readonly seed: number;
 }
@@ -29,27 +29,28 @@ export async function runOf(mutant: string): Promise<typeof run> {
 }
 
 /** Plays seeds from 1 on until an invariant notices the mutant; undefined when none does within `most`. */
-export async function find(mutant: string, most: number): Promise<Found | undefined> {
-  const { sentence } = mutantNamed(mutant);
-  const play = await runOf(mutant);
+export async function findMutant(mutant: string, most: number): Promise<FoundMutant | undefined> {
+  const { description } = mutantNamed(mutant);
+  const runSeed = await runOf(mutant);
   for (let seed = 1; seed <= most; seed += 1) {
-    const { violation } = await play({ seed });
-    if (violation !== null) return { mutant, sentence, law: violation.law, seed };
+    const { violation } = await runSeed({ seed });
+    if (violation !== null) return { mutant, description, invariant: violation.invariant, seed };
   }
   return undefined;
 }
 
-function pageOf(found: readonly Found[]): string {
+function pageOf(found: readonly FoundMutant[]): string {
   const rows = found.map(
-    ({ mutant, sentence, law, seed }) => `| \`${mutant}\` | ${sentence} | ${law}, ${laws[law]} | ${seed} |`,
+    ({ mutant, description, invariant, seed }) =>
+      `| \`${mutant}\` | ${description} | ${invariant}, ${invariants[invariant]} | ${seed} |`,
   );
   return [
-    '# Mutants, and the laws that find them',
+    '# Mutants, and the invariants that find them',
     '',
-    'Each mutant is a patch in `sim/mutants/*.patch` (`npm run sim -- --mutant NAME` plays with it). The law is the one that',
-    'noticed first, the seed the first in which it did, counted from 1. Made by `node sim/mutants.ts --write`.',
+    'Each mutant is a patch in `sim/mutants/*.patch` (`npm run sim -- --mutant NAME` plays with it). The invariant is the one',
+    'that noticed first, the seed the first in which it did, counted from 1. Made by `node sim/mutants.ts --write`.',
     '',
-    '| mutant | what goes wrong | found by law | in seed |',
+    '| mutant | what goes wrong | found by invariant | in seed |',
     '|---|---|---|---|',
     ...rows,
     '',
@@ -58,22 +59,22 @@ function pageOf(found: readonly Found[]): string {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { values } = parseArgs({ options: { write: { type: 'boolean', default: false } } });
-  const found: Found[] = [];
+  const found: FoundMutant[] = [];
   let isWhole = true;
   for (const { name } of mutants) {
-    const one = await find(name, seedsMost);
+    const one = await findMutant(name, maxSeeds);
     if (one === undefined) {
       isWhole = false;
-      console.log(`${name}: not found in ${seedsMost} seeds`);
+      console.log(`${name}: not found in ${maxSeeds} seeds`);
     } else {
       found.push(one);
-      console.log(`${name}: law ${one.law} in seed ${one.seed}`);
+      console.log(`${name}: invariant ${one.invariant} in seed ${one.seed}`);
     }
   }
-  for (const law of Object.keys(laws).map(Number)) {
-    if (found.some((one) => one.law === law)) continue;
+  for (const invariant of Object.keys(invariants).map(Number)) {
+    if (found.some((one) => one.invariant === invariant)) continue;
     isWhole = false;
-    console.log(`law ${law} has found no mutant`);
+    console.log(`invariant ${invariant} has found no mutant`);
   }
   if (values.write) writeFileSync(new URL('MUTANTS.md', import.meta.url), pageOf(found));
   process.exit(isWhole ? 0 : 1);

@@ -3,32 +3,32 @@
 
 import { StoreError } from '../src/app/errors.ts';
 import type { LogFiles } from '../src/app/ports.ts';
-import type { Job } from '../src/core/job.ts';
-import type { WorkerId } from '../src/core/spec.ts';
+import type { Job } from '../src/core/model/job.ts';
+import type { WorkerId } from '../src/core/model/spec.ts';
 import type { Chance } from './chance.ts';
-import type { Launch } from '../src/core/prepare.ts';
+import type { Launch } from '../src/core/decide/prepare.ts';
 import type { Run, World } from './world.ts';
 
 export interface Disk {
   isFull: boolean;
 }
 
-export interface Copies extends LogFiles {
-  readonly files: ReadonlyMap<string, Copy>;
+export interface LogCopies extends LogFiles {
+  readonly files: ReadonlyMap<string, LogCopy>;
 }
 
-export interface Copy {
+export interface LogCopy {
   readonly chunks: Uint8Array[];
   bytes: number;
 }
 
-export function fullDisk(): StoreError {
+export function diskFullError(): StoreError {
   return new StoreError('full', 'the disk is full');
 }
 
-export function createCopies(disk: Disk, chance: Chance): Copies {
-  const files = new Map<string, Copy>();
-  const fileOf = (job: Job, attempt: number, worker: WorkerId): Copy => {
+export function createLogCopies(disk: Disk, chance: Chance): LogCopies {
+  const files = new Map<string, LogCopy>();
+  const fileOf = (job: Job, attempt: number, worker: WorkerId): LogCopy => {
     const key = `${job.id}/${attempt}/${worker}`;
     let file = files.get(key);
     if (file === undefined) {
@@ -37,7 +37,7 @@ export function createCopies(disk: Disk, chance: Chance): Copies {
     }
     return file;
   };
-  const write = (file: Copy, chunk: Uint8Array): void => {
+  const write = (file: LogCopy, chunk: Uint8Array): void => {
     file.chunks.push(chunk);
     file.bytes += chunk.length;
   };
@@ -48,27 +48,27 @@ export function createCopies(disk: Disk, chance: Chance): Copies {
       if (disk.isFull) {
         // The last of the room takes a part of it.
         if (chance.yes(0.3)) write(fileOf(job, attempt, worker), chunk.slice(0, chance.between(0, chunk.length - 1)));
-        throw fullDisk();
+        throw diskFullError();
       }
       write(fileOf(job, attempt, worker), chunk);
     },
-    async last(job, attempt, worker, most) {
+    async readEnd(job, attempt, worker, most) {
       const bytes = contentOf(fileOf(job, attempt, worker));
       return bytes.slice(Math.max(0, bytes.length - most));
     },
     async note() {
-      if (disk.isFull) throw fullDisk();
+      if (disk.isFull) throw diskFullError();
     },
-    async step() {
-      if (disk.isFull) throw fullDisk();
+    async appendStepLog() {
+      if (disk.isFull) throw diskFullError();
     },
     async mirror() {
-      if (disk.isFull) throw fullDisk();
+      if (disk.isFull) throw diskFullError();
     },
   };
 }
 
-export function contentOf(copy: Copy): Uint8Array {
+export function contentOf(copy: LogCopy): Uint8Array {
   const bytes = new Uint8Array(copy.bytes);
   let at = 0;
   for (const chunk of copy.chunks) {
@@ -92,21 +92,25 @@ export interface Checkpoint {
 /** A folder's record of the newest start from the beginning: its owner, and the times of the entries that existed then. */
 interface FolderRecord {
   readonly owner: string;
-  readonly before: ReadonlyMap<string, number>;
+  readonly existing: ReadonlyMap<string, number>;
 }
 
 export type CheckpointRecords = Map<string, FolderRecord>;
 
-const period = 15_000;
+const checkpointPeriod = 15_000;
 
 /** The entries of a folder. One worker of each attempt writes, every few seconds, and writes again the names of an earlier start. */
 export function checkpointsIn(world: World, folder: string): readonly Checkpoint[] {
   const entries = new Map<string, Checkpoint>();
   for (const run of world.runs) {
     if (run.checkpoints?.checkpointDir !== folder || run.startedAt === null) continue;
-    if (run.worker !== '0' && run.worker !== 'here') continue;
+    if (run.worker !== '0' && run.worker !== 'controller') continue;
     const end = Math.min(world.timeline.now, run.endedAt ?? Infinity);
-    for (let at = run.startedAt + period, step = run.firstStep + 1; at <= end; at += period, step += 1) {
+    for (
+      let at = run.startedAt + checkpointPeriod, step = run.firstStep + 1;
+      at <= end;
+      at += checkpointPeriod, step += 1
+    ) {
       const name = `step_${step}`;
       const before = entries.get(name);
       if (before === undefined || before.at < at) entries.set(name, { name, writer: run, at });
@@ -122,9 +126,9 @@ export function resumedFrom(world: World, plan: CheckpointPlan): Checkpoint | nu
   const entries = checkpointsIn(world, folder);
   const record = world.checkpointRecords.get(folder);
   const counts = ({ name, at }: Checkpoint): boolean =>
-    owner === undefined || (record?.owner === owner && record.before.get(name) !== at);
+    owner === undefined || (record?.owner === owner && record.existing.get(name) !== at);
   if (owner !== undefined && record?.owner !== owner) {
-    world.checkpointRecords.set(folder, { owner, before: new Map(entries.map(({ name, at }) => [name, at])) });
+    world.checkpointRecords.set(folder, { owner, existing: new Map(entries.map(({ name, at }) => [name, at])) });
   }
   const own = resume ? newest(entries.filter(counts)) : undefined;
   if (own !== undefined || resumeFrom?.kind !== 'folder') return own ?? null;

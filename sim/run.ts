@@ -3,35 +3,35 @@
 
 import { createHash } from 'node:crypto';
 import type { Clock } from '../src/app/ports.ts';
-import type { Job } from '../src/core/job.ts';
-import { capacityAt, placeCount } from '../src/core/spec.ts';
-import { hour, minute, second } from '../src/core/time.ts';
+import type { Job } from '../src/core/model/job.ts';
+import { capacityAt, alternativeCount } from '../src/core/model/spec.ts';
+import { hour, minute, second } from '../src/core/model/time.ts';
 import { openStore } from '../src/store/store.ts';
-import { createChance, calm, drawWeather } from './chance.ts';
+import { createChance, noFaults, drawFaultRates } from './chance.ts';
 import type { Chance } from './chance.ts';
-import type { Sky } from './cloud.ts';
-import { createClient, createControllers } from './controllers.ts';
-import type { Controllers, Ground } from './controllers.ts';
-import { createCopies } from './outputs.ts';
+import type { CloudModel } from './cloud.ts';
+import { createOwnerClient, createControllers } from './controllers.ts';
+import type { Controllers, SimulationContext } from './controllers.ts';
+import { createLogCopies } from './outputs.ts';
 import type { Disk } from './outputs.ts';
-import { bareZone, drawJobs, grantedZone, installation, planFor, unsureZones } from './jobs.ts';
-import type { Nature, Wanted } from './jobs.ts';
-import { createJudge } from './laws.ts';
-import type { Violation } from './laws.ts';
-import { checkHeard, checkQuiet, describe, isAbandoned, isResting } from './rest.ts';
-import type { RestParts } from './rest.ts';
-import { beginStorm, drawStrength } from './storm.ts';
-import type { StormParts, StormStrength } from './storm.ts';
+import { emptyZone, drawJobs, grantedLaterZone, installation, planFor, drawnZones } from './jobs.ts';
+import type { JobProfile, PlannedJob } from './jobs.ts';
+import { createInvariantChecker } from './invariants.ts';
+import type { Violation } from './invariants.ts';
+import { checkCommandsTakeEffect, checkQuiet, describeJob, hasNoController, isAtRest } from './at-rest.ts';
+import type { RestContext } from './at-rest.ts';
+import { startFaults, drawFaultIntensity } from './faults.ts';
+import type { FaultContext, FaultIntensity } from './faults.ts';
 import { createTimeline } from './timeline.ts';
-import { createWorld, lastChangeOfMachines, makeMachine, newMachine, vanish } from './world.ts';
+import { createWorld, lastChangeOfMachines, requestMachine, newMachine, removeMachine } from './world.ts';
 import type { World } from './world.ts';
 
 /** By when everything must have come to rest after the storm. */
-const patience = 4 * hour;
+const settleTimeout = 4 * hour;
 /** The wall clock of the machine that the controllers run on, when the world begins. */
 const epoch = Date.UTC(2026, 0, 1);
 
-export interface Story {
+export interface RunResult {
   readonly seed: number;
   readonly violation: Violation | null;
   /** Of everything that happened, in order: equal for equal seeds. */
@@ -41,7 +41,7 @@ export interface Story {
   readonly virtualMs: number;
   readonly events: number;
   readonly jobs: number;
-  readonly lives: number;
+  readonly controllers: number;
 }
 
 export interface RunOptions {
@@ -51,185 +51,202 @@ export interface RunOptions {
 }
 
 /** Whether a rule of the job's own may turn it from a zone. */
-function mayTurnFromZones({ spec }: Job): boolean {
+function mayAvoidZones({ spec }: Job): boolean {
   return spec.recovery.rules.some(({ avoidZone }) => avoidZone === true);
 }
 
-function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
-  const fates = unsureZones.map((zone) => ({ zone, fate: chance.pick(['gives', 'bare', 'bare', 'closed'] as const) }));
-  const of = (wanted: string): readonly string[] => fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone);
-  return { bare: new Set([bareZone, ...of('bare')]), closed: new Set([grantedZone, ...of('closed')]) };
+function drawZones(chance: Chance): Pick<World, 'emptyZones' | 'forbiddenZones'> {
+  const outcomes = drawnZones.map((zone) => ({
+    zone,
+    outcome: chance.pick(['gives', 'bare', 'bare', 'closed'] as const),
+  }));
+  const of = (wanted: string): readonly string[] =>
+    outcomes.filter(({ outcome }) => outcome === wanted).map(({ zone }) => zone);
+  return {
+    emptyZones: new Set([emptyZone, ...of('bare')]),
+    forbiddenZones: new Set([grantedLaterZone, ...of('closed')]),
+  };
 }
 
 /** A world with its jobs, its owners and its controllers, before anything has happened. */
-interface Stage extends RestParts, Omit<StormParts, 'owners' | 'ids' | 'chance'> {
+interface Simulation extends RestContext, Omit<FaultContext, 'owners' | 'ids' | 'chance'> {
   readonly controllers: Controllers;
-  readonly natures: ReadonlyMap<string, Nature>;
+  readonly profiles: ReadonlyMap<string, JobProfile>;
   readonly owners: Chance;
-  readonly strength: StormStrength;
-  readonly storm: Chance;
-  isStorm: boolean;
-  create(wanted: Wanted): Promise<void>;
+  readonly intensity: FaultIntensity;
+  readonly faultChance: Chance;
+  hasFaults: boolean;
+  create(wanted: PlannedJob): Promise<void>;
   close(): Promise<void>;
 }
 
-function createStage(chance: Chance, say: (line: string) => void): Stage {
+function createSimulation(chance: Chance, log: (line: string) => void): Simulation {
   const timeline = createTimeline();
-  const judge = createJudge(
+  const checker = createInvariantChecker(
     () => world,
-    () => copies,
+    () => logCopies,
   );
   const world: World = createWorld(
     timeline,
     chance.fork('world'),
-    say,
-    { begins: (run) => judge.begins(run) },
+    log,
+    { runBegins: (run) => checker.runBegins(run) },
     drawZones(chance.fork('zones')),
   );
-  const sky: Sky = { weather: drawWeather(chance.fork('weather')), cloudIsDown: false, lineIsCut: false };
+  const cloudModel: CloudModel = {
+    faultRates: drawFaultRates(chance.fork('weather')),
+    isCloudDown: false,
+    isNetworkCut: false,
+  };
   const disk: Disk = { isFull: false };
-  const copies = createCopies(disk, chance.fork('disk'));
+  const logCopies = createLogCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
-  const wall = { offset: 0, setBack: 0 };
+  const wallClock = { offset: 0, setBack: 0 };
   const clock: Clock = {
-    now: () => epoch + timeline.now + wall.offset,
-    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + wall.offset)), call),
+    now: () => epoch + timeline.now + wallClock.offset,
+    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + wallClock.offset)), call),
   };
 
-  const natures = new Map<string, Nature>();
+  const profiles = new Map<string, JobProfile>();
   const owners = chance.fork('owners');
   /** `tpu ack`. A fork, so that all else of a seed stays as it was. */
-  const acks = chance.fork('ends that are to be judged at once');
+  const ackChance = chance.fork('ends that are to be judged at once');
 
-  async function create(wanted: Wanted): Promise<void> {
+  async function create(wanted: PlannedJob): Promise<void> {
     const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
-    natures.set(job.id, wanted.nature);
-    prepareFor(world, owners, job, wanted);
-    client.tap(job.id);
+    profiles.set(job.id, wanted.profile);
+    createExistingMachines(world, owners, job, wanted);
+    client.wake(job.id);
   }
 
-  const fates = chance.fork('fates');
-  const storm = chance.fork('storm');
-  const strength = drawStrength(storm);
-  const ground: Ground = {
+  const controllerChance = chance.fork('fates');
+  const faultChance = chance.fork('storm');
+  const intensity = drawFaultIntensity(faultChance);
+  const context: SimulationContext = {
     world,
-    sky,
+    cloudModel,
     disk,
-    copies,
+    logCopies,
     store,
     clock,
-    judge: {
-      ...judge,
+    checker: {
+      ...checker,
       get violation() {
-        return judge.violation;
+        return checker.violation;
       },
       committed(commit, result) {
-        judge.committed(commit, result);
+        checker.committed(commit, result);
         const isHeldBack = result === 'committed' && commit.events.some(({ kind }) => kind === 'exit_seen');
-        if (isHeldBack && stage.isStorm && acks.yes(0.5))
-          timeline.after(acks.between(0, 25) * second, () => void client.speak('judge', commit.job.id, {}));
+        if (isHeldBack && simulation.hasFaults && ackChance.yes(0.5))
+          timeline.after(
+            ackChance.between(0, 25) * second,
+            () => void client.sendCommand('accept-exit', commit.job.id, {}),
+          );
       },
     },
     installation,
-    workersOf: (job) => natures.get(job)?.workers ?? 1,
-    planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker),
+    workersOf: (job) => profiles.get(job)?.workers ?? 1,
+    planFor: (job, attempt, worker) => planFor(profileOf(job), attempt, worker),
   };
-  const controllers = createControllers(ground, {
-    ports: chance,
-    chance: fates,
-    born({ incarnation }) {
-      if (stage.isStorm && fates.yes(strength.killiness))
-        incarnation.dieAt(fates.between(1, 400), fates.pick(['before', 'after']));
+  const controllers = createControllers(context, {
+    portChance: chance,
+    restartChance: controllerChance,
+    onStart({ process: simulated }) {
+      if (simulation.hasFaults && controllerChance.yes(intensity.killProbability))
+        simulated.crashAt(controllerChance.between(1, 400), controllerChance.pick(['before', 'after']));
     },
   });
-  const client = createClient(ground, controllers, {
+  const client = createOwnerClient(context, controllers, {
     owner: () => 'owner',
-    isTapLost: () => stage.isStorm && owners.yes(0.2),
+    isWakeLost: () => simulation.hasFaults && owners.yes(0.2),
   });
 
-  function natureOf(job: string): Nature {
-    const nature = natures.get(job);
-    if (nature === undefined) throw new Error(`the world knows no job ${job}`);
-    return nature;
+  function profileOf(job: string): JobProfile {
+    const profile = profiles.get(job);
+    if (profile === undefined) throw new Error(`the world knows no job ${job}`);
+    return profile;
   }
 
-  const stage: Stage = {
+  const simulation: Simulation = {
     world,
-    sky,
+    cloudModel,
     disk,
-    wall,
-    judge,
+    wallClock,
+    checker,
     controllers,
-    lives: controllers.lives,
+    processes: controllers.processes,
     client,
-    natures,
+    profiles,
     owners,
-    storm,
-    strength,
-    isStorm: true,
+    faultChance,
+    intensity,
+    hasFaults: true,
     create,
     close: () => store.close(),
   };
-  return stage;
+  return simulation;
 }
 
 /** Makes the machines that must exist before: a shared one; sometimes a machine of another owner with our name. */
-function prepareFor(world: World, owners: Chance, job: Job, { spec, nature }: Wanted): void {
+function createExistingMachines(world: World, owners: Chance, job: Job, { spec, profile }: PlannedJob): void {
   if (spec.capacity.kind !== 'tpu') return;
   const at = world.timeline.now;
-  if (spec.capacity.ownership === 'standing') {
-    makeMachine(
+  if (spec.capacity.ownership === 'persistent') {
+    requestMachine(
       world,
-      newMachine({ name: spec.capacity.name, labels: null, isStanding: true, workers: nature.workers, at }),
+      newMachine({ name: spec.capacity.name, labels: null, isPersistent: true, workers: profile.workers, at }),
     );
-  } else if (owners.yes(0.03) && placeCount(spec.capacity) === 1) {
-    makeMachine(
+  } else if (owners.yes(0.03) && alternativeCount(spec.capacity) === 1) {
+    requestMachine(
       world,
-      newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isStanding: true, workers: 1, at }),
+      newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isPersistent: true, workers: 1, at }),
     );
   }
 }
 
 /** Nothing goes wrong any more, and what people look after is put right. */
-function becomeCalm(stage: Stage): void {
-  const { world, judge, sky, controllers } = stage;
+function stopFaults(simulation: Simulation): void {
+  const { world, checker, cloudModel, controllers } = simulation;
   const { timeline } = world;
-  stage.isStorm = false;
-  judge.becomeCalm();
-  world.say('the storm is over');
-  sky.weather = calm;
-  world.closed.delete(grantedZone);
+  simulation.hasFaults = false;
+  checker.faultsStopped();
+  world.log('the storm is over');
+  cloudModel.faultRates = noFaults;
+  world.forbiddenZones.delete(grantedLaterZone);
   // A rule that turned from the one zone that gives has to wait for the others, which have something one day.
-  for (const { capacity } of judge.jobs.filter(mayTurnFromZones).map(({ spec }) => spec)) {
-    for (let place = 0; place < placeCount(capacity); place += 1) {
-      const at = capacityAt(capacity, place);
+  for (const { capacity } of checker.jobs.filter(mayAvoidZones).map(({ spec }) => spec)) {
+    for (let alternative = 0; alternative < alternativeCount(capacity); alternative += 1) {
+      const at = capacityAt(capacity, alternative);
       if (at.kind !== 'tpu') continue;
-      world.bare.delete(at.zone);
-      world.closed.delete(at.zone);
+      world.emptyZones.delete(at.zone);
+      world.forbiddenZones.delete(at.zone);
     }
   }
   for (const machine of world.machines) {
-    if (machine.isStanding && machine.state === 'lost') {
+    if (machine.isPersistent && machine.state === 'lost') {
       // The owner of a shared machine creates it again. jobman did not ask for this one, so it has no label of a job.
-      vanish(world, machine);
+      removeMachine(world, machine);
       const { name, hosts } = machine;
-      makeMachine(world, newMachine({ name, labels: null, isStanding: true, workers: hosts.length, at: timeline.now }));
+      requestMachine(
+        world,
+        newMachine({ name, labels: null, isPersistent: true, workers: hosts.length, at: timeline.now }),
+      );
     }
   }
   timeline.after(2 * second, () => controllers.ensureAlive('somebody looks after it'));
 }
 
-async function playCalm(stage: Stage, isBroken: () => boolean): Promise<void> {
-  const { world, judge, natures } = stage;
+async function runWithoutFaults(simulation: Simulation, isBroken: () => boolean): Promise<void> {
+  const { world, checker, profiles } = simulation;
   const { timeline } = world;
-  becomeCalm(stage);
-  const until = timeline.now + patience;
+  stopFaults(simulation);
+  const until = timeline.now + settleTimeout;
   let restingSince: number | null = null;
-  const calmAt = timeline.now;
-  await timeline.play(until, () => {
-    checkHeard(stage, calmAt);
+  const faultsStoppedAt = timeline.now;
+  await timeline.run(until, () => {
+    checkCommandsTakeEffect(simulation, faultsStoppedAt);
     if (isBroken()) return true;
-    if (natures.size === 0 || isAbandoned(stage) || !judge.jobs.every((job) => isResting(stage, job))) {
+    if (profiles.size === 0 || hasNoController(simulation) || !checker.jobs.every((job) => isAtRest(simulation, job))) {
       restingSince = null;
       return false;
     }
@@ -239,49 +256,53 @@ async function playCalm(stage: Stage, isBroken: () => boolean): Promise<void> {
     return timeline.now - Math.max(restingSince, lastChangeOfMachines(world)) > 8 * minute;
   });
   if (!isBroken() && restingSince === null) {
-    const late = judge.jobs.find((job) => !isResting(stage, job));
-    const holds = late?.settled !== null && late?.removed === false;
-    judge.break(
+    const late = checker.jobs.find((job) => !isAtRest(simulation, job));
+    const holds = late?.finish !== null && late?.removed === false;
+    checker.fail(
       holds ? 6 : 10,
-      late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describe(late)}`,
+      late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describeJob(late)}`,
     );
   }
-  if (!isBroken()) judge.atRest();
-  if (!isBroken()) await checkQuiet(stage, isBroken);
+  if (!isBroken()) checker.checkAtRest();
+  if (!isBroken()) await checkQuiet(simulation, isBroken);
 }
 
-/** Plays that seed to its end, or to the first law that is broken. */
-export async function run({ seed, trace = false }: RunOptions): Promise<Story> {
+/** Plays that seed to its end, or to the first invariant that is broken. */
+export async function run({ seed, trace = false }: RunOptions): Promise<RunResult> {
   const hash = createHash('sha256');
   const lines: string[] = [];
   const chance = createChance(seed);
-  const stage = createStage(chance, (line) => {
+  const simulation = createSimulation(chance, (line) => {
     hash.update(line).update('\n');
     if (trace) lines.push(line);
   });
-  const { world, judge, controllers, natures } = stage;
+  const { world, checker, controllers, profiles } = simulation;
   const { timeline } = world;
-  const isBroken = (): boolean => judge.violation !== null;
-  for (const wanted of drawJobs(chance.fork('jobs'))) timeline.after(wanted.at, () => void stage.create(wanted));
+  const isBroken = (): boolean => checker.violation !== null;
+  for (const wanted of drawJobs(chance.fork('jobs'))) timeline.after(wanted.at, () => void simulation.create(wanted));
   // Things of another installation, which carry our label by a copied record, or none.
   if (chance.yes(0.3)) {
     const labels = { installation, job: '999999', allocation: 1 };
-    makeMachine(world, newMachine({ name: 'left-behind', labels, isStanding: false, workers: 1, at: 0 }));
+    requestMachine(world, newMachine({ name: 'left-behind', labels, isPersistent: false, workers: 1, at: 0 }));
   }
   timeline.after(50, () => controllers.ensureAlive('somebody starts it'));
-  beginStorm(stage.storm, { ...stage, chance, ids: () => [...natures.keys()] }, () => stage.isStorm);
-  await timeline.play(stage.strength.length, isBroken);
-  if (!isBroken()) await playCalm(stage, isBroken);
-  for (const life of controllers.lives) life.incarnation.die();
-  await stage.close();
+  startFaults(
+    simulation.faultChance,
+    { ...simulation, chance, ids: () => [...profiles.keys()] },
+    () => simulation.hasFaults,
+  );
+  await timeline.run(simulation.intensity.length, isBroken);
+  if (!isBroken()) await runWithoutFaults(simulation, isBroken);
+  for (const controllerProcess of controllers.processes) controllerProcess.process.crash();
+  await simulation.close();
   return {
     seed,
-    violation: judge.violation,
+    violation: checker.violation,
     hash: hash.digest('hex'),
     lines,
     virtualMs: timeline.now,
-    events: timeline.played,
-    jobs: natures.size,
-    lives: controllers.lives.length,
+    events: timeline.eventCount,
+    jobs: profiles.size,
+    controllers: controllers.processes.length,
   };
 }

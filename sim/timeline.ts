@@ -8,8 +8,8 @@ export interface Timeline {
   after(length: number, call: () => void): () => void;
   pause(length: number): Promise<void>;
   /** Plays events until `until` says so, the time is `end`, or nothing is left. */
-  play(end: number, until: () => boolean): Promise<void>;
-  readonly played: number;
+  run(end: number, until: () => boolean): Promise<void>;
+  readonly eventCount: number;
 }
 
 interface Entry {
@@ -22,7 +22,7 @@ export function createTimeline(): Timeline {
   const heap: Entry[] = [];
   let now = 0;
   let order = 0;
-  let played = 0;
+  let eventCount = 0;
 
   const isBefore = (a: Entry, b: Entry): boolean => a.time < b.time || (a.time === b.time && a.order < b.order);
 
@@ -74,15 +74,15 @@ export function createTimeline(): Timeline {
     get now() {
       return now;
     },
-    get played() {
-      return played;
+    get eventCount() {
+      return eventCount;
     },
     at,
     after: (length, call) => at(now + length, call),
     pause: (length) => new Promise((resolve) => at(now + length, resolve)),
-    async play(end, until) {
+    async run(end, until) {
       for (;;) {
-        await rest();
+        await drainPromises();
         if (until()) return;
         let entry = pop();
         while (entry !== undefined && entry.call === null) entry = pop();
@@ -94,7 +94,7 @@ export function createTimeline(): Timeline {
           return;
         }
         now = entry.time;
-        played += 1;
+        eventCount += 1;
         entry.call?.();
       }
     },
@@ -102,6 +102,6 @@ export function createTimeline(): Timeline {
 }
 
 /** Everything that was set off by promises has run: a turn of the event loop comes only after all of them. */
-function rest(): Promise<void> {
+function drainPromises(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,5 +1,5 @@
 // World: what is true. Machines that exist and for how long, programs that are alive, what they have printed.
-// The ports in cloud.ts and hosts.ts answer from it, more or less honestly; the laws look at it and at nothing else
+// The ports in cloud.ts and hosts.ts answer from it, more or less honestly; the invariants look at it and at nothing else
 // when they judge. Time here is the timeline's, which no jump of a controller's clock can touch.
 
 import type { Chance } from './chance.ts';
@@ -21,7 +21,7 @@ export interface Machine {
   /** Null for what carries no label of any jobman. */
   readonly labels: Labels | null;
   /** True for a machine that was there before the jobs and is nobody's to delete. */
-  readonly isStanding: boolean;
+  readonly isPersistent: boolean;
   readonly zone: string;
   state: MachineState;
   /** The state before, and when it changed: what a list that lags behind still shows. */
@@ -31,13 +31,13 @@ export interface Machine {
   readonly hosts: Host[];
   wasInterrupted: boolean;
   /** When anything last happened to it or to one of its hosts. */
-  troubledAt: number;
+  disruptedAt: number;
   /** A list has lacked it. That happens once: twice, with the look between them lost, no second look can tell from the truth. */
-  wasMissed: boolean;
-  readonly madeAt: number;
+  wasOmitted: boolean;
+  readonly createdAt: number;
   readyAt: number | null;
   lostAt: number | null;
-  releaseAskedAt: number | null;
+  deletionRequestedAt: number | null;
   goneAt: number | null;
 }
 
@@ -48,19 +48,19 @@ export interface Host {
   bootedAt: number;
   isUp: boolean;
   /** The line is cut: nothing answers, and what runs goes on. `until` Infinity: for good. */
-  silence: { readonly since: number; readonly until: number } | null;
-  silentBefore: number;
+  outage: { readonly since: number; readonly until: number } | null;
+  longestPastOutage: number;
   /** The last silence that has ended. */
-  silentLast: { readonly since: number; readonly until: number } | null;
+  lastOutage: { readonly since: number; readonly until: number } | null;
   /** How often it has restarted. */
   restarts: number;
   /** The longest silence so far, one that goes on included. */
-  silentLongest(now: number): number;
+  longestOutage(now: number): number;
   /** Run folders by `job/worker`, as they lie on its disk. */
-  readonly folders: Map<string, Folder>;
+  readonly folders: Map<string, RunFolder>;
 }
 
-export interface Folder {
+export interface RunFolder {
   /** Proofs, `allocation/step key/boot id`: what a step makes may not outlive a restart. */
   readonly proofs: Set<string>;
   /** Null: the attempt was stopped before it had begun, and never will. */
@@ -74,20 +74,20 @@ export interface Run {
   readonly attempt: number;
   readonly worker: string;
   readonly allocation: number;
-  readonly plan: Plan;
+  readonly plan: ProgramPlan;
   /** Where it keeps its checkpoints; absent: nowhere. */
   readonly checkpoints?: CheckpointPlan;
   /** The checkpoint that it resumes from; null for none. Final once it has begun. */
   resumedFrom: Checkpoint | null;
   /** The step that it begins at. */
   firstStep: number;
-  readonly madeAt: number;
+  readonly createdAt: number;
   /** Null while the program has not begun to run. */
   startedAt: number | null;
   endedAt: number | null;
   /** Null: alive, or gone without a word. */
   exitCode: number | null;
-  askedAt: number | null;
+  stopRequestedAt: number | null;
   killed: boolean;
   /** When it printed `hungLine` and went silent for good; null while it does not hang. */
   hungAt: number | null;
@@ -97,17 +97,17 @@ export interface Run {
 }
 
 /** How one program will behave if nobody disturbs it. */
-export interface Plan {
-  readonly slow: number;
+export interface ProgramPlan {
+  readonly startDelay: number;
   /** After how long it ends by itself; null: never. */
-  readonly length: number | null;
+  readonly duration: number | null;
   readonly exitCode: number;
   /** Between two lines; null: it prints nothing any more after `silentAfter`. */
   readonly linePeriod: number;
   readonly silentAfter: number | null;
   readonly lastLine: string;
   /** How long it takes to obey; null: it ignores the signal. */
-  readonly obeysAfter: number | null;
+  readonly stopDelay: number | null;
 }
 
 /** Width of every line, its end included, so that an offset tells which line it is in. */
@@ -119,107 +119,107 @@ export interface World {
   /** Everything that ever existed, in the order of its making. */
   readonly machines: Machine[];
   /** The machine that jobman itself runs on. */
-  readonly here: Machine;
+  readonly controllerMachine: Machine;
   /** Every run that ever was. */
   readonly runs: Run[];
   /** The records in the checkpoint folders of the newest start from the beginning. */
   readonly checkpointRecords: CheckpointRecords;
   hasCapacity: boolean;
   /** Zones that never have anything, and zones in which we may ask for nothing and look at nothing; every other one has. */
-  readonly bare: Set<string>;
-  readonly closed: Set<string>;
+  readonly emptyZones: Set<string>;
+  readonly forbiddenZones: Set<string>;
   /** The longest time for which our own line to all hosts was cut. */
-  lineCutLongest: number;
-  lineCutUntil: number;
+  longestNetworkCut: number;
+  networkCutUntil: number;
   /** When the disk under the copies last had room again. */
   diskFullUntil: number;
   /** The machine whose host keys an allocation has learned, by job and ordinal: to another of its name its line is not opened. */
-  readonly trusted: Map<string, Machine>;
+  readonly trustedMachines: Map<string, Machine>;
   /** Told of everything that happens, for the story and its hash. */
-  say(line: string): void;
-  /** The laws are told through these. */
+  log(line: string): void;
+  /** The invariants are told through these. */
   readonly watchers: Watchers;
 }
 
 export interface Watchers {
   /** Before a program begins; the run is already among the world's runs. */
-  begins(run: Run): void;
+  runBegins(run: Run): void;
   /** A program that has begun gets the signal that asks it to end. */
-  asked?(run: Run): void;
+  stopRequested?(run: Run): void;
   /** A host has gone down, with all that was alive on it. */
-  down?(host: Host): void;
+  hostDown?(host: Host): void;
 }
 
 export function createWorld(
   timeline: Timeline,
   chance: Chance,
-  say: (line: string) => void,
+  log: (line: string) => void,
   watchers: Watchers,
-  zones: Pick<World, 'bare' | 'closed'> = { bare: new Set(), closed: new Set() },
+  zones: Pick<World, 'emptyZones' | 'forbiddenZones'> = { emptyZones: new Set(), forbiddenZones: new Set() },
 ): World {
-  const here = newMachine({ name: 'here', labels: null, isStanding: true, workers: 1, at: 0 });
-  here.state = 'ready';
-  here.readyAt = 0;
-  for (const host of here.hosts) host.isUp = true;
+  const controllerMachine = newMachine({ name: 'controller', labels: null, isPersistent: true, workers: 1, at: 0 });
+  controllerMachine.state = 'ready';
+  controllerMachine.readyAt = 0;
+  for (const host of controllerMachine.hosts) host.isUp = true;
   return {
     timeline,
     chance,
-    machines: [here],
-    here,
+    machines: [controllerMachine],
+    controllerMachine,
     runs: [],
     checkpointRecords: new Map(),
     hasCapacity: true,
     ...zones,
-    lineCutLongest: 0,
-    lineCutUntil: -Infinity,
+    longestNetworkCut: 0,
+    networkCutUntil: -Infinity,
     diskFullUntil: -Infinity,
-    trusted: new Map(),
-    say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
+    trustedMachines: new Map(),
+    log: (line) => log(`${String(timeline.now).padStart(8)} ${line}`),
     watchers,
   };
 }
 
 // ---------------------------------------------------------------------------------------------- machines
 
-export function newMachine(given: {
+export function newMachine(options: {
   readonly name: string;
   readonly labels: Labels | null;
-  readonly isStanding: boolean;
+  readonly isPersistent: boolean;
   readonly workers: number;
   readonly at: number;
   readonly zone?: string;
 }): Machine {
   const machine: Machine = {
-    name: given.name,
-    labels: given.labels,
-    isStanding: given.isStanding,
-    zone: given.zone ?? 'pretend-a',
+    name: options.name,
+    labels: options.labels,
+    isPersistent: options.isPersistent,
+    zone: options.zone ?? 'pretend-a',
     state: 'waiting',
     stateBefore: null,
-    stateSince: given.at,
+    stateSince: options.at,
     cause: null,
     hosts: [],
     wasInterrupted: false,
-    troubledAt: -Infinity,
-    wasMissed: false,
-    madeAt: given.at,
+    disruptedAt: -Infinity,
+    wasOmitted: false,
+    createdAt: options.at,
     readyAt: null,
     lostAt: null,
-    releaseAskedAt: null,
+    deletionRequestedAt: null,
     goneAt: null,
   };
-  for (let worker = 0; worker < given.workers; worker += 1) {
+  for (let worker = 0; worker < options.workers; worker += 1) {
     const host: Host = {
       machine,
       worker,
-      bootId: `${given.name}-${given.at}-${worker}-0`,
-      bootedAt: given.at,
+      bootId: `${options.name}-${options.at}-${worker}-0`,
+      bootedAt: options.at,
       isUp: false,
-      silence: null,
-      silentBefore: 0,
-      silentLast: null,
+      outage: null,
+      longestPastOutage: 0,
+      lastOutage: null,
       restarts: 0,
-      silentLongest: (now) => Math.max(host.silentBefore, host.silence === null ? 0 : now - host.silence.since),
+      longestOutage: (now) => Math.max(host.longestPastOutage, host.outage === null ? 0 : now - host.outage.since),
       folders: new Map(),
     };
     machine.hosts.push(host);
@@ -227,7 +227,7 @@ export function newMachine(given: {
   return machine;
 }
 
-function become(world: World, machine: Machine, state: MachineState): void {
+function changeState(world: World, machine: Machine, state: MachineState): void {
   machine.stateBefore = machine.state;
   machine.state = state;
   machine.stateSince = world.timeline.now;
@@ -245,35 +245,35 @@ export function lastChangeOfMachines({ machines }: World): number {
   return Math.max(...machines.map(({ stateSince }) => stateSince));
 }
 
-export function makeMachine(world: World, machine: Machine): void {
+export function requestMachine(world: World, machine: Machine): void {
   world.machines.push(machine);
-  world.say(`cloud: ${machine.name} asked for`);
-  void comeUp(world, machine);
+  world.log(`cloud: ${machine.name} asked for`);
+  void provision(world, machine);
 }
 
-async function comeUp(world: World, machine: Machine): Promise<void> {
+async function provision(world: World, machine: Machine): Promise<void> {
   const { timeline, chance } = world;
   await timeline.pause(chance.between(500, 8_000));
   while (!world.hasCapacity && machine.state === 'waiting') await timeline.pause(5_000);
   if (machine.state !== 'waiting') return;
-  become(world, machine, 'provisioning');
+  changeState(world, machine, 'provisioning');
   await timeline.pause(chance.between(1_000, 15_000));
   if ((machine.state as MachineState) !== 'provisioning') return;
   becomeReady(world, machine);
 }
 
 function becomeReady(world: World, machine: Machine): void {
-  become(world, machine, 'ready');
+  changeState(world, machine, 'ready');
   machine.readyAt ??= world.timeline.now;
   for (const host of machine.hosts) host.isUp = true;
-  world.say(`cloud: ${machine.name} is ready`);
+  world.log(`cloud: ${machine.name} is ready`);
 }
 
 /** The cloud takes it away, or it breaks. What remains is a name that must be released. */
 export function loseMachine(world: World, machine: Machine, cause: 'preempted' | 'failed'): void {
   if (machine.state === 'gone' || machine.state === 'lost' || machine.state === 'releasing') return;
-  world.say(`cloud: ${machine.name} is ${cause}`);
-  become(world, machine, 'lost');
+  world.log(`cloud: ${machine.name} is ${cause}`);
+  changeState(world, machine, 'lost');
   machine.cause = cause;
   machine.lostAt = world.timeline.now;
   for (const host of machine.hosts) shutDown(world, host);
@@ -282,10 +282,10 @@ export function loseMachine(world: World, machine: Machine, cause: 'preempted' |
 /** Maintenance: it goes down and comes back by itself with new boots. */
 export async function interruptMachine(world: World, machine: Machine, length: number): Promise<void> {
   if (machine.state !== 'ready') return;
-  world.say(`cloud: ${machine.name} goes into maintenance`);
-  become(world, machine, 'interrupted');
+  world.log(`cloud: ${machine.name} goes into maintenance`);
+  changeState(world, machine, 'interrupted');
   machine.wasInterrupted = true;
-  machine.troubledAt = world.timeline.now;
+  machine.disruptedAt = world.timeline.now;
   for (const host of machine.hosts) shutDown(world, host);
   await world.timeline.pause(length);
   if ((machine.state as MachineState) !== 'interrupted') return;
@@ -296,9 +296,9 @@ export async function interruptMachine(world: World, machine: Machine, length: n
 /** One host restarts without a word of the cloud. */
 export async function restartHost(world: World, host: Host): Promise<void> {
   if (!host.isUp) return;
-  world.say(`host: ${hostName(host)} restarts`);
+  world.log(`host: ${hostName(host)} restarts`);
   host.restarts += 1;
-  host.machine.troubledAt = world.timeline.now;
+  host.machine.disruptedAt = world.timeline.now;
   shutDown(world, host);
   await world.timeline.pause(world.chance.between(5_000, 60_000));
   if (host.machine.state !== 'ready') return;
@@ -307,10 +307,10 @@ export async function restartHost(world: World, host: Host): Promise<void> {
 }
 
 /** So quickly that nobody has noticed but those who know its boot. */
-export function restartAtOnce(world: World, host: Host): void {
-  world.say(`host: ${hostName(host)} restarts at once`);
+export function restartInstantly(world: World, host: Host): void {
+  world.log(`host: ${hostName(host)} restarts at once`);
   host.restarts += 1;
-  host.machine.troubledAt = world.timeline.now;
+  host.machine.disruptedAt = world.timeline.now;
   shutDown(world, host);
   newBoot(world, host);
   host.isUp = true;
@@ -325,28 +325,28 @@ function newBoot(world: World, host: Host): void {
 export function shutDown(world: World, host: Host): void {
   host.isUp = false;
   for (const run of runsOn(world, host)) endRun(world, run, null);
-  world.watchers.down?.(host);
+  world.watchers.hostDown?.(host);
 }
 
 /** The line to a host is cut for that long. */
-export function silenceHost(world: World, host: Host, length: number): void {
-  if (!host.isUp || host.silence !== null) return;
-  world.say(`host: ${hostName(host)} falls silent for ${length}`);
+export function disconnectHost(world: World, host: Host, length: number): void {
+  if (!host.isUp || host.outage !== null) return;
+  world.log(`host: ${hostName(host)} falls silent for ${length}`);
   const { now } = world.timeline;
   // Where it answered for a moment in which nobody looked, one silence is the other's going on.
-  const { silentLast } = host;
-  const isGoingOn = silentLast !== null && now - silentLast.until < 15_000;
-  const silence = { since: isGoingOn ? silentLast.since : now, until: now + length };
-  host.machine.troubledAt = now;
-  host.silence = silence;
+  const { lastOutage } = host;
+  const isContinued = lastOutage !== null && now - lastOutage.until < 15_000;
+  const outage = { since: isContinued ? lastOutage.since : now, until: now + length };
+  host.machine.disruptedAt = now;
+  host.outage = outage;
   if (Number.isFinite(length)) {
     world.timeline.after(length, () => {
-      if (host.silence !== silence) return;
-      host.silence = null;
-      host.machine.troubledAt = world.timeline.now;
-      host.silentLast = silence;
-      host.silentBefore = Math.max(host.silentBefore, silence.until - silence.since);
-      world.say(`host: ${hostName(host)} answers again`);
+      if (host.outage !== outage) return;
+      host.outage = null;
+      host.machine.disruptedAt = world.timeline.now;
+      host.lastOutage = outage;
+      host.longestPastOutage = Math.max(host.longestPastOutage, outage.until - outage.since);
+      world.log(`host: ${hostName(host)} answers again`);
     });
   }
 }
@@ -354,20 +354,20 @@ export function silenceHost(world: World, host: Host, length: number): void {
 /** A release that arrives: the machine is there for a while yet, with all that runs on it, and then it is gone. */
 export function releaseMachine(world: World, machine: Machine): void {
   if (machine.state === 'gone' || machine.state === 'releasing') return;
-  world.say(`cloud: ${machine.name} is being deleted`);
-  machine.releaseAskedAt = world.timeline.now;
-  become(world, machine, 'releasing');
-  world.timeline.after(world.chance.between(500, 15_000), () => vanish(world, machine));
+  world.log(`cloud: ${machine.name} is being deleted`);
+  machine.deletionRequestedAt = world.timeline.now;
+  changeState(world, machine, 'releasing');
+  world.timeline.after(world.chance.between(500, 15_000), () => removeMachine(world, machine));
 }
 
 /** It is there no more, with all that was on it. */
-export function vanish(world: World, machine: Machine): void {
+export function removeMachine(world: World, machine: Machine): void {
   if (machine.state === 'gone') return;
   machine.lostAt ??= world.timeline.now;
-  become(world, machine, 'gone');
+  changeState(world, machine, 'gone');
   machine.goneAt = world.timeline.now;
   for (const host of machine.hosts) shutDown(world, host);
-  world.say(`cloud: ${machine.name} is gone`);
+  world.log(`cloud: ${machine.name} is gone`);
 }
 
 export function hostName(host: Host): string {
@@ -376,7 +376,7 @@ export function hostName(host: Host): string {
 
 // ---------------------------------------------------------------------------------------------- programs
 
-export function folderOf(host: Host, job: string, worker: string): Folder {
+export function folderOf(host: Host, job: string, worker: string): RunFolder {
   const key = `${job}/${worker}`;
   let folder = host.folders.get(key);
   if (folder === undefined) {
@@ -390,51 +390,51 @@ export function folderOf(host: Host, job: string, worker: string): Folder {
 export function startRun(
   world: World,
   host: Host,
-  given: {
+  options: {
     readonly job: string;
     readonly attempt: number;
     readonly worker: string;
     readonly allocation: number;
     readonly checkpoints?: CheckpointPlan;
   },
-  plan: Plan,
+  plan: ProgramPlan,
 ): void {
   if (!host.isUp) return;
-  const folder = folderOf(host, given.job, given.worker);
-  if (folder.runs.has(given.attempt)) return;
+  const folder = folderOf(host, options.job, options.worker);
+  if (folder.runs.has(options.attempt)) return;
   const { now } = world.timeline;
   const run: Run = {
     host,
-    ...given,
+    ...options,
     plan,
     resumedFrom: null,
     firstStep: 0,
-    madeAt: now,
+    createdAt: now,
     startedAt: null,
     endedAt: null,
     exitCode: null,
-    askedAt: null,
+    stopRequestedAt: null,
     killed: false,
     hungAt: null,
     failure: null,
     listeners: new Set(),
   };
-  folder.runs.set(given.attempt, run);
+  folder.runs.set(options.attempt, run);
   world.runs.push(run);
-  world.timeline.after(plan.slow, () => {
+  world.timeline.after(plan.startDelay, () => {
     if (run.endedAt !== null) return;
     const from = run.checkpoints === undefined ? null : resumedFrom(world, run.checkpoints);
     run.resumedFrom = from ?? null;
     run.firstStep = from === null || from === undefined ? 0 : Number(from.name.replace('step_', ''));
     run.startedAt = world.timeline.now;
     const where = run.resumedFrom === null ? '' : ` at ${run.resumedFrom.name} of ${runName(run.resumedFrom.writer)}`;
-    world.say(`host: ${runName(run)} begins on ${hostName(host)}${where}`);
-    world.watchers.begins(run);
+    world.log(`host: ${runName(run)} begins on ${hostName(host)}${where}`);
+    world.watchers.runBegins(run);
     if (from === undefined) {
       endRun(world, run, 66);
       return;
     }
-    if (plan.length !== null) world.timeline.after(plan.length, () => endRun(world, run, plan.exitCode));
+    if (plan.duration !== null) world.timeline.after(plan.duration, () => endRun(world, run, plan.exitCode));
   });
 }
 
@@ -445,7 +445,7 @@ export function stopRun(
   job: string,
   worker: string,
   attempt: number,
-  how: 'ask' | 'kill',
+  signal: 'stop' | 'kill',
 ): void {
   const run = folderOf(host, job, worker).runs.get(attempt);
   if (run === undefined) {
@@ -454,16 +454,16 @@ export function stopRun(
     return;
   }
   if (run === null || run.endedAt !== null) return;
-  world.say(`host: ${runName(run)} gets the word ${how}`);
-  if (how === 'kill') {
+  world.log(`host: ${runName(run)} gets the word ${signal}`);
+  if (signal === 'kill') {
     run.killed = true;
     endRun(world, run, 137);
     return;
   }
-  run.askedAt ??= world.timeline.now;
-  world.watchers.asked?.(run);
-  const { obeysAfter } = run.plan;
-  if (obeysAfter !== null) world.timeline.after(obeysAfter, () => endRun(world, run, 143));
+  run.stopRequestedAt ??= world.timeline.now;
+  world.watchers.stopRequested?.(run);
+  const { stopDelay } = run.plan;
+  if (stopDelay !== null) world.timeline.after(stopDelay, () => endRun(world, run, 143));
 }
 
 /** Its end: with an exit code, or (null) without a word. */
@@ -471,7 +471,7 @@ export function endRun(world: World, run: Run, exitCode: number | null): void {
   if (run.endedAt !== null) return;
   run.endedAt = world.timeline.now;
   run.exitCode = exitCode;
-  world.say(`host: ${runName(run)} ends: ${exitCode ?? 'without a word'}`);
+  world.log(`host: ${runName(run)} ends: ${exitCode ?? 'without a word'}`);
   for (const listener of run.listeners) listener();
 }
 
@@ -501,7 +501,7 @@ function isHungAt(run: Run, at: number): boolean {
 }
 
 /** How many bytes it has printed by that time. */
-export function printed(run: Run, at: number): number {
+export function printedBytes(run: Run, at: number): number {
   if (run.startedAt === null) return 0;
   const printing = printsUntil(run, run.startedAt, at);
   const lines = 1 + Math.floor((printing - run.startedAt) / run.plan.linePeriod);
@@ -510,8 +510,8 @@ export function printed(run: Run, at: number): number {
 }
 
 /** When it last printed something. */
-export function printedAt(run: Run, at: number): number {
-  if (run.startedAt === null) return run.madeAt;
+export function lastPrintedAt(run: Run, at: number): number {
+  if (run.startedAt === null) return run.createdAt;
   if (run.hungAt !== null && at >= run.hungAt) return run.hungAt;
   const printing = printsUntil(run, run.startedAt, at);
   return printing - ((printing - run.startedAt) % run.plan.linePeriod);
@@ -521,8 +521,10 @@ export function printedAt(run: Run, at: number): number {
 export function outputOf(run: Run, from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(to - from);
   const lastAt =
-    run.endedAt === null ? Infinity : printed(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
-  const hungFrom = run.hungAt === null ? Infinity : (printed(run, run.hungAt - 1) / lineWidth) | 0;
+    run.endedAt === null
+      ? Infinity
+      : printedBytes(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
+  const hungFrom = run.hungAt === null ? Infinity : (printedBytes(run, run.hungAt - 1) / lineWidth) | 0;
   let line = '';
   let lineNumber = -1;
   for (let offset = from; offset < to; offset += 1) {

@@ -1,9 +1,9 @@
 /**
- * The entry of the `jobman` command, and the only file that touches `process`: everything else is told its arguments,
- * environment and streams, so that a test can call it.
+ * The entry of the `jobman` command, and the only file that uses `process`: all other code receives arguments,
+ * environment and streams as values, so that a test can call it.
  *
- * It is written to become CommonJS as well (no top-level await), because in an ES module `import "node:http"` and its
- * like load Node's whole fetch stack, which costs more than the rest of a short command.
+ * It must also compile to CommonJS (no top-level await), because in an ES module `import "node:http"` and similar
+ * imports load Node's whole fetch stack, which costs more than the rest of a short command.
  */
 import { existsSync, fstatSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
@@ -13,29 +13,28 @@ import { dirname, join } from 'node:path';
 import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
-// Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
-// code. An environment without a home, or whose home is gone, gets no cache: it is only slower.
+// Compiled code is cached in the user's own folder: with a shared temporary folder, one user could run code in another
+// user's commands. Without an existing home there is no cache, which is only slower.
 const home = process.env['HOME'];
 const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
-if (cacheHome && hasRoom(cacheHome)) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
+if (cacheHome && hasDiskSpace(cacheHome)) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
-// Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
+// Opened on first use: opening a stream has a cost, and opening standard input has a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
-/** True once a stream of Node's is open, which may still have data when the command is over. */
+/** Node's stream may still hold data when the command ends. */
 let hasStream = false;
 let login: string | undefined;
 let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
-/** Nothing comes any more, however often it is asked. */
-let isInputOver = false;
-const leaving = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+let hasInputEnded = false;
+const exitSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const io: Io = {
   get stdout() {
-    return (streams.stdout ??= outputOf(1, () => process.stdout));
+    return (streams.stdout ??= openOutput(1, () => process.stdout));
   },
   get stderr() {
-    return (streams.stderr ??= outputOf(2, () => process.stderr));
+    return (streams.stderr ??= openOutput(2, () => process.stderr));
   },
   stdin: {
     get isTerminal() {
@@ -44,21 +43,20 @@ const io: Io = {
     line: readLine,
     bytes: readBytes,
     keys: readKeys,
-    raw: handOnKeys,
+    raw: enterRawMode,
   },
   env: process.env,
-  cwd: folderHere(),
+  cwd: currentFolder(),
   get user() {
     return (login ??= loginName());
   },
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
-  // The controller sleeps nearly always; V8's own search for memory to give back would wake it
-  // more often than its work does.
+  // The controller sleeps nearly always; V8's memory reducer would wake it more often than its work does.
   launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
   onSignal(call) {
-    const listeners = leaving.map((name) => [name, () => call(name)] as const);
+    const listeners = exitSignals.map((name) => [name, () => call(name)] as const);
     for (const [name, listener] of listeners) process.on(name, listener);
     return () => {
       for (const [name, listener] of listeners) process.off(name, listener);
@@ -68,8 +66,8 @@ const io: Io = {
   now: () => Date.now(),
 };
 
-// `import()` of one file: each that stands here is another to find and read. Nothing else of ours is imported above, before
-// compiled code is kept.
+// One `import()` of one file, because each further file costs time to find and read. No other file of ours is imported
+// above, because the code cache must be enabled first.
 import('./wiring/start.ts')
   .then(({ run, createServices, isShared, sharedUmask }) => {
     const services = createServices(io);
@@ -79,20 +77,20 @@ import('./wiring/start.ts')
   .then(
     (exitCode) => {
       process.exitCode = exitCode;
-      // Everything is written, so nothing is left to wait for; taking all of Node down in order takes some milliseconds.
+      // All output is written. A normal shutdown of Node would take several milliseconds.
       if (!hasStream) process.exit();
     },
     (error: unknown) => {
       const text = error instanceof Error ? error.stack : String(error);
-      // It may hold text of a manifest or of a cloud.
+      // The error may contain text of a manifest or of a cloud.
       const shown = String(text).replace(/[^\P{Cc}\n]|[\u202a-\u202e\u2066-\u2069]/gu, '?');
       process.stderr.write(`jobman ${version} stopped because of a mistake of its own:\n${shown}\n`);
       process.exitCode = 1;
     },
   );
 
-/** False for a disk that is nearly full: Node leaves an empty file for each module that it cannot keep, at every start. */
-function hasRoom(folder: string): boolean {
+/** False for a nearly full disk: Node leaves an empty file for each module that it cannot cache, at every start. */
+function hasDiskSpace(folder: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(existsSync(folder) ? folder : dirname(folder));
     return bavail * bsize > 32 * 1024 * 1024;
@@ -101,16 +99,16 @@ function hasRoom(folder: string): boolean {
   }
 }
 
-/** Standard output or error. Node's own stream is opened only where it is needed: opening it loads a fifth of Node. */
-function outputOf(descriptor: number, open: () => NodeJS.WriteStream): Stream {
-  return takesAllAtOnce(descriptor) ? plainOutput(descriptor, open) : streamOutput(open());
+/** Node's own stream is opened only if needed, because opening it loads a fifth of Node. */
+function openOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
+  return writesSynchronously(descriptor) ? createSyncOutput(descriptor, open) : createStreamOutput(open());
 }
 
 /**
- * True for a file, a pipe and /dev/null: writing there waits until all is taken, which is also what Node's stream does
- * with them on Linux (https://nodejs.org/api/process.html#a-note-on-process-io).
+ * True for a file, a pipe and /dev/null: a write waits until everything is taken, as with Node's stream on Linux
+ * (https://nodejs.org/api/process.html#a-note-on-process-io).
  */
-function takesAllAtOnce(descriptor: number): boolean {
+function writesSynchronously(descriptor: number): boolean {
   try {
     const facts = fstatSync(descriptor);
     return facts.isFile() || facts.isFIFO() || (facts.isCharacterDevice() && facts.rdev === statSync('/dev/null').rdev);
@@ -119,14 +117,14 @@ function takesAllAtOnce(descriptor: number): boolean {
   }
 }
 
-function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
+function createSyncOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
   let closed = false;
-  /** Takes over when somebody has set the pipe to refuse what does not fit at once: Node's stream knows how to wait. */
-  let waiting: Stream | undefined;
+  /** Takes over when another process has made the pipe non-blocking: Node's stream can wait. */
+  let fallback: Stream | undefined;
   return {
     write(text) {
-      if (waiting !== undefined) {
-        waiting.write(text);
+      if (fallback !== undefined) {
+        fallback.write(text);
         return;
       }
       let bytes = typeof text === 'string' ? Buffer.from(text) : text;
@@ -136,21 +134,21 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException;
           if (code === 'EAGAIN') {
-            waiting = streamOutput(open());
-            waiting.write(bytes);
+            fallback = createStreamOutput(open());
+            fallback.write(bytes);
             return;
           }
           closed = true;
-          noteUnwritten(error as NodeJS.ErrnoException);
+          reportWriteFailure(error as NodeJS.ErrnoException);
         }
       }
     },
-    flush: () => waiting?.flush() ?? Promise.resolve(),
+    flush: () => fallback?.flush() ?? Promise.resolve(),
     isTerminal: false,
     size: () => ({ columns: 80, rows: 24 }),
     onResize: () => () => undefined,
     get closed() {
-      return closed || waiting?.closed === true;
+      return closed || fallback?.closed === true;
     },
     watchReader() {
       let isOver = false;
@@ -166,20 +164,20 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
   };
 }
 
-function streamOutput(stream: NodeJS.WriteStream): Stream {
+function createStreamOutput(stream: NodeJS.WriteStream): Stream {
   let closed = false;
   hasStream = true;
   stream.on('error', (error: NodeJS.ErrnoException) => {
     closed = true;
-    noteUnwritten(error);
+    reportWriteFailure(error);
   });
   return {
     write(text) {
       if (!closed) stream.write(text);
     },
     async flush() {
-      // Not 'drain': that is told only after a write which filled the buffer, and a smaller one may have to wait as well.
-      // Called back after all that was written before it, and with an error when there will be no more.
+      // Not 'drain': that event comes only after a write that filled the buffer, and a smaller write may have to wait
+      // too. The callback comes after all earlier writes, and with an error when no more can be written.
       if (!closed && stream.writableLength > 0) {
         await new Promise<void>((resolve) => stream.write('', () => resolve()));
       }
@@ -193,19 +191,18 @@ function streamOutput(stream: NodeJS.WriteStream): Stream {
     get closed() {
       return closed;
     },
-    // A terminal that was shut, or a socket, tells it by itself.
     watchReader: () => () => undefined,
   };
 }
 
 /**
- * Called with what ended an output early. `jobman list | head -1` closes it: the reader has what it wanted, so this is an
- * ending and no error, as is a terminal that was shut (EIO). Anything else, a full disk say, leaves a reader with a part
- * that looks like the whole, so the command says so at its end and fails.
+ * Handles the error that ended an output early. `jobman list | head -1` closes the pipe, because the reader has enough;
+ * that is no error, and neither is a closed terminal (EIO). After any other error, such as a full disk, a reader may
+ * take the partial output for all of it, so the command reports it at its end and fails.
  */
-function noteUnwritten(error: NodeJS.ErrnoException): void {
+function reportWriteFailure(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE' || error.code === 'EIO') return;
-  // At the very end, because a stream may tell its failure after the command is over.
+  // At the very end, because a stream may report its failure after the command is over.
   process.once('exit', () => {
     const why = error.message.replace(/^E[A-Z]+: |, write$/g, '');
     io.stderr.write(`jobman: What it printed could not be written in full: ${why}.\n`);
@@ -214,10 +211,10 @@ function noteUnwritten(error: NodeJS.ErrnoException): void {
 }
 
 /**
- * The folder that the command was called in. A shell may stand in one that has been removed meanwhile; by the shell's word
- * for it, absolute paths and jobs are found as ever, and a relative path is answered with "there is no such file".
+ * The folder that the command was called in. A shell may be in a folder that was removed meanwhile; then PWD still
+ * names it, so that absolute paths and jobs work, and a relative path gets "there is no such file".
  */
-function folderHere(): string {
+function currentFolder(): string {
   try {
     return process.cwd();
   } catch {
@@ -225,7 +222,7 @@ function folderHere(): string {
   }
 }
 
-/** The login name by the system's own books; the environment's USER may say anything. A number where there is no name. */
+/** The login name from the system, because the environment's USER may be wrong. The user id if there is no name. */
 function loginName(): string {
   try {
     return userInfo().username;
@@ -234,10 +231,10 @@ function loginName(): string {
   }
 }
 
-/** See Io. A signal that only we listen to has its usual effect, after the call. */
+/** See Io. A signal without another listener has its usual effect, after the call. */
 function atExit(call: () => void): () => void {
-  const listeners = leaving.map((name) => [name, () => endBy(name)] as const);
-  const endBy = (name: (typeof leaving)[number]) => {
+  const listeners = exitSignals.map((name) => [name, () => endBy(name)] as const);
+  const endBy = (name: (typeof exitSignals)[number]) => {
     if (process.listenerCount(name) > 1) return;
     forget();
     call();
@@ -248,15 +245,15 @@ function atExit(call: () => void): () => void {
     for (const [name, listener] of listeners) process.off(name, listener);
   };
   process.on('exit', call);
-  // Before all others: one of them may stop listening while it is told, and would then not be counted.
+  // Before all others: a listener may remove itself while the signal is handled, and would then not be counted.
   for (const [name, listener] of listeners) process.prependListener(name, listener);
   return forget;
 }
 
-/** See Input. Node puts the terminal's own mode back when the process ends, by a signal too. */
+/** See Input. Node restores the terminal's mode when the process ends, also by a signal. */
 function readKeys(call: (typed: string) => void): () => void {
   const { stdin } = process;
-  endLines();
+  closeLineReader();
   const take = (bytes: Buffer) => {
     const typed = bytes.toString('utf8');
     if (!typed.includes(ctrlZ)) {
@@ -267,29 +264,29 @@ function readKeys(call: (typed: string) => void): () => void {
     process.kill(process.pid, 'SIGTSTP');
   };
   // The shell has set its own mode meanwhile.
-  const comeBack = () => {
+  const onContinue = () => {
     stdin.setRawMode(true);
     call('');
   };
   stdin.setRawMode(true);
   stdin.on('data', take);
-  // A question before has left it paused, and then nobody would hear a key, not even Ctrl-C.
+  // An earlier question may have paused the input; then no key would arrive, not even Ctrl-C.
   stdin.resume();
-  process.on('SIGCONT', comeBack);
+  process.on('SIGCONT', onContinue);
   return () => {
     stdin.off('data', take);
-    process.off('SIGCONT', comeBack);
+    process.off('SIGCONT', onContinue);
     stdin.pause();
     stdin.setRawMode(false);
   };
 }
 
 /**
- * See Input. Node puts the terminal's own mode back when the process ends, by a signal too. Its raw mode still makes two
- * characters of each new line, with which a program that moves about the screen elsewhere would draw it wrongly; a system
- * without stty has that left.
+ * See Input. Node restores the terminal's mode when the process ends, also by a signal. Node's raw mode still turns
+ * each newline into two characters, which breaks remote programs that move the cursor, so stty disables that. Without
+ * stty it stays.
  */
-async function handOnKeys(): Promise<() => void> {
+async function enterRawMode(): Promise<() => void> {
   const { stdin } = process;
   stdin.setRawMode(true);
   const { spawn } = await import('node:child_process');
@@ -299,7 +296,7 @@ async function handOnKeys(): Promise<() => void> {
     stty.on('close', () => resolve());
   });
   return () => {
-    // Reading may have been ended meanwhile, which closes the stream and gives the terminal its own mode.
+    // Reading may have ended meanwhile, which closes the stream and restores the terminal's mode.
     if (!stdin.destroyed) stdin.setRawMode(false);
   };
 }
@@ -308,7 +305,7 @@ const ctrlZ = '\u001a';
 
 async function* readBytes(signal: AbortSignal): AsyncIterable<Uint8Array> {
   const { stdin } = process;
-  // Input that is still waited for would keep the command from ending.
+  // Pending input would keep the command from ending.
   const leave = (): void => void stdin.destroy();
   signal.addEventListener('abort', leave);
   try {
@@ -320,34 +317,33 @@ async function* readBytes(signal: AbortSignal): AsyncIterable<Uint8Array> {
   }
 }
 
-/** See Input. */
 async function readLine(): Promise<string | null> {
-  if (isInputOver) return null;
+  if (hasInputEnded) return null;
   if (lines === undefined) {
     const { createInterface } = await import('node:readline');
     reader = createInterface({ input: process.stdin });
     lines = reader[Symbol.asyncIterator]();
   }
   reader?.resume();
-  // A signal that the command hears itself does not end the program, and would leave it waiting for the answer.
-  const heard = leaving.filter((name) => process.listenerCount(name) > 0);
+  // A signal that the command handles itself does not end the program, so it must end this wait.
+  const handledSignals = exitSignals.filter((name) => process.listenerCount(name) > 0);
   const { promise: left, resolve: leave } = Promise.withResolvers<null>();
   const onLeave = (): void => leave(null);
-  for (const name of heard) process.once(name, onLeave);
+  for (const name of handledSignals) process.once(name, onLeave);
   const next = await Promise.race([lines.next(), left]);
-  for (const name of heard) process.off(name, onLeave);
+  for (const name of handledSignals) process.off(name, onLeave);
   if (next === null || next.done === true) {
-    isInputOver = next !== null;
-    endLines();
+    hasInputEnded = next !== null;
+    closeLineReader();
     return null;
   }
-  // A terminal that is still listened to would keep the command from ending after its last question.
+  // A terminal that is still read would keep the command from ending after its last question.
   reader?.pause();
   return next.value;
 }
 
-/** Keys are read from now on; a later question begins anew. */
-function endLines(): void {
+/** Frees the input for reading keys; a later question opens a new reader. */
+function closeLineReader(): void {
   reader?.close();
   reader = undefined;
   lines = undefined;

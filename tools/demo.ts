@@ -1,8 +1,6 @@
 /**
- * `npm run demo`: a training job is placed on a TPU of the built-in cloud, loses it in the middle, comes back on another
- * one from its checkpoint, and ends with the accuracy of a run that nobody disturbed. Unattended; leaves nothing behind.
- *
- * It speaks to jobman as a person would, through bin/jobman, in a home folder of its own.
+ * `npm run demo`: a training job on the TPU emulator loses its TPU, resumes on another one from its checkpoint, and
+ * reaches the accuracy of an undisturbed run. Runs unattended through bin/jobman, in a temporary home.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -13,8 +11,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const root = join(import.meta.dirname, '..');
 const home = mkdtempSync(join(tmpdir(), 'jobman-demo-'));
 
-/** How long each part may take before the demo is called stuck. The whole takes about a minute. */
-const patienceMs = 180_000;
+/** Limit for each part. The whole demo takes about a minute. */
+const stepTimeoutMs = 180_000;
 
 try {
   process.exitCode = await demo();
@@ -25,58 +23,57 @@ try {
 }
 
 async function demo(): Promise<number> {
-  say('1. Two jobs with one program: one on a TPU of the built-in cloud, one undisturbed on this machine.');
-  await expect(['create', join(root, 'configs/quick-start.yaml')]);
-  await expect(['create', join(root, 'configs/local.yaml')]);
+  print('1. Two jobs with one program: one on a TPU of the built-in cloud, one undisturbed on this machine.');
+  await showCommand(['create', join(root, 'configs/quick-start.yaml')]);
+  await showCommand(['create', join(root, 'configs/local.yaml')]);
 
-  say('2. When the first has written checkpoints, the cloud takes its TPU away.');
-  await until('the job has trained for a while', async () =>
+  print('2. When the first has written checkpoints, the cloud takes its TPU away.');
+  await waitUntil('the job has trained for a while', async () =>
     /step +[2-9]\d\d/.test((await jobman(['logs', '1', '--worker', '0'])).output),
   );
-  await expect(['emulator', 'preempt', '1']);
+  await showCommand(['emulator', 'preempt', '1']);
 
-  say('3. Nobody does anything now. jobman gets another TPU and goes on from the last checkpoint.');
-  const verdict = await expect(['wait', '1', '2']);
-  await expect(['history', '1', '--timeline']);
-  await expect(['why', '1']);
+  print('3. Nobody does anything now. jobman gets another TPU and goes on from the last checkpoint.');
+  const verdict = await showCommand(['wait', '1', '2']);
+  await showCommand(['history', '1', '--timeline']);
+  await showCommand(['why', '1']);
 
   const [moved, undisturbed] = [await finalLine('1'), await finalLine('2')];
-  say(`4. The preempted run ended with    ${moved}`);
-  say(`   the undisturbed run ended with  ${undisturbed}`);
+  print(`4. The preempted run ended with    ${moved}`);
+  print(`   the undisturbed run ended with  ${undisturbed}`);
   if (verdict !== 0 || moved === undefined || moved !== undisturbed) {
-    say('They differ, or one of them failed: that should not be.');
+    print('They differ, or one of them failed: that should not be.');
     return 1;
   }
-  say('They are equal.');
+  print('They are equal.');
   return 0;
 }
 
-/** The line in which the program says what it has reached. */
 async function finalLine(id: string): Promise<string | undefined> {
   const { output } = await jobman(['logs', id, '--worker', '0']);
   return /final .*accuracy.*/.exec(output)?.[0];
 }
 
-/** Shows a command as a person would type it, and what it prints. */
-async function expect(words: readonly string[]): Promise<number> {
-  say(`$ jobman ${words.map((word) => word.replace(`${root}/`, '')).join(' ')}`);
-  const { code, output } = await jobman(words);
+/** Prints the command as a user types it, and its output. */
+async function showCommand(args: readonly string[]): Promise<number> {
+  print(`$ jobman ${args.map((arg) => arg.replace(`${root}/`, '')).join(' ')}`);
+  const { code, output } = await jobman(args);
   process.stdout.write(output);
   return code;
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + patienceMs;
-  while (!(await holds())) {
+async function waitUntil(what: string, isTrue: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + stepTimeoutMs;
+  while (!(await isTrue())) {
     if (performance.now() > end)
-      throw new Error(`the demo is stuck: it waited ${patienceMs / 1000} s for this: ${what}`);
+      throw new Error(`the demo is stuck: it waited ${stepTimeoutMs / 1000} s for this: ${what}`);
     await sleep(250);
   }
 }
 
-function jobman(words: readonly string[]): Promise<{ readonly code: number; readonly output: string }> {
+function jobman(args: readonly string[]): Promise<{ readonly code: number; readonly output: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(join(root, 'bin/jobman'), words, {
+    const child = spawn(join(root, 'bin/jobman'), args, {
       env: { ...process.env, JOBMAN_HOME: home },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -88,6 +85,6 @@ function jobman(words: readonly string[]): Promise<{ readonly code: number; read
   });
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

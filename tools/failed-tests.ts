@@ -1,15 +1,15 @@
-// A reporter of node's test runner: one line for each test that failed, `FILE: NAME`. `.ci/run` reads which files to run again.
+// Reporter for node's test runner: a line `FILE: NAME` for each failed test. `.ci/run` runs those files again.
 
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 
-/** A suite, or a test of tests, that failed by what it holds has no line of its own. */
+/** A suite that failed only because of its tests has no line. */
 // oxlint-disable-next-line import/no-default-export -- the runner takes a reporter's default export.
 export default async function* failedTests(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const { type, data } of events) {
     if (type !== 'test:fail') continue;
     const { failureType } = data.details.error as Error & { readonly failureType?: string };
-    // A test that a suite for several files defines counts as the file's that runs it.
+    // A test from a shared suite counts for the file that runs it.
     const file = data.entryFile ?? data.file ?? data.name;
     if (failureType !== 'subtestsFailed') yield `${relative('', file)}: ${data.name}\n`;
   }

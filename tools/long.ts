@@ -1,36 +1,33 @@
 /**
- * `npm run long [-- NAME...]`: proofs that take minutes, for before a release and for the night. Each is made of parts;
- * what is done is noted, so that a proof that was cut off goes on where it was, as long as the tree is the same. `--anew`
- * forgets it. At the end stands one line for each, for bench/RESULTS.md. Exits with 1 when something was not proven.
- *
- * `npm run long -- storm [--only KIND,...] [--jobs N] [--times N] [--seed N]` plays storms of another size, or of one kind;
- * see storm/main.ts.
+ * `npm run long [-- NAME...]`: proofs that take minutes, for the night and before a release. Finished parts are
+ * recorded: an interrupted proof continues while the tree is the same, unless `--restart` is given. Prints a line for
+ * each proof, for bench/RESULTS.md. Exits with 1 when a proof fails. For the options of `chaos` see chaos/main.ts.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { find, seedsMost } from '../sim/mutants.ts';
+import { findMutant, maxSeeds } from '../sim/mutants.ts';
 import { mutants } from '../sim/mutants/load.ts';
-import { builtGcsfuse, gcsfuseModule } from '../test/support/gcsfuse.ts';
-import { dealt, faultKinds } from './storm/plan.ts';
+import { gcsfuseBinary, gcsfuseModule } from '../test/support/gcsfuse.ts';
+import { faultDefaults, faultKinds } from './chaos/plan.ts';
 
 const root = join(import.meta.dirname, '..');
 const progressFile = join(root, 'node_modules/.cache/long.json');
 const kills = 1_000;
-const killsAtOnce = 100;
-/** A part that takes longer than this hangs: each is made to take a minute or less where nothing else runs. */
-const partMostMs = 15 * 60_000;
-/** A storm of everything lasts as long as 200 kills of the controller do, and until every job has come to its end. */
-const stormMostMs = 60 * 60_000;
+const killsPerPart = 100;
+/** A longer part counts as hung: each takes about a minute on an idle machine. */
+const maxPartMs = 15 * 60_000;
+/** The full chaos test lasts as long as 200 kills of the controller, and until every job has ended. */
+const maxChaosMs = 60 * 60_000;
 const seeds = 5_000;
-const seedsAtOnce = 250;
-/** Two days each, of 8 people with 30 TPUs. */
-const labLives = 20;
+const seedsPerPart = 250;
+/** Two days each, with 8 users and 30 TPUs. */
+const labRuns = 20;
 
 const { values, positionals } = parseArgs({
   options: {
-    anew: { type: 'boolean', default: false },
+    restart: { type: 'boolean', default: false },
     only: { type: 'string' },
     jobs: { type: 'string' },
     times: { type: 'string' },
@@ -38,52 +35,51 @@ const { values, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
-const { anew, ...stormOptions } = values;
-const stormWords = Object.entries(stormOptions).map(([name, value]) => `--${name}=${String(value)}`);
+const { restart, ...chaosOptions } = values;
+const chaosArgs = Object.entries(chaosOptions).map(([name, value]) => `--${name}=${String(value)}`);
 
 interface Part {
   readonly name: string;
-  /** What came of it, in one phrase; throws when it does not hold. */
+  /** Returns the result in a phrase; throws when the proof fails. */
   readonly prove: () => Promise<string>;
 }
 
 const proofs: Readonly<Record<string, readonly Part[]>> = {
   mirror: ['on this machine', 'over SSH'].flatMap((way) =>
-    Array.from({ length: kills / killsAtOnce }, (_, index) => ({
-      name: `${way}, from kill ${index * killsAtOnce + 1}`,
+    Array.from({ length: kills / killsPerPart }, (_, index) => ({
+      name: `${way}, from kill ${index * killsPerPart + 1}`,
       prove: () => mirrorKills(way, index + 1),
     })),
   ),
-  mutants: mutants.map(({ name }) => ({ name, prove: () => mutantIsFound(name) })),
-  seeds: Array.from({ length: seeds / seedsAtOnce }, (_, index) => ({
-    name: `from ${index * seedsAtOnce + 1}`,
-    prove: () => playSeeds(index * seedsAtOnce + 1),
+  mutants: mutants.map(({ name }) => ({ name, prove: () => testMutant(name) })),
+  seeds: Array.from({ length: seeds / seedsPerPart }, (_, index) => ({
+    name: `from ${index * seedsPerPart + 1}`,
+    prove: () => simulateSeeds(index * seedsPerPart + 1),
   })),
-  lab: Array.from({ length: labLives }, (_, index) => ({
+  lab: Array.from({ length: labRuns }, (_, index) => ({
     name: `life ${index + 1}`,
-    prove: () => playLab(index + 1),
+    prove: () => simulateLab(index + 1),
   })),
-  storm: stormParts(),
-  gcsfuse: [{ name: 'on loopback', prove: mountForReal }],
+  chaos: chaosParts(),
+  gcsfuse: [{ name: 'on loopback', prove: testGcsfuse }],
   digits: [
-    { name: 'taken twice and robbed once', prove: () => digitsForReal('digits are learned') },
-    { name: 'the same in containers', prove: () => digitsForReal('in containers') },
+    { name: 'taken twice and robbed once', prove: () => testDigits('digits are learned') },
+    { name: 'the same in containers', prove: () => testDigits('in containers') },
   ],
 };
 
-/** What each proof says when all of its parts hold. */
-const sentences: Readonly<Record<string, string>> = {
+const claims: Readonly<Record<string, string>> = {
   mirror: `the log mirror is killed ${kills} times at any byte on this machine, and as often over SSH, and holds every byte once`,
-  mutants: `each of ${mutants.length} mutants is found by a law within ${seedsMost} seeds`,
+  mutants: `each of ${mutants.length} mutants is found by a law within ${maxSeeds} seeds`,
   seeds: `${seeds} storms of the simulator break no law`,
-  lab: `${labLives} lives of a lab, two days each, break no law`,
+  lab: `${labRuns} lives of a lab, two days each, break no law`,
   gcsfuse:
     'the real gcsfuse mounts a bucket of a storage server on loopback with its caches, and again after it was killed',
   digits:
     'jax on four workers, preempted twice and robbed of one host, reaches the accuracy of an undisturbed run, in containers too',
-  storm: `with real processes nothing is lost and nothing happens twice, ${
-    stormWords.length > 0
-      ? `in this storm: ${stormWords.join(' ')}`
+  chaos: `with real processes nothing is lost and nothing happens twice, ${
+    chaosArgs.length > 0
+      ? `in this storm: ${chaosArgs.join(' ')}`
       : 'whatever strikes: each fault alone, and all at once'
   }`,
 };
@@ -94,81 +90,84 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 
-/** Makes the parts that are not done; answers what to write down. */
+/** Runs the parts that are not done; returns the text for the table. */
 async function prove(name: string, parts: readonly Part[]): Promise<string> {
   const began = performance.now();
-  const broken: string[] = [];
+  const failed: string[] = [];
   for (const [index, part] of parts.entries()) {
     const key = `${name}/${part.name}`;
-    const place = `${index + 1} of ${parts.length}`;
+    const position = `${index + 1} of ${parts.length}`;
     if (done[key] !== undefined) continue;
     try {
       done[key] = await part.prove();
       writeProgress();
-      console.log(`${key} (${place}): ${done[key]}`);
+      console.log(`${key} (${position}): ${done[key]}`);
     } catch (error) {
-      broken.push(part.name);
-      console.log(`${key} (${place}): NOT PROVEN: ${error instanceof Error ? error.message : String(error)}`);
+      failed.push(part.name);
+      console.log(`${key} (${position}): NOT PROVEN: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   const took = `${Math.round((performance.now() - began) / 1_000)} s`;
-  if (broken.length === 0) return `${sentences[name]} (${took})`;
+  if (failed.length === 0) return `${claims[name]} (${took})`;
   process.exitCode = 1;
-  return `NOT PROVEN: ${broken.join(', ')}`;
+  return `NOT PROVEN: ${failed.join(', ')}`;
 }
 
 async function mirrorKills(way: string, seed: number): Promise<string> {
   const { code, output } = await run(
     ['--test', '--test-name-pattern', way, join(root, 'test/real/launch-kills.test.ts')],
-    { JOBMAN_KILLS: String(killsAtOnce), JOBMAN_KILLS_SEED: String(seed) },
+    { JOBMAN_KILLS: String(killsPerPart), JOBMAN_KILLS_SEED: String(seed) },
   );
   if (code !== 0) throw new Error(output.slice(-2_000));
-  // A test that has what it needs runs; one that has not says so and is no proof.
+  // A test without its requirements skips itself, which is no proof.
   if (!/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(`it did not run:\n${output}`);
-  return `${killsAtOnce} kills`;
+  return `${killsPerPart} kills`;
 }
 
-async function mutantIsFound(mutant: string): Promise<string> {
-  const found = await find(mutant, seedsMost);
-  if (found === undefined) throw new Error(`no law noticed it in ${seedsMost} seeds`);
-  return `law ${found.law} in seed ${found.seed}`;
+async function testMutant(mutant: string): Promise<string> {
+  const found = await findMutant(mutant, maxSeeds);
+  if (found === undefined) throw new Error(`no law noticed it in ${maxSeeds} seeds`);
+  return `law ${found.invariant} in seed ${found.seed}`;
 }
 
-async function playLab(seed: number): Promise<string> {
+async function simulateLab(seed: number): Promise<string> {
   const { code, output } = await run([join(root, 'sim/main.ts'), '--lab', '--seed', String(seed)], {});
   if (code !== 0) throw new Error(output.slice(-2_000));
   return output.trim().split('\n')[0] ?? '';
 }
 
-async function playSeeds(first: number): Promise<string> {
-  const words = [join(root, 'sim/main.ts'), '--seed', String(first), '--seeds', String(seedsAtOnce)];
-  const { code, output } = await run(words, {});
+async function simulateSeeds(first: number): Promise<string> {
+  const args = [join(root, 'sim/main.ts'), '--seed', String(first), '--seeds', String(seedsPerPart)];
+  const { code, output } = await run(args, {});
   if (code !== 0) throw new Error(output.slice(-2_000));
   return output.trim().split('\n').at(-1) ?? '';
 }
 
-/** Each kind of fault alone under six jobs, and all of them together under twenty; or the one that was asked for. */
-function stormParts(): readonly Part[] {
-  if (stormWords.length > 0) return [{ name: stormWords.join(' '), prove: () => playStorm(stormWords) }];
+/** Each kind of fault alone with six jobs, and all of them with twenty; or the arguments of the user. */
+function chaosParts(): readonly Part[] {
+  if (chaosArgs.length > 0) return [{ name: chaosArgs.join(' '), prove: () => runChaos(chaosArgs) }];
   return [
-    ...faultKinds.map((kind) => ({ name: dealt[kind].about, prove: () => playStorm([`--only=${kind}`, '--jobs=6']) })),
-    { name: 'all at once', prove: () => playStorm([]) },
+    ...faultKinds.map((kind) => ({
+      name: faultDefaults[kind].description,
+      prove: () => runChaos([`--only=${kind}`, '--jobs=6']),
+    })),
+    { name: 'all at once', prove: () => runChaos([]) },
   ];
 }
 
-async function playStorm(options: readonly string[]): Promise<string> {
-  const words = [join(root, 'tools/storm/main.ts'), ...options];
-  // What users run, and not the source.
-  const { code, output } = await run(words, { JOBMAN_TEST_BUNDLE: '1' }, { mostMs: stormMostMs, isTold: true });
+async function runChaos(options: readonly string[]): Promise<string> {
+  const args = [join(root, 'tools/chaos/main.ts'), ...options];
+  // Tests the bundle, as users run it.
+  const { code, output } = await run(args, { JOBMAN_TEST_BUNDLE: '1' }, { timeoutMs: maxChaosMs, isEchoed: true });
   if (code !== 0) throw new Error(output.slice(-4_000));
   return output.trim().split('\n').at(-1) ?? '';
 }
 
-/** Builds gcsfuse where it is not kept yet: Debian has no package of it. That takes Go, the internet, and minutes. */
-async function mountForReal(): Promise<string> {
-  if (!existsSync(builtGcsfuse)) {
-    const env = { ...process.env, GOBIN: dirname(builtGcsfuse) };
-    const built = spawnSync('go', ['install', gcsfuseModule], { env, encoding: 'utf8', timeout: partMostMs });
+/** Builds a missing gcsfuse, because Debian has no package. Takes Go, the internet, and minutes. */
+async function testGcsfuse(): Promise<string> {
+  if (!existsSync(gcsfuseBinary)) {
+    const env = { ...process.env, GOBIN: dirname(gcsfuseBinary) };
+    const built = spawnSync('go', ['install', gcsfuseModule], { env, encoding: 'utf8', timeout: maxPartMs });
     if (built.status !== 0) throw new Error(`go install ${gcsfuseModule}: ${built.error?.message ?? built.stderr}`);
   }
   const { code, output } = await run(['--test', join(root, 'test/real/gcsfuse.test.ts')], {
@@ -178,38 +177,38 @@ async function mountForReal(): Promise<string> {
   return gcsfuseModule;
 }
 
-/** Four installations of jax, five times, or as many pulls of an image with it, on the processors of this machine. */
-const digitsMostMs = 45 * 60_000;
+/** jax is installed four times, five times over, or its image is pulled as often, on this machine's processors. */
+const maxDigitsMs = 45 * 60_000;
 
-async function digitsForReal(pattern: string): Promise<string> {
+async function testDigits(pattern: string): Promise<string> {
   const { code, output } = await run(
     ['--test', '--test-name-pattern', pattern, join(root, 'test/long/jax-digits.test.ts')],
-    // A proof that was skipped, for want of Docker, is none.
+    // Without Docker the test skips itself, which is no proof.
     { JOBMAN_REQUIRE_REAL: '1' },
-    { mostMs: digitsMostMs },
+    { timeoutMs: maxDigitsMs },
   );
   if (code !== 0 || !/pass [1-9]/.test(output)) throw new Error(output.slice(-2_000));
   return /accuracy [\d.]+/.exec(output)?.[0] ?? 'the accuracy of an undisturbed run';
 }
 
 function run(
-  words: readonly string[],
+  args: readonly string[],
   env: Readonly<Record<string, string>>,
-  // `isTold`: what it prints is shown at once, to whoever watches.
-  { mostMs = partMostMs, isTold = false } = {},
+  // `isEchoed`: print the output while the program runs.
+  { timeoutMs = maxPartMs, isEchoed = false } = {},
 ): Promise<{ readonly code: number; readonly output: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, words, {
+    const child = spawn(process.execPath, args, {
       cwd: root,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: mostMs,
+      timeout: timeoutMs,
     });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => {
         output += text;
-        if (isTold) process.stderr.write(text);
+        if (isEchoed) process.stderr.write(text);
       });
     }
     child.on('error', reject);
@@ -217,7 +216,7 @@ function run(
   });
 }
 
-/** The commit, marked when the files differ from it. What was proven of one tree says nothing of another. */
+/** The commit, with `-dirty` for changed files. A proof holds for one tree only. */
 function treeName(): string {
   const { stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
     cwd: root,
@@ -228,8 +227,8 @@ function treeName(): string {
 
 function readProgress(): Record<string, string> {
   try {
-    const noted = JSON.parse(readFileSync(progressFile, 'utf8')) as { tree: string; done: Record<string, string> };
-    return noted.tree === tree ? noted.done : {};
+    const progress = JSON.parse(readFileSync(progressFile, 'utf8')) as { tree: string; done: Record<string, string> };
+    return progress.tree === tree ? progress.done : {};
   } catch {
     return {};
   }
@@ -240,9 +239,9 @@ function writeProgress(): void {
   writeFileSync(progressFile, JSON.stringify({ tree, done }, null, 2));
 }
 
-// Last in this file: it waits, and whatever stood below would not be there yet.
+// Last in this file, because the top-level await runs before any later definition.
 const tree = treeName();
-const done = anew ? {} : readProgress();
+const done = restart ? {} : readProgress();
 const lines: string[] = [];
 for (const [name, parts] of Object.entries(proofs)) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;

@@ -11,9 +11,9 @@ import { fileURLToPath } from 'node:url';
 export interface Mutant {
   readonly name: string;
   /** Number of the invariant that must notice it. */
-  readonly law: number;
+  readonly invariant: number;
   /** The mistake that the program makes with it. */
-  readonly sentence: string;
+  readonly description: string;
   readonly edits: readonly Edit[];
 }
 
@@ -44,15 +44,20 @@ function mutantsIn(file: string): readonly Mutant[] {
 }
 
 function mutantOf(block: string): Mutant {
-  const [, name = '', law = '', sentence = '', patch = ''] = /^(\S+), (\d+): ([^\n]*)\n(.*)$/s.exec(`${block}\n`) ?? [];
+  const [, name = '', invariant = '', description = '', patch = ''] =
+    /^(\S+), (\d+): ([^\n]*)\n(.*)$/s.exec(`${block}\n`) ?? [];
   const edits = [...patch.matchAll(/^(\S+\.ts)\n((?:- .*\n)+)((?:\+ .*\n)*)/gm)].map(
-    ([, file = '', find = '', replace = '']): Edit => ({ file, find: unmarked(find), replace: unmarked(replace) }),
+    ([, file = '', find = '', replace = '']): Edit => ({
+      file,
+      find: withoutMarkers(find),
+      replace: withoutMarkers(replace),
+    }),
   );
   if (name === '' || edits.length === 0) throw new Error(`this is no mutant: ${block}`);
-  return { name, law: Number(law), sentence, edits };
+  return { name, invariant: Number(invariant), description, edits };
 }
 
-function unmarked(lines: string): string {
+function withoutMarkers(lines: string): string {
   return lines.replace(/^. /gm, '').replace(/\n$/, '');
 }
 
@@ -62,12 +67,12 @@ const source = new URL('../../src/', import.meta.url).href;
 const repository = new URL('../../', import.meta.url).href;
 const libraries = new URL('node_modules/', repository).href;
 
-let areHooksThere = false;
+let hooksInstalled = false;
 
 /** The copy of the module at that URL with that mutant in all that it imports. Throws when the mutant does not fit the text. */
 export async function importMutant(url: string, mutant: string): Promise<unknown> {
   mutantNamed(mutant);
-  addHooks();
+  installHooks();
   return import(`${url}?mutant=${mutant}`);
 }
 
@@ -79,9 +84,9 @@ export function edited(text: string, { file, find, replace }: Edit): string {
   return before + replace + after;
 }
 
-function addHooks(): void {
-  if (areHooksThere) return;
-  areHooksThere = true;
+function installHooks(): void {
+  if (hooksInstalled) return;
+  hooksInstalled = true;
   registerHooks({
     resolve(specifier, context, next) {
       const found = next(specifier, context);

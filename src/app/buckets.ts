@@ -1,13 +1,13 @@
-// Buckets: whether those that a manifest mounts are where its job may run. Reading from another region is slow and billed, so such
-// a job is refused.
+// Buckets: checks that a manifest's buckets are in the job's region. Reads from another region are slow and billed, so
+// such a job is refused.
 
-import { bucketPlaceText, isInRegion, zoneOfBucket } from '../core/bucket-place.ts';
-import { second, type Duration } from '../core/time.ts';
+import { formatBucketLocation, isInRegion, zoneOfBucket } from '../core/model/bucket-location.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';
-import { joinedText } from './figures.ts';
-import type { BucketLook, BucketPort } from './ports.ts';
+import { formatList } from './format.ts';
+import type { BucketStatus, BucketPort } from './ports.ts';
 
 export interface BucketFindings {
   readonly problems: readonly Problem[];
@@ -15,76 +15,79 @@ export interface BucketFindings {
   readonly unchecked: string | null;
 }
 
-/** A person waits for the answers, so they are waited for no longer than this, all together. */
-export const bucketsWithin: Duration = 3 * second;
+/** A user waits for the answers, so this is the limit for all of them together. */
+export const bucketCheckTimeout: Duration = 3 * second;
 
-/** Reports each bucket that is out of place at its key. Never throws. */
-export async function checkBucketPlaces(
-  named: readonly NamedBucket[],
+/** Reports each bucket in a wrong location at its key in the manifest. Never throws. */
+export async function checkBucketLocations(
+  buckets: readonly NamedBucket[],
   port: BucketPort,
-  within: Duration = bucketsWithin,
+  timeout: Duration = bucketCheckTimeout,
 ): Promise<BucketFindings> {
-  const names = [...new Set(named.map(({ bucket }) => bucket))];
-  const looks = new Map(
-    await Promise.all(names.map(async (name) => [name, await inTime(port, name, within)] as const)),
+  const names = [...new Set(buckets.map(({ bucket }) => bucket))];
+  const statuses = new Map(
+    await Promise.all(names.map(async (name) => [name, await observeInTime(port, name, timeout)] as const)),
   );
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
-  const missed: string[] = [];
-  let why = '';
-  for (const one of named) {
-    const look = looks.get(one.bucket);
-    if (look?.kind === 'unknown') {
-      if (!missed.includes(one.bucket)) missed.push(one.bucket);
-      why = look.why;
-    } else if (look?.kind === 'absent') {
+  const uncheckedNames: string[] = [];
+  let reason = '';
+  for (const one of buckets) {
+    const status = statuses.get(one.bucket);
+    if (status?.kind === 'unknown') {
+      if (!uncheckedNames.includes(one.bucket)) uncheckedNames.push(one.bucket);
+      reason = status.reason;
+    } else if (status?.kind === 'absent') {
       const message = `there is no bucket ${one.bucket}; make it in ${regionsOf(one.zones)}, or correct its name`;
-      problems.push({ ...one.at, message, suggestion: null });
-    } else if (look?.kind === 'there' && !one.anyRegion) {
-      const foreign = one.zones.filter((zone) => isInRegion(look.place, zone) === false);
-      if (foreign.length > 0) problems.push({ ...one.at, message: foreignText(one, look, foreign), suggestion: null });
-      const home = zoneOfBucket(look.place);
-      const beside = one.zones.filter((zone) => home !== undefined && zone !== home && !foreign.includes(zone));
-      if (beside.length > 0) {
-        const message = `${one.bucket} is in the zone ${home} alone, and the job may run in ${joinedText(beside)}: reading it from there is slower`;
-        warnings.push({ ...one.at, message, suggestion: null });
+      problems.push({ ...one.position, message, suggestion: null });
+    } else if (status?.kind === 'present' && !one.allowOtherRegion) {
+      const outOfRegion = one.zones.filter((zone) => isInRegion(status.location, zone) === false);
+      if (outOfRegion.length > 0)
+        problems.push({ ...one.position, message: formatOutOfRegion(one, status, outOfRegion), suggestion: null });
+      const bucketZone = zoneOfBucket(status.location);
+      const otherZones = one.zones.filter(
+        (zone) => bucketZone !== undefined && zone !== bucketZone && !outOfRegion.includes(zone),
+      );
+      if (otherZones.length > 0) {
+        const message = `${one.bucket} is in the zone ${bucketZone} alone, and the job may run in ${formatList(otherZones)}: reading it from there is slower`;
+        warnings.push({ ...one.position, message, suggestion: null });
       }
     }
   }
-  const of = missed.length === 1 ? 'bucket' : 'buckets';
+  const of = uncheckedNames.length === 1 ? 'bucket' : 'buckets';
   const unchecked =
-    missed.length === 0
+    uncheckedNames.length === 0
       ? null
-      : `Where the ${of} ${joinedText(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${why.replace(/\.$/u, '')}`;
+      : `Where the ${of} ${formatList(uncheckedNames)} ${uncheckedNames.length === 1 ? 'is' : 'are'} could not be checked: ${reason.replace(/\.$/u, '')}`;
   return { problems, warnings, unchecked };
 }
 
-function foreignText(
-  { bucket, isOneForAll }: NamedBucket,
-  { place }: Extract<BucketLook, { kind: 'there' }>,
-  foreign: readonly string[],
+function formatOutOfRegion(
+  { bucket, isForAllRegions }: NamedBucket,
+  { location }: Extract<BucketStatus, { kind: 'present' }>,
+  zones: readonly string[],
 ): string {
-  const regions = regionsOf(foreign);
-  const instead = isOneForAll
+  const regions = regionsOf(zones);
+  const instead = isForAllRegions
     ? `name a bucket in ${regions} (or one for each region), choose another zone`
     : `name a bucket in ${regions}, choose another zone`;
-  return `${bucket} is in ${bucketPlaceText(place)}, and the job may run in ${joinedText(foreign)}; ${instead}, or set allow_other_region: true`;
+  return `${bucket} is in ${formatBucketLocation(location)}, and the job may run in ${formatList(zones)}; ${instead}, or set allow_other_region: true`;
 }
 
 function regionsOf(zones: readonly string[]): string {
-  return joinedText([...new Set(zones.map(regionOf))]);
+  return formatList([...new Set(zones.map(regionOf))]);
 }
 
-async function inTime(port: BucketPort, bucket: string, within: Duration): Promise<BucketLook> {
+async function observeInTime(port: BucketPort, bucket: string, timeout: Duration): Promise<BucketStatus> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<BucketLook>((resolve) => {
-    const look: BucketLook = { kind: 'unknown', why: `no answer within ${within / second} s` };
-    timer = setTimeout(() => resolve(look), within);
+  const timedOut = new Promise<BucketStatus>((resolve) => {
+    const status: BucketStatus = { kind: 'unknown', reason: `no answer within ${timeout / second} s` };
+    timer = setTimeout(() => resolve(status), timeout);
   });
   try {
-    return await Promise.race([port.look(bucket), late]);
+    return await Promise.race([port.observe(bucket), timedOut]);
   } catch (error) {
-    return { kind: 'unknown', why: error instanceof Error ? error.message : String(error) };
+    return { kind: 'unknown', reason: error instanceof Error ? error.message : String(error) };
   } finally {
     clearTimeout(timer);
   }

@@ -1,5 +1,5 @@
-// Change settings: one key of `settings.json` set or taken out by command. The file is checked as a whole before it takes
-// the place of the old one, so that a mistake changes nothing.
+// Change settings: sets or removes one key of `settings.json`. The new file is checked as a whole before it replaces
+// the old one, so that a mistake changes nothing.
 
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
@@ -8,23 +8,23 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError, fileError } from './errors.ts';
 import { fileModeIn, makeFolder, settingsFile } from './files.ts';
-import { clusterSections, readOptional, settingKeys, settingsIn } from './settings.ts';
+import { clusterSections, readOptional, settingKeys, parseSettings } from './settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 
-/** Sets a key to a value as `jobman settings set` takes it: JSON or text. Throws JobmanError when it is none for the key. */
-export async function setSetting(home: string, key: string, said: string): Promise<void> {
+/** Sets a key to JSON or text. Throws JobmanError if the value is invalid for the key. */
+export async function setSetting(home: string, key: string, text: string): Promise<void> {
   const setting = settingNamed(key);
-  await change(home, setting, (content) => put(content, key.split('.'), valueOf(setting, said)));
+  await change(home, setting, (content) => withKey(content, key.split('.'), parseValue(setting, text)));
 }
 
-/** Removes a key; answers whether it was there. Throws as `setSetting` does. */
+/** Returns true if the key was set. Throws like `setSetting`. */
 export async function unsetSetting(home: string, key: string): Promise<boolean> {
   let wasThere = false;
   await change(home, settingNamed(key), (content) => {
     const names = key.split('.');
     wasThere = names.reduce<unknown>((part, name) => (part as Content | undefined)?.[name], content) !== undefined;
-    return take(content, names);
+    return withoutKey(content, names);
   });
   return wasThere;
 }
@@ -40,40 +40,40 @@ function settingNamed(key: string): SettingKey {
       ['docs/kubernetes.md shows the file; `jobman settings` names its place and what is in force.'],
     );
   }
-  const meant = didYouMean(
+  const suggestion = didYouMean(
     key,
     settingKeys.map((one) => one.key),
   );
   throw new JobmanError(
-    `There is no setting ${key}.${meant === undefined ? ' `jobman settings` lists them.' : ` Did you mean ${meant}?`}`,
+    `There is no setting ${key}.${suggestion === undefined ? ' `jobman settings` lists them.' : ` Did you mean ${suggestion}?`}`,
     exitCode.usage,
   );
 }
 
-function valueOf({ kind, otherwise }: SettingKey, said: string): unknown {
-  const mayBeNull = otherwise === null;
-  if (kind.isText === true && !(mayBeNull && said === 'null')) return said;
+function parseValue({ kind, defaultValue }: SettingKey, text: string): unknown {
+  const mayBeNull = defaultValue === null;
+  if (kind.isText === true && !(mayBeNull && text === 'null')) return text;
   try {
-    return JSON.parse(said) as unknown;
+    return JSON.parse(text) as unknown;
   } catch {
-    // The check of the whole file reports it as the text that it is.
-    return said;
+    // The check of the whole file reports invalid JSON as a text.
+    return text;
   }
 }
 
-async function change(home: string, { key }: SettingKey, to: (content: Content) => Content): Promise<void> {
+async function change(home: string, { key }: SettingKey, edit: (content: Content) => Content): Promise<void> {
   const path = settingsFile(home);
   const before = (await readOptional(path)) ?? '{}';
-  await settingsIn(before, path);
-  const content = to(JSON.parse(before.replace(/^\uFEFF/, '')) as Content);
+  await parseSettings(before, path);
+  const content = edit(JSON.parse(before.replace(/^\uFEFF/, '')) as Content);
   const text = `${JSON.stringify(content, null, 2)}\n`;
   try {
-    await settingsIn(text, path);
+    await parseSettings(text, path);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    // The lines of a file that was never written would mislead.
-    const says = error.lines.map((line) => line.replace(/^.*?:\d+:\d+: /, ''));
-    throw new JobmanError(`${key} was not changed.`, exitCode.usage, says);
+    // Line numbers of a file that was never written would mislead.
+    const messages = error.lines.map((line) => line.replace(/^.*?:\d+:\d+: /, ''));
+    throw new JobmanError(`${key} was not changed.`, exitCode.usage, messages);
   }
   const draft = `${path}.${randomUUID()}`;
   try {
@@ -86,14 +86,14 @@ async function change(home: string, { key }: SettingKey, to: (content: Content) 
   }
 }
 
-function put(content: Content, [name = '', ...rest]: readonly string[], value: unknown): Content {
+function withKey(content: Content, [name = '', ...rest]: readonly string[], value: unknown): Content {
   if (rest.length === 0) return { ...content, [name]: value };
-  return { ...content, [name]: put((content[name] ?? {}) as Content, rest, value) };
+  return { ...content, [name]: withKey((content[name] ?? {}) as Content, rest, value) };
 }
 
-function take(content: Content, [name = '', ...rest]: readonly string[]): Content {
+function withoutKey(content: Content, [name = '', ...rest]: readonly string[]): Content {
   const { [name]: part, ...others } = content;
   if (rest.length === 0 || part === undefined) return others;
-  const left = take(part as Content, rest);
+  const left = withoutKey(part as Content, rest);
   return Object.keys(left).length === 0 ? others : { ...content, [name]: left };
 }

@@ -1,23 +1,22 @@
-// Client: everything that a person can do with jobs, whichever way they came in. jobman.ts implements it over the store.
+// Client: all operations on jobs, the same for every way in. store-client.ts implements it over the store.
 
-import type { Verb } from '../core/commands.ts';
-import type { Event } from '../core/decision.ts';
-import type { Desired, Evidence, Exit } from '../core/job.ts';
-import type { Phase } from '../core/phase.ts';
-import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/spec.ts';
-import type { Duration, Instant } from '../core/time.ts';
+import type { Verb } from '../core/decide/commands.ts';
+import type { Event } from '../core/model/event.ts';
+import type { Desired, Evidence, Exit } from '../core/model/job.ts';
+import type { Phase } from '../core/decide/phase.ts';
+import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/model/spec.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
 import type { FrozenWorkdir } from './workdir.ts';
-import type { StepPlan, StepsDone } from './setup-by-hand.ts';
+import type { StepPlan, ManualStepResult } from './manual-step.ts';
 import type { ZoneQuery, ZoneRow } from './zones.ts';
 
-/** Up to six digits are an id (`1` is `000001`), anything else a name. */
+/** One to six digits are an id (`1` is `000001`); any other text is a name. */
 export type Ref = string;
 
 export interface ListQuery {
   readonly owner?: string;
   readonly phases?: readonly Phase[];
   readonly tag?: string;
-  /** A name, or a glob of it (`llama-*`). */
   readonly name?: string;
   readonly all?: boolean;
 }
@@ -25,72 +24,70 @@ export interface ListQuery {
 export interface JobRow {
   readonly id: string;
   readonly name: string;
-  readonly user: string;
-  /** A job of `kubernetes` is none of the record: it is a Job of a cluster, and its id is its name there. */
+  readonly owner: string;
+  /** `kubernetes`: a Job of a cluster and not of the database. Its id is its name there. */
   readonly backend: BackendName | 'kubernetes';
-  /** `v4-8`, `this machine`, or in a cluster the flavor or what its pods ask for. */
   readonly accelerator: string;
   readonly pricing: string | null;
   readonly zone: string | null;
-  readonly host0: string | null;
+  readonly worker0Address: string | null;
   readonly phase: Phase;
-  /** The phase as shown, which tells what a stopped job still holds: `stopped, holds v4-8`. */
-  readonly status: string;
-  readonly reason: string;
+  /** The phase as shown, with the capacity that a stopped job still holds: `stopped, holds v4-8`. */
+  readonly statusText: string;
+  readonly reasonText: string;
   readonly desired: Desired;
   readonly stage: number;
   readonly attempt: number;
   readonly tags: readonly string[];
   readonly overrides?: readonly Override[];
   readonly createdAt: Instant;
-  readonly since: Instant;
-  /** Dollars an hour of what it holds now, an estimate; null when it holds nothing or no price is known. */
+  readonly phaseStartedAt: Instant;
+  /** Estimated dollars per hour of the capacity held now; null without capacity or without a known price. */
   readonly pricePerHour: number | null;
-  /** True on the built-in cloud: its prices are Google's, and nobody pays them. */
-  readonly pretended: boolean;
+  /** True on the TPU emulator: the prices are Google's, and it is free. */
+  readonly simulated: boolean;
 }
 
 export interface JobList {
   readonly rows: readonly JobRow[];
   readonly more: number;
-  /** The places that did not answer, as sentences. */
+  /** One sentence for each job source that did not answer. */
   readonly notes: readonly string[];
 }
 
 export interface AttemptView {
   readonly attempt: number;
   readonly stage: number;
-  readonly how: 'fresh' | 'resume' | 'rerun';
-  /** True when the owner's word made it (create, start, resume, rerun), false when a rule did. */
-  readonly asked: boolean;
-  /** True when just the command was wanted, on workers that were ready: no setup step is gone through. */
+  readonly startMode: 'fresh' | 'resume' | 'rerun';
+  readonly startedBy: 'owner' | 'rule';
+  /** True if the attempt runs only the command, on workers that were ready, without setup steps. */
   readonly commandOnly: boolean;
   readonly allocation: number;
   readonly workers: readonly WorkerId[];
-  readonly created: Instant;
-  /** Not before this moment is its capacity asked for or its command started: the pause after a failure. */
-  readonly notBefore: Instant;
-  readonly started: Instant | null;
-  /** When it was decided that it must end, or was seen to have ended by itself; from here to `ended` the time is lost. */
-  readonly ending: Instant | null;
-  readonly ended: Instant | null;
+  readonly createdAt: Instant;
+  /** End of the pause after a failure: neither a request nor a start happens before it. */
+  readonly notBeforeAt: Instant;
+  readonly startedAt: Instant | null;
+  /** Time at which jobman decided to end the attempt or observed its end. The time from here to `endedAt` is lost. */
+  readonly endingAt: Instant | null;
+  readonly endedAt: Instant | null;
   readonly reason: Reason | null;
   readonly evidence: Evidence | null;
   readonly exits: readonly Exit[];
-  readonly workdir: number | null;
+  readonly workdirCopy: number | null;
 }
 
 export interface AllocationView {
   readonly allocation: number;
   readonly name: string;
-  readonly ownership: 'owned' | 'standing';
+  readonly ownership: 'ephemeral' | 'persistent';
   readonly state: string;
-  /** The last words of the cloud about it, with their age; null when it is ready or gone, or nothing was asked yet. */
-  readonly says: string | null;
-  readonly requested: Instant | null;
-  readonly ready: Instant | null;
-  readonly released: Instant | null;
-  readonly gone: Instant | null;
+  /** The cloud's last status or error, with its age; null if the allocation is ready, gone or not requested yet. */
+  readonly message: string | null;
+  readonly requestedAt: Instant | null;
+  readonly readyAt: Instant | null;
+  readonly releasedAt: Instant | null;
+  readonly goneAt: Instant | null;
   readonly workers: readonly {
     readonly worker: number;
     readonly internalIp: string | null;
@@ -100,37 +97,37 @@ export interface AllocationView {
 
 export interface WorkerView {
   readonly worker: WorkerId;
-  readonly host: string | null;
-  readonly state: string;
+  readonly address: string | null;
+  readonly stateText: string;
   readonly logAgeMs: Duration | null;
   readonly lastLine: string | null;
 }
 
-/** The newest checkpoint that can be seen from this machine: what an attempt that resumed now would be told. */
-export interface SavedView {
+/** The newest checkpoint visible from this machine. An attempt that resumed now would receive it. */
+export interface CheckpointView {
   readonly name: string;
   readonly folder: string;
-  readonly at: Instant;
+  readonly savedAt: Instant;
 }
 
-export interface WorkdirView extends FrozenWorkdir {
-  readonly snapshot: number;
-  /** The folder of this machine with `about.json`, and `changes.diff` where git knows of changes. */
+export interface WorkdirCopyView extends FrozenWorkdir {
+  readonly copy: number;
+  /** A folder on this machine with `about.json`, and with `changes.diff` if git reports changes. */
   readonly folder: string;
 }
 
 export interface JobView extends JobRow {
   readonly why: Why;
-  /** How far its program has come, as its own lines say: `step 40,210 of 90,000 (44%)`; null when they do not say it. */
-  readonly progress: string | null;
-  readonly saved: SavedView | null;
+  /** The progress in the program's own output: `step 40,210 of 90,000 (44%)`; null if the output contains none. */
+  readonly progressText: string | null;
+  readonly checkpoint: CheckpointView | null;
   readonly checkpointDir: string | null;
-  /** The consequence if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
-  readonly ifTaken: string | null;
-  /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */
-  readonly spent: number | null;
+  /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */
+  readonly ifPreempted: string | null;
+  /** Estimated dollars for all capacity held so far; null if no price is known. The TPU emulator is free. */
+  readonly cost: number | null;
   readonly attempts: readonly AttemptView[];
-  readonly workdirs: readonly WorkdirView[];
+  readonly workdirCopies: readonly WorkdirCopyView[];
   readonly allocations: readonly AllocationView[];
   readonly workers: readonly WorkerView[];
   readonly spec: JobSpec;
@@ -138,61 +135,58 @@ export interface JobView extends JobRow {
   readonly hasFiles: boolean;
 }
 
-/** Why a job is in its phase: a sentence, the evidence with its time, the rule in force, and what comes next and when. */
+/** The explanation of a job's phase: message, evidence with its time, rule in force, next step with its time. */
 export interface Why {
   readonly id: string;
-  readonly sentence: string;
-  readonly because: string | null;
-  /** The last lines of the program's log, where it failed; empty otherwise. */
-  readonly log: readonly string[];
+  readonly message: string;
+  readonly evidence: string | null;
+  /** Empty if no program failed. */
+  readonly logTail: readonly string[];
   readonly rule: string | null;
-  /** How long such capacity is usually waited for, from our own record, while it is; null under five known waits. */
-  readonly usually: string | null;
+  /** The typical wait for such capacity while the job waits, from our own jobs; null with fewer than five waits. */
+  readonly typicalWait: string | null;
   readonly next: string;
   readonly nextAt: Instant | null;
-  /** When the controller looks again, where a look is what is waited for; null otherwise. */
-  readonly lookAt: Instant | null;
-  /** The row of the situation table that decided the newest pass; null before the first one. */
+  /** Time of the controller's next check, if the job waits for a check; null otherwise. */
+  readonly nextCheckAt: Instant | null;
+  /** The row of the situation table that decided the newest pass; null before the first pass. */
   readonly situation: Situation | null;
 }
 
 interface Situation {
   readonly name: string;
-  /** Null for a name of another version of jobman. */
-  readonly means: string | null;
+  /** Null for a name from another version of jobman. */
+  readonly description: string | null;
 }
 
-export interface AskOptions {
+export interface CommandOptions {
   readonly by: string;
-  /** They are not its owner, and were asked whether they mean to say it all the same. */
+  /** The actor is not the owner and has confirmed the command. */
   readonly onBehalf?: boolean;
   readonly release?: boolean;
-  readonly workdirAnew?: boolean;
-  /** With start: just the command, on the workers that the job holds ready. */
+  readonly recopyWorkdir?: boolean;
+  /** For start: run only the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
-  /** With delete: take it off the list now and leave a recorded stray. */
   readonly force?: boolean;
 }
 
-/** One answer a job. */
-export interface AskAnswer {
+export interface CommandResult {
   readonly id: string;
   readonly ok: boolean;
-  /** Says what happened, to which job, and what to do next; what is still held and what it costs an hour. */
+  /** Says what happened to which job and what to do next, with the capacity still held and its cost per hour. */
   readonly message: string;
-  readonly code: number;
-  /** The owner of the job, where the request was refused because another user made it. */
+  readonly exitCode: number;
+  /** Set if jobman refused the command because another user sent it. */
   readonly owner?: string;
 }
 
 export interface LogQuery {
   readonly worker?: WorkerId;
-  /** A setup step's log instead of the command's; `job` and `tpu` name the job's own logs. */
+  /** The log of a setup step instead of the command's; `job` and `tpu` are the job's own logs. */
   readonly step?: string;
   readonly attempt?: number;
 }
 
-/** One log file of a job, for readers that page and follow by byte offset. */
 export interface LogFile {
   readonly path: string;
   readonly worker: WorkerId | null;
@@ -200,71 +194,68 @@ export interface LogFile {
   readonly bytes: number;
 }
 
-/** The answer of `create --dry-run`: what would be asked, under which rules, at what price. Nothing is stored. */
+/** The answer of `create --dry-run`: requests, rules and price. Nothing is stored. */
 export interface Plan {
   readonly name: string;
   readonly backend: BackendName;
-  readonly asks: readonly string[];
+  readonly requests: readonly string[];
   readonly steps: readonly string[];
-  /** The command as the manifest has it, behind the place where it runs. */
   readonly command: string;
-  /** The script that runs it in its environment, where there is one around it. */
+  /** Null without an environment. */
   readonly script: string | null;
   readonly rules: readonly string[];
   readonly limits: readonly string[];
   readonly pricePerHour: number | null;
-  readonly pretended: boolean;
+  readonly simulated: boolean;
 }
 
 export interface CreateRequest {
   readonly spec: JobSpec;
-  /** The manifest's text as written, for the snapshot. */
   readonly manifest: string;
   readonly owner: string;
   readonly by?: string;
-  /** The environment of whoever creates it, for the secrets that are to be taken from it. */
+  /** The environment that secrets are taken from. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-export interface Created {
+export interface CreatedJob {
   readonly id: string;
   readonly row: JobRow;
   readonly warnings: readonly string[];
 }
 
-/** A request that needs a person's yes: more than the settings grant, or a TPU that another job uses. */
-export interface Beyond {
+/** A confirmation needed from a user: the request exceeds the grants, or another job uses the TPU or folder. */
+export interface ConfirmationRequired {
   /** A sentence without its full stop. */
-  readonly sentence: string;
-  /** `about $4.00/h`; null when no price is known, and where it costs nothing more. */
+  readonly message: string;
+  /** `about $4.00/h`; null if no price is known or the command adds no cost. */
   readonly cost: string | null;
-  /** The remedy, as a sentence with its full stop. */
   readonly remedy: string;
   /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
-  readonly mayContinue?: true;
+  readonly mayProceed?: true;
 }
 
-/** Every method throws JobmanError: 3 for a job that is not there, 4 for a name that matches two. Reads write nothing. */
+/** Every method throws JobmanError: 3 for an absent job, 4 for a name that matches two jobs. Reads write nothing. */
 export interface Client {
-  create(request: CreateRequest): Promise<Created>;
+  create(request: CreateRequest): Promise<CreatedJob>;
   plan(spec: JobSpec): Promise<Plan>;
-  /** The question to ask before a job of this spec is created, or this job is started again; null when it may go on. */
-  beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
+  /** The confirmation needed before a job of this spec is created or this job is started again; null if none. */
+  checkPolicy(target: JobSpec | Ref): Promise<ConfirmationRequired | null>;
   list(query: ListQuery): Promise<JobList>;
   zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
-  ask(ref: Ref, verb: Verb, options: AskOptions): Promise<AskAnswer>;
-  /** That setup step, if this person may have it gone through now; otherwise throws what is in the way. */
+  sendCommand(ref: Ref, verb: Verb, options: CommandOptions): Promise<CommandResult>;
+  /** Plans a manual run of that setup step. Throws JobmanError with the obstacle if this user may not run it now. */
   planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
-  recordStep(ref: Ref, done: StepsDone): Promise<void>;
+  recordStep(ref: Ref, done: ManualStepResult): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
-  /** Removes the files of settled jobs: one, or all of this owner when `ref` is null. Answers one line a job. */
-  clean(ref: Ref | null, by: string): Promise<readonly AskAnswer[]>;
-  /** Grows with every change of any job; cheap enough to ask four times a second. */
-  changes(): Promise<number>;
-  /** Tells the controller that something is to be done now; starts one when none is there. Returns what to tell the user, if anything. */
+  /** Removes the files of finished jobs: one job's, or all of this owner's if `ref` is null. One result per job. */
+  clean(ref: Ref | null, by: string): Promise<readonly CommandResult[]>;
+  /** Grows with every change of any job. Cheap enough to read four times a second. */
+  changeCount(): Promise<number>;
+  /** Asks the controller to check now, and starts one if none runs. Returns a message for the user, or null. */
   wake(): Promise<string | null>;
   close(): Promise<void>;
 }

@@ -1,52 +1,52 @@
-// Create: from a checked manifest to a job that exists.
+// Create: from a checked manifest to a stored job.
 
 import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Event } from '../core/decision.ts';
-import type { Job } from '../core/job.ts';
-import { capacityAt, type JobSpec } from '../core/spec.ts';
+import type { Event } from '../core/model/event.ts';
+import type { Job } from '../core/model/job.ts';
+import { capacityAt, type JobSpec } from '../core/model/spec.ts';
 import { sharedCheckpoints, withResumeFrom } from './confirmation.ts';
-import type { Created, CreateRequest } from './client.ts';
+import type { CreatedJob, CreateRequest } from './client.ts';
 import { exitCode, JobmanError, StoreError, fileError } from './errors.ts';
-import { eventSentence } from './history.ts';
+import { describeEvent } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
-import type { ClientParts } from './jobman.ts';
+import type { ClientParts } from './store-client.ts';
 import { fileModeIn, makeFolder, makeHome } from './files.ts';
-import type { Stored } from './ports.ts';
+import type { StoredJob } from './ports.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
 
-/** Stores the job and its snapshot, the snapshot first, so that a full disk stops it before anything is stored. */
-export async function createJob(parts: ClientParts, request: CreateRequest): Promise<Created> {
-  const { store, home, now, hint } = parts;
+/** Writes the snapshot before the job, so that a full disk fails before anything is stored. */
+export async function createJob(parts: ClientParts, request: CreateRequest): Promise<CreatedJob> {
+  const { store, home, now, notifyController } = parts;
   const { owner, manifest, by = owner } = request;
-  // Before anything is written: a home that is refused stays as it is, and a job that no controller could run is not stored.
+  // Check first: a refused home stays unchanged, and a job that no controller could run is not stored.
   makeHome(home);
-  await parts.expectController?.();
+  await parts.checkController?.();
   const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owner, now());
   const shared = await sharedCheckpoints(store, spec);
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
-  let stored: Stored;
+  let stored: StoredJob;
   try {
     makeFolder(draft);
     await writeFile(manifestFile(draft), manifest, { mode: fileModeIn(draft) });
     if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
-    await keepSecrets(draft, spec, request.env ?? {});
+    await storeSecrets(draft, spec, request.env ?? {});
     stored = await store.insert({ owner, by, spec, manifest, at: now() });
   } catch (error) {
-    // A disk that could not be written may refuse the removal too.
+    // An unwritable disk may refuse the removal too.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     throw error instanceof JobmanError ? error : fileError(dirname(draft), error);
   }
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
-  await hint(job.id);
+  await notifyController(job.id);
   return { id: job.id, row: jobRow(job, now()), warnings: shared === null ? [] : [shared] };
 }
 
-/** A resume may come days later, from a controller that has another environment: the values are kept, for their owner only. */
-async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<CreateRequest['env']>): Promise<void> {
+/** Stored for the owner only: a resume may come days later, from a controller with another environment. */
+async function storeSecrets(folder: string, spec: JobSpec, env: NonNullable<CreateRequest['env']>): Promise<void> {
   for (const [name, source] of Object.entries(spec.command.secrets ?? {})) {
     if (source.kind !== 'environment') continue;
     const value = env[source.variable];
@@ -61,7 +61,7 @@ async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<Creat
   }
 }
 
-/** The job exists by now: the controller writes its copies again with the next event. */
+/** The job exists by now: the controller rewrites its copies with the next event. */
 async function writeCopies(
   logFiles: ClientParts['logFiles'],
   job: Job,
@@ -70,17 +70,17 @@ async function writeCopies(
   folder: string,
 ): Promise<void> {
   try {
-    await moveInto(draft, folder);
+    await moveDraft(draft, folder);
     const created: Event = { kind: 'created', at: job.createdAt, by };
-    await logFiles.note(job, 'job', created.at, eventSentence(created, job));
+    await logFiles.note(job, 'job', created.at, describeEvent(created, job));
     await logFiles.mirror(job, [created]);
   } catch (error) {
     if (!(fileError(folder, error) instanceof StoreError)) throw error;
   }
 }
 
-/** A controller that was quicker has made the job's folder already; then the snapshot joins what is there. */
-async function moveInto(draft: string, folder: string): Promise<void> {
+/** If the controller has already created the job's folder, the snapshot moves into it. */
+async function moveDraft(draft: string, folder: string): Promise<void> {
   try {
     await rename(draft, folder);
   } catch {
@@ -94,16 +94,19 @@ async function moveInto(draft: string, folder: string): Promise<void> {
 async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
   if (spec.capacity.kind !== 'tpu') return spec;
   const { capacity } = spec;
-  const priceAt = (place: number): Promise<number | null> | number | null =>
-    parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, place) });
+  const priceOf = (alternative: number): Promise<number | null> | number | null =>
+    parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, alternative) });
   const alternatives = await Promise.all(
-    (capacity.alternatives ?? []).map(async (place, index) => ({ ...place, pricePerHour: await priceAt(index + 1) })),
+    (capacity.alternatives ?? []).map(async (alternative, index) => ({
+      ...alternative,
+      pricePerHour: await priceOf(index + 1),
+    })),
   );
   return {
     ...spec,
     capacity: {
       ...capacity,
-      pricePerHour: await priceAt(0),
+      pricePerHour: await priceOf(0),
       ...(alternatives.length === 0 ? {} : { alternatives }),
     },
   };

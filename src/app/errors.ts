@@ -1,5 +1,5 @@
-// All words to people about what went wrong start here: one class, one table of exit codes.
-// A message reads: what happened, to which job, what you can do.
+// Errors: one class for all failures that people read, and the exit codes. A message says what happened, to which job,
+// and what to do next.
 import { dirname } from 'node:path';
 
 export const exitCode = {
@@ -9,20 +9,18 @@ export const exitCode = {
   usage: 2,
   notFound: 3,
   conflict: 4,
-  /** A backend or the store could not be reached or used. */
   unreachable: 5,
   interrupted: 130,
 } as const;
 
-/** The exit code of a command that a signal made leave, as shells count: 128 and the number of the signal. */
+/** The exit code after a signal, as shells count: 128 and the signal's number. */
 export function exitCodeAfter(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): number {
   return { SIGHUP: 129, SIGINT: exitCode.interrupted, SIGTERM: 143 }[signal];
 }
 
-/** An expected failure, with the sentence a person reads and the exit code it ends in. Anything else thrown is our own bug. */
+/** An expected failure: a message for the user and the exit code. Any other thrown error is a bug. */
 export class JobmanError extends Error {
   readonly code: number;
-  /** Further lines for the person: places in a file, a did-you-mean, the cloud's raw words. */
   readonly lines: readonly string[];
 
   constructor(message: string, code: number, lines: readonly string[] = [], options?: ErrorOptions) {
@@ -37,30 +35,38 @@ export function usageError(message: string, lines: readonly string[] = []): Jobm
   return new JobmanError(message, exitCode.usage, lines);
 }
 
-export function textOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The trouble with the record of jobs, or with our files beside it. */
-export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken' | 'copied';
+export type StoreErrorKind =
+  | 'corrupt'
+  | 'newer'
+  | 'older'
+  | 'unsupported'
+  | 'read_only'
+  | 'full'
+  | 'busy'
+  | 'broken'
+  | 'copied';
 
-/** The record of jobs, or the folder it lives in, cannot be used. Nothing was changed, and nothing was repaired. */
+/** The database or its folder cannot be used. Nothing was changed or repaired. */
 export class StoreError extends JobmanError {
-  readonly trouble: StoreTrouble;
+  readonly kind: StoreErrorKind;
 
-  constructor(trouble: StoreTrouble, message: string, lines: readonly string[] = [], options?: ErrorOptions) {
+  constructor(kind: StoreErrorKind, message: string, lines: readonly string[] = [], options?: ErrorOptions) {
     super(message, exitCode.unreachable, lines, options);
     this.name = 'StoreError';
-    this.trouble = trouble;
+    this.kind = kind;
   }
 }
 
 // ------------------------------------------------------------------------------------------ files
 
-export type FileTrouble = 'full' | 'read_only' | 'broken';
+export type FileErrorKind = 'full' | 'read_only' | 'broken';
 
-/** The meaning of an error of the file system; undefined when it is not one, or one that our own mistake would give. */
-export function fileTrouble(error: unknown): FileTrouble | undefined {
+/** The kind of a file system error; undefined for another error, or one that only our own mistake causes. */
+export function fileErrorKind(error: unknown): FileErrorKind | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   switch (error.code) {
     case 'ENOSPC':
@@ -86,17 +92,17 @@ export function fileTrouble(error: unknown): FileTrouble | undefined {
   }
 }
 
-const shortage = /\bE[MN]FILE: |\b(?:spawn|connect|bind|listen|getaddrinfo|query\w*)\b.* E[MN]FILE\b/u;
+const descriptorShortage = /\bE[MN]FILE: |\b(?:spawn|connect|bind|listen|getaddrinfo|query\w*)\b.* E[MN]FILE\b/u;
 
-/** True when this process or machine has no file descriptor left. Such an error says nothing about the worker or the cloud. */
-export function namesFileShortage(text: string): boolean {
-  return shortage.test(text);
+/** True without a free file descriptor here: such an error says nothing about the worker or cloud. */
+export function mentionsDescriptorShortage(text: string): boolean {
+  return descriptorShortage.test(text);
 }
 
-export function troubleWith(path: string, trouble: FileTrouble, cause: unknown): StoreError {
+export function fileStoreError(path: string, kind: FileErrorKind, cause: unknown): StoreError {
   const error = (message: string, lines: readonly string[] = []): StoreError =>
-    new StoreError(trouble, message, lines, { cause });
-  switch (trouble) {
+    new StoreError(kind, message, lines, { cause });
+  switch (kind) {
     case 'full':
       return error(`The disk is full: ${path} could not be written. Free some space and try again.`);
     case 'read_only':
@@ -109,8 +115,8 @@ export function troubleWith(path: string, trouble: FileTrouble, cause: unknown):
   }
 }
 
-/** The error to throw for what an operation on that file threw: a StoreError when the world is to blame, else itself. */
+/** A StoreError if the file system is the cause, else the error itself. */
 export function fileError(path: string, error: unknown): unknown {
-  const trouble = fileTrouble(error);
-  return trouble === undefined ? error : troubleWith(path, trouble, error);
+  const kind = fileErrorKind(error);
+  return kind === undefined ? error : fileStoreError(path, kind, error);
 }

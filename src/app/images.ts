@@ -1,13 +1,12 @@
-// Images: what a Harbor registry has for jobs to run, and the door to it. The adapter is in harbor/; nothing else in the
-// program knows Harbor's API.
+// Images: the interface to a Harbor registry. The adapter is in harbor/; nothing else in the program knows Harbor's
+// API.
 
-import type { Instant } from '../core/time.ts';
+import type { Instant } from '../core/model/time.ts';
 
 export interface ImageRow {
-  /** As `submit -i` takes it behind the prefix of the settings: below the project that the settings name, else with its project. */
+  /** As for `submit -i` after the image prefix: without the project of the settings, but with any other project. */
   readonly name: string;
   readonly project: string;
-  /** Below the project; may contain slashes. */
   readonly repository: string;
   readonly tags: readonly string[];
   readonly artifacts: number;
@@ -18,9 +17,9 @@ export interface ImageRow {
 export interface ImageArtifact {
   readonly digest: string;
   readonly tags: readonly string[];
-  /** Bytes as they are stored; null where the registry does not say. */
-  readonly size: number | null;
-  /** `linux/amd64`; one for each of an index. Empty where it is not said. */
+  /** Null if the registry does not report them. */
+  readonly bytes: number | null;
+  /** `linux/amd64`; several for an index. Empty if not reported. */
   readonly platforms: readonly string[];
   readonly pushedAt: Instant | null;
   readonly pulledAt: Instant | null;
@@ -30,32 +29,29 @@ export interface ImageDetails {
   readonly name: string;
   readonly project: string;
   readonly repository: string;
-  /** The description by its owner, in Markdown; empty where there is none. */
   readonly description: string;
   readonly pulls: number;
-  /** Newest first; only the one that was named, where a tag or a digest was. */
+  /** Newest first; with a tag or digest in the query, only that one. */
   readonly artifacts: readonly ImageArtifact[];
 }
 
-/** An answer with its age: it may be a copy of what the registry said before. */
-export interface Dated<T> {
+export interface CachedResult<T> {
   readonly value: T;
-  readonly at: Instant;
-  /** Why it is an old copy: the registry did not answer. Null where it is as new as was wanted. */
-  readonly because: string | null;
+  readonly fetchedAt: Instant;
+  /** The reason for an old copy: the registry did not answer. Null for a fresh answer. */
+  readonly staleReason: string | null;
 }
 
-/** `refresh` takes no copy. */
 export interface ImageQuery {
   readonly refresh: boolean;
 }
 
-/** The images of one registry. Throws JobmanError: 2 none is named, 3 not there, 1 not allowed, 5 not reached. */
+/** One registry. Throws JobmanError: 2 none is configured, 3 absent, 1 not allowed, 5 unreachable. */
 export interface ImagePort {
   readonly server: string;
-  /** All images of the project that the settings name, else of every project that may be seen; by name. */
-  list(query: ImageQuery): Promise<Dated<readonly ImageRow[]>>;
-  /** `trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may stand before it. */
-  details(image: string, query: ImageQuery): Promise<Dated<ImageDetails>>;
+  /** All images of the project in the settings, else of all visible projects; by name. */
+  list(query: ImageQuery): Promise<CachedResult<readonly ImageRow[]>>;
+  /** `trainer`, `trainer:3.1`, `lab/nested/trainer@sha256:…`; the registry's own address may precede it. */
+  details(image: string, query: ImageQuery): Promise<CachedResult<ImageDetails>>;
   close(): void;
 }

@@ -1,19 +1,23 @@
-// The JSON of `--json` and of a job's copies for scripts: what the program knows as it is, but with moments as RFC 3339 in
-// UTC, which every language reads.
+// The JSON of `--json` and of a job's copies for scripts: the program's own values, with times as RFC 3339 in UTC,
+// which every language reads.
 
 import type { JobRow, JobView, Why } from './client.ts';
-import type { Event } from '../core/decision.ts';
-import { hexDigits, moment } from './figures.ts';
-import type { JobSpec } from '../core/spec.ts';
-import type { Instant } from '../core/time.ts';
+import type { Event } from '../core/model/event.ts';
+import { hexDigits, toRfc3339 } from './format.ts';
+import type { JobSpec } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
 
 export function rowJson(row: JobRow): object {
-  return { ...row, createdAt: moment(row.createdAt), since: moment(row.since) };
+  return { ...row, createdAt: toRfc3339(row.createdAt), phaseStartedAt: toRfc3339(row.phaseStartedAt) };
 }
 
-/** The situation is part of it only where it was asked for. */
 export function whyJson({ situation, ...why }: Why, isExplained = false): object {
-  return { ...why, nextAt: moment(why.nextAt), lookAt: moment(why.lookAt), ...(isExplained && { situation }) };
+  return {
+    ...why,
+    nextAt: toRfc3339(why.nextAt),
+    nextCheckAt: toRfc3339(why.nextCheckAt),
+    ...(isExplained && { situation }),
+  };
 }
 
 export function viewJson(view: JobView): object {
@@ -21,21 +25,25 @@ export function viewJson(view: JobView): object {
     ...rowJson(view),
     spec: withoutSecrets(view.spec),
     why: whyJson(view.why),
-    saved: view.saved === null ? null : { ...view.saved, at: moment(view.saved.at) },
-    attempts: view.attempts.map((one) => withMoments(one, ['created', 'notBefore', 'started', 'ending', 'ended'])),
-    allocations: view.allocations.map((one) => withMoments(one, ['requested', 'ready', 'released', 'gone'])),
+    checkpoint: view.checkpoint === null ? null : { ...view.checkpoint, savedAt: toRfc3339(view.checkpoint.savedAt) },
+    attempts: view.attempts.map((one) =>
+      withTimesAsText(one, ['createdAt', 'notBeforeAt', 'startedAt', 'endingAt', 'endedAt']),
+    ),
+    allocations: view.allocations.map((one) =>
+      withTimesAsText(one, ['requestedAt', 'readyAt', 'releasedAt', 'goneAt']),
+    ),
   };
 }
 
-/** The spec without the values of the environment that `--set` gave and the record hides (src/manifest/overrides.ts). */
+/** The spec without values of `--set` for the environment, which the database hides (src/manifest/overrides.ts). */
 function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
-  const hidden = (spec.overrides ?? []).flatMap(({ key, value }) =>
+  const hiddenNames = (spec.overrides ?? []).flatMap(({ key, value }) =>
     value === '***' && /^(?:job|command)\.env(?:\.|$)/.test(key) ? [key.replace(/^\w+\.env\.?/, '')] : [],
   );
-  if (hidden.length === 0) return spec;
+  if (hiddenNames.length === 0) return spec;
   const env = Object.entries(spec.command.env).map(([name, value]) => [
     name,
-    hidden.includes('') || hidden.includes(name) ? '***' : value,
+    hiddenNames.includes('') || hiddenNames.includes(name) ? '***' : value,
   ]);
   return { ...spec, command: { ...spec.command, env: Object.fromEntries(env) as Record<string, string> } };
 }
@@ -45,32 +53,32 @@ export function eventJson(seq: number, event: Event): object {
 }
 
 export function recordJson(part: object): object {
-  return JSON.parse(JSON.stringify(part, textOfMoment)) as object;
+  return JSON.parse(JSON.stringify(part, timeAsText)) as object;
 }
 
-/** DEL, C1 and the marks that turn text around: JSON has them as they are, and a terminal that shows the file obeys them. */
-const unseen = /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+/** DEL, C1 and bidirectional controls: JSON does not escape them, and a terminal that shows the file obeys them. */
+const invisibleCharacters = /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
 export function jsonText(value: object, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(
-    unseen,
+    invisibleCharacters,
     (found) => `\\u${hexDigits(found.codePointAt(0) ?? 0, 4)}`,
   );
 }
 
-/** The keys of moments in the record: `at`, `since`, `notBefore`, and all that ends in `At` or `Since`. */
-const momentKey = /^(?:at|since|notBefore|\w+(?:At|Since))$/;
+/** Keys with a time in a stored job: `at`, `since`, `notBefore`, and names that end in `At` or `Since`. */
+const timeKey = /^(?:at|since|notBefore|\w+(?:At|Since))$/;
 
-function textOfMoment(key: string, value: unknown): unknown {
-  return typeof value === 'number' && momentKey.test(key) ? moment(value) : value;
+function timeAsText(key: string, value: unknown): unknown {
+  return typeof value === 'number' && timeKey.test(key) ? toRfc3339(value) : value;
 }
 
-function withMoments<K extends string>(view: Readonly<Record<K, Instant | null>>, keys: readonly K[]): object {
-  return { ...view, ...Object.fromEntries(keys.map((key) => [key, moment(view[key])])) };
+function withTimesAsText<K extends string>(view: Readonly<Record<K, Instant | null>>, keys: readonly K[]): object {
+  return { ...view, ...Object.fromEntries(keys.map((key) => [key, toRfc3339(view[key])])) };
 }
 
 /** A spec without scripts, frozen files and environments: enough for a job's phase and for lists of thousands. */
-export function outline(spec: JobSpec): JobSpec {
+export function specOutline(spec: JobSpec): JobSpec {
   return {
     ...spec,
     capacity: spec.capacity.kind === 'tpu' ? { ...spec.capacity, startupScript: null, metadata: {} } : spec.capacity,
@@ -79,25 +87,25 @@ export function outline(spec: JobSpec): JobSpec {
   };
 }
 
-/** A JSON type, a list of a form, or an object by its fields; `*` is every field that is not named. Other fields may be anything. */
-export type Form = 'string' | 'number' | 'boolean' | readonly [Form] | { readonly [field: string]: Form };
+/** A JSON type, a list, or an object by its fields; `*` is any other field. Unlisted fields may have any value. */
+export type Shape = 'string' | 'number' | 'boolean' | readonly [Shape] | { readonly [field: string]: Shape };
 
-/** By these fields a thing is known, so that none may be missing. */
-const needed = ['name', 'digest'];
+/** Fields that identify an object and therefore must exist. */
+const requiredFields = ['name', 'digest'];
 
-/** True if the value has that form. A field of an object may be missing, except `name` and `digest`; with `nulls` it may be null as well. */
-export function fits(value: unknown, form: Form, nulls = false): boolean {
-  if (typeof form === 'string') return typeof value === form;
-  if (isList(form)) return Array.isArray(value) && value.every((one) => fits(one, form[0], nulls));
+/** Fields may be missing, except `name` and `digest`; with `allowNull` they may also be null. */
+export function matchesShape(value: unknown, shape: Shape, allowNull = false): boolean {
+  if (typeof shape === 'string') return typeof value === shape;
+  if (isList(shape)) return Array.isArray(value) && value.every((one) => matchesShape(one, shape[0], allowNull));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  if (needed.some((field) => form[field] !== undefined && !Object.hasOwn(value, field))) return false;
+  if (requiredFields.some((field) => shape[field] !== undefined && !Object.hasOwn(value, field))) return false;
   return Object.entries(value).every(([field, part]) => {
-    const wanted = Object.hasOwn(form, field) ? form[field] : form['*'];
-    const isMissing = wanted === undefined || (nulls && part === null && !needed.includes(field));
-    return isMissing || fits(part, wanted, nulls);
+    const wanted = Object.hasOwn(shape, field) ? shape[field] : shape['*'];
+    const isMissing = wanted === undefined || (allowNull && part === null && !requiredFields.includes(field));
+    return isMissing || matchesShape(part, wanted, allowNull);
   });
 }
 
-function isList(form: Exclude<Form, string>): form is readonly [Form] {
-  return Array.isArray(form);
+function isList(shape: Exclude<Shape, string>): shape is readonly [Shape] {
+  return Array.isArray(shape);
 }

@@ -1,7 +1,7 @@
-// Log files: our copies of what a job's programs print, the notes about its life, and the copies of its record. All calls are
-// synchronous: for a line or a small file, handing it to a thread costs ten times the work.
+// Log files: our copies of a job's output, notes about the job, and copies of its data. All calls are synchronous: for
+// a line or a small file, a thread costs ten times the work.
 
-import { eventJson, jsonText, recordJson, outline } from './json.ts';
+import { eventJson, jsonText, recordJson, specOutline } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -17,20 +17,19 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import type { Job } from '../core/job.ts';
-import type { WorkerId } from '../core/spec.ts';
-import { phaseOf } from '../core/phase.ts';
-import type { Instant } from '../core/time.ts';
-import { workerText, inertWord } from './figures.ts';
+import type { Job } from '../core/model/job.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import { phaseOf } from '../core/decide/phase.ts';
+import type { Instant } from '../core/model/time.ts';
+import { formatWorker, escapeLine } from './format.ts';
 import { fileError } from './errors.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder } from './files.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
 
-/** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
 const tailBytes = 64 * 1024;
 
-/** `history` answers the events of a job after a number: the copy takes from there what a crash has swallowed. */
+/** `history` returns a job's events after a number. The copy takes from it the events that a crash has lost. */
 export function createLogFiles(given: {
   readonly home: string;
   readonly history: (id: string, after: number) => Promise<readonly StoredEvent[]>;
@@ -42,42 +41,43 @@ export function createLogFiles(given: {
     async append(job, attempt, worker, chunk) {
       const folder = folderOf(home, job);
       const path = attemptFile(folder, attempt, worker);
-      await guarded(path, () => {
+      await withFileErrors(path, () => {
         const wasEmpty = appendTo(path, chunk);
-        if (wasEmpty) leadTo(newestLink(folder, worker), path, attempt);
+        if (wasEmpty) updateNewestLink(newestLink(folder, worker), path, attempt);
       });
     },
 
-    async last(job, attempt, worker, most) {
-      return readEnd(attemptFile(folderOf(home, job), attempt, worker), most) ?? new Uint8Array(0);
+    async readEnd(job, attempt, worker, maxBytes) {
+      return readEnd(attemptFile(folderOf(home, job), attempt, worker), maxBytes) ?? new Uint8Array(0);
     },
 
     async note(job, log, at, line) {
       const path = noteFile(folderOf(home, job), log);
-      await guarded(path, () => appendTo(path, noteLine(at, line)));
+      await withFileErrors(path, () => appendTo(path, noteLine(at, line)));
     },
 
-    async step(job, step, worker, chunk) {
+    async appendStepLog(job, step, worker, chunk) {
       const path = stepFile(folderOf(home, job), step, worker);
-      await guarded(path, () => {
+      await withFileErrors(path, () => {
         if (chunk.length > 0) appendTo(path, chunk);
-        else if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) appendTo(path, silentStep(step, worker));
+        else if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0)
+          appendTo(path, emptyStepNote(step, worker));
       });
     },
 
     async mirror(job) {
       const folder = folderOf(home, job);
-      await guarded(folder, async () => {
+      await withFileErrors(folder, async () => {
         makeFolder(folder);
-        writeWhole(join(folder, 'job.json'), `${jsonText(jobCopy(job), 2)}\n`);
+        writeAtomically(join(folder, 'job.json'), `${jsonText(jobCopy(job), 2)}\n`);
         await addEvents(join(folder, 'events.jsonl'), (after) => history(job.id, after));
       });
     },
   };
 }
 
-function writeWhole(path: string, text: string): void {
-  // The client and the controller may write the same copy at the same moment.
+function writeAtomically(path: string, text: string): void {
+  // The client and the controller may write the same copy at the same time.
   const unfinished = `${path}.${randomUUID()}`;
   try {
     writeFileSync(unfinished, text, { mode: fileModeIn(dirname(path)) });
@@ -90,31 +90,31 @@ function writeWhole(path: string, text: string): void {
 
 function jobCopy(job: Job): object {
   const { spec, ...life } = job;
-  return { ...recordJson(life), phase: phaseOf(job), spec: outline(spec) };
+  return { ...recordJson(life), phase: phaseOf(job), spec: specOutline(spec) };
 }
 
-/** An absent log would leave open whether the step ran. */
-function silentStep(step: string, worker: WorkerId): Uint8Array {
-  return Buffer.from(`-- step ${step} is done on ${workerText(worker)}; it printed nothing\n`);
+/** Without a log it would be unknown if the step ran. */
+function emptyStepNote(step: string, worker: WorkerId): Uint8Array {
+  return Buffer.from(`-- step ${step} is done on ${formatWorker(worker)}; it printed nothing\n`);
 }
 
 function noteLine(at: Instant, line: string): Uint8Array {
   const stamp = new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
-  // People read it with `cat`, and it holds what clouds and clusters have answered.
-  return Buffer.from(`${stamp} ${inertWord(line.trim().replaceAll(/\s*\n\s*/g, ' '))}\n`);
+  // People read it with `cat`, and it contains answers of clouds and clusters.
+  return Buffer.from(`${stamp} ${escapeLine(line.trim().replaceAll(/\s*\n\s*/g, ' '))}\n`);
 }
 
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
-  const held = lastSeq(readEnd(path, tailBytes));
-  const missing = await after(held ?? 0);
+  const lastWritten = lastSeq(readEnd(path, tailBytes));
+  const missing = await after(lastWritten ?? 0);
   const lines = missing.map(({ seq, event }) => `${jsonText(eventJson(seq, event))}\n`).join('');
-  if (held === undefined) writeWhole(path, lines);
+  if (lastWritten === undefined) writeAtomically(path, lines);
   else if (lines !== '') appendTo(path, Buffer.from(lines));
 }
 
 function lastSeq(end: Uint8Array | undefined): number | undefined {
   const text = Buffer.from(end ?? new Uint8Array(0)).toString('utf8');
-  // A line without its end was cut by a crash or a full disk.
+  // A crash or a full disk has cut a line without its end.
   if (!text.endsWith('\n')) return undefined;
   try {
     const line: unknown = JSON.parse(text.slice(text.lastIndexOf('\n', text.length - 2) + 1));
@@ -146,16 +146,16 @@ function openToAppend(path: string): number {
   }
 }
 
-function leadTo(link: string, path: string, attempt: number): void {
+function updateNewestLink(link: string, path: string, attempt: number): void {
   const target = relative(dirname(link), path);
-  const newest = Number(/^attempt_(\d+)\//.exec(leadsTo(link))?.[1] ?? 0);
+  const newest = Number(/^attempt_(\d+)\//.exec(linkTarget(link))?.[1] ?? 0);
   if (newest >= attempt) return;
   const unfinished = `${link}.${randomUUID()}`;
   symlinkSync(target, unfinished);
   renameSync(unfinished, link);
 }
 
-function leadsTo(link: string): string {
+function linkTarget(link: string): string {
   try {
     return readlinkSync(link);
   } catch {
@@ -163,7 +163,7 @@ function leadsTo(link: string): string {
   }
 }
 
-function readEnd(path: string, most: number): Uint8Array | undefined {
+function readEnd(path: string, maxBytes: number): Uint8Array | undefined {
   let file: number;
   try {
     file = openSync(path, 'r');
@@ -173,7 +173,7 @@ function readEnd(path: string, most: number): Uint8Array | undefined {
   }
   try {
     const { size } = fstatSync(file);
-    const length = Math.min(size, most);
+    const length = Math.min(size, maxBytes);
     const bytes = new Uint8Array(length);
     return bytes.subarray(0, readSync(file, bytes, 0, length, size - length));
   } finally {
@@ -194,7 +194,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-async function guarded<T>(path: string, operation: () => T | Promise<T>): Promise<T> {
+async function withFileErrors<T>(path: string, operation: () => T | Promise<T>): Promise<T> {
   try {
     return await operation();
   } catch (error) {

@@ -1,34 +1,41 @@
-// Logs: which files answer a question about a job's logs, and what the newest lines of its workers say.
+// Logs: the log files for a query, and the newest lines of a job's workers.
 
 import { open, readdir, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/job.ts';
-import { phaseOf } from '../core/phase.ts';
-import { betweenWorkers, patterns, troubleIn } from '../core/log-lines.ts';
-import type { WorkerId } from '../core/spec.ts';
-import type { Instant } from '../core/time.ts';
+import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/model/job.ts';
+import { phaseOf } from '../core/decide/phase.ts';
+import { failedCallPatterns, failurePatterns, patternAfterProgress } from '../core/model/log-lines.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
 import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
-import { countText, workerText } from './figures.ts';
+import { pluralize, formatWorker } from './format.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
-import { lastWordsBytes, lastWordsOf, newestCounts, oldestCounts, paceOf, type Progress } from './log-lines.ts';
-import { hostOf, workersOf } from './views.ts';
+import {
+  lastOutputBytes,
+  lastOutputLines,
+  newestCounts,
+  oldestCounts,
+  paceOf,
+  type Progress,
+} from './program-output.ts';
+import { addressOf, workersOf } from './views.ts';
 
 const lastLineBytes = 4 * 1024;
 
-/** The files that exist, worker by worker. Throws JobmanError for an attempt, a worker or a step that the job does not have. */
+/** Existing files, in the order of workers. Throws JobmanError for an attempt, worker or step that the job lacks. */
 export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
   const folder = folderOf(home, job);
   if (query.step === 'job' || query.step === 'tpu') {
-    return present([{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
+    return existingFiles([{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
   }
   if (query.step !== undefined && query.step !== 'command') return stepFiles(folder, job, query.step, query.worker);
   const attempt = attemptOf(job, query.attempt);
   if (attempt === undefined) return [];
   const workers = await workersWithLogs(folder, attempt.ordinal);
-  const wanted = query.worker === undefined ? workers : [checkedWorker(job, query.worker, attempt)];
-  return present(
+  const wanted = query.worker === undefined ? workers : [requireWorker(job, query.worker, attempt)];
+  return existingFiles(
     wanted.map((worker) => ({
       path: attemptFile(folder, attempt.ordinal, worker),
       worker,
@@ -37,21 +44,24 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   );
 }
 
-/** A worker and the last line of what we hold of its output, with the moment when that last grew; null when there is none. */
-export type WorkerNow = Omit<WorkerView, 'logAgeMs'> & { readonly changedAt: Instant | null };
+/** `changedAt` is the last growth of our copy; null without a copy. */
+export type WorkerLogView = Omit<WorkerView, 'logAgeMs'> & { readonly changedAt: Instant | null };
 
-export async function workerViews(home: string, job: Job): Promise<readonly WorkerNow[]> {
+export async function workerViews(home: string, job: Job): Promise<readonly WorkerLogView[]> {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
   const allocation = allocationOf(job, attempt.allocation);
-  const state = workerState(job, attempt);
+  const state = formatWorkerState(job, attempt);
   return Promise.all(
     workersOf(job, attempt).map(async (worker) => {
-      const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
+      const { text, changedAt } = await readEnd(
+        attemptFile(folderOf(home, job), attempt.ordinal, worker),
+        lastLineBytes,
+      );
       return {
         worker,
-        host: hostOf(allocation, worker),
-        state: exitText(attempt, worker) ?? state,
+        address: addressOf(allocation, worker),
+        stateText: formatExit(attempt, worker) ?? state,
         lastLine: lastLineOf(text),
         changedAt,
       };
@@ -59,34 +69,36 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
   );
 }
 
-/** The last lines of that attempt's log on the worker that it ended of, or of the step that failed there. */
-export async function lastWords(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
+/** The last lines of the log on the worker that caused the end, or of the step that failed there. */
+export async function lastOutput(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
   const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
   if (worker === undefined) return [];
   const folder = folderOf(home, job);
   const step = attempt.ending?.reason === 'setup_failed' ? failedStep(attempt, worker) : null;
   if (step === undefined) return [];
   const file = step === null ? attemptFile(folder, attempt.ordinal, worker) : stepFile(folder, step, worker);
-  const { text } = await endOf(file, lastWordsBytes);
-  return lastWordsOf(text);
+  const { text } = await readEnd(file, lastOutputBytes);
+  return lastOutputLines(text);
 }
 
-export interface Hang {
+export interface HangEvidence {
   readonly line: string;
-  readonly means: string;
-  /** When it counts as hung and is ended, if it prints nothing until then. */
-  readonly endsAt: Instant;
+  readonly description: string;
+  readonly timeoutAt: Instant;
 }
 
-export async function hangOf(home: string, job: Job): Promise<Hang | null> {
-  const { troubleTimeout } = job.spec.limits;
+export async function hangEvidenceOf(home: string, job: Job): Promise<HangEvidence | null> {
+  const { failedCallTimeout } = job.spec.limits;
   const attempt = openAttempt(job);
-  if (troubleTimeout === undefined || attempt === undefined || attempt.ending !== null) return null;
-  const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, 'here'), lastWordsBytes);
-  const found = troubleIn(text);
-  if (changedAt === null || found === undefined || !betweenWorkers.includes(found.pattern)) return null;
-  const means = patterns.find(({ name }) => name === found.pattern)?.means ?? found.pattern;
-  return { line: found.line, means, endsAt: changedAt + troubleTimeout };
+  if (failedCallTimeout === undefined || attempt === undefined || attempt.ending !== null) return null;
+  const { text, changedAt } = await readEnd(
+    attemptFile(folderOf(home, job), attempt.ordinal, 'controller'),
+    lastOutputBytes,
+  );
+  const found = patternAfterProgress(text);
+  if (changedAt === null || found === undefined || !failedCallPatterns.includes(found.pattern)) return null;
+  const description = failurePatterns.find(({ name }) => name === found.pattern)?.meaning ?? found.pattern;
+  return { line: found.line, description, timeoutAt: changedAt + failedCallTimeout };
 }
 
 function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined {
@@ -96,61 +108,60 @@ function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined
   return steps.toSorted((one, other) => other.lastAt - one.lastAt)[0]?.step;
 }
 
-/** How far the worker that is furthest behind has come, of at most 16 workers; null when their lines do not say. */
+/** Progress of the slowest of at most 16 workers; null if their output contains none. */
 export async function progressOf(home: string, job: Job): Promise<Progress | null> {
   const attempt = lastAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return null;
   const files = workersOf(job, attempt)
-    .slice(0, progressWorkers)
+    .slice(0, maxProgressWorkers)
     .map((worker) => attemptFile(folderOf(home, job), attempt.ordinal, worker));
   const all = await Promise.all(
     files.map(async (path) => {
-      const { text, changedAt } = await endOf(path, lastLineBytes);
+      const { text, changedAt } = await readEnd(path, lastLineBytes);
       return { path, counts: newestCounts(text), changedAt };
     }),
   );
-  const [least] = all
+  const [slowest] = all
     .filter(({ counts }) => counts.length > 0)
     .toSorted((one, other) => (one.counts[0]?.done ?? 0) - (other.counts[0]?.done ?? 0));
-  if (least === undefined) return null;
-  const { path, counts, changedAt } = least;
-  // Once it has ended, how much longer it would have taken is no question.
+  if (slowest === undefined) return null;
+  const { path, counts, changedAt } = slowest;
+  // An ended attempt has no remaining time.
   const isRunning = attempt.endedAt === null && attempt.ending === null;
   if (!isRunning || attempt.runningAt === null || changedAt === null) return { counts, pace: null };
-  return { counts, pace: paceOf(oldestCounts(await beginningOf(path)), counts, changedAt - attempt.runningAt) };
+  return { counts, pace: paceOf(oldestCounts(await readBeginning(path)), counts, changedAt - attempt.runningAt) };
 }
 
-const progressWorkers = 16;
+const maxProgressWorkers = 16;
 
-/** `exit 0`, `SIGKILL`; undefined where the worker has not told how its program ended. */
-function exitText({ exits = [] }: Attempt, worker: WorkerId): string | undefined {
+function formatExit({ exits = [] }: Attempt, worker: WorkerId): string | undefined {
   const exit = exits.find(({ workers }) => workers.includes(worker));
   if (exit === undefined) return undefined;
   return exit.signal === undefined ? `exit ${exit.exitCode}` : `SIG${exit.signal}`;
 }
 
-function workerState(job: Job, attempt: Attempt): string {
+function formatWorkerState(job: Job, attempt: Attempt): string {
   if (attempt.endedAt !== null) return 'ended';
   return openAttempt(job)?.ending === null && attempt.runningAt !== null ? 'running' : phaseOf(job);
 }
 
-// ------------------------------------------------------------------------------------------ which files
+// ------------------------------------------------------------------------------------------ files of a query
 
 function attemptOf(job: Job, ordinal: number | undefined): Attempt | undefined {
-  // Without a number the newest attempt that has started: while the next one waits for its TPU, it has nothing to show.
+  // Without a number, the newest started attempt: one that waits for its TPU has no output.
   if (ordinal === undefined) return job.attempts.findLast((attempt) => attempt.startedAt !== null);
   const attempt = job.attempts[ordinal - 1];
   if (attempt !== undefined) return attempt;
-  const had = job.attempts.length === 0 ? 'none yet' : countText(job.attempts.length, 'attempt');
+  const had = job.attempts.length === 0 ? 'none yet' : pluralize(job.attempts.length, 'attempt');
   throw new JobmanError(`Job ${job.id} has no attempt ${ordinal}: it has ${had}.`, exitCode.notFound);
 }
 
-function checkedWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
+function requireWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
   const workers = workersOf(job, attempt);
   if (workers.length === 0 || workers.includes(worker)) return worker;
-  const known = workers.map(workerText).join(', ');
+  const known = workers.map(formatWorker).join(', ');
   throw new JobmanError(
-    `Attempt ${attempt.ordinal} of job ${job.id} does not run on ${workerText(worker)}, only on ${known}.`,
+    `Attempt ${attempt.ordinal} of job ${job.id} does not run on ${formatWorker(worker)}, only on ${known}.`,
     exitCode.notFound,
   );
 }
@@ -164,15 +175,15 @@ async function stepFiles(
   const names = job.spec.steps.map(({ name }) => name);
   if (!names.includes(step)) {
     const known = ['command', ...names, 'job', 'tpu'];
-    const meant = didYouMean(step, known);
+    const suggestion = didYouMean(step, known);
     throw new JobmanError(
-      `Job ${job.id} has no step "${step}"${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+      `Job ${job.id} has no step "${step}"${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
       exitCode.notFound,
       [`It has: ${known.join(', ')}`],
     );
   }
   const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];
-  return present(workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })));
+  return existingFiles(workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })));
 }
 
 async function workersWithLogs(folder: string, attempt: number): Promise<readonly WorkerId[]> {
@@ -189,14 +200,14 @@ async function workersIn(folder: string, prefix: string): Promise<readonly Worke
   const workers = names
     .filter((name) => name.startsWith(prefix) && name.endsWith('.log'))
     .map((name) => name.slice(prefix.length, -'.log'.length))
-    .map((name): WorkerId | undefined => (name === 'here' ? name : /^\d+$/.test(name) ? Number(name) : undefined))
+    .map((name): WorkerId | undefined => (name === 'controller' ? name : /^\d+$/.test(name) ? Number(name) : undefined))
     .filter((worker) => worker !== undefined);
   return workers.toSorted(
-    (one, other) => Number(one === 'here') - Number(other === 'here') || Number(one) - Number(other),
+    (one, other) => Number(one === 'controller') - Number(other === 'controller') || Number(one) - Number(other),
   );
 }
 
-async function present(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readonly LogFile[]> {
+async function existingFiles(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readonly LogFile[]> {
   const sizes = await Promise.all(files.map(async ({ path }) => (await stat(path).catch(() => undefined))?.size));
   return files.flatMap((file, index) => {
     const bytes = sizes[index];
@@ -206,15 +217,15 @@ async function present(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readon
 
 // ------------------------------------------------------------------------------------------ the ends of a file
 
-async function endOf(
+async function readEnd(
   path: string,
-  most: number,
+  maxBytes: number,
 ): Promise<{ readonly text: string; readonly changedAt: Instant | null }> {
   const file = await open(path, 'r').catch(() => undefined);
   if (file === undefined) return { text: '', changedAt: null };
   try {
     const { size, mtimeMs } = await file.stat();
-    const length = Math.min(size, most);
+    const length = Math.min(size, maxBytes);
     return { text: await readText(file, size - length, length), changedAt: Math.floor(mtimeMs) };
   } finally {
     await file.close();
@@ -223,7 +234,7 @@ async function endOf(
 
 const beginningBytes = 16 * 1024;
 
-async function beginningOf(path: string): Promise<string> {
+async function readBeginning(path: string): Promise<string> {
   const file = await open(path, 'r').catch(() => undefined);
   if (file === undefined) return '';
   try {
@@ -240,7 +251,7 @@ async function readText(file: FileHandle, from: number, length: number): Promise
 }
 
 function lastLineOf(text: string): string | null {
-  // A progress bar writes over itself: what a terminal would show last is what comes after the last return.
+  // A progress bar overwrites itself: only the text after the last carriage return is visible.
   return (
     text
       .split(/[\r\n]+/)

@@ -1,58 +1,58 @@
-// Show: everything about one job, for one look; and why, which is a part of it.
+// Show: all data about one job, including its `why` answer.
 
 import { existsSync } from 'node:fs';
-import { capacityTraits } from '../core/allocate.ts';
-import { turnOf, waitsForSlot, type Turn } from '../core/admit.ts';
-import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/job.ts';
-import { phaseOf } from '../core/phase.ts';
-import { allowance, answerFor } from '../core/recover.ts';
-import type { Duration, Instant } from '../core/time.ts';
-import type { JobView, SavedView, Why } from './client.ts';
-import { spentOn } from './phrases.ts';
-import { lengthText } from './figures.ts';
+import { capacityTraits } from '../core/decide/allocate.ts';
+import { queuePositionOf, waitsForSlot, type QueuePosition } from '../core/policy/admission.ts';
+import { lastAllocation, openAttempt, type Job, type Attempt } from '../core/model/job.ts';
+import { phaseOf } from '../core/decide/phase.ts';
+import { allowance, answerFor } from '../core/decide/recover.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
+import type { JobView, CheckpointView, Why } from './client.ts';
+import { jobCost } from './phrases.ts';
+import { formatDuration } from './format.ts';
 import { folderOf } from './job-folder.ts';
-import { hangOf, lastWords, progressOf, workerViews } from './logs.ts';
+import { hangEvidenceOf, lastOutput, progressOf, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
-import { progressText } from './log-lines.ts';
-import { usualWait } from './usual.ts';
+import { formatProgress } from './program-output.ts';
+import { typicalWaitFor } from './typical-wait.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
-import { failureOf, whyOf, type Around } from './why.ts';
+import { failedAttempt, whyOf, type WhyContext } from './why.ts';
 import { workdirViews } from './workdir.ts';
-import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/prepare.ts';
+import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/decide/prepare.ts';
 import { readRegularFile } from './files.ts';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
-/** The sources of a view of one job. Nothing outside is asked: the record, our copies of logs, and folders of this machine. */
-export interface Sources {
+/** The database, our copies of logs and folders of this machine. Nothing remote is observed. */
+export interface ViewSources {
   readonly store: Store;
   readonly home: string;
   readonly slots: () => Promise<number>;
   readonly now: () => Instant;
 }
 
-export async function showJob(sources: Sources, job: Job): Promise<JobView> {
+export async function showJob(sources: ViewSources, job: Job): Promise<JobView> {
   const { home } = sources;
-  const [around, workers, saved, workdirs] = await Promise.all([
-    aroundOf(sources, job),
+  const [context, workers, checkpoint, workdirCopies] = await Promise.all([
+    whyContextOf(sources, job),
     workerViews(home, job),
-    newestSaved(job),
+    newestCheckpoint(job),
     workdirViews(folderOf(home, job), job),
   ]);
   const progress = await progressOf(home, job);
   const newest = job.attempts.at(-1);
-  // After everything was read: no age of what was read is then less than nothing.
+  // Read the clock last, so that no age can be negative.
   const now = sources.now();
   return {
     ...jobRow(job, now),
-    why: whyOf(job, now, around),
-    progress: progress === null ? null : progressText(progress),
-    saved,
+    why: whyOf(job, now, context),
+    progressText: progress === null ? null : formatProgress(progress),
+    checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
-    ifTaken: ifTaken(job, around, saved, now),
-    spent: spentOn(job, now),
+    ifPreempted: formatIfPreempted(job, context, checkpoint, now),
+    cost: jobCost(job, now),
     attempts: attemptViews(job),
-    workdirs,
+    workdirCopies,
     allocations: allocationViews(job, now),
     workers: workers.map(({ changedAt, ...worker }) => ({
       ...worker,
@@ -64,90 +64,112 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
   };
 }
 
-export async function whyJob(sources: Sources, job: Job): Promise<Why> {
-  const around = await aroundOf(sources, job);
-  return whyOf(job, sources.now(), around);
+export async function whyJob(sources: ViewSources, job: Job): Promise<Why> {
+  const context = await whyContextOf(sources, job);
+  return whyOf(job, sources.now(), context);
 }
 
-async function aroundOf({ store, home, slots, now }: Sources, job: Job): Promise<Around> {
-  const failure = failureOf(job);
-  const isWaiting = job.settled === null;
-  const [events, turn, nextLook, usual, log, hang] = await Promise.all([
+async function whyContextOf({ store, home, slots, now }: ViewSources, job: Job): Promise<WhyContext> {
+  const failure = failedAttempt(job);
+  const isUnfinished = job.finish === null;
+  const [events, queuePosition, nextCheckAt, typicalWait, logTail, hangEvidence] = await Promise.all([
     store.events(job.id, 0),
-    turnIn(store, slots, job),
-    store.wakeOf(job.id),
-    isWaiting ? usualWait(store, job, now()) : null,
-    failure === undefined ? [] : lastWords(home, job, failure),
-    hangOf(home, job),
+    queuePositionIn(store, slots, job),
+    store.wakeAt(job.id),
+    isUnfinished ? typicalWaitFor(store, job, now()) : null,
+    failure === undefined ? [] : lastOutput(home, job, failure),
+    hangEvidenceOf(home, job),
   ]);
-  return { events: events.map(({ event }) => event), turn, nextLook, usual, log, hang };
+  return {
+    events: events.map(({ event }) => event),
+    queuePosition,
+    nextCheckAt,
+    typicalWait,
+    logTail,
+    hangEvidence,
+  };
 }
 
 /**
- * The job's turn among those that wait for a place of this machine; undefined for a job that waits for none. Worked out when it is
- * asked for: with each job that begins it changes for all behind it, which would be a write for each of them.
+ * The job's position in the queue for a slot; undefined if it waits for none. Computed on demand: each job that begins
+ * changes it for all behind, and storing it would be a write for each of them.
  */
-async function turnIn(store: Store, slots: () => Promise<number>, job: Job): Promise<Turn | undefined> {
+async function queuePositionIn(
+  store: Store,
+  slots: () => Promise<number>,
+  job: Job,
+): Promise<QueuePosition | undefined> {
   if (!waitsForSlot(job)) return undefined;
-  // A job that has left the list may hold its place until its program has ended.
-  const [limit, { jobs }] = await Promise.all([slots(), store.list({ settledMost: 0, withRemoved: true })]);
-  return turnOf(limit, jobs, job);
+  // A job that has left the list may hold its slot until its program has ended.
+  const [limit, { jobs }] = await Promise.all([slots(), store.list({ maxFinished: 0, includeRemoved: true })]);
+  return queuePositionOf(limit, jobs, job);
 }
 
-// ------------------------------------------------------------------------------------------ if it were taken now
+// ------------------------------------------------------------------------------------------ consequence of a preemption
 
 /**
- * Says what a preemption now would cost and lead to. Null where none can come: nothing runs, the cloud does not take
- * such capacity back, or nobody can say that it runs.
+ * Cost and consequence of a preemption now. Null if none is possible: nothing runs, the cloud does not take back such
+ * capacity, or the job is unreachable.
  */
-function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Instant): string | null {
+function formatIfPreempted(
+  job: Job,
+  { typicalWait }: WhyContext,
+  checkpoint: CheckpointView | null,
+  now: Instant,
+): string | null {
   const attempt = openAttempt(job);
-  const isSilent = (lastAllocation(job)?.silentSince ?? null) !== null;
-  if (phaseOf(job) !== 'running' || attempt === undefined || isSilent) return null;
+  const isUnreachable = (lastAllocation(job)?.unreachableSince ?? null) !== null;
+  if (phaseOf(job) !== 'running' || attempt === undefined || isUnreachable) return null;
   if (!capacityTraits(job.spec.capacity).revocable) return null;
   const { then } = answerFor(job.spec.recovery, 'preempted', { detail: '' });
   if (then === 'fail' || then === 'done') return 'the job would fail: no rule of its goes on after a preemption';
   const { used: ends, limit } = allowance(job, attempt, 'preempted', { detail: '' });
   const used = ends.length;
   if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
-  const wait = usual === null || usual === undefined ? '' : `, usually after ${lengthText(usual.median)}`;
-  const how = then === 'rerun' ? 'would begin from the start' : 'would go on';
-  return `it ${how} on another ${acceleratorOf(job)}${wait}${lossText(then, saved, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
+  const wait =
+    typicalWait === null || typicalWait === undefined ? '' : `, usually after ${formatDuration(typicalWait.median)}`;
+  const continuation = then === 'rerun' ? 'would begin from the start' : 'would go on';
+  return `it ${continuation} on another ${acceleratorOf(job)}${wait}${formatLoss(then, checkpoint, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
 }
 
-function lossText(then: 'resume' | 'rerun', saved: SavedView | null, runningAt: Instant | null, now: Instant): string {
+function formatLoss(
+  then: 'resume' | 'rerun',
+  checkpoint: CheckpointView | null,
+  runningAt: Instant | null,
+  now: Instant,
+): string {
   const lost = (since: Instant): Duration => Math.max(0, now - since);
-  if (then === 'rerun') return runningAt === null ? '' : `; ${lengthText(lost(runningAt))} of work would be lost`;
-  return saved === null ? '' : `; ${lengthText(lost(saved.at))} of work would be lost`;
+  if (then === 'rerun') return runningAt === null ? '' : `; ${formatDuration(lost(runningAt))} of work would be lost`;
+  return checkpoint === null ? '' : `; ${formatDuration(lost(checkpoint.savedAt))} of work would be lost`;
 }
 
 // ------------------------------------------------------------------------------------------ the newest checkpoint
 
 /**
- * The checkpoint that JOBMAN_RESUME_FROM would name now: the newest whole entry of the job's checkpoint folder that counts. Null
- * when the folder is not on this machine, has none, or cannot be read: then nothing is known.
+ * The newest complete checkpoint: JOBMAN_RESUME_FROM would name it now. Null if the folder is not on this machine, has
+ * none, or cannot be read.
  */
-export async function newestSaved(job: Job): Promise<SavedView | null> {
+export async function newestCheckpoint(job: Job): Promise<CheckpointView | null> {
   const { command, capacity } = job.spec;
   const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
   const folder = attempt === undefined ? null : checkpointFolder(job, attempt);
-  const isHere = capacity.kind === 'local' || command.place === 'here';
-  if (attempt === undefined || folder === null || !isHere || !isAbsolute(folder)) return null;
+  const isOnThisMachine = capacity.kind === 'local' || command.runsOn === 'controller';
+  if (attempt === undefined || folder === null || !isOnThisMachine || !isAbsolute(folder)) return null;
   const names = await readdir(folder).catch(() => []);
-  const counts = await entryFilter(job, attempt, folder, names);
+  const belongsToJob = await entryFilter(job, attempt, folder, names);
   const entries = await Promise.all(
-    names.filter(isWhole).map(async (name) => {
+    names.filter(isComplete).map(async (name) => {
       const at = (await stat(join(folder, name)).catch(() => undefined))?.mtimeMs;
-      return at === undefined || counts?.(name, at) !== true ? [] : [{ name, at }];
+      return at === undefined || belongsToJob?.(name, at) !== true ? [] : [{ name, at }];
     }),
   );
   const [newest] = entries.flat().toSorted(newestFirst);
-  return newest === undefined ? null : { name: newest.name, folder, at: Math.floor(newest.at) };
+  return newest === undefined ? null : { name: newest.name, folder, savedAt: Math.floor(newest.at) };
 }
 
 /**
- * A function that is true for entries that count by the folder's records; null if none counts. The folder and its records are on one
- * machine, so the time of an entry shows whether it has changed since.
+ * A predicate for entries that count by the folder's records; null if none counts. The folder and its records share one
+ * clock, so the time of an entry shows whether it has changed since.
  */
 async function entryFilter(
   job: Job,
@@ -167,7 +189,7 @@ async function entryFilter(
   return null;
 }
 
-/** Empty if there is no such file, or if it is not a regular file, because other people may write into the folder. */
+/** Empty for an absent file, or for one that is not regular: other users may write into the folder. */
 function recordText(file: string): string {
   try {
     return readRegularFile(file).toString('utf8');
@@ -176,13 +198,13 @@ function recordText(file: string): string {
   }
 }
 
-/** The launcher's rule (`newest_complete` in remote/launch.ts): what is hidden or still being written is no checkpoint. */
-function isWhole(name: string): boolean {
+/** As `newest_complete` in remote/launch.ts: a hidden or unfinished entry is not a checkpoint. */
+function isComplete(name: string): boolean {
   if (name.startsWith('.') || /(tmp|partial)$/.test(name)) return false;
   return !/(^|[^a-zA-Z0-9])(tmp|partial)[^a-zA-Z0-9]/.test(name);
 }
 
-/** The launcher's rule again: of two of one age the longer name, and of those the later in order. */
+/** As the launcher: at the same time the longer name wins, then the later name. */
 function newestFirst(
   one: { readonly name: string; readonly at: Instant },
   other: { readonly name: string; readonly at: Instant },

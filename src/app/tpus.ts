@@ -1,88 +1,92 @@
-// TPUs: everything that exists in the places that are named, whose it is, and what it costs while nothing of ours runs on
-// it. A place that could not be asked is told with its own words; it never reads as a place where nothing is.
+// TPUs: all TPUs in the selected locations, with their owners and the cost of their idle time. A location that could
+// not be queried appears with its error; it never counts as empty.
 
-import { heldAllocations, type Job } from '../core/job.ts';
-import { placesOf, type TpuSpec } from '../core/spec.ts';
-import { hour, type Duration, type Instant } from '../core/time.ts';
+import { heldAllocations, type Job } from '../core/model/job.ts';
+import { alternativesOf, type TpuSpec } from '../core/model/spec.ts';
+import { hour, type Duration, type Instant } from '../core/model/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import type { Grant } from './settings.ts';
 import type { Store } from './ports.ts';
 
-export interface TpuSeen {
+export interface ObservedTpu {
   readonly project: string;
   readonly zone: string;
   readonly name: string;
-  /** The cloud's name for the whole of it: a release names this. */
+  /** The full resource name, as a release needs it. */
   readonly resource: string;
-  /** Google's words for both states; null for the one that is not there. */
-  readonly node: string | null;
-  readonly queued: string | null;
-  /** `v4-16`; null where the cloud does not say. */
-  readonly type: string | null;
+  /** Google's states; null for an absent node or queued resource. */
+  readonly nodeState: string | null;
+  readonly queuedResourceState: string | null;
+  /** Null if the cloud does not report it. */
+  readonly accelerator: string | null;
   readonly pricing: TpuSpec['pricing'] | 'reserved';
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
-  /** The installation that made it as a TPU for people to share (`tpu apply`); null for every other TPU. */
-  readonly sharedBy: string | null;
-  /** The entry `owner` of its metadata, which people write there for each other. */
-  readonly owner: string | null;
+  /** The installation that made it as a shared TPU (`tpu apply`); null for every other TPU. */
+  readonly sharedByInstallation: string | null;
+  /** People write this metadata entry for each other. */
+  readonly metadataOwner: string | null;
   readonly createdAt: Instant | null;
 }
 
-/** A place that could not be asked; `zone` is null when that is all of the project. */
-export interface TpuMissed {
+/** A location that could not be queried; `zone` is null for the whole project. */
+export interface UncheckedLocation {
   readonly project: string;
   readonly zone: string | null;
-  /** In the words of the cloud, or of what stood in between. */
-  readonly says: string;
-  /** The built-in cloud does not run: nothing of it costs anything, and nobody needs to mend it. */
-  readonly asleep: boolean;
+  readonly message: string;
+  /** The TPU emulator does not run: nothing costs money and nothing needs repair. */
+  readonly isEmulatorStopped: boolean;
 }
 
-/** The zones of a project to ask about; null means all of them. */
 export interface TpuScope {
   readonly project: string;
   readonly zones: readonly string[] | null;
 }
 
 export interface TpuCloud {
-  /** All that is there. Starts nothing and never throws: what could not be asked is in `missed`. */
-  list(place: TpuScope): Promise<{ readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] }>;
-  pricePerHour(seen: TpuSeen): number | null;
-  /** True for what the built-in cloud pretends. */
-  isPretended(project: string): boolean;
+  /** Starts nothing and never throws: failed queries are in `unchecked`. */
+  list(
+    scope: TpuScope,
+  ): Promise<{ readonly tpus: readonly ObservedTpu[]; readonly unchecked: readonly UncheckedLocation[] }>;
+  pricePerHour(tpu: ObservedTpu): number | null;
+  isSimulated(project: string): boolean;
 }
 
-/** The owner of a TPU. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
-type Whose =
-  /** `user` made the job; `owner` is whom its metadata names, where people share a login. */
-  | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string; readonly owner: string }
-  | { readonly kind: 'stray'; readonly id: string }
+/** `orphan`: of this installation, without a job that claims it. `installation`: of another installation. */
+type TpuOwner =
+  /** `jobOwner` created the job; `owner` is the metadata's, for people who share a login. */
+  | {
+      readonly kind: 'job';
+      readonly id: string;
+      readonly name: string;
+      readonly jobOwner: string;
+      readonly owner: string;
+    }
+  | { readonly kind: 'orphan'; readonly id: string }
   | { readonly kind: 'installation'; readonly installation: string; readonly id: string | null }
-  /** A shared TPU that this installation made; `name` is the person who asked for it, null where its metadata names none. */
+  /** A shared TPU of this installation; `name` is the user who requested it, null without metadata. */
   | { readonly kind: 'shared'; readonly name: string | null }
-  | { readonly kind: 'person'; readonly name: string }
-  | { readonly kind: 'nobody' };
+  | { readonly kind: 'user'; readonly name: string }
+  | { readonly kind: 'none' };
 
-export interface TpuRow extends TpuSeen {
-  /** Google's word: the node's, or the queued resource's where there is no node. */
+export interface TpuRow extends ObservedTpu {
+  /** Google's state of the node, or of the queued resource if there is no node. */
   readonly state: string;
-  readonly whose: Whose;
+  readonly owner: TpuOwner;
   readonly job: string | null;
-  /** Since when it is ready; of one that no job of this record waited for, since when it exists. Null while it is not ready. */
-  readonly readySince: Instant | null;
-  /** How long it has been ready without a command of ours. Null while it is in use, not ready or somebody else's. */
-  readonly idle: Duration | null;
+  /** Time at which it became ready, or was created if no job waited for it. Null while it is not ready. */
+  readonly readyAt: Instant | null;
+  /** Time it has been ready without a command of ours; null while in use, not ready or of another owner. */
+  readonly idleMs: Duration | null;
   readonly pricePerHour: number | null;
   readonly idleCost: number | null;
-  readonly pretended: boolean;
+  readonly simulated: boolean;
 }
 
 export interface TpuList {
-  /** Those whose idle time has cost most come first. */
   readonly rows: readonly TpuRow[];
-  readonly missed: readonly TpuMissed[];
-  readonly isAnswered: boolean;
-  /** The projects that are asked about for finished jobs alone; `jobman tpus --forget` accepts each. */
+  readonly unchecked: readonly UncheckedLocation[];
+  readonly anyAnswered: boolean;
+  /** Projects that are queried only for finished jobs; `jobman tpus --forget` accepts each. */
   readonly forgettable: readonly string[];
 }
 
@@ -92,7 +96,7 @@ export interface TpuQuery {
   readonly all?: boolean;
 }
 
-/** The projects and zones that settings, jobs and the person name; a project without a zone is searched as a whole. */
+/** The projects and zones of the settings, the jobs and the query. A project without zones is searched as a whole. */
 export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuScope[] {
   const named = [...(settings.project === null ? [] : [settings.project]), ...specs.map(({ project }) => project)];
   const projects = query.project === undefined ? [...new Set(named)].toSorted() : [query.project];
@@ -101,8 +105,7 @@ export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonl
     if (query.all === true) return { project, zones: null };
     const ofJobs = specs
       .filter((spec) => spec.project === project)
-      .flatMap((spec) => placesOf(spec).map(({ zone }) => zone));
-    // Grants speak of whatever project the settings speak of.
+      .flatMap((spec) => alternativesOf(spec).map(({ zone }) => zone));
     const granted = project === settings.project ? settings.grants.flatMap(({ zone = '*' }) => zone) : [];
     const zones = [...new Set([...ofJobs, ...granted.filter((zone) => !zone.includes('*'))])].toSorted();
     return { project, zones: zones.length === 0 ? null : zones };
@@ -112,12 +115,12 @@ export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonl
 export interface TpuSettings {
   readonly project: string | null;
   readonly grants: readonly Grant[];
-  /** Projects that only a job which still needs something may name. */
+  /** Projects that count only for a job that still needs capacity. */
   readonly forgottenProjects: readonly string[];
 }
 
-/** Looks at all that the query means. Changes nothing and starts nothing. Throws when nothing names a project. */
-export async function lookAtTpus(
+/** Read-only and starts nothing. Throws JobmanError without a project. */
+export async function observeTpus(
   parts: {
     readonly store: Pick<Store, 'list' | 'loadMany'>;
     readonly installation: string | null;
@@ -128,7 +131,7 @@ export async function lookAtTpus(
   query: TpuQuery,
 ): Promise<TpuList> {
   const { store, cloud, settings } = parts;
-  const { jobs } = await store.list({ settledMost: placesLooked });
+  const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
   const scopes = tpuScopes(query, settings, tpuSpecs(jobs, settings.forgottenProjects));
   if (scopes.length === 0) {
     throw new JobmanError(
@@ -136,35 +139,35 @@ export async function lookAtTpus(
       exitCode.usage,
     );
   }
-  const { tpus, missed, isAnswered } = await lookIn(cloud, scopes);
+  const { tpus, unchecked, anyAnswered } = await observeScopes(cloud, scopes);
   const installation = parts.installation ?? '';
   return {
     rows: tpuRows(tpus, {
       installation,
-      jobs: await claimants(store, tpus, jobs, installation),
+      jobs: await claimingJobs(store, tpus, jobs, installation),
       now: parts.now(),
       cloud,
     }),
-    missed,
-    isAnswered,
+    unchecked,
+    anyAnswered,
     forgettable: forgettable(jobs, settings),
   };
 }
 
-/** All that is in those places. `isAnswered` is false where something was asked and no project answered. */
-export async function lookIn(
+/** `anyAnswered` is false if there were queries and no project answered. */
+export async function observeScopes(
   cloud: Pick<TpuCloud, 'list'>,
   scopes: readonly TpuScope[],
-): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[]; isAnswered: boolean }> {
-  const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
+): Promise<{ tpus: readonly ObservedTpu[]; unchecked: readonly UncheckedLocation[]; anyAnswered: boolean }> {
+  const answers = await Promise.all(scopes.map((scope) => cloud.list(scope)));
   return {
-    tpus: looks.flatMap(({ tpus }) => tpus),
-    missed: looks.flatMap(({ missed }) => missed),
-    isAnswered: scopes.length === 0 || looks.some((look, index) => hasAnswered(look, scopes[index])),
+    tpus: answers.flatMap(({ tpus }) => tpus),
+    unchecked: answers.flatMap(({ unchecked }) => unchecked),
+    anyAnswered: scopes.length === 0 || answers.some((answer, index) => hasAnswered(answer, scopes[index])),
   };
 }
 
-/** The projects of those jobs that neither the settings name nor a job that may still need something there. */
+/** The projects of these jobs that the settings do not name and no job needs any more. */
 export function forgettable(jobs: readonly Job[], settings: Pick<TpuSettings, 'project'>): readonly string[] {
   const projectsOf = (some: readonly Job[]): readonly string[] => tpuSpecs(some, []).map(({ project }) => project);
   const inUse = [...projectsOf(jobs.filter(needsCloud)), settings.project];
@@ -172,15 +175,15 @@ export function forgettable(jobs: readonly Job[], settings: Pick<TpuSettings, 'p
 }
 
 export function hasAnswered(
-  { tpus, missed }: { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] },
+  { tpus, unchecked }: { readonly tpus: readonly ObservedTpu[]; readonly unchecked: readonly UncheckedLocation[] },
   scope: TpuScope | undefined,
 ): boolean {
-  if (tpus.length > 0 || missed.length === 0) return true;
-  if (missed.some(({ zone }) => zone === null)) return false;
-  return scope === undefined || scope.zones === null || missed.length < scope.zones.length;
+  if (tpus.length > 0 || unchecked.length === 0) return true;
+  if (unchecked.some(({ zone }) => zone === null)) return false;
+  return scope === undefined || scope.zones === null || unchecked.length < scope.zones.length;
 }
 
-/** The TPU requests of those jobs. A forgotten project counts only for a job that runs, waits, or holds something. */
+/** The TPU requests of these jobs. A forgotten project counts only for a job that may hold or request capacity. */
 export function tpuSpecs(jobs: readonly Job[], forgotten: readonly string[]): readonly TpuSpec[] {
   return jobs.flatMap((job) => {
     const { capacity } = job.spec;
@@ -189,119 +192,123 @@ export function tpuSpecs(jobs: readonly Job[], forgotten: readonly string[]): re
   });
 }
 
-/** True while the job may hold capacity or ask for some. */
 export function needsCloud(job: Job): boolean {
-  return job.settled === null || job.wish !== null || heldAllocations(job).length > 0;
+  return job.finish === null || job.startRequest !== null || heldAllocations(job).length > 0;
 }
 
-/** The jobs that may claim these, read after the look, so that a job that was created in between claims its own. */
-export async function claimants(
+/** The jobs that may claim these TPUs, loaded after the observation: a job created in between claims its own. */
+export async function claimingJobs(
   store: Pick<Store, 'loadMany'>,
-  tpus: readonly TpuSeen[],
+  tpus: readonly ObservedTpu[],
   jobs: readonly Job[],
   installation: string,
 ): Promise<readonly Job[]> {
   const labelled = tpus.flatMap(({ label }) => (label?.installation === installation ? [label.job] : []));
-  const users = jobs.filter((job) => standingNames(job).length > 0).map(({ id }) => id);
+  const users = jobs.filter((job) => persistentNames(job).length > 0).map(({ id }) => id);
   const stored = await store.loadMany([...new Set([...labelled, ...users])]);
   return stored.map(({ job }) => job);
 }
 
-/** Of the settled jobs this many are asked where they were; older ones have left nothing that the sweep has not seen since. */
-export const placesLooked = 200;
+/** Number of finished jobs whose locations are queried. Orphan collection has covered those of older jobs. */
+export const maxFinishedJobs = 200;
 
 export function tpuRows(
-  tpus: readonly TpuSeen[],
+  tpus: readonly ObservedTpu[],
   parts: {
     readonly installation: string;
     readonly jobs: readonly Job[];
     readonly now: Instant;
-    readonly cloud: Pick<TpuCloud, 'pricePerHour' | 'isPretended'>;
+    readonly cloud: Pick<TpuCloud, 'pricePerHour' | 'isSimulated'>;
   },
 ): readonly TpuRow[] {
   const { installation, jobs, now, cloud } = parts;
   const byId = new Map(jobs.map((job) => [job.id, job]));
-  const standing = new Map(jobs.flatMap((job) => standingNames(job).map((name) => [name, job] as const)));
-  const rows = tpus.map((seen): TpuRow => {
-    const labelled = seen.label?.installation === installation ? byId.get(seen.label.job) : undefined;
-    const job = labelled ?? standing.get(`${seen.project}/${seen.zone}/${seen.name}`);
-    const whose = whoseIs(seen, installation, job);
-    const state = seen.node ?? seen.queued ?? 'STATE_UNSPECIFIED';
-    const use = whose.kind === 'job' && job !== undefined ? useOf(job, seen.name) : undefined;
-    const readySince = state === 'READY' ? (use?.readyAt ?? seen.createdAt) : null;
-    const isWatched = whose.kind === 'job' || whose.kind === 'stray' || whose.kind === 'nobody';
-    const idleSince = readySince === null || !isWatched || use?.isBusy === true ? null : (use?.lastEnd ?? readySince);
-    const idle = idleSince === null ? null : Math.max(0, now - idleSince);
-    const pricePerHour = cloud.pricePerHour(seen);
+  const byPersistentName = new Map(jobs.flatMap((job) => persistentNames(job).map((name) => [name, job] as const)));
+  const rows = tpus.map((tpu): TpuRow => {
+    const labelled = tpu.label?.installation === installation ? byId.get(tpu.label.job) : undefined;
+    const job = labelled ?? byPersistentName.get(`${tpu.project}/${tpu.zone}/${tpu.name}`);
+    const owner = ownerOf(tpu, installation, job);
+    const state = tpu.nodeState ?? tpu.queuedResourceState ?? 'STATE_UNSPECIFIED';
+    const usage = owner.kind === 'job' && job !== undefined ? usageOf(job, tpu.name) : undefined;
+    const readyAt = state === 'READY' ? (usage?.readyAt ?? tpu.createdAt) : null;
+    const countsIdleTime = owner.kind === 'job' || owner.kind === 'orphan' || owner.kind === 'none';
+    const idleSince =
+      readyAt === null || !countsIdleTime || usage?.isBusy === true ? null : (usage?.lastEndedAt ?? readyAt);
+    const idleMs = idleSince === null ? null : Math.max(0, now - idleSince);
+    const pricePerHour = cloud.pricePerHour(tpu);
     return {
-      ...seen,
+      ...tpu,
       state,
-      whose,
-      job: whose.kind === 'job' || whose.kind === 'stray' ? whose.id : null,
-      readySince,
-      idle,
+      owner,
+      job: owner.kind === 'job' || owner.kind === 'orphan' ? owner.id : null,
+      readyAt,
+      idleMs,
       pricePerHour,
-      idleCost: idle === null || pricePerHour === null ? null : (idle / hour) * pricePerHour,
-      pretended: cloud.isPretended(seen.project),
+      idleCost: idleMs === null || pricePerHour === null ? null : (idleMs / hour) * pricePerHour,
+      simulated: cloud.isSimulated(tpu.project),
     };
   });
   return rows.toSorted(
     (one, other) =>
-      Number(one.pretended) - Number(other.pretended) ||
+      Number(one.simulated) - Number(other.simulated) ||
       (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
-      (other.idle ?? 0) - (one.idle ?? 0) ||
+      (other.idleMs ?? 0) - (one.idleMs ?? 0) ||
       (other.pricePerHour ?? 0) - (one.pricePerHour ?? 0) ||
-      // Intl's order takes as long as all the rest of it, for names that have no other letters.
+      // Resource names are ASCII; Intl's order would take as long as everything else here.
       (one.resource < other.resource ? -1 : 1),
   );
 }
 
-/** Whether the record still looks after what carries that label of its own: else it is a stray, and a person decides. */
+/** False for a TPU with our label that no job uses: an orphan, about which a user decides. */
 function isClaimed(job: Job | undefined, ordinal: number): boolean {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   return job !== undefined && !job.removed && allocation !== undefined && allocation.goneAt === null;
 }
 
-function whoseIs({ label, sharedBy, owner }: TpuSeen, installation: string, job: Job | undefined): Whose {
+function ownerOf(
+  { label, sharedByInstallation, metadataOwner }: ObservedTpu,
+  installation: string,
+  job: Job | undefined,
+): TpuOwner {
   if (label !== null && label.installation !== installation) {
     return { kind: 'installation', installation: label.installation, id: label.job };
   }
-  if (label !== null && !isClaimed(job, label.allocation)) return { kind: 'stray', id: label.job };
-  const named = owner === null || owner === '' ? undefined : owner;
+  if (label !== null && !isClaimed(job, label.allocation)) return { kind: 'orphan', id: label.job };
+  const namedOwner = metadataOwner === null || metadataOwner === '' ? undefined : metadataOwner;
   if (job !== undefined) {
-    // On a standing TPU the entry is whoever made it; whose it is now is the job's to say.
-    const of = label === null ? undefined : named;
-    return { kind: 'job', id: job.id, name: job.spec.name, user: job.owner, owner: of ?? job.owner };
+    // On a persistent TPU the entry names its creator; the job knows the current user.
+    const userOfMetadata = label === null ? undefined : namedOwner;
+    return { kind: 'job', id: job.id, name: job.spec.name, jobOwner: job.owner, owner: userOfMetadata ?? job.owner };
   }
-  if (sharedBy !== null && sharedBy !== installation) return { kind: 'installation', installation: sharedBy, id: null };
-  if (sharedBy !== null) return { kind: 'shared', name: named ?? null };
-  return named === undefined ? { kind: 'nobody' } : { kind: 'person', name: named };
+  if (sharedByInstallation !== null && sharedByInstallation !== installation)
+    return { kind: 'installation', installation: sharedByInstallation, id: null };
+  if (sharedByInstallation !== null) return { kind: 'shared', name: namedOwner ?? null };
+  return namedOwner === undefined ? { kind: 'none' } : { kind: 'user', name: namedOwner };
 }
 
-function standingNames(job: Job): readonly string[] {
+function persistentNames(job: Job): readonly string[] {
   const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu' || capacity.ownership !== 'standing' || job.settled !== null) return [];
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'persistent' || job.finish !== null) return [];
   return job.allocations
     .filter(({ goneAt }) => goneAt === null)
     .map(({ name }) => `${capacity.project}/${capacity.zone}/${name}`);
 }
 
-interface Use {
+interface TpuUsage {
   readonly readyAt: Instant | null;
   readonly isBusy: boolean;
-  /** When the last command on it ended; null when there was none. */
-  readonly lastEnd: Instant | null;
+  readonly lastEndedAt: Instant | null;
 }
 
-function useOf(job: Job, name: string): Use | undefined {
-  // A queued resource of several nodes calls them by its own name and a number.
+function usageOf(job: Job, name: string): TpuUsage | undefined {
+  // The nodes of a queued resource have its name and a number.
   const allocation = job.allocations.findLast((one) => name === one.name || name.startsWith(`${one.name}-`));
   if (allocation === undefined) return undefined;
-  const begun = job.attempts.filter((one) => one.allocation === allocation.ordinal && one.startedAt !== null);
-  const ends = begun.flatMap(({ endedAt }) => (endedAt === null ? [] : [endedAt]));
+  const started = job.attempts.filter((one) => one.allocation === allocation.ordinal && one.startedAt !== null);
+  const ends = started.flatMap(({ endedAt }) => (endedAt === null ? [] : [endedAt]));
   return {
     readyAt: allocation.readyAt,
-    isBusy: begun.some(({ endedAt }) => endedAt === null),
-    lastEnd: ends.length === 0 ? null : Math.max(...ends, allocation.readyAt ?? 0),
+    isBusy: started.some(({ endedAt }) => endedAt === null),
+    lastEndedAt: ends.length === 0 ? null : Math.max(...ends, allocation.readyAt ?? 0),
   };
 }

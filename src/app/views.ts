@@ -1,4 +1,4 @@
-// Views: what people see of a job, made here once for the table, the JSON and the pages.
+// Views: a job as people see it, computed here once for the table, the JSON and the pages.
 
 import {
   type Allocation,
@@ -7,85 +7,82 @@ import {
   allocationOf,
   commandWorkers,
   heldAllocations,
-  isNowhere,
+  wasNeverCreated,
   lastAllocation,
   lastAttempt,
   openAttempt,
   capacityOf,
-} from '../core/job.ts';
-import { isLost, nextTryAt } from '../core/allocate.ts';
-import { takesTurns } from '../core/admit.ts';
-import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { budgetOf, usedBudget } from '../core/recover.ts';
-import type { WorkerId } from '../core/spec.ts';
-import { minute, second, type Duration, type Instant } from '../core/time.ts';
+} from '../core/model/job.ts';
+import { isLost, nextCallAt } from '../core/decide/allocate.ts';
+import { needsSlot } from '../core/policy/admission.ts';
+import { phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
+import { budgetOf, usedBudget } from '../core/decide/recover.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
-import { isPretended, acceleratorText, endWords, refusalWord, refusalWords } from './phrases.ts';
-import { ageText, countText, lengthText, workerText, importedWords, reasonWords } from './figures.ts';
-import { sayingOf } from './outside.ts';
+import { isSimulated, formatAccelerator, formatEndReason, formatCloudError, errorPhrases } from './phrases.ts';
+import { formatAge, pluralize, formatDuration, formatWorker, importedPrefix, reasonPhrases } from './format.ts';
+import { formatCloudStatus } from './cloud-status.ts';
 
-/** The longest phrase of a row; a narrow terminal still shows it whole. */
-export const reasonLongest = 28;
+/** The longest phrase that a narrow terminal shows completely. */
+export const maxReasonLength = 28;
 
-/** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 7;
+/** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
+export const listRowVersion = 8;
 
-/** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
   const capacity = capacityOf(job, lastAllocation(job));
-  const tpu = capacity.kind === 'tpu' ? capacity : null;
+  const tpuSpec = capacity.kind === 'tpu' ? capacity : null;
   const phase = phaseOf(job);
   const attempt = lastAttempt(job);
   return {
     id: job.id,
     name: job.spec.name,
-    user: job.owner,
+    owner: job.owner,
     backend: capacity.kind,
-    accelerator: tpu?.accelerator ?? 'this machine',
-    pricing: tpu?.pricing ?? null,
-    zone: tpu?.zone ?? null,
-    host0: hostThere(lastAllocation(job)),
+    accelerator: tpuSpec?.accelerator ?? 'this machine',
+    pricing: tpuSpec?.pricing ?? null,
+    zone: tpuSpec?.zone ?? null,
+    worker0Address: currentAddress(lastAllocation(job)),
     phase,
-    status: statusOf(job, phase),
-    reason: fit(reasonOf(job, phase, now)),
+    statusText: statusOf(job, phase),
+    reasonText: truncatePhrase(reasonOf(job, phase, now)),
     desired: job.desired,
     stage: attempt?.stage ?? 0,
     attempt: attempt?.ordinal ?? 0,
     tags: job.spec.tags,
     ...(job.spec.overrides !== undefined && { overrides: job.spec.overrides }),
     createdAt: job.createdAt,
-    since: phaseSince(job),
+    phaseStartedAt: phaseSince(job),
     pricePerHour: pricePerHour(job),
-    pretended: isPretended(capacity),
+    simulated: isSimulated(capacity),
   };
 }
 
 /**
- * The row of a job that nothing more will happen to without a new wish, else null. It says nothing that changes with
- * time, so the store keeps it: ten thousand ended jobs are listed without being read.
+ * The row of a job that only a new command can change, else null. It contains nothing that changes with time, so the
+ * store keeps it: ten thousand finished jobs are listed without reading them.
  */
-export function lastingRow(job: Job): JobRow | null {
-  if (job.settled === null || job.wish !== null || holdsSomething(job)) return null;
-  return jobRow(job, job.settled.at);
+export function finalRow(job: Job): JobRow | null {
+  if (job.finish === null || job.startRequest !== null || holdsSomething(job)) return null;
+  return jobRow(job, job.finish.at);
 }
 
 function holdsSomething(job: Job): boolean {
   return heldAllocations(job).length > 0;
 }
 
-/** Allocations that were told to go and may still be there. */
-export function leavingAllocations(job: Job): readonly Allocation[] {
+export function releasingAllocations(job: Job): readonly Allocation[] {
   return heldAllocations(job).filter((allocation) => allocation.releasedAt !== null);
 }
 
-/** Allocations that the job keeps on purpose: owned, and not told to go. */
 export function keptAllocations(job: Job): readonly Allocation[] {
   return heldAllocations(job).filter((allocation) => allocation.releasedAt === null);
 }
 
-/** Dollars an hour of what is ready and not yet seen gone, an estimate; null when that is nothing or no price is known. */
+/** Estimated dollars per hour of the ready allocations; null without any or without a known price. */
 export function pricePerHour(job: Job): number | null {
-  // Capacity that a forced delete left behind is not known here; `gc` looks after it.
+  // The job does not know the later state of capacity that a forced delete left behind; see `gc`.
   if (job.removed) return null;
   const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null);
   const prices = paid.flatMap((allocation) => priceOf(job, allocation) ?? []);
@@ -97,55 +94,61 @@ function priceOf(job: Job, allocation: Allocation): number | null {
   return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
 }
 
-/** The capacity that a job requests now, in a word or two: `v5litepod-16`, `2 × v4-16`, or `this machine`. */
+/** `v5litepod-16`, `2 × v4-16`, or `this machine`. */
 export function acceleratorOf(job: Job): string {
   const capacity = capacityOf(job, lastAllocation(job));
-  return capacity.kind === 'tpu' ? acceleratorText(capacity) : 'this machine';
+  return capacity.kind === 'tpu' ? formatAccelerator(capacity) : 'this machine';
 }
 
 function statusOf(job: Job, phase: Phase): string {
-  // While it runs, what it holds is plain; once it does not, what still costs money is part of the word.
-  const holds = job.settled !== null && !job.removed && keptAllocations(job).length > 0;
+  // While the job runs, its capacity is obvious. Afterwards the status includes the capacity that still costs money.
+  const holds = job.finish !== null && !job.removed && keptAllocations(job).length > 0;
   return holds ? `${phase}, holds ${acceleratorOf(job)}` : phase;
 }
 
-/** The ending that the job recovers from: of the newest attempt that has one. */
 export function lastEnding(job: Job): Attempt['ending'] {
   return job.attempts.findLast((attempt) => attempt.ending !== null)?.ending ?? null;
 }
 
-// ------------------------------------------------------------------------------------------ why, in one phrase
+// ------------------------------------------------------------------------------------------ reason phrase
 
 function reasonOf(job: Job, phase: Phase, now: Instant): string {
-  const leaves = job.settled === null ? undefined : leavesFor(job, now);
-  if (leaves !== undefined && leaves > leavesUsually) return `still letting go, for ${ageText(leaves)}`;
+  const releasingFor = job.finish === null ? undefined : releaseDuration(job, now);
+  if (releasingFor !== undefined && releasingFor > normalReleaseTime)
+    return `still letting go, for ${formatAge(releasingFor)}`;
   switch (phase) {
     case 'queued':
-      return silentPhrase(job, now) ?? waitPhrase(job, now) ?? `${firstWait(job)}, ${ageText(now - phaseSince(job))}`;
+      return (
+        unreachablePhrase(job, now) ??
+        capacityPhrase(job, now) ??
+        `${firstWaitPhrase(job)}, ${formatAge(now - phaseSince(job))}`
+      );
     case 'provisioning':
       return (
-        silentPhrase(job, now) ?? interruptedPhrase(job, now) ?? `being made for ${ageText(now - phaseSince(job))}`
+        unreachablePhrase(job, now) ??
+        interruptedPhrase(job, now) ??
+        `being made for ${formatAge(now - phaseSince(job))}`
       );
     case 'setup':
       return (
-        silentPhrase(job, now) ??
-        pausePhrase(job, now) ??
+        unreachablePhrase(job, now) ??
+        backoffPhrase(job, now) ??
         setupPhrase(job) ??
-        `setting up for ${ageText(now - phaseSince(job))}`
+        `setting up for ${formatAge(now - phaseSince(job))}`
       );
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
       return (
-        silentPhrase(job, now) ??
+        unreachablePhrase(job, now) ??
         interruptedPhrase(job, now) ??
         recoveringPhrase(job, now) ??
-        endedPhrase(job, `, ${ageText(now - phaseSince(job))} ago`)
+        endedPhrase(job, `, ${formatAge(now - phaseSince(job))} ago`)
       );
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
-      return job.spec.command.isSetupOnly === true ? setUpPhrase(job) : ranPhrase(job);
+      return job.spec.command.isSetupOnly === true ? setupOnlyPhrase(job) : runtimePhrase(job);
     case 'failed':
       return endPhrase(job);
     case 'stopped':
@@ -154,100 +157,107 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   }
 }
 
-/** `imported, was RUNNING`, for a job that another program ran and whose end is unknown. */
+/** For a job that another program ran and whose end is unknown: `imported, was RUNNING`. */
 export function importedPhrase(job: Job): string | undefined {
   const detail = lastAttempt(job)?.ending?.evidence.detail;
-  return detail?.startsWith(importedWords) === true ? detail : undefined;
+  return detail?.startsWith(importedPrefix) === true ? detail : undefined;
 }
 
-/** A cloud takes its time to let go, which is nobody's trouble: a settled job says how it ended. After this it is. */
-const leavesUsually = 10 * minute;
+/** A release takes some time, so within this limit a finished job shows how it ended instead. */
+const normalReleaseTime = 10 * minute;
 
-function leavesFor(job: Job, now: Instant): Duration | undefined {
-  const told = leavingAllocations(job).map(({ releasedAt }) => now - (releasedAt ?? now));
-  return told.length === 0 ? undefined : Math.max(...told);
+function releaseDuration(job: Job, now: Instant): Duration | undefined {
+  const durations = releasingAllocations(job).map(({ releasedAt }) => now - (releasedAt ?? now));
+  return durations.length === 0 ? undefined : Math.max(...durations);
 }
 
-function waitPhrase(job: Job, now: Instant): string | undefined {
+function capacityPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined) return undefined;
-  if (attempt.notBefore > now) return `asks again in ${lengthText(attempt.notBefore - now)}`;
-  const waits = ageText(now - attempt.createdAt);
-  if (allocation.lastFailure !== null) return `${refusalWord(allocation.lastFailure.error)} for ${waits}`;
+  if (attempt.notBefore > now) return `asks again in ${formatDuration(attempt.notBefore - now)}`;
+  const waits = formatAge(now - attempt.createdAt);
+  if (allocation.lastError !== null) return `${formatCloudError(allocation.lastError.error)} for ${waits}`;
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
-  // Nothing is asked for before that; see core/situation.ts.
-  if (allocation.requestedAt === null && leavingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
+  // The request waits for this release.
+  if (allocation.requestedAt === null && releasingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
 }
 
-/** A queue that passes a request on at once still shows it as waiting for some seconds. */
-const queueUsually = 10 * second;
+/** A queue that grants a request at once still shows it as waiting for some seconds. */
+const queueGrace = 10 * second;
 
-/** True while the cloud has no capacity for that request: it refused the newest one, or keeps it waiting in its queue. */
-export function lacksCapacity({ seen, readyAt, goneAt, lastFailure }: Allocation, now: Instant): boolean {
+/** True while the cloud has no capacity for the request: it refused the newest one or keeps it in its queue. */
+export function lacksCapacity(
+  { lastObserved: observed, readyAt, goneAt, lastError }: Allocation,
+  now: Instant,
+): boolean {
   if (readyAt !== null || goneAt !== null) return false;
-  if (lastFailure !== null) return lastFailure.error.kind === 'stockout';
-  // CREATING: the queue has not decided yet.
-  return seen?.state === 'waiting' && seen.detail !== 'CREATING' && now - seen.at >= queueUsually;
+  if (lastError !== null) return lastError.error.kind === 'stockout';
+  // The queue has not decided yet.
+  return observed?.state === 'waiting' && observed.detail !== 'CREATING' && now - observed.at >= queueGrace;
 }
 
-function pausePhrase(job: Job, now: Instant): string | undefined {
+function backoffPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.notBefore <= now) return undefined;
-  const retry = `retry in ${lengthText(attempt.notBefore - now)}`;
+  const retry = `retry in ${formatDuration(attempt.notBefore - now)}`;
   const whole = `${endPhrase(job).replace(/, worker .*$/, '')}, ${retry}`;
-  return whole.length <= reasonLongest ? whole : retry;
+  return whole.length <= maxReasonLength ? whole : retry;
 }
 
 function recoveringPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending !== null) return undefined;
   const allocation = allocationOf(job, attempt.allocation);
-  const { lastFailure, readyAt } = allocation;
-  const waits = ageText(now - attempt.createdAt);
+  const { lastError, readyAt } = allocation;
+  const waits = formatAge(now - attempt.createdAt);
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
-  if (readyAt === null && lastFailure !== null) return `${refusalWord(lastFailure.error)} for ${waits}`;
-  return pausePhrase(job, now);
+  if (readyAt === null && lastError !== null) return `${formatCloudError(lastError.error)} for ${waits}`;
+  return backoffPhrase(job, now);
 }
 
-/** Before the first attempt: a cloud has a queue of its own, this machine gives out turns. */
-function firstWait(job: Job): string {
-  return takesTurns(job) ? 'waits for its turn' : 'waits for its first look';
+/** Before the first attempt: only this machine has a queue of jobman's own. */
+function firstWaitPhrase(job: Job): string {
+  return needsSlot(job) ? 'waits for its turn' : 'waits for its first look';
 }
 
-/** While its cloud or a worker does not answer: since when. Whatever else was to be said is not known to hold any more. */
-function silentPhrase(job: Job, now: Instant): string | undefined {
-  const { silentSince = null, silentWho = null } = lastAllocation(job) ?? {};
-  if (silentSince === null) return undefined;
-  return `${silentWho === 'login' ? 'no login' : 'no answer'} for ${ageText(now - silentSince)}`;
+/** Takes precedence over other phrases: without an answer, they may no longer hold. */
+function unreachablePhrase(job: Job, now: Instant): string | undefined {
+  const { unreachableSince = null, unreachableWho = null } = lastAllocation(job) ?? {};
+  if (unreachableSince === null) return undefined;
+  return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableSince)}`;
 }
 
 function interruptedPhrase(job: Job, now: Instant): string | undefined {
   const since = interruptedSince(job);
-  return since === undefined ? undefined : `interrupted for ${ageText(now - since)}`;
+  return since === undefined ? undefined : `interrupted for ${formatAge(now - since)}`;
 }
 
-/** Since when the newest allocation has been seen interrupted; undefined when it is not, or does not answer. */
+/** Start of the newest allocation's interruption; undefined without one, or without an answer. */
 export function interruptedSince(job: Job): Instant | undefined {
   const allocation = lastAllocation(job);
-  if (allocation?.seen?.state !== 'interrupted' || allocation.goneAt !== null || allocation.silentSince !== null)
+  if (
+    allocation?.lastObserved?.state !== 'interrupted' ||
+    allocation.goneAt !== null ||
+    allocation.unreachableSince !== null
+  )
     return undefined;
-  return allocation.seen.at;
+  return allocation.lastObserved.at;
 }
 
 function setupPhrase(job: Job): string | undefined {
   const failures = openAttempt(job)?.failures ?? [];
   const [newest] = failures.toSorted((one, other) => other.lastAt - one.lastAt);
   const earlier = setupFailures(job);
-  const times = `setup failed ${countText(earlier, 'time')}`;
+  const times = `setup failed ${pluralize(earlier, 'time')}`;
   if (newest === undefined) return earlier === 0 ? undefined : times;
   const { task, tries } = newest;
   const failed = task.kind === 'step' ? task.step : task.kind;
   if (earlier > 0) return `${times}: ${failed}`;
-  // Where nobody said how it ended, as when the line was cut, nothing has failed yet.
+  // A step without a known result, such as after a lost connection, has not failed.
   if (tries === 0) return `${failed} broken off`;
-  return `${failed} failed, ${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
+  return `${failed} failed, ${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')}`;
 }
 
 function setupFailures(job: Job): number {
@@ -256,79 +266,77 @@ function setupFailures(job: Job): number {
 }
 
 function runPhrase(job: Job, now: Instant): string {
-  const unclear = silentPhrase(job, now) ?? interruptedPhrase(job, now);
-  if (unclear !== undefined) return unclear;
+  const uncertain = unreachablePhrase(job, now) ?? interruptedPhrase(job, now);
+  if (uncertain !== undefined) return uncertain;
   const exit = openAttempt(job)?.exitSeen;
   if (exit !== undefined) return `${exitPhrase(exit)} just now`;
-  const runs = lengthText(now - phaseSince(job));
+  const runs = formatDuration(now - phaseSince(job));
   const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
-  if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;
+  if (preemptions > 0) return `${runs}, ${pluralize(preemptions, 'preemption')}`;
   const failures = job.attempts.filter(
     ({ endedAt, ending }) => endedAt !== null && ending !== null && budgetOf(ending.reason) === 'failures',
   ).length;
-  return failures > 0 ? `${runs}, ${countText(failures, 'failure')}` : runs;
+  return failures > 0 ? `${runs}, ${pluralize(failures, 'failure')}` : runs;
 }
 
 function stopPhrase(job: Job, now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
-  const unclear = ending === null ? undefined : (silentPhrase(job, now) ?? interruptedPhrase(job, now));
-  if (unclear !== undefined) return unclear;
-  const ago = ageText(now - phaseSince(job));
+  const uncertain = ending === null ? undefined : (unreachablePhrase(job, now) ?? interruptedPhrase(job, now));
+  if (uncertain !== undefined) return uncertain;
+  const ago = formatAge(now - phaseSince(job));
   if (ending === null) return `asked ${ago} ago`;
-  return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
+  return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonPhrases[ending.reason]} ${ago} ago`;
 }
 
-/** Of a job without a command: whether its workers are still there. */
-function setUpPhrase(job: Job): string {
+function setupOnlyPhrase(job: Job): string {
   const allocation = lastAllocation(job);
-  const isLetGo = allocation?.ownership === 'owned' && allocation.releasedAt !== null;
-  return allocation === undefined || isLetGo || isLost(allocation) ? 'its TPU is gone' : 'set up; no command';
+  const isReleased = allocation?.ownership === 'ephemeral' && allocation.releasedAt !== null;
+  return allocation === undefined || isReleased || isLost(allocation) ? 'its TPU is gone' : 'set up; no command';
 }
 
-/** How long its command ran, over all attempts; the time in which what was left of one was being ended is not counted. */
-function ranPhrase(job: Job): string {
+/** Runtime of the command over all attempts, without the time in which the remains of an attempt were ended. */
+function runtimePhrase(job: Job): string {
   const runs = job.attempts.flatMap(({ startedAt, runningAt, ending, endedAt }) => {
-    const until = ending?.since ?? endedAt ?? job.settled?.at ?? startedAt;
+    const until = ending?.since ?? endedAt ?? job.finish?.at ?? startedAt;
     return startedAt === null || until === null ? [] : [Math.max(0, until - (runningAt ?? startedAt))];
   });
   if (runs.length === 0) return 'done';
-  const ran = `ran ${lengthText(runs.reduce((sum, run) => sum + run))}`;
-  return runs.length === 1 ? ran : `${ran} in ${countText(runs.length, 'attempt')}`;
+  const ran = `ran ${formatDuration(runs.reduce((sum, run) => sum + run))}`;
+  return runs.length === 1 ? ran : `${ran} in ${pluralize(runs.length, 'attempt')}`;
 }
 
 function endPhrase(job: Job): string {
   const attempt = job.attempts.findLast(({ ending }) => ending !== null);
-  if (attempt === undefined || attempt.ending === null) return reasonWords[job.settled?.reason ?? 'stopped'];
+  if (attempt === undefined || attempt.ending === null) return reasonPhrases[job.finish?.reason ?? 'stopped'];
   const { reason, evidence } = attempt.ending;
-  // Where there is one worker, it is no news that it was that one.
+  // With only one worker, its name is redundant.
   const isOneOfMany = evidence.worker !== undefined && workersOf(job, attempt).length > 1;
-  const where = isOneOfMany ? `, ${workerText(evidence.worker)}` : '';
+  const where = isOneOfMany ? `, ${formatWorker(evidence.worker)}` : '';
   switch (reason) {
     case 'command_failed':
       return `${exitPhrase(evidence)}${where}`;
     case 'setup_failed': {
       const times = setupFailures(job);
-      return `${endWords(attempt.ending)}${times > 1 ? ` ${countText(times, 'time')}` : ''}${where}`;
+      return `${formatEndReason(attempt.ending)}${times > 1 ? ` ${pluralize(times, 'time')}` : ''}${where}`;
     }
     case 'unreachable':
     case 'hung':
-      return `${endWords(attempt.ending)}${where}`;
+      return `${formatEndReason(attempt.ending)}${where}`;
     case 'allocation_failed': {
-      const kind = lastAllocation(job)?.lastFailure?.error.kind;
-      return kind === undefined ? reasonWords[reason] : refusalWords[kind];
+      const kind = lastAllocation(job)?.lastError?.error.kind;
+      return kind === undefined ? reasonPhrases[reason] : errorPhrases[kind];
     }
     case 'succeeded':
     case 'stopped':
     case 'preempted':
     case 'timed_out':
-      return reasonWords[reason];
+      return reasonPhrases[reason];
   }
 }
 
-/** The same with its age; which worker it was is left out where there is no room for both. */
 function endedPhrase(job: Job, age: string): string {
   const whole = `${endPhrase(job)}${age}`;
-  return whole.length <= reasonLongest ? whole : `${whole.replace(/, worker .*$/, '')}${age}`;
+  return whole.length <= maxReasonLength ? whole : `${whole.replace(/, worker .*$/, '')}${age}`;
 }
 
 function exitPhrase(evidence: {
@@ -342,51 +350,51 @@ function exitPhrase(evidence: {
   return evidence.exitCode === undefined ? 'command failed' : `exit ${evidence.exitCode}`;
 }
 
-function fit(phrase: string): string {
-  return phrase.length <= reasonLongest ? phrase : `${phrase.slice(0, reasonLongest - 2)}..`;
+function truncatePhrase(phrase: string): string {
+  return phrase.length <= maxReasonLength ? phrase : `${phrase.slice(0, maxReasonLength - 2)}..`;
 }
 
 // ------------------------------------------------------------------------------------------ attempts and allocations
 
-/** The attempts, oldest first. */
+/** Oldest first. */
 export function attemptViews(job: Job): readonly AttemptView[] {
   return job.attempts.map((attempt) => ({
     attempt: attempt.ordinal,
     stage: attempt.stage,
-    how: attempt.how,
-    asked: attempt.asked,
+    startMode: attempt.startMode,
+    startedBy: attempt.startedByOwner ? 'owner' : 'rule',
     commandOnly: attempt.commandOnly === true,
     allocation: attempt.allocation,
     workers: workersOf(job, attempt),
-    created: attempt.createdAt,
-    notBefore: attempt.notBefore,
-    started: attempt.startedAt,
-    ending: attempt.ending?.since ?? null,
-    ended: attempt.endedAt,
+    createdAt: attempt.createdAt,
+    notBeforeAt: attempt.notBefore,
+    startedAt: attempt.startedAt,
+    endingAt: attempt.ending?.since ?? null,
+    endedAt: attempt.endedAt,
     reason: attempt.ending?.reason ?? null,
     evidence: attempt.ending?.evidence ?? null,
     exits: attempt.exits ?? [],
-    workdir: attempt.workdir ?? null,
+    workdirCopy: attempt.workdirCopy ?? null,
   }));
 }
 
-/** Where the command of that attempt runs; empty while the number of workers is not known. */
+/** Empty while their number is unknown. */
 export function workersOf(job: Job, attempt: Attempt): readonly WorkerId[] {
   return commandWorkers(job.spec.command, allocationOf(job, attempt.allocation).workers ?? 0);
 }
 
-/** The allocations, oldest first. */
+/** Oldest first. */
 export function allocationViews(job: Job, now: Instant): readonly AllocationView[] {
   return job.allocations.map((allocation) => ({
     allocation: allocation.ordinal,
     name: allocation.name,
     ownership: allocation.ownership,
-    state: stateOf(allocation),
-    says: sayingOf(job, allocation, now),
-    requested: allocation.requestedAt,
-    ready: allocation.readyAt,
-    released: allocation.releasedAt,
-    gone: allocation.goneAt,
+    state: allocationState(allocation),
+    message: formatCloudStatus(job, allocation, now),
+    requestedAt: allocation.requestedAt,
+    readyAt: allocation.readyAt,
+    releasedAt: allocation.releasedAt,
+    goneAt: allocation.goneAt,
     workers: Array.from({ length: allocation.workers ?? 0 }, (_, worker) => ({
       worker,
       internalIp: allocation.hosts?.[worker]?.internalIp ?? null,
@@ -395,27 +403,26 @@ export function allocationViews(job: Job, now: Instant): readonly AllocationView
   }));
 }
 
-function stateOf(allocation: Allocation): string {
-  const { life, seen } = allocation;
-  if (life === 'planned' || life === 'releasing' || life === 'gone') return life;
-  return isNowhere(allocation) ? 'refused' : (seen?.state ?? 'asked');
+function allocationState(allocation: Allocation): string {
+  const { lifecycle, lastObserved: observed } = allocation;
+  if (lifecycle === 'planned' || lifecycle === 'releasing' || lifecycle === 'gone') return lifecycle;
+  return wasNeverCreated(allocation) ? 'refused' : (observed?.state ?? 'requested');
 }
 
-function hostThere(allocation: Allocation | undefined): string | null {
-  return allocation?.life === 'releasing' || allocation?.life === 'gone' ? null : hostOf(allocation, 0);
+function currentAddress(allocation: Allocation | undefined): string | null {
+  return allocation?.lifecycle === 'releasing' || allocation?.lifecycle === 'gone' ? null : addressOf(allocation, 0);
 }
 
-/** The address that a worker is known by: the outer one where it has one. */
-export function hostOf(allocation: Allocation | undefined, worker: WorkerId): string | null {
-  const host = worker === 'here' ? undefined : allocation?.hosts?.[worker];
+export function addressOf(allocation: Allocation | undefined, worker: WorkerId): string | null {
+  const host = worker === 'controller' ? undefined : allocation?.hosts?.[worker];
   return host?.externalIp ?? host?.internalIp ?? null;
 }
 
-/** When the capacity is asked for again; null when nothing is to be asked, or at once. */
-export function asksAgainAt(job: Job, now: Instant): Instant | null {
+/** Null if no request follows or it is due now. */
+export function nextRequestAt(job: Job, now: Instant): Instant | null {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined || allocation.readyAt !== null) return null;
-  const at = Math.max(attempt.notBefore, allocation.acceptedAt === null ? nextTryAt(job, allocation) : 0);
+  const at = Math.max(attempt.notBefore, allocation.confirmedAt === null ? nextCallAt(job, allocation) : 0);
   return at > now ? at : null;
 }

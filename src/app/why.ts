@@ -1,11 +1,11 @@
-// Why: one answer for each row of the situation table. A sentence, its evidence with the time, the rule in force, what comes
-// next and when. The row is the stored one: everything is from our own record, and nothing outside is asked.
+// The `why` answer, one per row of the situation table: a sentence, its evidence with the time, the rule in force, the
+// next step and its time. It uses the stored row and the database only and observes nothing.
 
-import { takesTurns, type Turn } from '../core/admit.ts';
-import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
-import type { Event } from '../core/decision.ts';
-import { keptUntil, givenUpAt } from '../core/attempts.ts';
-import { workerName } from '../core/evidence.ts';
+import { needsSlot, type QueuePosition } from '../core/policy/admission.ts';
+import { capacityWaitEnd, isPermanent } from '../core/decide/allocate.ts';
+import type { Event } from '../core/model/event.ts';
+import { keptUntil, giveUpAt } from '../core/decide/end.ts';
+import { workerName } from '../core/decide/evidence.ts';
 import {
   allocationOf,
   lastAllocation,
@@ -16,86 +16,87 @@ import {
   type Evidence,
   type ExitSeen,
   type Job,
-  type StepFailure,
-} from '../core/job.ts';
-import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/alternatives.ts';
-import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { allowance, answerFor, isOnHeld, silencePatience, whatFollows } from '../core/recover.ts';
-import { situations, type SituationName } from '../core/situation.ts';
-import type { RuledReason } from '../core/spec.ts';
-import type { Instant } from '../core/time.ts';
+  type TaskFailure,
+} from '../core/model/job.ts';
 import {
-  exitText,
-  mostlyMeans,
-  costOf,
-  capacityText,
-  endText,
-  endWords,
-  refusalWord,
-  ruleText,
-  withoutWho,
+  hasAlternatives,
+  exhaustsAlternative,
+  alternativeAfter,
+  type NextAlternative,
+} from '../core/decide/alternatives.ts';
+import { phaseOf, phaseSince, type Phase } from '../core/decide/phase.ts';
+import { allowance, answerFor, isOnHeldCapacity, unreachableGraceOf, continuationOf } from '../core/decide/recover.ts';
+import { situations, type SituationName } from '../core/decide/situations.ts';
+import type { RecoverableReason } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import {
+  formatExit,
+  likelyCause,
+  formatCapacityCost,
+  formatCapacity,
+  formatEnding,
+  formatEndReason,
+  formatCloudError,
+  formatRule,
+  withoutSubject,
 } from './phrases.ts';
 import type { Why } from './client.ts';
-import { ageText, countText, lengthText, momentText, workerText, reasonWords, sentencePart } from './figures.ts';
-import type { Hang } from './logs.ts';
-import { evidenceOf, lastInVain } from './outside.ts';
-import { awaitsCapacity, usualText, waitedFor, type UsualWait } from './usual.ts';
+import { formatAge, pluralize, formatDuration, formatTime, formatWorker, reasonPhrases, asClause } from './format.ts';
+import type { HangEvidence } from './logs.ts';
+import { formatCloudEvidence, lastRequestFailure } from './cloud-status.ts';
+import { awaitsCapacity, formatTypicalWait, waitedFor, type TypicalWait } from './typical-wait.ts';
 import {
   acceleratorOf,
-  asksAgainAt,
+  nextRequestAt,
   importedPhrase,
   interruptedSince,
   keptAllocations,
   lastEnding,
   lacksCapacity,
-  leavingAllocations,
+  releasingAllocations,
   pricePerHour,
   workersOf,
 } from './views.ts';
 
-/** Known besides the record of the job itself. */
-export interface Around {
-  /** Its whole history; the rules that answered are told there, and what a look said that failed. */
+export interface WhyContext {
+  /** The whole history: it holds the rules that were applied and the reasons why observations failed. */
   readonly events: readonly Event[];
-  /** Where it stands among those that wait for a place of this machine, if it does. */
-  readonly turn?: Turn | undefined;
-  /** When the controller looks at it again, at the latest. */
-  readonly nextLook?: Instant | null;
-  /** How long such capacity is usually waited for. */
-  readonly usual?: UsualWait | null;
-  /** The last lines of the log of the attempt that failed last, where it did. */
-  readonly log?: readonly string[];
-  /** The failed call in the log of a running program, after which it may hang. */
-  readonly hang?: Hang | null;
+  readonly queuePosition?: QueuePosition | undefined;
+  readonly nextCheckAt?: Instant | null;
+  readonly typicalWait?: TypicalWait | null;
+  readonly logTail?: readonly string[];
+  /** After it, the running program may hang. */
+  readonly hangEvidence?: HangEvidence | null;
 }
 
-/** Why that job is in its phase at that moment. */
-export function whyOf(job: Job, now: Instant, around: Around): Why {
-  const told = answer({ job, now, ...around });
-  const { usual = null, nextLook = null, log = [] } = around;
-  // If the next step has its own time, an earlier look is not worth mentioning. A time in the past says nothing: the
-  // controller records its next look only when something changes.
-  const isAhead = nextLook !== null && nextLook > now && (told.nextAt === null || nextLook < told.nextAt);
-  const isLookAwaited = isAhead && awaitsLook(job);
+export function whyOf(job: Job, now: Instant, context: WhyContext): Why {
+  const explanation = answerOf({ job, now, ...context });
+  const { typicalWait = null, nextCheckAt = null, logTail = [] } = context;
+  // If the next step has its own time, omit an earlier check. Ignore a time in the past: the controller stores the next
+  // check only when something changes.
+  const isAhead =
+    nextCheckAt !== null && nextCheckAt > now && (explanation.nextAt === null || nextCheckAt < explanation.nextAt);
+  const isCheckAwaited = isAhead && awaitsCheck(job);
   return {
     id: job.id,
-    ...told,
-    log: isAboutFailure(job) ? withoutEvidence(job, log) : [],
-    usually: usual !== null && awaitsCapacity(job) ? usualText(usual, waitedFor(job, now)) : null,
-    lookAt: isLookAwaited ? nextLook : null,
+    ...explanation,
+    logTail: isFailureCurrent(job) ? withoutQuotedLine(job, logTail) : [],
+    typicalWait:
+      typicalWait !== null && awaitsCapacity(job) ? formatTypicalWait(typicalWait, waitedFor(job, now)) : null,
+    nextCheckAt: isCheckAwaited ? nextCheckAt : null,
     situation: situationOf(job),
   };
 }
 
 function situationOf({ situation: name }: Job): Why['situation'] {
   if (name === undefined) return null;
-  return { name, means: situations.find((one) => one.name === name)?.means ?? null };
+  return { name, description: situations.find((one) => one.name === name)?.means ?? null };
 }
 
-type Answer = Pick<Why, 'sentence' | 'because' | 'rule' | 'next' | 'nextAt'>;
+type WhyAnswer = Pick<Why, 'message' | 'evidence' | 'rule' | 'next' | 'nextAt'>;
 
-/** The ending whose log tells something, if that is what the job is about now: its program or its setup failed, and nothing else runs. */
-export function failureOf(job: Job): Attempt | undefined {
+/** The newest ended attempt, if its log can explain the end. */
+export function failedAttempt(job: Job): Attempt | undefined {
   const attempt = job.attempts.findLast(({ ending }) => ending !== null);
   switch (attempt?.ending?.reason) {
     case 'command_failed':
@@ -109,37 +110,36 @@ export function failureOf(job: Job): Attempt | undefined {
   }
 }
 
-function isAboutFailure(job: Job): boolean {
+function isFailureCurrent(job: Job): boolean {
   const phase = phaseOf(job);
-  return (phase === 'failed' || phase === 'recovering' || phase === 'stopping') && failureOf(job) !== undefined;
+  return (phase === 'failed' || phase === 'recovering' || phase === 'stopping') && failedAttempt(job) !== undefined;
 }
 
-function withoutEvidence(job: Job, log: readonly string[]): readonly string[] {
-  const line = failureOf(job)?.ending?.evidence.line?.trim();
-  return log.length === 1 && log[0]?.trim() === line ? [] : log;
+function withoutQuotedLine(job: Job, logTail: readonly string[]): readonly string[] {
+  const line = failedAttempt(job)?.ending?.evidence.line?.trim();
+  return logTail.length === 1 && logTail[0]?.trim() === line ? [] : logTail;
 }
 
-/** Only a look can bring news. What runs well calls for itself, and an attempt that winds down is looked at every few seconds. */
-function awaitsLook(job: Job): boolean {
-  if ((lastAllocation(job)?.silentSince ?? null) !== null || awaitsCapacity(job)) return true;
-  return openAttempt(job) === undefined && leavingAllocations(job).length > 0;
+/** True if only a check can bring news. A running program reports, and an ending attempt is checked often anyway. */
+function awaitsCheck(job: Job): boolean {
+  if ((lastAllocation(job)?.unreachableSince ?? null) !== null || awaitsCapacity(job)) return true;
+  return openAttempt(job) === undefined && releasingAllocations(job).length > 0;
 }
 
-/** A job, what is known besides its record, and the time of the question. */
-interface About extends Around {
+interface WhyRequest extends WhyContext {
   readonly job: Job;
   readonly now: Instant;
 }
 
-/** The answer for each row. The row tells which it is; the record gives its times, names and how far its action has come. */
-const answers: Readonly<Record<SituationName, (about: About) => Answer>> = {
-  removed: whySettled,
-  finished: whySettled,
-  'ended-by-owner': whyAhead,
-  'waiting-for-slot': whyNotBegun,
-  'start-requested': whyAhead,
+/** One answer per row. The row selects the function; the job gives times, names and the progress of the action. */
+const answersBySituation: Readonly<Record<SituationName, (request: WhyRequest) => WhyAnswer>> = {
+  removed: whyFinished,
+  finished: whyFinished,
+  'ended-by-owner': whyByRecord,
+  'waiting-for-slot': whyQueued,
+  'start-requested': whyByRecord,
 
-  // The end of an attempt: its pass may also have seen it end, and begun the next one.
+  // The end of an attempt. The same pass may have observed the end and begun the next attempt.
   'attempt-over': whyEnded,
   'attempt-ending': whyEnded,
   'command-succeeded': whyEnded,
@@ -147,7 +147,7 @@ const answers: Readonly<Record<SituationName, (about: About) => Answer>> = {
   'recovery-disabled': whyEnded,
   'max-runtime-reached': whyEnded,
   'capacity-wait-reached': whyEnded,
-  'request-refused': whyEnded,
+  'capacity-unobtainable': whyEnded,
   preempted: whyEnded,
   'allocation-failed-for-good': whyEnded,
   'program-vanished': whyEnded,
@@ -160,119 +160,119 @@ const answers: Readonly<Record<SituationName, (about: About) => Answer>> = {
   'worker-does-not-exist': whyEnded,
   'setup-done': whyEnded,
 
-  // An attempt under way.
-  running: whileAnswered(whyRunning),
-  'setup-lost': whileAnswered(whySetup),
-  'partly-started': whileAnswered(whySetup),
-  'start-due': whileAnswered(whySetup),
-  'workers-in-setup': whileAnswered(whySetup),
-  'other-attempt-alive': whyAhead,
-  'attempt-waiting-for-slot': whileAnswered(whyWaitingForSlot),
-  backoff: whileAnswered(whyPaused),
-  'allocation-failed': whileAnswered(whyLeaving),
-  'kept-capacity-unreachable': whileAnswered(whyLeaving),
-  'previous-allocation-releasing': whileAnswered(whyLeaving),
-  'alternative-exhausted': whileAnswered(whyLeaving),
-  'allocation-unknown': whileAnswered(whyWithoutCapacity),
-  'better-alternative': whileAnswered(whyWithoutCapacity),
-  'refused-and-unconfirmed': whileAnswered(whyWithoutCapacity),
-  'request-due': whileAnswered(whyWithoutCapacity),
-  'request-accepted': whileAnswered(whyWithoutCapacity),
-  'allocation-pending': whileAnswered(whyWithoutCapacity),
+  running: ifCloudReachable(whyRunning),
+  'setup-lost': ifCloudReachable(whySetup),
+  'partly-started': ifCloudReachable(whySetup),
+  'start-due': ifCloudReachable(whySetup),
+  'workers-in-setup': ifCloudReachable(whySetup),
+  'other-attempt-alive': whyByRecord,
+  'attempt-waiting-for-slot': ifCloudReachable(whyWaitingForSlot),
+  backoff: ifCloudReachable(whyBackoff),
+  'allocation-failed': ifCloudReachable(whyPreviousReleasing),
+  'kept-capacity-unreachable': ifCloudReachable(whyPreviousReleasing),
+  'previous-allocation-releasing': ifCloudReachable(whyPreviousReleasing),
+  'alternative-exhausted': ifCloudReachable(whyPreviousReleasing),
+  'allocation-unknown': ifCloudReachable(whyWithoutCapacity),
+  'better-alternative': ifCloudReachable(whyWithoutCapacity),
+  'refused-and-unconfirmed': ifCloudReachable(whyWithoutCapacity),
+  'request-due': ifCloudReachable(whyWithoutCapacity),
+  'allocation-missed': ifCloudReachable(whyWithoutCapacity),
+  'allocation-pending': ifCloudReachable(whyWithoutCapacity),
 };
 
-function answer(about: About): Answer {
-  const { job } = about;
-  // A forced delete leaves programs to be ended; for people the job is gone all the same.
-  if (job.removed) return whySettled(about);
+function answerOf(context: WhyRequest): WhyAnswer {
+  const { job } = context;
+  // A forced delete leaves programs that the controller still ends. For the user the job is gone.
+  if (job.removed) return whyFinished(context);
   const name = job.situation;
-  return name !== undefined && Object.hasOwn(answers, name) ? answers[name as SituationName](about) : whyAhead(about);
+  return name !== undefined && Object.hasOwn(answersBySituation, name)
+    ? answersBySituation[name as SituationName](context)
+    : whyByRecord(context);
 }
 
-function attemptOf({ job }: About): Attempt {
+function currentAttempt({ job }: WhyRequest): Attempt {
   const attempt = openAttempt(job);
   if (attempt === undefined) throw new Error(`job ${job.id} is ${job.situation}, and no attempt of it is under way`);
   return attempt;
 }
 
-/** The answer for the row that the next pass will find, judged by the record alone. */
-function whyAhead(about: About): Answer {
-  return answers[rowAhead(about)](about);
+/** The answer for the row that the next pass will find, from the job alone. */
+function whyByRecord(context: WhyRequest): WhyAnswer {
+  return answersBySituation[situationByRecord(context)](context);
 }
 
 /**
- * Used if no row is stored (a new job, a record of another version), or if the stored row no longer holds because its pass
- * made the next attempt or ended another attempt's programs.
+ * For a job without a stored row (a new job, a database of another version), or with a row that no longer holds because
+ * its pass began the next attempt or ended another attempt's programs.
  */
-function rowAhead({ job, now, turn }: About): SituationName {
+function situationByRecord({ job, now, queuePosition }: WhyRequest): SituationName {
   const attempt = openAttempt(job);
-  if (job.settled !== null) return 'finished';
-  if (job.desired !== 'run' || (attempt !== undefined && attempt.ending !== null)) return 'attempt-ending';
+  if (job.finish !== null) return 'finished';
+  if (job.desired !== 'running' || (attempt !== undefined && attempt.ending !== null)) return 'attempt-ending';
   if (attempt === undefined) return 'waiting-for-slot';
   if (attempt.runningAt !== null) return 'running';
   if (attempt.notBefore > now) return 'backoff';
-  if (turn !== undefined) return 'attempt-waiting-for-slot';
+  if (queuePosition !== undefined) return 'attempt-waiting-for-slot';
   return hasCapacity(job, attempt) ? 'workers-in-setup' : 'previous-allocation-releasing';
 }
 
-/** True once the capacity of an attempt has been there: its setup is what is left, whatever else is still to happen. */
+/** True once the attempt's capacity was ready, so that only its setup remains. */
 function hasCapacity(job: Job, attempt: Attempt): boolean {
   const phase = phaseOf(job);
   return phase === 'setup' || (phase === 'recovering' && allocationOf(job, attempt.allocation).readyAt !== null);
 }
 
-// ------------------------------------------------------------------------------------------ not knowing
+// ------------------------------------------------------------------------------------------ unknown state
 
-interface Silence {
+interface Outage {
   readonly since: Instant;
-  /** `the cloud`, `worker 3`. */
-  readonly who: string;
+  readonly subject: string;
   readonly isCloud: boolean;
-  /** The cloud cannot be asked for lack of a login. */
-  readonly isLogin: boolean;
-  /** `no answer since 20 Nov 12:50:00 UTC: PERMISSION_DENIED: …`. */
-  readonly because: string;
+  readonly isLoginMissing: boolean;
+  readonly evidence: string;
 }
 
-function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | null {
+function outageOf(job: Job, events: readonly Event[], now: Instant): Outage | null {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || allocation.silentSince === null) return null;
-  const { silentSince: since, silentWho, name } = allocation;
-  const isLogin = silentWho === 'login';
-  const isCloud = silentWho !== 'worker';
-  const told = events.findLast((event) => event.kind === 'silent' && event.allocation === allocation.ordinal);
-  // Both may be silent one after the other; the words of the one are not those of the other.
-  const isOfSame = told?.kind === 'silent' && (told.worker === undefined) === isCloud;
-  const worker = isOfSame ? told.worker : undefined;
-  const words = isOfSame ? sentencePart(withoutWho(told.detail, worker === undefined ? '' : workerText(worker))) : '';
+  if (allocation === undefined || allocation.unreachableSince === null) return null;
+  const { unreachableSince: since, unreachableWho, name } = allocation;
+  const isLoginMissing = unreachableWho === 'login';
+  const isCloud = unreachableWho !== 'worker';
+  const event = events.findLast((event) => event.kind === 'unreachable' && event.allocation === allocation.ordinal);
+  // The cloud and a worker may be unreachable one after the other. The event of one does not describe the other.
+  const isSameSubject = event?.kind === 'unreachable' && (event.worker === undefined) === isCloud;
+  const worker = isSameSubject ? event.worker : undefined;
+  const detail = isSameSubject
+    ? asClause(withoutSubject(event.detail, worker === undefined ? '' : formatWorker(worker)))
+    : '';
   return {
     since,
-    who: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : workerText(worker),
+    subject: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : formatWorker(worker),
     isCloud,
-    isLogin,
-    because: `no ${isLogin ? 'login' : 'answer'}${isCloud && !isLogin ? ` about ${name}` : ''} since ${momentText(since, now)}${words === '' ? '' : `: ${words}`}`,
+    isLoginMissing,
+    evidence: `no ${isLoginMissing ? 'login' : 'answer'}${isCloud && !isLoginMissing ? ` about ${name}` : ''} since ${formatTime(since, now)}${detail === '' ? '' : `: ${detail}`}`,
   };
 }
 
-/** While the cloud does not answer, no other sentence would be sure: the answer is that nothing is known. */
-function whileAnswered(tell: (about: About) => Answer): (about: About) => Answer {
-  return (about) => {
-    const silence = silenceOf(about.job, about.events, about.now);
-    return silence?.isCloud === true ? whyUnknown(about, silence) : tell(about);
+/** While the cloud does not answer, nothing else is certain, so the answer is that the state is unknown. */
+function ifCloudReachable(explainKnown: (context: WhyRequest) => WhyAnswer): (context: WhyRequest) => WhyAnswer {
+  return (context) => {
+    const outage = outageOf(context.job, context.events, context.now);
+    return outage?.isCloud === true ? whyUnknown(context, outage) : explainKnown(context);
   };
 }
 
-function whyUnknown({ job, now }: About, silence: Silence): Answer {
-  const { since, isLogin } = silence;
+function whyUnknown({ job, now }: WhyRequest, outage: Outage): WhyAnswer {
+  const { since, isLoginMissing } = outage;
   const phase = phaseOf(job);
-  const word = phase === 'setup' ? 'in setup' : phase;
+  const state = phase === 'setup' ? 'in setup' : phase;
   const ending = phase === 'recovering' ? lastEnding(job) : null;
-  const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since, now)})`;
+  const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.since, now)})`;
   return {
-    sentence: `${job.id}: not known since ${momentText(since, now)} (${lengthText(now - since)})${isLogin ? ', for lack of a login' : ''}. It was ${word}${after} then; nothing is changed.`,
-    because: silence.because,
+    message: `${job.id}: not known since ${formatTime(since, now)} (${formatDuration(now - since)})${isLoginMissing ? ', for lack of a login' : ''}. It was ${state}${after} then; nothing is changed.`,
+    evidence: outage.evidence,
     rule: null,
-    next: isLogin
+    next: isLoginMissing
       ? 'the job goes on by itself after you have logged in'
       : 'the controller keeps looking, without limit, and goes on from what it sees',
     nextAt: null,
@@ -281,82 +281,84 @@ function whyUnknown({ job, now }: About, silence: Silence): Answer {
 
 // ------------------------------------------------------------------------------------------ waiting
 
-function whyNotBegun({ job, now, turn }: About): Answer {
+function whyQueued({ job, now, queuePosition }: WhyRequest): WhyAnswer {
   return {
-    sentence: `${job.id} is queued: ${turnText(job, turn)}.`,
-    because: `no attempt has begun since ${momentText(phaseSince(job), now)}, ${ageText(now - phaseSince(job))} ago`,
+    message: `${job.id} is queued: ${formatQueuePosition(job, queuePosition)}.`,
+    evidence: `no attempt has begun since ${formatTime(phaseSince(job), now)}, ${formatAge(now - phaseSince(job))} ago`,
     rule: null,
-    next: nextForTurn(job, turn),
+    next: nextForQueue(job, queuePosition),
     nextAt: null,
   };
 }
 
-function whyWaitingForSlot(about: About): Answer {
-  const { job, turn } = about;
-  const attempt = attemptOf(about);
-  if (phaseOf(job) !== 'recovering' || turn === undefined)
-    return hasCapacity(job, attempt) ? whySetup(about) : whyLeaving(about);
-  return whyRecovering(about, {
-    clause: `${stageText(attempt)} waits for a place: ${turnText(job, turn)}`,
-    next: nextForTurn(job, turn),
+function whyWaitingForSlot(context: WhyRequest): WhyAnswer {
+  const { job, queuePosition: position } = context;
+  const attempt = currentAttempt(context);
+  if (phaseOf(job) !== 'recovering' || position === undefined)
+    return hasCapacity(job, attempt) ? whySetup(context) : whyPreviousReleasing(context);
+  return whyRecovering(context, {
+    clause: `${formatAttempt(attempt)} waits for a place: ${formatQueuePosition(job, position)}`,
+    next: nextForQueue(job, position),
     nextAt: null,
   });
 }
 
-function whyLeaving(about: About): Answer {
-  const { job, now } = about;
-  const { requestedAt } = allocationOf(job, attemptOf(about).allocation);
-  const before = requestedAt === null ? leavingAllocations(job) : [];
-  if (before.length === 0 || phaseOf(job) === 'recovering') return whyWithoutCapacity(about);
+function whyPreviousReleasing(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const { requestedAt } = allocationOf(job, currentAttempt(context).allocation);
+  const releasing = requestedAt === null ? releasingAllocations(job) : [];
+  if (releasing.length === 0 || phaseOf(job) === 'recovering') return whyWithoutCapacity(context);
   return {
-    sentence: `${job.id} is queued: what it held before is to be seen gone first.`,
-    because: before.map((leaving) => evidenceOf(job, leaving, now)).join('; '),
+    message: `${job.id} is queued: what it held before is to be seen gone first.`,
+    evidence: releasing.map((allocation) => formatCloudEvidence(job, allocation, now)).join('; '),
     rule: null,
-    next: `${capacityText(job, lastAllocation(job)?.place)} is asked for then`,
+    next: `${formatCapacity(job, lastAllocation(job)?.alternative)} is asked for then`,
     nextAt: null,
   };
 }
 
-function whyWithoutCapacity(about: About): Answer {
-  const { job, now } = about;
-  const attempt = attemptOf(about);
-  if (hasCapacity(job, attempt)) return whyAhead(about);
+function whyWithoutCapacity(context: WhyRequest): WhyAnswer {
+  const { job, now } = context;
+  const attempt = currentAttempt(context);
+  if (hasCapacity(job, attempt)) return whyByRecord(context);
   const allocation = allocationOf(job, attempt.allocation);
   const phase = phaseOf(job);
   if (phase === 'provisioning') return whyProvisioning(job, allocation, now);
-  const clause = queuedFor(job, attempt, allocation, now);
-  const because = evidenceOf(job, allocation, now);
+  const clause = formatCapacityWait(job, attempt, allocation, now);
+  const evidence = formatCloudEvidence(job, allocation, now);
   const next = nextForCapacity(job, attempt, allocation, now);
-  if (phase === 'recovering') return whyRecovering(about, { clause, because, ...next });
-  return { sentence: `${job.id} is queued: ${clause}.`, because, rule: null, ...next };
+  if (phase === 'recovering') return whyRecovering(context, { clause, evidence, ...next });
+  return { message: `${job.id} is queued: ${clause}.`, evidence, rule: null, ...next };
 }
 
-function turnText(job: Job, turn: Turn | undefined): string {
-  if (!takesTurns(job)) return 'no controller has looked at it yet';
-  if (turn === undefined) return 'it waits for its turn';
-  const { slots, taken, ahead } = turn;
-  if (taken < slots && ahead < slots - taken) return 'it is its turn, and no controller has looked at it yet';
-  const jobs = `${countText(ahead, 'job')} ${ahead === 1 ? 'is' : 'are'} ahead`;
-  return `${taken} of ${countText(slots, 'place')} of this machine are taken${ahead === 0 ? '' : `, and ${jobs}`}`;
+function formatQueuePosition(job: Job, position: QueuePosition | undefined): string {
+  if (!needsSlot(job)) return 'no controller has looked at it yet';
+  if (position === undefined) return 'it waits for its turn';
+  const { slots, slotsUsed, ahead } = position;
+  if (slotsUsed < slots && ahead < slots - slotsUsed) return 'it is its turn, and no controller has looked at it yet';
+  const jobs = `${pluralize(ahead, 'job')} ${ahead === 1 ? 'is' : 'are'} ahead`;
+  return `${slotsUsed} of ${pluralize(slots, 'place')} of this machine are taken${ahead === 0 ? '' : `, and ${jobs}`}`;
 }
 
-function nextForTurn(job: Job, turn: Turn | undefined): string {
-  if (!takesTurns(job) || (turn !== undefined && turn.taken < turn.slots)) return 'the controller begins an attempt';
+function nextForQueue(job: Job, position: QueuePosition | undefined): string {
+  if (!needsSlot(job) || (position !== undefined && position.slotsUsed < position.slots))
+    return 'the controller begins an attempt';
   const which =
-    turn?.ahead === 0 ? 'it is the next to begin, as soon as a place is free' : 'it begins when its turn has come';
+    position?.ahead === 0 ? 'it is the next to begin, as soon as a place is free' : 'it begins when its turn has come';
   return `${which} (local.slots says how many there are)`;
 }
 
-function queuedFor(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
-  const error = (allocation.lastFailure ?? lastInVain(job, attempt))?.error;
+function formatCapacityWait(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
+  const error = (allocation.lastError ?? lastRequestFailure(job, attempt))?.error;
   const kind = error?.kind;
   if (kind === 'stockout' || lacksCapacity(allocation, now))
-    return `no capacity for ${capacityText(job, allocation.place)} so far`;
-  if (kind === undefined && allocation.seen?.state === 'waiting')
-    return `it waits for ${capacityText(job, allocation.place)}`;
-  if (error !== undefined) return `${capacityText(job, allocation.place)} was not given (${refusalWord(error)})`;
-  if (allocation.requestedAt !== null) return `${capacityText(job, allocation.place)} is asked for`;
-  return `${capacityText(job, allocation.place)} is about to be asked for`;
+    return `no capacity for ${formatCapacity(job, allocation.alternative)} so far`;
+  if (kind === undefined && allocation.lastObserved?.state === 'waiting')
+    return `it waits for ${formatCapacity(job, allocation.alternative)}`;
+  if (error !== undefined)
+    return `${formatCapacity(job, allocation.alternative)} was not given (${formatCloudError(error)})`;
+  if (allocation.requestedAt !== null) return `${formatCapacity(job, allocation.alternative)} is asked for`;
+  return `${formatCapacity(job, allocation.alternative)} is about to be asked for`;
 }
 
 function nextForCapacity(
@@ -364,382 +366,392 @@ function nextForCapacity(
   attempt: Attempt,
   allocation: Allocation,
   now: Instant,
-): Pick<Answer, 'next' | 'nextAt'> {
-  const elsewhere = placeAfter(job, attempt, allocation, now);
-  const again = elsewhere === undefined ? asksAgainAt(job, now) : null;
+): Pick<WhyAnswer, 'next' | 'nextAt'> {
+  const nextAlternative = alternativeAfterRefusal(job, attempt, allocation, now);
+  const retryAt = nextAlternative === undefined ? nextRequestAt(job, now) : null;
   const end = capacityWaitEnd(job, attempt);
   const limit =
     end === undefined
       ? ''
-      : `; it gives up ${end > now ? `in ${lengthText(end - now)}` : 'now'}, by its limit on waiting`;
-  if (elsewhere !== undefined) {
-    const nextAt = elsewhere.notBefore > now ? elsewhere.notBefore : null;
-    return { next: `${capacityText(job, elsewhere.place)} is asked for${limit}`, nextAt };
+      : `; it gives up ${end > now ? `in ${formatDuration(end - now)}` : 'now'}, by its limit on waiting`;
+  if (nextAlternative !== undefined) {
+    const nextAt = nextAlternative.notBefore > now ? nextAlternative.notBefore : null;
+    return { next: `${formatCapacity(job, nextAlternative.alternative)} is asked for${limit}`, nextAt };
   }
-  if (again !== null) return { next: `it is asked for again${limit}`, nextAt: again };
-  const kind = allocation.lastFailure?.error.kind;
+  if (retryAt !== null) return { next: `it is asked for again${limit}`, nextAt: retryAt };
+  const kind = allocation.lastError?.error.kind;
   if (kind !== undefined && isPermanent(kind)) return { next: 'nothing more is asked: the job ends', nextAt: null };
   return { next: `it is set up as soon as it is there${limit}`, nextAt: null };
 }
 
-/** The place that a just refused attempt tries next, while the record does not yet say that it has left this one. */
-function placeAfter(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): PlaceTurn | undefined {
-  const kind = allocation.lastFailure?.error.kind;
-  const isLeft = kind !== undefined && allocation.acceptedAt === null && sendsElsewhere(kind) && hasPlaces(job);
-  if (!isLeft || attempt.notBefore > now) return undefined;
-  const next = turnAfter(job, attempt, kind, undefined, now);
-  return next?.place === (allocation.place ?? 0) ? undefined : next;
+/** The alternative that the attempt tries after a refusal that the controller has not acted on yet. */
+function alternativeAfterRefusal(
+  job: Job,
+  attempt: Attempt,
+  allocation: Allocation,
+  now: Instant,
+): NextAlternative | undefined {
+  const kind = allocation.lastError?.error.kind;
+  const isExhausted =
+    kind !== undefined && allocation.confirmedAt === null && exhaustsAlternative(kind) && hasAlternatives(job);
+  if (!isExhausted || attempt.notBefore > now) return undefined;
+  const next = alternativeAfter(job, attempt, kind, undefined, now);
+  return next?.alternative === (allocation.alternative ?? 0) ? undefined : next;
 }
 
-// ------------------------------------------------------------------------------------------ coming up
+// ------------------------------------------------------------------------------------------ provisioning and setup
 
-function whyProvisioning(job: Job, allocation: Allocation, now: Instant): Answer {
+function whyProvisioning(job: Job, allocation: Allocation, now: Instant): WhyAnswer {
   const interruption = interruptionOf(job, now);
   const it = `its ${acceleratorOf(job)}`;
   return {
-    sentence: `${job.id} is provisioning: ${it} ${interruption === null ? 'is being made' : interruption.text}.`,
-    because: evidenceOf(job, allocation, now),
+    message: `${job.id} is provisioning: ${it} ${interruption === null ? 'is being made' : interruption.text}.`,
+    evidence: formatCloudEvidence(job, allocation, now),
     rule: null,
     next: interruption === null ? 'it is set up when it is ready' : `it is set up ${interruption.wait}`,
     nextAt: null,
   };
 }
 
-/** The result of a worker that stays silent before the command: held capacity is exchanged, anything else is a lost try. */
-function nextForSilence(job: Job, attempt: Attempt, since: Instant): Pick<Answer, 'rule' | 'next' | 'nextAt'> {
-  const isExchanged = isOnHeld(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'owned';
+/** A worker is silent before the command starts: the job switches to new ephemeral capacity, else the attempt ends. */
+function nextForOutage(job: Job, attempt: Attempt, since: Instant): Pick<WhyAnswer, 'rule' | 'next' | 'nextAt'> {
+  const isExchanged = isOnHeldCapacity(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'ephemeral';
   return {
-    rule: isExchanged ? null : wouldFollow(job, 'unreachable'),
+    rule: isExchanged ? null : formatRuleFor(job, 'unreachable'),
     next: isExchanged
       ? 'another TPU takes its place if the worker stays silent while the cloud says that it is ready'
       : 'its worker is given up if it stays silent while the cloud says that it is ready',
-    nextAt: since + silencePatience(job, attempt),
+    nextAt: since + unreachableGraceOf(job, attempt),
   };
 }
 
-/** The pause before an attempt whose capacity is there; without capacity the answer is about that. */
-function whyPaused(about: About): Answer {
-  const { job, events, now } = about;
-  const attempt = attemptOf(about);
+/** The pause before an attempt with ready capacity. Without capacity, the answer explains the capacity. */
+function whyBackoff(context: WhyRequest): WhyAnswer {
+  const { job, events, now } = context;
+  const attempt = currentAttempt(context);
   const { ordinal, notBefore } = attempt;
-  if (notBefore <= now) return whyAhead(about);
-  if (!hasCapacity(job, attempt)) return whyLeaving(about);
+  if (notBefore <= now) return whyByRecord(context);
+  if (!hasCapacity(job, attempt)) return whyPreviousReleasing(context);
   if (phaseOf(job) === 'recovering') {
-    const clause = `${stageText(attempt)} follows after a pause`;
-    const silence = silenceOf(job, events, now);
-    return whyRecovering(about, { clause, ...nextForStart(job, attempt, silence), nextAt: notBefore });
+    const clause = `${formatAttempt(attempt)} follows after a pause`;
+    const outage = outageOf(job, events, now);
+    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: notBefore });
   }
-  const before = lastEnding(job);
-  if (before === null || silenceOf(job, events, now) !== null) return whySetup(about);
+  const ending = lastEnding(job);
+  if (ending === null || outageOf(job, events, now) !== null) return whySetup(context);
   return {
-    sentence: `${job.id} is in setup: its attempt ended ${ageText(now - before.since)} ago (${endWords(before)}); attempt ${ordinal} follows after a pause.`,
-    because: endedOf(job, before),
+    message: `${job.id} is in setup: its attempt ended ${formatAge(now - ending.since)} ago (${formatEndReason(ending)}); attempt ${ordinal} follows after a pause.`,
+    evidence: formatEndCause(job, ending),
     rule: lastRule(job, events),
-    next: `its setup begins again on ${countText(lastAllocation(job)?.workers ?? 1, 'worker')}`,
+    next: `its setup begins again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}`,
     nextAt: notBefore,
   };
 }
 
-function whySetup(about: About): Answer {
-  const { job, events, now } = about;
-  const attempt = attemptOf(about);
-  const silence = silenceOf(job, events, now);
+function whySetup(context: WhyRequest): WhyAnswer {
+  const { job, events, now } = context;
+  const attempt = currentAttempt(context);
+  const outage = outageOf(job, events, now);
   if (phaseOf(job) === 'recovering') {
-    const clause = `${stageText(attempt)} is being set up`;
-    return whyRecovering(about, { clause, ...nextForStart(job, attempt, silence), nextAt: null });
+    const clause = `${formatAttempt(attempt)} is being set up`;
+    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: null });
   }
-  if (silence !== null) {
+  if (outage !== null) {
     return {
-      sentence: `${job.id} is in setup: ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
-      because: silence.because,
-      ...nextForSilence(job, attempt, silence.since),
+      message: `${job.id} is in setup: ${outage.subject} has not answered for ${formatDuration(now - outage.since)}. Nothing is changed.`,
+      evidence: outage.evidence,
+      ...nextForOutage(job, attempt, outage.since),
     };
   }
   const next = {
-    next: `the command starts on ${placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
+    next: `the command starts on ${formatAttemptWorkers(job, attempt)} when all steps hold${formatStepLogHint(job, attempt)}`,
     nextAt: null,
   };
   const newest = newestFailure(attempt);
   if (newest === undefined) {
     const steps = job.spec.steps.map((step) => step.name).join(', ');
-    const workers = countText(lastAllocation(job)?.workers ?? 1, 'worker');
+    const workers = pluralize(lastAllocation(job)?.workers ?? 1, 'worker');
     return {
-      sentence: `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`,
-      because: `ready since ${momentText(phaseSince(job), now)}, ${lengthText(now - phaseSince(job))} ago`,
+      message: `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`,
+      evidence: `ready since ${formatTime(phaseSince(job), now)}, ${formatDuration(now - phaseSince(job))} ago`,
       rule: null,
       ...next,
     };
   }
   const { task, tries, detail, lastAt } = newest;
   const count =
-    tries === 0 ? 'it does not count as a try' : `${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
+    tries === 0 ? 'it does not count as a try' : `${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')}`;
   return {
-    sentence: `${job.id} is in setup: ${taskText(task)} ${tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
-    because: `${sentencePart(detail)}, ${ageText(now - lastAt)} ago; ${count}`,
-    rule: wouldFollow(job, 'setup_failed'),
+    message: `${job.id} is in setup: ${formatTask(task)} ${tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
+    evidence: `${asClause(detail)}, ${formatAge(now - lastAt)} ago; ${count}`,
+    rule: formatRuleFor(job, 'setup_failed'),
     ...next,
   };
 }
 
-function stepLog(job: Job, attempt: Attempt | undefined): string {
+function formatStepLogHint(job: Job, attempt: Attempt | undefined): string {
   const task = newestFailure(attempt, 'step')?.task;
   return task?.kind !== 'step' ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${task.step}`;
 }
 
-function newestFailure(attempt: Attempt | undefined, kind?: StepFailure['task']['kind']): StepFailure | undefined {
+function newestFailure(attempt: Attempt | undefined, kind?: TaskFailure['task']['kind']): TaskFailure | undefined {
   const failures = (attempt?.failures ?? []).filter(({ task }) => kind === undefined || task.kind === kind);
   return failures.toSorted((one, other) => other.lastAt - one.lastAt)[0];
 }
 
-/** `step docker on worker 3`, `the start of the command on worker 3`. */
-function taskText(task: StepFailure['task']): string {
-  const place = workerName(task.worker);
-  return task.kind === 'step' ? `step ${task.step} on ${place}` : `the ${task.kind} of the command on ${place}`;
+function formatTask(task: TaskFailure['task']): string {
+  const worker = workerName(task.worker);
+  return task.kind === 'step' ? `step ${task.step} on ${worker}` : `the ${task.kind} of the command on ${worker}`;
 }
 
-function placesText(job: Job, attempt: Attempt): string {
-  const places = workersOf(job, attempt);
-  if (job.spec.capacity.kind === 'local' || places[0] === 'here') return 'this machine';
-  return places.length === 0 ? 'its workers' : countText(places.length, 'worker');
+function formatAttemptWorkers(job: Job, attempt: Attempt): string {
+  const workers = workersOf(job, attempt);
+  if (job.spec.capacity.kind === 'local' || workers[0] === 'controller') return 'this machine';
+  return workers.length === 0 ? 'its workers' : pluralize(workers.length, 'worker');
 }
 
-/** Maintenance ends by itself, and no limit of the job's is about it: what is said of it, and how long that is waited for. */
+/** A maintenance interruption ends by itself, and no limit of the job ends it: a clause about it and about the wait. */
 function interruptionOf(job: Job, now: Instant): { readonly text: string; readonly wait: string } | null {
   const since = interruptedSince(job);
   if (since === undefined) return null;
-  const detail = lastAllocation(job)?.seen?.detail ?? '';
-  const word = detail === '' ? '' : ` (${detail})`;
-  const letGo = job.spec.capacity.ownership === 'owned' ? `; to let it go: jobman cancel ${Number(job.id)}` : '';
+  const detail = lastAllocation(job)?.lastObserved?.detail ?? '';
+  const detailText = detail === '' ? '' : ` (${detail})`;
+  const releaseHint =
+    job.spec.capacity.ownership === 'ephemeral' ? `; to let it go: jobman cancel ${Number(job.id)}` : '';
   return {
-    text: `has been interrupted for ${lengthText(now - since)}${word} and comes back by itself`,
-    wait: `when it is back, which is waited for without limit${letGo}`,
+    text: `has been interrupted for ${formatDuration(now - since)}${detailText} and comes back by itself`,
+    wait: `when it is back, which is waited for without limit${releaseHint}`,
   };
 }
 
 // ------------------------------------------------------------------------------------------ running
 
-function whyRunning(about: About): Answer {
-  const { job, events, hang = null, now } = about;
-  const attempt = attemptOf(about);
+function whyRunning(context: WhyRequest): WhyAnswer {
+  const { job, events, hangEvidence = null, now } = context;
+  const attempt = currentAttempt(context);
   const { runningAt } = attempt;
-  // The command was started, and was not seen running yet on every worker.
-  if (runningAt === null) return whySetup(about);
+  if (runningAt === null) return whySetup(context);
   const allocation = allocationOf(job, attempt.allocation);
   const { maxRuntime } = job.spec.limits;
   const end =
     maxRuntime === null
-      ? { next: `it ends when its program does${hangText(job)}`, nextAt: null }
+      ? { next: `it ends when its program does${formatHangRule(job)}`, nextAt: null }
       : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntime };
-  const silence = silenceOf(job, events, now);
-  if (silence !== null) {
+  const outage = outageOf(job, events, now);
+  if (outage !== null) {
     return {
-      sentence: `${job.id} ran when it was last seen; ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
-      because: silence.because,
-      rule: wouldFollow(job, 'unreachable'),
+      message: `${job.id} ran when it was last seen; ${outage.subject} has not answered for ${formatDuration(now - outage.since)}. Nothing is changed.`,
+      evidence: outage.evidence,
+      rule: formatRuleFor(job, 'unreachable'),
       next: 'its worker is given up if it stays silent while the cloud says that it is ready',
-      nextAt: silence.since + job.spec.recovery.unreachableGrace,
+      nextAt: outage.since + job.spec.recovery.unreachableGrace,
     };
   }
   const interruption = interruptionOf(job, now);
   if (interruption !== null) {
     return {
-      sentence: `${job.id} ran when it was last seen; its ${acceleratorOf(job)} ${interruption.text}.`,
-      because: evidenceOf(job, allocation, now),
-      rule: wouldFollow(job, 'unreachable'),
+      message: `${job.id} ran when it was last seen; its ${acceleratorOf(job)} ${interruption.text}.`,
+      evidence: formatCloudEvidence(job, allocation, now),
+      rule: formatRuleFor(job, 'unreachable'),
       next: `the command goes on, or is judged, ${interruption.wait}`,
       nextAt: end.nextAt,
     };
   }
-  if (attempt.exitSeen !== undefined) return whyNotJudged(job, attempt.exitSeen, now);
-  if (hang !== null)
+  if (attempt.exitSeen !== undefined) return whyExitUndecided(job, attempt.exitSeen, now);
+  if (hangEvidence !== null)
     return {
-      sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}, and may hang: ${hang.means}.`,
-      because: `its log says "${hang.line}", and nothing of progress after that`,
-      rule: wouldFollow(job, 'hung'),
+      message: `${job.id} has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}, and may hang: ${hangEvidence.description}.`,
+      evidence: `its log says "${hangEvidence.line}", and nothing of progress after that`,
+      rule: formatRuleFor(job, 'hung'),
       next: 'its program is ended if it prints nothing until then',
-      nextAt: hang.endsAt,
+      nextAt: hangEvidence.timeoutAt,
     };
   return {
-    sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}.`,
-    because: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${momentText(runningAt, now)}`,
-    rule: job.spec.capacity.kind === 'tpu' ? wouldFollow(job, 'preempted') : wouldFollow(job, 'command_failed'),
+    message: `${job.id} has been running for ${formatDuration(now - runningAt)} on ${formatAttemptWorkers(job, attempt)}.`,
+    evidence: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${formatTime(runningAt, now)}`,
+    rule: job.spec.capacity.kind === 'tpu' ? formatRuleFor(job, 'preempted') : formatRuleFor(job, 'command_failed'),
     ...end,
   };
 }
 
-function hangText({ spec: { limits } }: Job): string {
-  const { troubleTimeout } = limits;
-  if (troubleTimeout === undefined) return '';
-  return `, or once it prints nothing for ${lengthText(troubleTimeout)} after a failed call between workers`;
+function formatHangRule({ spec: { limits } }: Job): string {
+  const { failedCallTimeout } = limits;
+  if (failedCallTimeout === undefined) return '';
+  return `, or once it prints nothing for ${formatDuration(failedCallTimeout)} after a failed call between workers`;
 }
 
-/** A program that was killed where the cloud may take the machine: half a minute is given to the cloud to say so. */
-function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
-  const means = mostlyMeans({ detail: '', ...exit });
+/** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
+function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
+  const cause = likelyCause({ detail: '', ...exit });
   return {
-    sentence: `${job.id}: its program has ended on ${workerText(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
-    because: `${exitText(exit)}, seen ${momentText(exit.at, now)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
-    rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed', exit)}`,
+    message: `${job.id}: its program has ended on ${formatWorker(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
+    evidence: `${formatExit(exit)}, seen ${formatTime(exit.at, now)}, ${formatAge(now - exit.at)} ago${cause === null ? '' : `; ${cause}`}`,
+    rule: `${formatRuleFor(job, 'preempted')}; else ${formatRuleFor(job, 'command_failed', exit)}`,
     next: 'if the cloud reports a preemption within half a minute of its end, it counts as one; otherwise as a failure of the program',
     nextAt: null,
   };
 }
 
-/** The row of the rules that would answer if the attempt under way ended for that reason and like that, and what is used so far. */
-function wouldFollow(job: Job, reason: RuledReason, how: Omit<Evidence, 'detail'> = {}): string {
-  if (job.answersNothing === true) return unruled;
-  const answers = answerFor(job.spec.recovery, reason, { detail: '', ...how });
+function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<Evidence, 'detail'> = {}): string {
+  if (job.recoveryDisabled === true) return recoveryDisabledText;
+  const answer = answerFor(job.spec.recovery, reason, { detail: '', ...ending });
   const attempt = lastAttempt(job);
-  if (answers.then === 'fail' || attempt === undefined || reason === 'succeeded') {
-    return ruleText(job, { reason, ...answers, pattern: how.pattern, used: 0, limit: 0 });
+  if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded') {
+    return formatRule(job, { reason, ...answer, pattern: ending.pattern, used: 0, limit: 0 });
   }
-  const { used, limit, isOwn } = allowance(job, attempt, reason, { detail: '', ...how });
-  return ruleText(job, {
+  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, { detail: '', ...ending });
+  return formatRule(job, {
     reason,
-    ...answers,
-    pattern: how.pattern,
+    ...answer,
+    pattern: ending.pattern,
     used: used.length,
     limit,
-    ...(isOwn && { isOwn: true }),
+    ...(isRuleLimit && { isRuleLimit: true }),
   });
 }
 
 // ------------------------------------------------------------------------------------------ recovering
 
-/** An attempt has ended, and the next one does not run yet: `part` tells why, unless its capacity is interrupted. */
+/** An attempt has ended and the next one does not run yet. `part` explains it, unless the capacity is interrupted. */
 function whyRecovering(
-  about: About,
-  part: Pick<Answer, 'next' | 'nextAt'> & { readonly clause: string; readonly because?: string | null },
-): Answer {
-  const { job, events, now } = about;
+  context: WhyRequest,
+  part: Pick<WhyAnswer, 'next' | 'nextAt'> & { readonly clause: string; readonly evidence?: string | null },
+): WhyAnswer {
+  const { job, events, now } = context;
   const rule = lastRule(job, events);
   const interruption = interruptionOf(job, now);
-  if (interruption === null) return afterEnd(job, rule, part, now);
-  const because = evidenceOf(job, allocationOf(job, attemptOf(about).allocation), now);
+  if (interruption === null) return recoveringAnswer(job, rule, part, now);
+  const evidence = formatCloudEvidence(job, allocationOf(job, currentAttempt(context).allocation), now);
   const next = `it is set up ${interruption.wait}`;
-  return afterEnd(job, rule, { clause: `the next one ${interruption.text}`, because, next, nextAt: null }, now);
+  return recoveringAnswer(
+    job,
+    rule,
+    { clause: `the next one ${interruption.text}`, evidence, next, nextAt: null },
+    now,
+  );
 }
 
-function afterEnd(
+function recoveringAnswer(
   job: Job,
   rule: string | null,
-  part: Pick<Answer, 'next' | 'nextAt'> & { readonly clause: string; readonly because?: string | null },
+  part: Pick<WhyAnswer, 'next' | 'nextAt'> & { readonly clause: string; readonly evidence?: string | null },
   now: Instant,
-): Answer {
+): WhyAnswer {
   const ending = lastEnding(job);
   if (ending === null) throw new Error(`job ${job.id} is recovering, and no attempt of it has ended`);
-  const ago = ageText(now - ending.since);
+  const ago = formatAge(now - ending.since);
   const happened =
     ending.reason === 'preempted'
       ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
-      : `its attempt ended ${ago} ago (${endWords(ending)})`;
-  const ended = `${endedOf(job, ending)}; seen ${momentText(ending.since, now)}`;
-  const { clause, because = null, next, nextAt } = part;
+      : `its attempt ended ${ago} ago (${formatEndReason(ending)})`;
+  const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.since, now)}`;
+  const { clause, evidence = null, next, nextAt } = part;
   return {
-    sentence: `${job.id} is recovering: ${happened}; ${clause}.`,
-    because: because === null ? ended : `${ended}; ${because}`,
+    message: `${job.id} is recovering: ${happened}; ${clause}.`,
+    evidence: evidence === null ? ended : `${ended}; ${evidence}`,
     rule,
     next,
     nextAt,
   };
 }
 
-function nextForStart(job: Job, attempt: Attempt, silence: Silence | null): { next: string; because: string | null } {
+function nextForStart(job: Job, attempt: Attempt, outage: Outage | null): { next: string; evidence: string | null } {
   return {
-    next: `its command starts on ${placesText(job, attempt)}`,
-    because: silence === null ? null : `${silence.who}: ${silence.because}`,
+    next: `its command starts on ${formatAttemptWorkers(job, attempt)}`,
+    evidence: outage === null ? null : `${outage.subject}: ${outage.evidence}`,
   };
 }
 
-function stageText({ ordinal, stage }: Attempt): string {
+function formatAttempt({ ordinal, stage }: Attempt): string {
   return `attempt ${ordinal}, stage ${stage}`;
 }
 
-function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
-  const means = ending.reason === 'command_failed' ? mostlyMeans(ending.evidence) : null;
-  return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
+function formatEndCause(job: Job, ending: NonNullable<Attempt['ending']>): string {
+  const cause = ending.reason === 'command_failed' ? likelyCause(ending.evidence) : null;
+  return `${formatEnding(job, ending)}${cause === null ? '' : `; ${cause}`}`;
 }
 
 /**
- * The rule that will apply once everything of that attempt has ended; the newest `rule_applied` event is about the attempt
- * before it.
+ * The rule that applies once the attempt has fully ended. The newest `rule_applied` event is about the attempt before.
  */
-function ruleAhead(job: Job, attempt: Attempt): string | null {
+function upcomingRule(job: Job, attempt: Attempt): string | null {
   const { ending } = attempt;
   if (ending === null) return null;
-  const following = whatFollows(job, attempt, ending.since);
-  return following.next === 'attempt' ? ruleText(job, { reason: ending.reason, ...following.applied }) : null;
+  const continuation = continuationOf(job, attempt, ending.since);
+  return continuation.next === 'attempt' ? formatRule(job, { reason: ending.reason, ...continuation.applied }) : null;
 }
 
-/** In the place of a rule, once the owner has said that what is under way is the last. */
-const unruled = 'none applies any more: its owner wanted no further attempt';
+/** Replaces the rule after the owner has disabled recovery. */
+const recoveryDisabledText = 'none applies any more: its owner wanted no further attempt';
 
 function lastRule(job: Job, events: readonly Event[]): string | null {
-  if (job.answersNothing === true) return unruled;
+  if (job.recoveryDisabled === true) return recoveryDisabledText;
   const applied = events.findLast((event) => event.kind === 'rule_applied');
-  return applied === undefined ? null : ruleText(job, applied);
+  return applied === undefined ? null : formatRule(job, applied);
 }
 
 // ------------------------------------------------------------------------------------------ ending
 
-/** The attempt must end, or has. Its pass may also have found it ended: then the job has finished, or goes on. */
-function whyEnded(about: About): Answer {
-  const { job } = about;
+/** The same pass may have ended the attempt: then the job has finished or continues. */
+function whyEnded(context: WhyRequest): WhyAnswer {
+  const { job } = context;
   const attempt = openAttempt(job);
-  if (job.settled !== null) return whySettled(about);
-  if (job.desired === 'run' && (attempt === undefined || attempt.ending === null)) return whyAhead(about);
-  return phaseOf(job) === 'recovering' ? whyClosing(about) : whyStopping(about);
+  if (job.finish !== null) return whyFinished(context);
+  if (job.desired === 'running' && (attempt === undefined || attempt.ending === null)) return whyByRecord(context);
+  return phaseOf(job) === 'recovering' ? whyEndingBeforeNext(context) : whyStopping(context);
 }
 
-function whyClosing({ job, events, now }: About): Answer {
+function whyEndingBeforeNext({ job, events, now }: WhyRequest): WhyAnswer {
   const attempt = openAttempt(job);
-  const rule = attempt === undefined ? null : ruleAhead(job, attempt);
-  const hindrance = hindranceOf(job, events, now);
+  const rule = attempt === undefined ? null : upcomingRule(job, attempt);
+  const obstacle = endingObstacleOf(job, events, now);
   const part = {
-    clause: `what is left of it is being ended${inSentence(hindrance)}`,
-    because: hindrance?.because ?? null,
-    next: hindrance?.next ?? 'the next attempt begins when nothing of it is alive',
-    nextAt: hindrance?.nextAt ?? null,
+    clause: `what is left of it is being ended${withObstacle(obstacle)}`,
+    evidence: obstacle?.evidence ?? null,
+    next: obstacle?.next ?? 'the next attempt begins when nothing of it is alive',
+    nextAt: obstacle?.nextAt ?? null,
   };
-  return afterEnd(job, rule, part, now);
+  return recoveringAnswer(job, rule, part, now);
 }
 
-function whyStopping({ job, events, now }: About): Answer {
+function whyStopping({ job, events, now }: WhyRequest): WhyAnswer {
   const ending = openAttempt(job)?.ending ?? null;
   const { signal, grace } = job.spec.stop;
-  const askedAt = ending?.stopAskedAt ?? null;
-  const isInGrace = askedAt !== null && now < askedAt + grace;
-  const hindrance = hindranceOf(job, events, now);
-  const because = [
-    hindrance?.because,
-    askedAt === null ? undefined : `${signal} sent at ${momentText(askedAt, now)}, ${ageText(now - askedAt)} ago`,
-    askedAt === null && ending !== null && ending.reason !== 'stopped' ? endedOf(job, ending) : undefined,
-    hindrance === null ? stopFailure(job, now) : undefined,
+  const requestedAt = ending?.stopRequestedAt ?? null;
+  const isInGrace = requestedAt !== null && now < requestedAt + grace;
+  const obstacle = endingObstacleOf(job, events, now);
+  const evidence = [
+    obstacle?.evidence,
+    requestedAt === null
+      ? undefined
+      : `${signal} sent at ${formatTime(requestedAt, now)}, ${formatAge(now - requestedAt)} ago`,
+    requestedAt === null && ending !== null && ending.reason !== 'stopped' ? formatEndCause(job, ending) : undefined,
+    obstacle === null ? formatStopFailure(job, now) : undefined,
   ].filter((part) => part !== undefined);
   return {
-    sentence: `${job.id} is stopping: ${whyEnding(job, events, now)}${inSentence(hindrance)}.`,
-    because: because.length === 0 ? null : because.join('; '),
-    rule: `${signal}, then after ${lengthText(grace)} it is killed with all its children`,
+    message: `${job.id} is stopping: ${formatEndOrigin(job, events, now)}${withObstacle(obstacle)}.`,
+    evidence: evidence.length === 0 ? null : evidence.join('; '),
+    rule: `${signal}, then after ${formatDuration(grace)} it is killed with all its children`,
     next:
-      hindrance?.next ??
+      obstacle?.next ??
       (isInGrace ? 'it is killed if it is still there' : 'the controller sees that nothing of it is alive'),
-    nextAt: hindrance === null ? (isInGrace ? askedAt + grace : null) : hindrance.nextAt,
+    nextAt: obstacle === null ? (isInGrace ? requestedAt + grace : null) : obstacle.nextAt,
   };
 }
 
-interface Hindrance {
+interface EndingObstacle {
   readonly clause: string;
-  readonly because: string | undefined;
+  readonly evidence: string | undefined;
   readonly next: string;
   readonly nextAt: Instant | null;
 }
 
-function inSentence(hindrance: Hindrance | null): string {
-  return hindrance === null ? '' : `; ${hindrance.clause}`;
+function withObstacle(obstacle: EndingObstacle | null): string {
+  return obstacle === null ? '' : `; ${obstacle.clause}`;
 }
 
-/** Silence and maintenance: in both nobody can see whether the program has ended. */
-function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindrance | null {
+/** Without an answer or during maintenance, the end of the program cannot be observed. */
+function endingObstacleOf(job: Job, events: readonly Event[], now: Instant): EndingObstacle | null {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending === null) return null;
   const { ownership } = allocationOf(job, attempt.allocation);
@@ -748,88 +760,90 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
   const interruption = interruptionOf(job, now);
   if (interruption !== null) {
     const next = `it ends when ${it} is back, which is waited for without limit`;
-    const letGo = ownership === 'owned' ? `; to let it go now: jobman cancel ${number}` : '';
-    return { clause: `${it} ${interruption.text}`, because: undefined, next: `${next}${letGo}`, nextAt: null };
+    const releaseHint = ownership === 'ephemeral' ? `; to let it go now: jobman cancel ${number}` : '';
+    return { clause: `${it} ${interruption.text}`, evidence: undefined, next: `${next}${releaseHint}`, nextAt: null };
   }
-  const silence = silenceOf(job, events, now);
-  if (silence === null) return null;
-  const length = lengthText(now - silence.since);
-  const clause = silence.isLogin
+  const outage = outageOf(job, events, now);
+  if (outage === null) return null;
+  const length = formatDuration(now - outage.since);
+  const clause = outage.isLoginMissing
     ? `the cloud could not be asked for ${length}, for lack of a login`
-    : `${silence.who} has not answered for ${length}`;
-  const { because } = silence;
-  if (ownership === 'standing') {
+    : `${outage.subject} has not answered for ${length}`;
+  const { evidence } = outage;
+  if (ownership === 'persistent') {
     const end = 'it ends when the worker answers or its TPU is seen gone';
-    const goesOn = whatFollows(job, attempt, attempt.ending.since).next === 'attempt';
-    const givenUp = goesOn ? 'the job fails' : 'it ends without that';
-    const next = `${end}${silence.isCloud ? '' : `; else ${givenUp}, and the TPU stays as it is`}; to wait no longer: jobman delete ${number} --force`;
-    return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
+    const continues = continuationOf(job, attempt, attempt.ending.since).next === 'attempt';
+    const consequence = continues ? 'the job fails' : 'it ends without that';
+    const next = `${end}${outage.isCloud ? '' : `; else ${consequence}, and the TPU stays as it is`}; to wait no longer: jobman delete ${number} --force`;
+    return { clause, evidence, next, nextAt: giveUpAt(job, attempt, now) ?? null };
   }
-  if (silence.isCloud) {
+  if (outage.isCloud) {
     const next = `the controller keeps asking, without limit; to release ${it} as soon as the cloud answers: jobman cancel ${number}`;
-    return { clause, because, next, nextAt: null };
+    return { clause, evidence, next, nextAt: null };
   }
-  // The moment is said behind this, and it is that of letting go by itself.
+  // The caller appends the time of the automatic release.
   const next = `to let ${it} go now: jobman cancel ${number}; else it ends when the worker answers, or is let go`;
-  return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
+  return { clause, evidence, next, nextAt: giveUpAt(job, attempt, now) ?? null };
 }
 
-function stopFailure(job: Job, now: Instant): string | undefined {
+function formatStopFailure(job: Job, now: Instant): string | undefined {
   const newest = newestFailure(openAttempt(job), 'stop');
   if (newest === undefined) return undefined;
   const { task, lastAt, detail } = newest;
-  return `${taskText(task)} failed ${ageText(now - lastAt)} ago: ${sentencePart(detail)}`;
+  return `${formatTask(task)} failed ${formatAge(now - lastAt)} ago: ${asClause(detail)}`;
 }
 
-function whyEnding(job: Job, events: readonly Event[], now: Instant): string {
+function formatEndOrigin(job: Job, events: readonly Event[], now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
-  if (job.desired !== 'run') {
-    const asked = events.findLast((event) => event.kind === 'asked');
-    const word = asked === undefined ? 'it was asked to' : `${asked.by} said ${asked.verb}`;
-    return `${word} ${ageText(now - job.desiredAt)} ago`;
+  if (job.desired !== 'running') {
+    const command = events.findLast((event) => event.kind === 'command_received');
+    const origin = command === undefined ? 'it was asked to' : `${command.by} said ${command.verb}`;
+    return `${origin} ${formatAge(now - job.desiredAt)} ago`;
   }
-  const reason = ending === null ? 'it has ended' : reasonWords[ending.reason];
-  return `${reason} ${ageText(now - phaseSince(job))} ago; what is left of it is being ended`;
+  const reason = ending === null ? 'it has ended' : reasonPhrases[ending.reason];
+  return `${reason} ${formatAge(now - phaseSince(job))} ago; what is left of it is being ended`;
 }
 
 // ------------------------------------------------------------------------------------------ ended
 
-function whySettled({ job, events, now }: About): Answer {
+function whyFinished({ job, events, now }: WhyRequest): WhyAnswer {
   const phase = phaseOf(job);
   const at = phaseSince(job);
   const ending = lastAttempt(job)?.ending ?? null;
-  const leaving = leavingAllocations(job);
+  const releasing = releasingAllocations(job);
   const ended =
     ending === null
-      ? `ended at ${momentText(at, now)}`
-      : `${endedOf(job, ending)}; at ${momentText(ending.since, now)}`;
+      ? `ended at ${formatTime(at, now)}`
+      : `${formatEndCause(job, ending)}; at ${formatTime(ending.since, now)}`;
   return {
-    sentence: `${job.id} ${settledText(job, phase)} ${ageText(now - at)} ago${holdingText(job)}.`,
-    because: [
+    message: `${job.id} ${formatFinish(job, phase)} ${formatAge(now - at)} ago${formatHeldCapacity(job)}.`,
+    evidence: [
       ended,
-      ...lostSince(job, at, events, now),
-      ...leaving.map((allocation) => evidenceOf(job, allocation, now)),
+      ...formatLaterLoss(job, at, events, now),
+      ...releasing.map((allocation) => formatCloudEvidence(job, allocation, now)),
     ].join('; '),
     rule: phase === 'failed' ? lastRule(job, events) : null,
-    ...nextForSettled(job, phase),
+    ...nextForFinished(job, phase),
   };
 }
 
-/** The loss of capacity that the job kept after its end: the end of the job does not explain it. */
-function lostSince(job: Job, end: Instant, events: readonly Event[], now: Instant): readonly string[] {
-  const seen = events.find((event) => event.kind === 'allocation_seen' && event.state === 'lost' && event.at > end);
-  if (seen?.kind !== 'allocation_seen') return [];
-  const { allocation, at, detail } = seen;
+/** The loss of capacity that the job kept after its end. The job's end does not explain it. */
+function formatLaterLoss(job: Job, end: Instant, events: readonly Event[], now: Instant): readonly string[] {
+  const event = events.find((event) => event.kind === 'allocation_seen' && event.state === 'lost' && event.at > end);
+  if (event?.kind !== 'allocation_seen') return [];
+  const { allocation, at, detail } = event;
   const isReleasedBefore = (job.allocations[allocation - 1]?.releasedAt ?? at) < at;
-  const word = detail === '' ? '' : ` (${detail})`;
-  return isReleasedBefore ? [] : [`the ${acceleratorOf(job)} that it kept was lost${word} at ${momentText(at, now)}`];
+  const detailText = detail === '' ? '' : ` (${detail})`;
+  return isReleasedBefore
+    ? []
+    : [`the ${acceleratorOf(job)} that it kept was lost${detailText} at ${formatTime(at, now)}`];
 }
 
-function settledText(job: Job, phase: Phase): string {
-  const reason = job.settled?.reason;
+function formatFinish(job: Job, phase: Phase): string {
+  const reason = job.finish?.reason;
   switch (phase) {
     case 'failed':
-      return reason === undefined ? phase : `${phase} (${failureWords(job, reason)})`;
+      return reason === undefined ? phase : `${phase} (${formatFailure(job, reason)})`;
     case 'stopped':
     case 'cancelled': {
       const imported = importedPhrase(job);
@@ -842,19 +856,20 @@ function settledText(job: Job, phase: Phase): string {
   }
 }
 
-function failureWords(job: Job, reason: NonNullable<Job['settled']>['reason']): string {
+function formatFailure(job: Job, reason: NonNullable<Job['finish']>['reason']): string {
   const ending = lastEnding(job);
-  return ending?.reason === reason ? endWords(ending) : reasonWords[reason];
+  return ending?.reason === reason ? formatEndReason(ending) : reasonPhrases[reason];
 }
 
-function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'> {
+function nextForFinished(job: Job, phase: Phase): Pick<WhyAnswer, 'next' | 'nextAt'> {
   if (job.removed) {
-    // Only a forced delete leaves something; what became of that is not in the record of the job.
-    const left = keptAllocations(job).length > 0 ? '; what it held was never seen gone; to look for it: jobman gc' : '';
-    return { next: `nothing: it was taken off the list${left}`, nextAt: null };
+    // Only a forced delete leaves capacity, and the job does not know its later state.
+    const orphanHint =
+      keptAllocations(job).length > 0 ? '; what it held was never seen gone; to look for it: jobman gc' : '';
+    return { next: `nothing: it was taken off the list${orphanHint}`, nextAt: null };
   }
-  if (leavingAllocations(job).length > 0) {
-    const then = job.desired === 'delete' ? '; then it leaves the list' : '';
+  if (releasingAllocations(job).length > 0) {
+    const then = job.desired === 'deleted' ? '; then it leaves the list' : '';
     return { next: `the controller looks until its ${acceleratorOf(job)} is seen gone${then}`, nextAt: null };
   }
   const until = keptUntil(job);
@@ -865,26 +880,26 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   const again = `from the beginning: jobman rerun ${number}`;
   const { command, capacity } = job.spec;
   if (phase === 'succeeded' && command.isSetupOnly === true && keptAllocations(job).length > 0) {
-    const release = capacity.ownership === 'owned' ? `; to release it: jobman stop ${number} --release` : '';
+    const release = capacity.ownership === 'ephemeral' ? `; to release it: jobman stop ${number} --release` : '';
     return { next: `nothing: the job runs no command and keeps its ${acceleratorOf(job)}${release}`, nextAt: null };
   }
   if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
   const attempt = lastAttempt(job);
-  const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : programLog(job, attempt);
-  const held =
+  const log =
+    attempt?.ending?.reason === 'setup_failed' ? formatStepLogHint(job, attempt) : formatLogHint(job, attempt);
+  const releaseHint =
     keptAllocations(job).length > 0 ? `; to let its ${acceleratorOf(job)} go: jobman stop ${number} --release` : '';
-  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}${held}`, nextAt: null };
+  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}${releaseHint}`, nextAt: null };
 }
 
-function programLog(job: Job, attempt: Attempt | undefined): string {
-  return attempt !== undefined && failureOf(job) === attempt
+function formatLogHint(job: Job, attempt: Attempt | undefined): string {
+  return attempt !== undefined && failedAttempt(job) === attempt
     ? `; all that it printed: jobman logs ${Number(job.id)}`
     : '';
 }
 
-/** `; it still holds v4-8, which costs about $4.00/h`, or nothing. */
-function holdingText(job: Job): string {
+function formatHeldCapacity(job: Job): string {
   if (job.removed || keptAllocations(job).length === 0) return '';
   const price = pricePerHour(job);
-  return `; it still holds ${acceleratorOf(job)}${price === null ? '' : `, which costs ${costOf(job.spec.capacity, price)}`}`;
+  return `; it still holds ${acceleratorOf(job)}${price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`}`;
 }

@@ -1,102 +1,101 @@
-// Machines: looking at workers and acting on them, over whatever transport reaches them; a setup step with the files that it needs,
-// its log and why it failed among that. Shared by every backend whose workers are machines with a shell.
+// Observes workers and acts on them through a shell, over any transport. Shared by all backends whose workers have a
+// shell.
 
-import { textOf } from '../app/errors.ts';
-import { fanOut } from '../app/fan-out.ts';
-import type { AllocationRef, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
-import { commandWorkers, openAttempt, type Evidence, type Job } from '../core/job.ts';
-import { known, unknown, type Fact, type OutcomeResult, type WorkerSeen } from '../core/observation.ts';
-import type { Launch } from '../core/prepare.ts';
-import type { SetupStep, StepFile, WorkerId } from '../core/spec.ts';
-import { second, type Duration, type Instant } from '../core/time.ts';
-import { followScript, lookScript, parseLook, restScript, stopScript, tailCodes } from '../remote/attempt.ts';
-import { badVariable, startScript } from '../remote/launch.ts';
-import { jobMark, runMark } from '../remote/run-folder.ts';
+import { messageOf } from '../app/errors.ts';
+import { mapConcurrent } from '../app/concurrency.ts';
+import type { AllocationRef, MachinePort, ManualStepOptions, TailReceiver, WorkerRef } from '../app/ports.ts';
+import { commandWorkers, openAttempt, type Evidence, type Job } from '../core/model/job.ts';
+import { known, unknown, type Observed, type OutcomeResult, type WorkerStatus } from '../core/model/observation.ts';
+import type { Launch } from '../core/decide/prepare.ts';
+import type { SetupStep, StepFile, WorkerId } from '../core/model/spec.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
+import {
+  followScript,
+  observeScript,
+  parseObservation,
+  remainderScript,
+  stopScript,
+  tailExitCodes,
+} from '../remote/attempt.ts';
+import { invalidVariable, startScript } from '../remote/launch.ts';
+import { jobMarker, runMarker } from '../remote/run-folder.ts';
 import { isStepKey, killStepScript, stepScript, type StepFileBytes, type StepMode } from '../remote/step.ts';
-import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
+import type { TransportResult, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
 
 export interface MachinesParts {
-  /**
-   * The way to that worker. Called for every action, so it must be cheap; transports are pooled behind it. A backend
-   * that cannot tell the way says why, and throws nothing.
-   */
-  readonly reach: (ref: WorkerRef) => Promise<Reach>;
-  /**
-   * The folder of this job on that worker, as a word of a shell text with all that is not ours quoted. `remoteRoot` of
-   * remote/run-folder.ts is the usual one.
-   */
+  /** Called for every action, so it must be cheap. Never rejects: `closed` has the reason. */
+  readonly findTransport: (ref: WorkerRef) => Promise<TransportResult>;
+  /** The job's folder on a worker, quoted for a shell script. Usually `remoteRoot` of remote/run-folder.ts. */
   readonly root: (ref: WorkerRef) => string;
-  /** Takes what a setup step prints; nothing at all, when it is done and has printed nothing. */
-  readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
+  /** Appends output of a setup step; an empty chunk if the step has ended without output. */
+  readonly appendStepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
-  /** The folder on this machine that holds that copy of the job's working directory. */
-  readonly workdirOf?: (job: Job, snapshot: number) => string;
-  /** Where the value of a secret is that was taken from the environment of the job's creator, on this machine. */
-  readonly secretFile?: (job: Job, name: string) => string;
+  readonly workdirCopyFolder?: (job: Job, snapshot: number) => string;
+  /** The local file with a secret from the environment of the job's creator. */
+  readonly secretFileOf?: (job: Job, name: string) => string;
   readonly now: () => Instant;
-  readonly forget: (ref: AllocationRef) => void;
+  readonly disconnect: (ref: AllocationRef) => void;
 }
 
-/** A host that does not answer is noticed within ten seconds: the look gives it eight. */
-const lookTimeout: Duration = 8 * second;
+/** A worker that does not answer must be noticed within ten seconds. */
+const observeTimeout: Duration = 8 * second;
 const startTimeout: Duration = 30 * second;
-/** A kill is repeated on the host for five seconds and more before it reports what is left. */
+/** The worker repeats a kill for at least five seconds before it reports the remaining processes. */
 const stopTimeout: Duration = 30 * second;
-/** Looks under way at once. Workers of one job are seldom more. */
-const looksAtOnce = 64;
-const answerMost = 1_000_000;
+const maxConcurrentObservations = 64;
+const maxAnswerBytes = 1_000_000;
 
 export function createMachines(parts: MachinesParts): MachinePort {
   const { now } = parts;
   const workdirs = createWorkdirSender();
 
   async function run(ref: WorkerRef, request: RunRequest): Promise<RunResult> {
-    const reach = await parts.reach(ref);
-    if (reach.kind === 'closed') return { kind: 'no_answer', reason: reach.reason, sent: false, timedOut: false };
-    return reach.transport.run(request);
+    const found = await parts.findTransport(ref);
+    if (found.kind === 'closed') return { kind: 'no_answer', reason: found.reason, sent: false, timedOut: false };
+    return found.transport.run(request);
   }
 
-  async function lookAt(ref: WorkerRef): Promise<Fact<WorkerSeen>> {
+  async function observe(ref: WorkerRef): Promise<Observed<WorkerStatus>> {
     const { job, worker } = ref;
     const expected = expectedAttempt(ref);
     const result = await run(ref, {
-      script: lookScript(parts.root(ref), {
+      script: observeScript(parts.root(ref), {
         allocation: ref.allocation.ordinal,
-        jobMark: jobMark(job),
-        mark: (attempt) => runMark(job, attempt, worker),
-        ...(expected === undefined ? {} : { expected }),
+        jobMarker: jobMarker(job),
+        marker: (attempt) => runMarker(job, attempt, worker),
+        ...(expected === undefined ? {} : { expectedAttempt: expected }),
       }),
-      timeoutMs: lookTimeout,
-      outputMost: answerMost,
+      timeoutMs: observeTimeout,
+      maxOutputBytes: maxAnswerBytes,
       isRepeatable: true,
     });
     if (result.kind === 'no_answer') return unknown(`worker ${worker}: ${result.reason}`, now());
-    const seen = parseLook(textFrom(result.stdout), now());
+    const seen = parseObservation(decodeText(result.stdout), now());
     if (seen === undefined)
-      return unknown(`worker ${worker} gave an answer that is no answer: ${wordsOf(result)}`, now());
+      return unknown(`worker ${worker} gave an answer that is no answer: ${outputOf(result)}`, now());
     return known(seen, now());
   }
 
   return {
-    look: (refs) => fanOut(refs, looksAtOnce, lookAt),
+    observe: (refs) => mapConcurrent(refs, maxConcurrentObservations, observe),
 
-    step: (ref, step, byHand) => runStep({ parts, run, workdirs }, ref, step, byHand),
+    runStep: (ref, step, manual) => runStep({ parts, run, workdirs }, ref, step, manual),
 
     async start(ref, launch) {
       const { job, worker } = ref;
-      const bad = badVariable(launch.env);
-      if (bad !== undefined)
-        return refused(worker, `the variable ${bad} has a name or a value that no environment can hold`);
+      const invalid = invalidVariable(launch.env);
+      if (invalid !== undefined)
+        return refused(worker, `the variable ${invalid} has a name or a value that no environment can hold`);
       const secrets = await readSecrets(parts, job, launch);
       if (typeof secrets === 'string') return failed(worker, secrets);
       const result = await run(ref, {
-        script: startScript(parts.root(ref), launch, runMark(job, launch.attempt.ordinal, worker), secrets),
+        script: startScript(parts.root(ref), launch, runMarker(job, launch.attempt.ordinal, worker), secrets),
         timeoutMs: startTimeout,
-        outputMost: answerMost,
+        maxOutputBytes: maxAnswerBytes,
       });
       if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
-      return startOutcome(worker, /^said (.*)$/mu.exec(textFrom(result.stdout))?.[1], wordsOf(result));
+      return startOutcome(worker, /^said (.*)$/mu.exec(decodeText(result.stdout))?.[1], outputOf(result));
     },
 
     async stop(ref, attempt, how, signal) {
@@ -104,85 +103,83 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const name = signal.replace(/^SIG/u, '');
       if (!/^[A-Z0-9+-]+$/u.test(name)) return refused(worker, `${signal} is no signal`);
       const result = await run(ref, {
-        script: stopScript(parts.root(ref), { attempt, mark: runMark(job, attempt, worker), how, signal: name }),
+        script: stopScript(parts.root(ref), { attempt, marker: runMarker(job, attempt, worker), how, signal: name }),
         timeoutMs: stopTimeout,
-        outputMost: answerMost,
+        maxOutputBytes: maxAnswerBytes,
       });
       if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
-      const answer = textFrom(result.stdout);
+      const answer = decodeText(result.stdout);
       if (/^(gone|asked \d+)\n$/u.test(answer)) return { kind: 'done' };
       if (answer.startsWith('left '))
         return failed(worker, `on worker ${worker} these processes do not die: ${answer.slice(5).trim()}`);
-      return failed(worker, `worker ${worker} could not stop attempt ${attempt}: ${wordsOf(result)}`);
+      return failed(worker, `worker ${worker} could not stop attempt ${attempt}: ${outputOf(result)}`);
     },
 
     tail(ref, attempt, from, receiver) {
       return openTail(parts, ref, { attempt, from }, receiver);
     },
 
-    forget: parts.forget,
+    disconnect: parts.disconnect,
   };
 }
 
 /**
- * The attempt whose program was started on that worker, by the record, and has not been seen to end; undefined when none
- * was. It is looked for by its mark where its folder is gone, which is asked of no other attempt: it takes a search through
- * all processes.
+ * The started attempt that has not ended, if it runs on this worker. Without its folder, only this attempt is searched
+ * by its marker, because the search reads all processes.
  */
 export function expectedAttempt({ job, allocation, worker }: WorkerRef): number | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return undefined;
-  const isOnIt = worker === 'here' || attempt.allocation === allocation.ordinal;
-  const places = commandWorkers(job.spec.command, allocation.workers ?? 0);
-  return isOnIt && places.includes(worker) ? attempt.ordinal : undefined;
+  const isOnAllocation = worker === 'controller' || attempt.allocation === allocation.ordinal;
+  const workerIds = commandWorkers(job.spec.command, allocation.workers ?? 0);
+  return isOnAllocation && workerIds.includes(worker) ? attempt.ordinal : undefined;
 }
 
-interface StepParts {
+interface StepContext {
   readonly parts: MachinesParts;
   readonly run: (ref: WorkerRef, request: RunRequest) => Promise<RunResult>;
   readonly workdirs: ReturnType<typeof createWorkdirSender>;
 }
 
-/** Added to a step's own time limit, for the connection. */
 const stepMargin: Duration = 15 * second;
 const killTimeout: Duration = 30 * second;
 
 async function runStep(
-  { parts, run, workdirs }: StepParts,
+  { parts, run, workdirs }: StepContext,
   ref: WorkerRef,
   step: SetupStep,
-  byHand: StepByHand | undefined,
+  manual: ManualStepOptions | undefined,
 ): Promise<OutcomeResult> {
   const { job, worker, allocation } = ref;
-  // The caller's message names the step and the worker; these words continue it.
+  // The caller's message names the step and the worker; these messages continue it.
   if (!isStepKey(step.key)) return refused(worker, `its key cannot be a file's name: ${step.key}`);
   let files: readonly StepFileBytes[];
   try {
-    files = await filesOf(parts, step);
+    files = await readStepFiles(parts, step);
   } catch (error) {
-    return failed(worker, `it needs a file of this machine: ${textOf(error)}`);
+    return failed(worker, `it needs a file of this machine: ${messageOf(error)}`);
   }
   const root = parts.root(ref);
-  if (step.workdir !== undefined) {
-    const folder = parts.workdirOf?.(job, step.workdir);
+  if (step.workdirCopy !== undefined) {
+    const folder = parts.workdirCopyFolder?.(job, step.workdirCopy);
     if (folder === undefined) return refused(worker, 'no working directory can be copied there');
     const sent = await workdirs.send((request) => run(ref, request), root, folder);
     if (sent.kind === 'failed') return failed(worker, `the working directory could not be sent: ${sent.reason}`);
   }
-  let last = '';
+  let outputTail = '';
   let logProblem: string | undefined;
   const result = await run(ref, {
-    script: stepScript(root, allocation.ordinal, step, files, stepMode(byHand)),
+    script: stepScript(root, allocation.ordinal, step, files, stepMode(manual)),
     timeoutMs: step.timeout + stepMargin,
-    outputMost: 64_000,
+    maxOutputBytes: 64_000,
     onOutput: async (chunk) => {
-      last = (last + textFrom(chunk)).slice(-2_000);
-      await byHand?.onOutput(chunk);
+      outputTail = (outputTail + decodeText(chunk)).slice(-2_000);
+      await manual?.onOutput(chunk);
       try {
-        await parts.stepLog(job, step.name, worker, chunk);
+        await parts.appendStepLog(job, step.name, worker, chunk);
       } catch (error) {
-        // A full disk here is no reason to break off an installation there.
-        logProblem = textOf(error);
+        // A full local disk must not abort an installation on the worker.
+        logProblem = messageOf(error);
       }
     },
   });
@@ -191,33 +188,39 @@ async function runStep(
     await run(ref, {
       script: killStepScript(root, allocation.ordinal, step),
       timeoutMs: killTimeout,
-      outputMost: answerMost,
+      maxOutputBytes: maxAnswerBytes,
     });
     return failed(
       worker,
-      `it took longer than ${Math.round(step.timeout / second)} s${lastLine(last)}`,
-      lastLines(last),
+      `it took longer than ${Math.round(step.timeout / second)} s${lastLine(outputTail)}`,
+      lastLines(outputTail),
     );
   }
-  const [, verdict, command] =
-    /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(textFrom(result.stderr)) ?? [];
-  if (verdict === undefined) return noAnswer(worker, `the line broke off: ${wordsOf(result)}`, true);
-  if (verdict === '0') {
-    if (last === '') await noteSilence(parts, ref, step);
+  const [, outcome, command] =
+    /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(decodeText(result.stderr)) ?? [];
+  if (outcome === undefined) return noAnswer(worker, `the line broke off: ${outputOf(result)}`, true);
+  if (outcome === '0') {
+    if (outputTail === '') await createEmptyLog(parts, ref, step);
     return { kind: 'done' };
   }
-  if (verdict === 'vanished') return failed(worker, `it was killed from outside${lastLine(last)}`, lastLines(last));
-  if (verdict.startsWith('cannot ')) return failed(worker, `it cannot ${verdict.slice('cannot '.length)}`);
+  if (outcome === 'vanished')
+    return failed(worker, `it was killed from outside${lastLine(outputTail)}`, lastLines(outputTail));
+  if (outcome.startsWith('cannot ')) return failed(worker, `it cannot ${outcome.slice('cannot '.length)}`);
   const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
-  return failed(worker, `${failureText(verdict, command, last)}${note}`, lastLines(last), Number(verdict));
+  return failed(
+    worker,
+    `${formatStepFailure(outcome, command, outputTail)}${note}`,
+    lastLines(outputTail),
+    Number(outcome),
+  );
 }
 
-function stepMode(byHand: StepByHand | undefined): StepMode {
-  if (byHand === undefined) return 'unless-proven';
-  return byHand.force ? 'apply' : 'check';
+function stepMode(manual: ManualStepOptions | undefined): StepMode {
+  if (manual === undefined) return 'unless-proven';
+  return manual.force ? 'apply' : 'check';
 }
 
-async function filesOf({ readFile }: MachinesParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
+async function readStepFiles({ readFile }: MachinesParts, step: SetupStep): Promise<readonly StepFileBytes[]> {
   return Promise.all(
     step.files.map(async (file: StepFile) => ({
       to: file.to,
@@ -227,36 +230,35 @@ async function filesOf({ readFile }: MachinesParts, step: SetupStep): Promise<re
   );
 }
 
-/** A log that exists answers the question that an absent one leaves open: the step ran, and printed nothing. */
-async function noteSilence({ stepLog }: MachinesParts, { job, worker }: WorkerRef, step: SetupStep): Promise<void> {
+/** An existing empty log shows that the step ran and printed nothing. */
+async function createEmptyLog(
+  { appendStepLog }: MachinesParts,
+  { job, worker }: WorkerRef,
+  step: SetupStep,
+): Promise<void> {
   try {
-    await stepLog(job, step.name, worker, new Uint8Array(0));
+    await appendStepLog(job, step.name, worker, new Uint8Array(0));
   } catch {
-    // The step holds whether or not its log could be written.
+    // The step succeeded even if its log could not be written.
   }
 }
 
-/** A longer command is left out of the message: the last printed line says more. */
-const commandMost = 80;
+const maxCommandLength = 80;
 
-/** Bash reports only the opening of such a command, which is a part of jobman's own script and tells a person nothing. */
-const isFragment = /^(case|if|while|until|for)\s/u;
+/** For a compound command bash reports only its first line, which is part of jobman's own script. */
+const shellFragmentPattern = /^(case|if|while|until|for)\s/u;
 
-/**
- * Why a step failed, the cause first: the last line with a meaning, then the exit code and the command that failed where that is
- * short enough to read.
- */
-export function failureText(code: string, command: string | undefined, printed: string): string {
-  // The message names the command that failed, without the sudo in front of it.
+/** The cause of a failed step: its last meaningful line, the exit code, and the command if it is short. */
+export function formatStepFailure(code: string, command: string | undefined, printed: string): string {
   const bare = command?.replace(/^sudo -n (env (\w+=('[^']*'|\S*) )*)?/u, '').trim();
   const line = meaningfulLine(printed).replace(/\.$/u, '');
-  const isReadable = bare !== undefined && bare !== '' && bare.length <= commandMost && !isFragment.test(bare);
-  const of = isReadable ? ` of \`${bare}\`` : '';
-  if (line !== '') return `${line} (exit code ${code}${of})`;
-  return `exit code ${code}${of}, and nothing was printed`;
+  const isReadable =
+    bare !== undefined && bare !== '' && bare.length <= maxCommandLength && !shellFragmentPattern.test(bare);
+  const commandNote = isReadable ? ` of \`${bare}\`` : '';
+  if (line !== '') return `${line} (exit code ${code}${commandNote})`;
+  return `exit code ${code}${commandNote}, and nothing was printed`;
 }
 
-/** The last line, without the advice that installers print after their error. */
 function meaningfulLine(printed: string): string {
   const lines = printed.split('\n').map((line) => line.split('\r').at(-1)?.trim() ?? '');
   const isAdvice = (line: string) => line === '' || /^(\[notice\]|hint:|note:|warning:|w:|see )/iu.test(line);
@@ -272,125 +274,125 @@ function lastLines(text: string): string {
   return text.trimEnd().split('\n').slice(-10).join('\n');
 }
 
-/** More would not fit through the pipe by which a container gets them. */
-const secretsMost = 48 * 1024;
+/** The pipe to a container has room for no more. */
+const maxSecretsBytes = 48 * 1024;
 
-/** The values of the secrets that a launch names, or one sentence that says why they cannot be had. It never tells a value. */
+/** The secrets of a launch by name, or a message why one is unavailable. The message contains no value. */
 export async function readSecrets(
-  parts: Pick<MachinesParts, 'readFile' | 'secretFile'>,
+  parts: Pick<MachinesParts, 'readFile' | 'secretFileOf'>,
   job: Job,
   launch: Launch,
 ): Promise<Readonly<Record<string, string>> | string> {
   const secrets: Record<string, string> = {};
   let bytes = 0;
   for (const [name, source] of Object.entries(launch.secrets ?? {})) {
-    const file = source.kind === 'file' ? source.path : parts.secretFile?.(job, name);
+    const file = source.kind === 'file' ? source.path : parts.secretFileOf?.(job, name);
     if (file === undefined) return `the secret ${name} is kept nowhere that this machine knows of`;
     try {
-      // Editors end a file with a newline, which is no part of a password.
-      secrets[name] = textFrom(await parts.readFile(file)).replace(/\r?\n$/u, '');
+      // Editors end a file with a newline, which is not part of a password.
+      secrets[name] = decodeText(await parts.readFile(file)).replace(/\r?\n$/u, '');
     } catch (error) {
-      const lost =
+      const hint =
         source.kind === 'file' ? '' : '; it was kept with the files of the job: put it there, or create the job anew';
-      return `the secret ${name} cannot be read: ${textOf(error)}${lost}`;
+      return `the secret ${name} cannot be read: ${messageOf(error)}${hint}`;
     }
     bytes += secrets[name].length;
   }
-  const bad = badVariable(secrets);
-  if (bad !== undefined) return `the secret ${bad} has a name or a value that no environment can hold`;
-  return bytes > secretsMost ? `the secrets are longer than ${secretsMost / 1024} KiB together` : secrets;
+  const invalid = invalidVariable(secrets);
+  if (invalid !== undefined) return `the secret ${invalid} has a name or a value that no environment can hold`;
+  return bytes > maxSecretsBytes ? `the secrets are longer than ${maxSecretsBytes / 1024} KiB together` : secrets;
 }
 
-export function startOutcome(worker: WorkerId, said: string | undefined, raw: string): OutcomeResult {
-  if (said === 'started' || said === 'already') return { kind: 'done' };
-  if (said === 'restarted')
+export function startOutcome(worker: WorkerId, answer: string | undefined, output: string): OutcomeResult {
+  if (answer === 'started' || answer === 'already') return { kind: 'done' };
+  if (answer === 'restarted')
     return failed(worker, `worker ${worker} was restarted after it had been set up, so nothing was started there yet`);
-  if (said?.startsWith('busy ') === true) return busy(worker, said.slice(5));
-  if (said?.startsWith('failed ') === true)
-    return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
-  // The launcher said nothing: it may have been killed at any point. Only a look can tell.
-  return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${raw}`, true);
+  if (answer?.startsWith('busy ') === true) return deviceBusy(worker, answer.slice(5));
+  if (answer?.startsWith('failed ') === true)
+    return failed(worker, `worker ${worker} could not start the command: ${answer.slice(7)}`);
+  // The launcher may have been killed at any point. Only an observation can decide.
+  return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${output}`, true);
 }
 
 /**
- * Follows until the run is over, then sends for what is left from where we have come to: a follower that is ended from
- * outside may have been anywhere, and only the receiving side knows what it holds.
+ * Follows the output until the run is over, then requests the rest from the received offset: a killed follower may have
+ * stopped anywhere, and only the receiver knows what it has.
  */
 function openTail(
   parts: MachinesParts,
   ref: WorkerRef,
-  want: { readonly attempt: number; readonly from: number },
+  request: { readonly attempt: number; readonly from: number },
   receiver: TailReceiver,
 ): () => void {
   const { job, worker } = ref;
   const root = parts.root(ref);
-  const mark = runMark(job, want.attempt, worker);
-  let at = want.from;
-  let isOff = false;
-  let callOff = (): void => undefined;
+  const marker = runMarker(job, request.attempt, worker);
+  let offset = request.from;
+  let isCancelled = false;
+  let cancelStream = (): void => undefined;
 
   const drop = (reason: string): void => {
-    if (!isOff) receiver.dropped(`worker ${worker}: ${reason}`);
+    if (!isCancelled) receiver.dropped(`worker ${worker}: ${reason}`);
   };
 
-  async function open(script: string, onOver: () => void): Promise<void> {
-    const reach = await parts.reach(ref);
-    if (isOff) return;
-    if (reach.kind === 'closed') {
-      drop(reach.reason);
+  async function open(script: string, onEnded: () => void): Promise<void> {
+    const found = await parts.findTransport(ref);
+    if (isCancelled) return;
+    if (found.kind === 'closed') {
+      drop(found.reason);
       return;
     }
-    callOff = reach.transport.stream({
+    cancelStream = found.transport.stream({
       script,
       async onBytes(chunk) {
-        if (isOff) return;
-        at += chunk.length;
+        if (isCancelled) return;
+        offset += chunk.length;
         try {
           await receiver.bytes(chunk);
         } catch (error) {
-          drop(`what was read could not be kept: ${textOf(error)}`);
-          isOff = true;
-          callOff();
+          drop(`what was read could not be kept: ${messageOf(error)}`);
+          isCancelled = true;
+          cancelStream();
         }
       },
       onEnd(end) {
-        if (isOff) return;
+        if (isCancelled) return;
         if (end.kind === 'dropped') drop(end.reason);
-        else if (end.exitCode === tailCodes.missing) drop(`attempt ${want.attempt} has left nothing there`);
-        else if (end.exitCode === tailCodes.over) onOver();
+        else if (end.exitCode === tailExitCodes.missing) drop(`attempt ${request.attempt} has left nothing there`);
+        else if (end.exitCode === tailExitCodes.ended) onEnded();
         else drop(`following the output ended with exit code ${end.exitCode}: ${end.stderr.trim()}`);
       },
     });
   }
 
-  void open(followScript(root, { ...want, mark }), () => {
-    void open(restScript(root, { attempt: want.attempt, from: at }), () => {
+  void open(followScript(root, { ...request, marker }), () => {
+    void open(remainderScript(root, { attempt: request.attempt, from: offset }), () => {
       receiver.ended();
     });
   });
   return () => {
-    isOff = true;
-    callOff();
+    isCancelled = true;
+    cancelStream();
   };
 }
 
-/** It happened, and did not succeed. */
+/** The action had no success; it may be retried. */
 export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {
   return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
 }
 
-/** The TPU is taken; `who` is a process that holds it. Whoever it is may let go of it, so it is tried again. */
-function busy(worker: WorkerId, who: string): OutcomeResult {
-  const detail = `its TPU is held by ${who}, which is not of this job and is left alone`;
-  return { kind: 'failed', evidence: { detail, worker, pattern: 'busy', line: who } };
+/** Another process, `holder`, uses the TPU. It may release it, so the start is retried. */
+function deviceBusy(worker: WorkerId, holder: string): OutcomeResult {
+  const detail = `its TPU is held by ${holder}, which is not of this job and is left alone`;
+  return { kind: 'failed', evidence: { detail, worker, pattern: 'busy', line: holder } };
 }
 
-/** It can never succeed as it was asked for. */
+/** The action can never succeed. */
 export function refused(worker: WorkerId, detail: string): OutcomeResult {
   return { kind: 'refused', evidence: evidence(worker, detail) };
 }
 
-/** Nothing came back: it did not happen when nothing was sent, and nobody knows when something was. */
+/** No answer: `failed` if nothing was sent, else `unclear`. */
 export function noAnswer(worker: WorkerId, detail: string, sent: boolean): OutcomeResult {
   return { kind: sent ? 'unclear' : 'failed', evidence: evidence(worker, detail) };
 }
@@ -404,39 +406,38 @@ function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: num
   };
 }
 
-/** The output of a script, for a message about an answer that makes no sense. */
-function wordsOf(result: Extract<RunResult, { kind: 'ended' }>): string {
-  const words = `${textFrom(result.stdout)}${textFrom(result.stderr)}`.trim();
-  return words === '' ? `nothing, with exit code ${result.exitCode}` : words.slice(-500);
+function outputOf(result: Extract<RunResult, { kind: 'ended' }>): string {
+  const output = `${decodeText(result.stdout)}${decodeText(result.stderr)}`.trim();
+  return output === '' ? `nothing, with exit code ${result.exitCode}` : output.slice(-500);
 }
 
-function textFrom(bytes: Uint8Array): string {
+function decodeText(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/** Sends what concerns `here` to this machine and all else to the workers. */
-export function withHere(workers: MachinePort, here: MachinePort): MachinePort {
-  const portOf = (ref: WorkerRef): MachinePort => (ref.worker === 'here' ? here : workers);
+/** Sends worker `controller` to this machine and all others to the workers. */
+export function withControllerMachine(workers: MachinePort, controller: MachinePort): MachinePort {
+  const portOf = (ref: WorkerRef): MachinePort => (ref.worker === 'controller' ? controller : workers);
   return {
-    async look(refs) {
-      const [answers, answersHere] = await Promise.all([
-        workers.look(refs.filter((ref) => ref.worker !== 'here')),
-        here.look(refs.filter((ref) => ref.worker === 'here')),
+    async observe(refs) {
+      const [answers, controllerAnswers] = await Promise.all([
+        workers.observe(refs.filter((ref) => ref.worker !== 'controller')),
+        controller.observe(refs.filter((ref) => ref.worker === 'controller')),
       ]);
-      const rest = { workers: [...answers], here: [...answersHere] };
+      const remaining = { workers: [...answers], controller: [...controllerAnswers] };
       return refs.map((ref) => {
-        const answer = (ref.worker === 'here' ? rest.here : rest.workers).shift();
+        const answer = (ref.worker === 'controller' ? remaining.controller : remaining.workers).shift();
         if (answer === undefined) throw new Error('a look answered fewer workers than it was asked for');
         return answer;
       });
     },
-    step: (ref, step, byHand) => portOf(ref).step(ref, step, byHand),
+    runStep: (ref, step, manual) => portOf(ref).runStep(ref, step, manual),
     start: (ref, launch) => portOf(ref).start(ref, launch),
     stop: (ref, attempt, how, signal) => portOf(ref).stop(ref, attempt, how, signal),
     tail: (ref, attempt, from, receiver) => portOf(ref).tail(ref, attempt, from, receiver),
-    forget(ref) {
-      workers.forget(ref);
-      here.forget(ref);
+    disconnect(ref) {
+      workers.disconnect(ref);
+      controller.disconnect(ref);
     },
   };
 }

@@ -1,11 +1,11 @@
-// List prices: what a TPU costs an hour, as an estimate; spot prices move monthly.
+// List prices of TPUs per hour, as an estimate; spot prices change monthly.
 // Source: the catalogue of SkyPilot, made from Google's Cloud Billing, read in August 2026.
 
-import { accelerator } from './accelerators.ts';
+import { findAccelerator } from './accelerators.ts';
 import { regionOf } from './zones.ts';
 
-/** US dollars a chip-hour, [on demand, spot], by generation and region. `v2` and `v3` slices differ from single machines. */
-const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
+/** US dollars per chip-hour, [on demand, spot]. `v2` and `v3` slices differ from single machines. */
+const chipHourPrices: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
   v2: { 'us-central1': [1.125, 0.3375] },
   'v2 slice': { 'us-central1': [1.5, 0.3825] },
   v3: { 'us-central1': [2, 0.51], 'europe-west4': [2.2, 0.561] },
@@ -44,24 +44,20 @@ const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [num
   },
 };
 
-interface Priced {
+interface PricedCapacity {
   readonly accelerator: string;
   readonly zone: string;
   readonly pricing: 'spot' | 'preemptible' | 'ondemand' | 'reserved';
-  /** Slices of a multislice; 1 where it is not given. */
   readonly nodeCount?: number;
 }
 
-/**
- * Dollars an hour of the whole slice, or of all slices of a multislice; null where the catalogue has no figure. Reserved
- * capacity is paid for anyway: its price is what it would cost on demand.
- */
-export function pricePerHour({ accelerator: type, zone, pricing, nodeCount = 1 }: Priced): number | null {
-  const slice = accelerator(type);
+/** US dollars for all slices; null when unknown. Reserved capacity, paid for anyway, has its on-demand price. */
+export function pricePerHour({ accelerator: type, zone, pricing, nodeCount = 1 }: PricedCapacity): number | null {
+  const slice = findAccelerator(type);
   if (slice === undefined) return null;
   const generation = slice.generation.name;
-  const sliceRows = perChipHour[`${generation} slice`];
-  const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : perChipHour[generation];
+  const sliceRows = chipHourPrices[`${generation} slice`];
+  const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : chipHourPrices[generation];
   const row = rows?.[regionOf(zone)];
   const isOnDemand = pricing === 'ondemand' || pricing === 'reserved';
   return row === undefined ? null : slice.chips * nodeCount * row[isOnDemand ? 0 : 1];

@@ -1,15 +1,14 @@
-// Zones: where Google offers which generation of TPU. A table for early mistakes in a manifest, never for a refusal: Google
-// adds zones, and being listed promises neither capacity nor permission.
-// Source: the catalogue of SkyPilot, made from the live API between August 2025 and August 2026, and Google's page of TPU
-// regions. The built-in cloud offers exactly these.
+// Zones: the TPU generations in each zone. The table serves early warnings, never a refusal: Google adds zones, and an
+// entry promises neither capacity nor permission. The TPU emulator offers exactly these.
+// Source: the catalogue of SkyPilot (live API, August 2025 to August 2026) and Google's page of TPU regions.
 
 import { type Accelerator, acceleratorsOf, generations } from './accelerators.ts';
 import { didYouMean } from './did-you-mean.ts';
 
-/** A row: v2 and v3 sell single machines and slices of several in different zones. */
+/** For v2 and v3, single machines and slices of several machines are in different zones. */
 interface Offer {
   readonly generation: string;
-  readonly sells: 'any' | 'single' | 'slice';
+  readonly sliceSizes: 'any' | 'single' | 'slice';
   readonly zones: readonly string[];
 }
 
@@ -42,10 +41,9 @@ const offers: readonly Offer[] = [
   ),
 ];
 
-/** All zones that offer anything, by name. */
 export const zones: readonly string[] = [...new Set(offers.flatMap((row) => row.zones))].toSorted();
 
-/** The generations that some zone offers, oldest first. */
+/** Oldest first. */
 export const offeredGenerations: readonly string[] = [...new Set(offers.map((row) => row.generation))];
 
 /** `us-central2` of `us-central2-b`. */
@@ -53,33 +51,30 @@ export function regionOf(zone: string): string {
   return zone.replace(/-[a-z]$/i, '');
 }
 
-/** The zones that offer a type, in the order of the table; empty for a generation that the table does not have. */
+/** In the order of the table; empty for an unknown generation. */
 export function zonesOffering({ generation, workers }: Accelerator): readonly string[] {
   return offers
-    .filter(({ generation: name, sells }) => {
-      return name === generation.name && (sells === 'any' || (sells === 'single') === (workers === 1));
+    .filter(({ generation: name, sliceSizes }) => {
+      return name === generation.name && (sliceSizes === 'any' || (sliceSizes === 'single') === (workers === 1));
     })
     .flatMap((row) => row.zones);
 }
 
-/** Every type that a zone offers, by generation and size; empty for a zone that the table does not have. */
+/** By generation and size; empty for an unknown zone. */
 export function acceleratorsIn(zone: string): readonly Accelerator[] {
   return generations.flatMap(acceleratorsOf).filter((one) => zonesOffering(one).includes(zone));
 }
 
-/**
- * The zone that was most likely meant: a slip of the finger, or a region without its letter. `likely` are looked through
- * first: the zones that offer what is asked for.
- */
-export function zoneMeant(text: string, likely: readonly string[] = []): string | undefined {
-  const candidates = [...new Set([...likely, ...zones])];
+/** Corrects a typing mistake, or completes a region without its letter. Prefers the zones in `preferred`. */
+export function suggestZone(text: string, preferred: readonly string[] = []): string | undefined {
+  const candidates = [...new Set([...preferred, ...zones])];
   const wanted = text.trim().toLowerCase().replaceAll(/[_\s]/g, '-').replace(/-+$/, '');
   if (candidates.includes(wanted)) return wanted;
-  // The letter is what people do not know by heart: the region is more likely right than wrong.
+  // Users forget the letter more often than the region, so the region is probably right.
   const region = wanted.replace(/(\d)-?[a-z]?$/, '$1');
   return candidates.find((zone) => zone.startsWith(`${region}-`)) ?? didYouMean(wanted, candidates);
 }
 
-function offer(generation: string, sells: Offer['sells'], names: string): Offer {
-  return { generation, sells, zones: names.split(' ') };
+function offer(generation: string, sliceSizes: Offer['sliceSizes'], names: string): Offer {
+  return { generation, sliceSizes, zones: names.split(' ') };
 }

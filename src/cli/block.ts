@@ -1,32 +1,31 @@
-// A block of lines that is redrawn in place at the end of a terminal's text, below a title of its window. It stays on the main
-// screen, so that the last frame and everything above it remain when the command ends.
+// Blocks of lines that are redrawn at the end of a terminal's text; the last frame and all text above it remain.
 
 import type { Io, Stream } from '../app/services.ts';
 import type { Cli } from './context.ts';
-import { exactly, harmlessText } from './output.ts';
+import { rawBytes, sanitizeText } from './output.ts';
 import { width } from './render/cell.ts';
-import { inertWord } from '../app/figures.ts';
-import type { Duration, Instant } from '../core/time.ts';
+import { escapeLine } from '../app/format.ts';
+import type { Duration, Instant } from '../core/model/time.ts';
 
-/** Terminals tell every step of a resize; drawing waits until it has come to rest. */
-const resizeRest: Duration = 100;
+/** A terminal reports every step of a resize; drawing waits until no report has come for this long. */
+const resizeSettleTime: Duration = 100;
 
-/** The block of a whole screen. `clear` takes it away, `leave` leaves it where it is; `close` gives the window its title back. */
-export function createBlock(io: Io, stream: Stream, window: Window) {
+/** `clear` removes the block, `leave` keeps it, `close` restores the window's title. */
+export function createBlock(io: Io, stream: Stream, window: TerminalWindow) {
   const painter = createPainter(stream);
   let drawnAt: Instant = Number.NEGATIVE_INFINITY;
-  let restsAt: Instant = Number.NEGATIVE_INFINITY;
+  let settlesAt: Instant = Number.NEGATIVE_INFINITY;
   const stale = (): void => {
     drawnAt = Number.NEGATIVE_INFINITY;
   };
   const stopListening = stream.onResize(() => {
-    restsAt = io.now() + resizeRest;
+    settlesAt = io.now() + resizeSettleTime;
     stale();
   });
   return {
     stale,
-    /** True if the picture is stale, or `every` old, and the terminal is not being resized. */
-    isDue: (every: Duration = Number.POSITIVE_INFINITY): boolean => io.now() >= restsAt && io.now() - drawnAt >= every,
+    isDue: (every: Duration = Number.POSITIVE_INFINITY): boolean =>
+      io.now() >= settlesAt && io.now() - drawnAt >= every,
     draw(title: string, lines: readonly string[]): void {
       window.title(title);
       painter.draw(lines);
@@ -47,8 +46,8 @@ export function createBlock(io: Io, stream: Stream, window: Window) {
   };
 }
 
-/** A line below the output, drawn anew after each `every` until its end; nothing where nothing is redrawn. Null leaves it as it is. */
-export function drawLine(
+/** A line below the output, redrawn after each `every`. Null keeps the line; without redrawing nothing is written. */
+export function drawStatusLine(
   { io, screen }: Pick<Cli, 'io' | 'screen'>,
   every: Duration,
   text: () => string | null,
@@ -69,12 +68,12 @@ export function drawLine(
   };
 }
 
-/** Writes only the lines that changed, in one synchronised update, so that nothing flickers and little is sent. */
+/** Writes only the lines that changed, in one synchronized update: nothing flickers, and little is sent. */
 export function createPainter(stream: Stream) {
   let shown: readonly string[] = [];
   let columnsThen = 0;
 
-  /** The rows of the block: a terminal that became narrower has broken longer lines. */
+  /** A terminal that became narrower breaks longer lines. */
   function rowsNow(columns: number): number {
     if (columns >= columnsThen) return shown.length;
     return shown.reduce((rows, line) => rows + Math.max(1, Math.ceil(width(line) / columns)), 0);
@@ -82,35 +81,34 @@ export function createPainter(stream: Stream) {
 
   return {
     draw(all: readonly string[]): void {
-      const lines = all.map(harmlessText);
+      const lines = all.map(sanitizeText);
       const { columns } = stream.size();
       let text: string;
       if (columns !== columnsThen || shown.length === 0) {
-        text = toTop(rowsNow(columns)) + lines.map((line) => `${line}\n`).join('');
+        text = moveToTop(rowsNow(columns)) + lines.map((line) => `${line}\n`).join('');
       } else {
-        text = changes(shown, lines);
+        text = changeSequence(shown, lines);
       }
-      if (text !== '') stream.write(exactly(`${beginUpdate}${text}${endUpdate}`));
+      if (text !== '') stream.write(rawBytes(`${beginUpdate}${text}${endUpdate}`));
       shown = lines;
       columnsThen = columns;
     },
-    /** Takes the block away, so that other text can be written where it was; the next `draw` puts it below that text. */
+    /** Removes the block; the next `draw` begins below any text written meanwhile. */
     erase(): void {
-      if (shown.length > 0) stream.write(exactly(toTop(rowsNow(stream.size().columns))));
+      if (shown.length > 0) stream.write(rawBytes(moveToTop(rowsNow(stream.size().columns))));
       shown = [];
     },
-    /** Leaves the last frame where it is; the next `draw` begins a new block below. */
+    /** Keeps the last frame; the next `draw` begins a new block below it. */
     leave(): void {
       shown = [];
     },
   };
 }
 
-/** The cursor rests at the start of the row below the block; each change is reached from there and left to there. */
-function changes(before: readonly string[], after: readonly string[]): string {
+/** The cursor is at the start of the row below the block, before and after each change. */
+function changeSequence(before: readonly string[], after: readonly string[]): string {
   if (after.length < before.length) {
-    // The rows that are too many go first, so that the rest is the case below.
-    return toTop(before.length - after.length) + changes(before.slice(0, after.length), after);
+    return moveToTop(before.length - after.length) + changeSequence(before.slice(0, after.length), after);
   }
   let text = '';
   for (const [index, line] of before.entries()) {
@@ -123,71 +121,68 @@ function changes(before: readonly string[], after: readonly string[]): string {
   return text + added.map((line) => `${line}\n`).join('');
 }
 
-function toTop(rows: number): string {
+function moveToTop(rows: number): string {
   return rows === 0 ? '' : `\r${csi}${rows}A${csi}J`;
 }
 
 const csi = '\u001b[';
-/** Mode 2026, synchronised output; terminals that do not know it ignore it. */
+/** Mode 2026, synchronized output. Terminals that do not know it ignore it. */
 const beginUpdate = `${csi}?2026h`;
 const endUpdate = `${csi}?2026l`;
 
-export interface Window {
+export interface TerminalWindow {
   title(text: string): void;
   ring(): void;
-  /** Gives the window the title back that it had. The end of the program does so too, whatever ends it. */
+  /** The end of the program restores the title too. */
   close(): void;
 }
 
-/**
- * The window that a stream writes to. Where it is no terminal, where nothing is redrawn, or where the settings say no,
- * nothing is written. Throws what reading the settings throws.
- */
-export async function openWindow(cli: Cli, stream: Stream, isLive: boolean): Promise<Window> {
+/** Writes nothing without a terminal or redrawing, or if the settings say so. Throws the errors of reading them. */
+export async function openWindow(cli: Cli, stream: Stream, isLive: boolean): Promise<TerminalWindow> {
   const { io, screen } = cli;
   const settings = (await cli.services.settings()).terminal;
-  // The console of Linux has no title, and a terminal that tells nothing of itself may print the sequence.
+  // The Linux console has no title. A terminal with an empty or `dumb` TERM may print the sequence as text.
   const hasTitle = settings.title && isLive && !/^(|dumb|linux)$/.test(io.env['TERM'] ?? '');
   const hasBell = settings.bell && stream.isTerminal && screen.progress !== 'none';
   let shown: string | undefined;
-  let rang = false;
-  let forget: (() => void) | undefined;
+  let hasRung = false;
+  let cancelAtExit: (() => void) | undefined;
 
-  function giveBack(): void {
+  function restoreTitle(): void {
     if (shown === undefined) return;
     shown = undefined;
-    // Without a stack of titles, most terminals show their own for an empty one.
-    stream.write(exactly(`${setTitle('')}${popTitle}`));
+    // Without a stack of titles, most terminals show their own title for an empty one.
+    stream.write(rawBytes(`${setTitle('')}${popTitle}`));
   }
 
   return {
     title(text) {
       if (!hasTitle || text === shown) return;
       if (shown === undefined) {
-        stream.write(exactly(pushTitle));
-        forget = io.atExit(giveBack);
+        stream.write(rawBytes(pushTitle));
+        cancelAtExit = io.atExit(restoreTitle);
       }
       shown = text;
-      stream.write(exactly(setTitle(inertWord(text))));
+      stream.write(rawBytes(setTitle(escapeLine(text))));
     },
     ring() {
-      if (!hasBell || rang) return;
-      rang = true;
-      stream.write(exactly('\u0007'));
+      if (!hasBell || hasRung) return;
+      hasRung = true;
+      stream.write(rawBytes('\u0007'));
     },
     close() {
-      forget?.();
-      forget = undefined;
-      giveBack();
+      cancelAtExit?.();
+      cancelAtExit = undefined;
+      restoreTitle();
     },
   };
 }
 
-/** Operating system command 2, ended by BEL, which every terminal that has titles takes (xterm's ctlseqs). */
+/** Operating system command 2, ended by BEL: every terminal with titles accepts it (xterm's ctlseqs). */
 function setTitle(text: string): string {
   return `\u001b]2;${text}\u0007`;
 }
 
-/** XTWINOPS 22 and 23 of xterm's ctlseqs: the title is put on a stack and taken from it. */
+/** XTWINOPS 22 and 23 of xterm's ctlseqs push the title on a stack and pop it. */
 const pushTitle = '\u001b[22;2t';
 const popTitle = '\u001b[23;2t';

@@ -1,8 +1,8 @@
-// Flags of a job for a cluster, as `submit` takes them: what each word means is decided in manifest/kubernetes-words.ts,
-// for manifests too. Each throws an Error whose message says what was expected, which is told behind the flag.
+// Flags of `submit`. Each parser throws an Error that says what it expected, behind the flag. The rules are in
+// manifest/kubernetes-values.ts, because manifests have the same values.
 
 import { compareQuantities, parseQuantity, zero } from '../app/cluster/quantity.ts';
-import type { Duration } from '../core/time.ts';
+import type { Duration } from '../core/model/time.ts';
 import {
   isVariableName,
   readGpus,
@@ -12,44 +12,46 @@ import {
   readSecret,
   readToleration,
   readVolume,
-  type Reading,
-} from '../manifest/kubernetes-words.ts';
+  type ParseResult,
+} from '../manifest/kubernetes-values.ts';
 import { parseDuration } from './parse.ts';
 
-function parserOf<T>(read: (text: string) => Reading<T>): (text: string) => T {
+function createParser<T>(read: (text: string) => ParseResult<T>): (text: string) => T {
   return (text) => {
     const reading = read(text);
     if ('value' in reading) return reading.value;
-    throw new Error(`it ${reading.wrong}${reading.meant === undefined ? '' : ` (did you mean ${reading.meant}?)`}`);
+    throw new Error(
+      `it ${reading.problem}${reading.suggestion === undefined ? '' : ` (did you mean ${reading.suggestion}?)`}`,
+    );
   };
 }
 
-export const parseJobName = parserOf(readJobName);
+export const parseJobName = createParser(readJobName);
 
-export const parseObjectName = parserOf(readObjectName);
+export const parseObjectName = createParser(readObjectName);
 
-export const parseGpus = parserOf(readGpus);
+export const parseGpus = createParser(readGpus);
 
-export const parseVolume = parserOf(readVolume);
+export const parseVolume = createParser(readVolume);
 
-export const parseSecret = parserOf(readSecret);
+export const parseSecret = createParser(readSecret);
 
-export function parseAmount(text: string): string {
+export function parseQuantityText(text: string): string {
   if (parseQuantity(text) === undefined) throw new Error('expected an amount: 8G, 512Mi');
   return text;
 }
 
-export function parseRequest(text: string): string {
-  const amount = parseQuantity(text);
-  if (amount === undefined || compareQuantities(amount, zero) <= 0) {
+export function parsePositiveQuantity(text: string): string {
+  const quantity = parseQuantity(text);
+  if (quantity === undefined || compareQuantities(quantity, zero) <= 0) {
     throw new Error('expected an amount: 4 or 500m of a cpu, 16Gi of memory');
   }
   return text;
 }
 
-export const parseLabel = parserOf(readLabel);
+export const parseLabel = createParser(readLabel);
 
-export const parseToleration = parserOf(readToleration);
+export const parseToleration = createParser(readToleration);
 
 export function parseTtl(text: string): Duration | 'none' {
   if (text === 'none') return text;
@@ -60,14 +62,14 @@ export function parseTtl(text: string): Duration | 'none' {
   }
 }
 
-export function parsePods(text: string): number {
+export function parsePodCount(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('expected a whole number from 1 on');
   return Number(text);
 }
 
-export type VariableWish = readonly [name: string, value: string | null];
+export type VariableFlag = readonly [name: string, value: string | null];
 
-export function parseVariable(text: string): VariableWish {
+export function parseVariable(text: string): VariableFlag {
   const at = text.indexOf('=');
   const name = at < 0 ? text : text.slice(0, at);
   if (!isVariableName(name)) throw new Error('expected NAME=VALUE, or the NAME of a variable that is set here');

@@ -1,5 +1,5 @@
-// One command of `jobman` or of `tpu`: a row of its table. Parsing, help and completion read these rows, and the documents are
-// held to them. The module of a command is loaded when it runs.
+// A command of `jobman` or `tpu`: one row of its table. Parsing, help and completion read these rows, and a test
+// compares the documentation with them. The module of a command is loaded when it runs.
 
 import type { Services } from '../app/services.ts';
 import type { Cli, GlobalFlags } from './context.ts';
@@ -15,10 +15,10 @@ export interface Command<Body = unknown> {
   /** The rest of the usage line: `<job>... [--release]`. */
   readonly usage: string;
   readonly about?: string;
-  readonly list?: readonly [heading: string, rows: readonly Example[]];
+  readonly extraRows?: readonly [heading: string, rows: readonly Example[]];
   readonly examples: readonly Example[];
-  /** The meaning of its exit codes, where it is more than the general table says. */
-  readonly exits?: Readonly<Record<number, string>>;
+  /** Exit codes with another meaning than in the general table. */
+  readonly exitCodes?: Readonly<Record<number, string>>;
   readonly args: readonly Argument[];
   readonly flags: Flags;
   readonly load: (program: Program) => Promise<Body>;
@@ -28,20 +28,20 @@ export interface Argument<T = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly needed?: true;
-  /** Takes all words that are left; the last argument only. */
+  /** For the last argument only. */
   readonly many?: true;
   readonly parse?: (word: string) => T;
   readonly propose?: Propose;
 }
 
-/** Proposes words to a shell. Called with each place that such a word may stand in. */
+/** Called for each argument or flag that the value may belong to. */
 export type Propose = (line: PartialLine) => readonly Candidate[] | Promise<readonly Candidate[]>;
 
-/** A word alone has the meaning of the argument or flag that it is proposed for. */
+/** A plain string has the summary of its argument or flag. */
 export type Candidate = string | Proposal;
 
 export interface Proposal {
-  readonly word: string;
+  readonly value: string;
   readonly summary: string;
 }
 
@@ -49,27 +49,25 @@ export interface PartialLine {
   readonly services: Services;
   readonly program: Program;
   readonly args: readonly string[];
-  /** The word that is being typed, as far as it is there. */
   readonly partial: string;
 }
 
-/** `jobman` or `tpu`, as far as its help has to know. */
 export interface Program<C extends Command = Command> {
   readonly name: 'jobman' | 'tpu';
   readonly usage: string;
   readonly commands: readonly C[];
   readonly groups: readonly string[];
-  /** Commands that share their first word, by that word: what they are about. */
+  /** The subject of each family: commands such as `controller start` and `controller stop`. */
   readonly families: Readonly<Record<string, string>>;
   readonly globals: readonly [heading: string, flags: Flags];
-  taken(command: C): readonly [heading: string, rows: readonly Example[]];
-  readonly isListingGlobals: boolean;
-  readonly closing: readonly string[];
+  inputRows(command: C): readonly [heading: string, rows: readonly Example[]];
+  readonly listsGlobalFlags: boolean;
+  readonly footer: readonly string[];
 }
 
-/** A command of `jobman`: gets flags and arguments parsed, returns the exit code; throws JobmanError for what it cannot do. */
-type JobmanBody = (cli: Cli, flags: GlobalFlags, ...args: readonly unknown[]) => Promise<number>;
-export type JobmanCommand = Command<JobmanBody>;
+/** Throws JobmanError; returns the exit code. */
+type JobmanHandler = (cli: Cli, flags: GlobalFlags, ...args: readonly unknown[]) => Promise<number>;
+export type JobmanCommand = Command<JobmanHandler>;
 
 type ArgumentValues<A extends readonly Argument[]> = A extends readonly [infer One extends Argument]
   ? One extends { readonly many: true }
@@ -92,11 +90,11 @@ export function grouped<C extends Command>(group: string, commands: readonly Omi
   return commands.map((one) => ({ ...one, group }) as C);
 }
 
-/** A row of the table of `jobman`. The types of the command's own module are checked against its flags and arguments here. */
+/** The compiler checks the command's module against the flags and arguments here. */
 export function command<F extends Flags = Readonly<Record<never, Flag>>, const A extends readonly Argument[] = []>(
   definition: Definition<F, A>,
 ): Omit<JobmanCommand, 'group'> {
   const { args = [], flags = {}, load, ...rest } = definition;
-  // The command is called with the values that were parsed by these very flags and arguments.
+  // The dispatcher calls the command with values that these flags and arguments parsed.
   return { ...rest, args, flags, load: load as unknown as JobmanCommand['load'] };
 }

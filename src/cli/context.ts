@@ -1,13 +1,11 @@
-// The environment of a command: services and output. Made once from the flags that every command takes.
-
 import { resolve } from 'node:path';
-import type { AskAnswer, Client, JobRow, Ref } from '../app/client.ts';
+import type { CommandResult, Client, JobRow, Ref } from '../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../app/errors.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { wrap } from './render/cell.ts';
 import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
 
-/** Taken by every command, before or after its word. A flag that was not given is undefined. */
+/** Accepted before or after the command's name. A missing flag is undefined. */
 export interface GlobalFlags extends ScreenFlags {
   readonly json?: boolean | undefined;
   readonly yes?: boolean | undefined;
@@ -22,30 +20,27 @@ export interface Cli {
   readonly json: boolean;
   readonly yes: boolean;
   readonly quiet: boolean;
-  /** The words behind `--`, as they were given. */
-  readonly behind: readonly string[];
+  readonly argsAfterDash: readonly string[];
   print(line: string): void;
-  /** Lines of result in one write: thousands of small ones would be most of a command's time. */
+  /** One write: thousands of small writes would take most of a command's time. */
   printAll(lines: readonly string[]): void;
-  /** One JSON object a line, in one write. */
   printObjects(objects: readonly object[]): void;
-  /** One sentence of result, on standard output; a terminal gets it in lines that end between words. */
-  tell(sentence: string): void;
-  answer(object: object, sentence: string): void;
-  /** One line of remark, on standard error; not said when the user wants quiet. */
+  printSentence(sentence: string): void;
+  printResult(object: object, sentence: string): void;
+  /** On standard error, suppressed by --quiet. */
   readonly note: (line: string) => void;
-  /** One line about what went wrong, on standard error, said even when the user wants quiet. */
-  complain(line: string): void;
+  /** On standard error, even with --quiet. */
+  printStderr(line: string): void;
 }
 
-export function createCli(services: Services, flags: GlobalFlags, behind: readonly string[] = []): Cli {
+export function createCli(services: Services, flags: GlobalFlags, argsAfterDash: readonly string[] = []): Cli {
   const { io } = services;
   if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
   const quiet = flags.quiet === true;
   const json = flags.json === true;
   const print = (line: string): void => io.stdout.write(`${line}\n`);
   const printAll = (lines: readonly string[]): void => io.stdout.write(lines.map((line) => `${line}\n`).join(''));
-  const tell = (sentence: string): void => print(inLines(sentence, io.stdout));
+  const printSentence = (sentence: string): void => print(wrapForStream(sentence, io.stdout));
   return {
     services,
     io,
@@ -53,56 +48,53 @@ export function createCli(services: Services, flags: GlobalFlags, behind: readon
     json,
     yes: flags.yes === true,
     quiet,
-    behind,
+    argsAfterDash,
     print,
     printAll,
     printObjects: (objects) => printAll(objects.map((object) => JSON.stringify(object))),
-    tell,
-    answer: (object, sentence) => (json ? print(JSON.stringify(object)) : tell(sentence)),
+    printSentence,
+    printResult: (object, sentence) => (json ? print(JSON.stringify(object)) : printSentence(sentence)),
     note: (line) => {
-      if (!quiet) io.stderr.write(`${inLines(line, io.stderr)}\n`);
+      if (!quiet) io.stderr.write(`${wrapForStream(line, io.stderr)}\n`);
     },
-    complain: (line) => io.stderr.write(`${inLines(line, io.stderr)}\n`),
+    printStderr: (line) => io.stderr.write(`${wrapForStream(line, io.stderr)}\n`),
   };
 }
 
-function inLines(text: string, stream: Stream): string {
+function wrapForStream(text: string, stream: Stream): string {
   if (!stream.isTerminal) return text;
   if (text.includes('\n')) {
     return text
       .split('\n')
-      .map((line) => inLines(line, stream))
+      .map((line) => wrapForStream(line, stream))
       .join('\n');
   }
-  const [, blanks = '', sentence = ''] = /^( *)(.*)$/s.exec(text) ?? [];
-  const [first = '', ...rest] = wrap(sentence, stream.size().columns - blanks.length - 2);
-  return [blanks + first, ...rest.map((line) => `${blanks}  ${line}`)].join('\n');
+  const [, indent = '', sentence = ''] = /^( *)(.*)$/s.exec(text) ?? [];
+  const [first = '', ...rest] = wrap(sentence, stream.size().columns - indent.length - 2);
+  return [indent + first, ...rest.map((line) => `${indent}  ${line}`)].join('\n');
 }
 
-/** One sentence about what went wrong, with our name in front, as every tool marks its own words on standard error. */
-export function sayTrouble(cli: Pick<Cli, 'screen' | 'complain'>, sentence: string, name = 'jobman'): void {
-  cli.complain(`${cli.screen.err('red', `${name}:`)} ${sentence}`);
+/** Behind the program's name, as every tool labels its messages on standard error. */
+export function printError(cli: Pick<Cli, 'screen' | 'printStderr'>, sentence: string, name = 'jobman'): void {
+  cli.printStderr(`${cli.screen.styleErr('red', `${name}:`)} ${sentence}`);
 }
 
-/** Says an expected failure on standard error, under the name that was called, and returns the exit code that it ends in. */
-export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'complain'>, name = 'jobman'): number {
+/** Prints an expected failure and returns its exit code. */
+export function reportError(error: JobmanError, cli: Pick<Cli, 'screen' | 'printStderr'>, name = 'jobman'): number {
   const [first, ...rest] = error.message.split('\n');
-  sayTrouble(cli, first ?? '', name);
-  for (const line of [...rest, ...error.lines]) cli.complain(`  ${line}`);
+  printError(cli, first ?? '', name);
+  for (const line of [...rest, ...error.lines]) cli.printStderr(`  ${line}`);
   return error.code;
 }
 
-export function sayAnswer(cli: Cli, answer: AskAnswer): number {
+export function printAnswer(cli: Cli, answer: CommandResult): number {
   if (cli.json) cli.print(JSON.stringify(answer));
-  else if (answer.ok) cli.tell(answer.message);
-  else sayTrouble(cli, answer.message);
-  return answer.ok ? exitCode.ok : answer.code;
+  else if (answer.ok) cli.printSentence(answer.message);
+  else printError(cli, answer.message);
+  return answer.ok ? exitCode.ok : answer.exitCode;
 }
 
-/**
- * What `--job-name` means as a ref: a name that looks like an id becomes the id of the job that has it as its name, where
- * there is one. Every other name is a ref as it is. Throws a conflict when several jobs have such a name.
- */
+/** A name that looks like an id becomes the id of the job with that name. Throws a conflict if several jobs have it. */
 export async function refOfName(client: Client, name: string): Promise<Ref> {
   if (!/^\d{1,6}$/.test(name)) return name;
   const { rows } = await client.list({ name, all: true });
@@ -113,24 +105,24 @@ export async function refOfName(client: Client, name: string): Promise<Ref> {
   return rows[0]?.id ?? name;
 }
 
-/** The jobs that a command is about: those of its arguments and that of `--job-name`. Throws when there is none. */
+/** The jobs of the arguments and of `--job-name`. Throws if there is none. */
 export async function refsOf(client: Client, args: readonly Ref[], name: string | undefined): Promise<readonly Ref[]> {
   const refs = name === undefined ? args : [...args, await refOfName(client, name)];
-  if (refs.length === 0) throw whichJob();
+  if (refs.length === 0) throw missingJobError();
   return refs;
 }
 
-export function whichJob(): JobmanError {
+export function missingJobError(): JobmanError {
   return usageError('Which job? Say its id or name; `jobman list` shows them.');
 }
 
-interface Shown {
+interface JobOutput {
   readonly objects: () => readonly object[];
   readonly lines: () => readonly string[];
 }
 
-/** Prints each of several jobs, with an empty line between their texts. The worst exit code is the command's. */
-export function printEachRef(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<Shown>): Promise<number> {
+/** An empty line separates the jobs' texts. Resolves with the worst exit code. */
+export function printEachJob(cli: Cli, refs: readonly Ref[], show: (ref: Ref) => Promise<JobOutput>): Promise<number> {
   let isFirst = true;
   return forEach(cli, refs, async (ref) => {
     const { objects, lines } = await show(ref);
@@ -141,10 +133,7 @@ export function printEachRef(cli: Cli, refs: readonly Ref[], show: (ref: Ref) =>
   });
 }
 
-/**
- * Does the same for each of several jobs. One that fails is said and does not keep the others from theirs; the worst
- * exit code is the command's.
- */
+/** A failure is reported and does not stop the others; resolves with the worst exit code. */
 export async function forEach<T>(cli: Cli, jobs: readonly T[], act: (job: T) => Promise<number>): Promise<number> {
   let worst: number = exitCode.ok;
   for (const job of jobs) {
@@ -152,21 +141,19 @@ export async function forEach<T>(cli: Cli, jobs: readonly T[], act: (job: T) => 
       worst = Math.max(worst, await act(job));
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      worst = Math.max(worst, complainAbout(error, cli));
+      worst = Math.max(worst, reportError(error, cli));
     }
   }
   return worst;
 }
 
-/** The word that names the job, where `--job-name` does not, and the words that are left. */
-export function refAndWords(
-  words: readonly string[],
+export function splitRef(
+  args: readonly string[],
   jobName: string | undefined,
-): { readonly refs: readonly string[]; readonly words: readonly string[] } {
-  return jobName === undefined ? { refs: words.slice(0, 1), words: words.slice(1) } : { refs: [], words };
+): { readonly refs: readonly string[]; readonly rest: readonly string[] } {
+  return jobName === undefined ? { refs: args.slice(0, 1), rest: args.slice(1) } : { refs: [], rest: args };
 }
 
-/** The exit code that stands for how a job ended. */
 export function verdictCode({ phase }: Pick<JobRow, 'phase'>): number {
   return phase === 'succeeded' ? exitCode.ok : exitCode.failed;
 }

@@ -1,37 +1,35 @@
-// The terminal never runs jobs, but it sees to it that somebody does.
-
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
-import type { Duration } from '../core/time.ts';
+import type { Duration } from '../core/model/time.ts';
 import type { Cli } from './context.ts';
 
 type Waker = Pick<Client, 'wake'>;
 
-/** For a caller without a client: one is made when it is needed. */
-export function wakerOf({ services }: Pick<Cli, 'services'>): Waker {
+/** For a caller without a client; creates the client when needed. */
+export function createWaker({ services }: Pick<Cli, 'services'>): Waker {
   return { wake: async () => (await services.client()).wake() };
 }
 
-/** Tells the controller that there is something to do; starts one where none is, and says so. */
-export async function wake(cli: Cli, client: Waker): Promise<void> {
-  const said = await client.wake();
-  if (said !== null) cli.note(said);
+/** Starts a controller if none runs, and prints a note. */
+export async function wakeController(cli: Cli, client: Waker): Promise<void> {
+  const message = await client.wake();
+  if (message !== null) cli.note(message);
 }
 
-/** A command that waits checks this often that a controller runs. */
-export const controllerEvery: Duration = 5_000;
+/** Time between a waiting command's checks that a controller runs. */
+export const controllerCheckInterval: Duration = 5_000;
 
-/** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */
-export async function keepController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
-  const said = await replaceDead(cli, client);
-  if (said === null) return;
+/** Replaces a dead controller while a job is followed. A failure is printed and retried later. */
+export async function ensureController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
+  const message = await restartIfDead(cli, client);
+  if (message === null) return;
   beforeNote();
-  cli.note(said);
+  cli.note(message);
 }
 
-async function replaceDead(cli: Cli, client: Waker): Promise<string | null> {
+async function restartIfDead(cli: Cli, client: Waker): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
     const { running } = await controller.status();
@@ -43,13 +41,12 @@ async function replaceDead(cli: Cli, client: Waker): Promise<string | null> {
 }
 
 /**
- * After a look at jobs: a controller that was killed is replaced, so that the next command of whatever kind brings it back.
- * One that left or was stopped takes its file with it and is not missed here, unless a command that wanted one was itself
- * ended (a second Ctrl-C) after it had knocked and before it could start one. `isNeeded`: something that was shown is not
- * settled; then a stopped controller is at least told of, since what was shown is what was last seen.
+ * Replaces a killed controller, so that any next command brings it back. A controller that exited or was stopped has
+ * removed its file and is not replaced, unless a command left a wake request and ended (a second Ctrl-C) before it
+ * could start one. With `isNeeded` a note says that the shown state is only the last observation.
  */
-export async function replaceKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
-  if (mayHaveBeenKilled(cli)) await keepController(cli, client);
+export async function restartIfKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
+  if (mayHaveBeenKilled(cli)) await ensureController(cli, client);
   else if (isNeeded) {
     cli.note(
       'No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start',
@@ -57,9 +54,9 @@ export async function replaceKilled(cli: Cli, client: Waker, isNeeded = false): 
   }
 }
 
-/** The same for a screen that is looked at for long: answers what stands beside its rows; null when all is well. */
+/** The same for a screen that stays open: returns the note, or null. */
 export async function controllerNote(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
-  if (mayHaveBeenKilled(cli)) return replaceDead(cli, client);
+  if (mayHaveBeenKilled(cli)) return restartIfDead(cli, client);
   if (!isNeeded) return null;
   const controller = await cli.services.controller();
   const { running } = await controller.status();
@@ -67,10 +64,10 @@ export async function controllerNote(cli: Cli, client: Waker, isNeeded: boolean)
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {
-  return existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'));
+  return existsSync(join(home, 'controller.json')) || hasWakeRequest(join(home, 'wake'));
 }
 
-function hasKnock(folder: string): boolean {
+function hasWakeRequest(folder: string): boolean {
   try {
     return readdirSync(folder).length > 0;
   } catch {

@@ -1,10 +1,8 @@
-// Disk: the real door through which a manifest's files are read. The parser itself is pure and takes it as a parameter.
-
 import { accessSync, closeSync, constants, openSync, readdirSync, readSync, statSync } from 'node:fs';
-import type { FileDoor } from '../manifest/files.ts';
+import type { FileReader } from '../manifest/files.ts';
 
-export const disk: FileDoor = {
-  look(path) {
+export const disk: FileReader = {
+  inspect(path) {
     try {
       const stat = statSync(path);
       if (stat.isDirectory()) return { kind: 'folder', entries: readdirSync(path).toSorted() };
@@ -12,8 +10,10 @@ export const disk: FileDoor = {
       accessSync(path, constants.R_OK);
       return { kind: 'file', bytes: stat.size, isExecutable: (stat.mode & 0o111) !== 0 };
     } catch (error) {
-      const code = codeOf(error);
-      return code === 'ENOENT' || code === 'ENOTDIR' ? { kind: 'absent' } : { kind: 'unreadable', detail: words(code) };
+      const code = errorCode(error);
+      return code === 'ENOENT' || code === 'ENOTDIR'
+        ? { kind: 'absent' }
+        : { kind: 'unreadable', detail: describeError(code) };
     }
   },
   read(path, most) {
@@ -29,18 +29,18 @@ export const disk: FileDoor = {
       }
       return { bytes: bytes.slice(0, length) };
     } catch (error) {
-      return { detail: words(codeOf(error)) };
+      return { detail: describeError(errorCode(error)) };
     } finally {
       if (file !== undefined) closeSync(file);
     }
   },
 };
 
-function codeOf(error: unknown): string {
+function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown';
 }
 
-function words(code: string): string {
+function describeError(code: string): string {
   return (
     {
       EACCES: 'permission denied',

@@ -1,9 +1,7 @@
-// From the words of a line of `jobman` to its command.
-
 import { JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { JobmanCommand } from './command.ts';
-import { complainAbout, createCli, type GlobalFlags } from './context.ts';
+import { reportError, createCli, type GlobalFlags } from './context.ts';
 import { findCommand, printHelp } from './find-command.ts';
 import { globalFlags } from './flags.ts';
 import { scan } from './scan.ts';
@@ -13,22 +11,22 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
   const { io } = services;
   let cli = createCli(services, {});
   try {
-    if (asksForHelp(argv)) return printHelp(io, program, argv);
+    if (wantsHelp(argv)) return printHelp(io, program, argv);
     const found = findCommand(program, argv);
     if (!('command' in found)) return printHelp(io, program, argv);
     const { command, words } = found;
-    const { flags, args, behind } = scanned(command, words);
+    const { flags, args, argsAfterDash } = scanArguments(command, words);
     const given = flags as unknown as GlobalFlags;
-    cli = createCli(services, given, behind);
+    cli = createCli(services, given, argsAfterDash);
     const body = await command.load(program);
     return await body(cli, given, ...args);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return complainAbout(error, cli);
+    return reportError(error, cli);
   }
 }
 
-function scanned(command: JobmanCommand, words: readonly string[]): ReturnType<typeof scan> {
+function scanArguments(command: JobmanCommand, words: readonly string[]): ReturnType<typeof scan> {
   try {
     return scan({ ...command.flags, ...globalFlags }, command.args, words);
   } catch (error) {
@@ -38,8 +36,7 @@ function scanned(command: JobmanCommand, words: readonly string[]): ReturnType<t
   }
 }
 
-/** A wish for help wins over all other words before `--`. */
-function asksForHelp(argv: readonly string[]): boolean {
+function wantsHelp(argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
   return argv.slice(0, end < 0 ? undefined : end).some((word) => word === '--help' || word === '-h');
 }

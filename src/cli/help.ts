@@ -1,19 +1,16 @@
-// The help of `jobman` and of `tpu`: of everything, of commands that share their first word, and of one command. Made from the
-// tables alone.
-
 import type { Command, Example, Program } from './command.ts';
 import { flagName, type Flags } from './flags.ts';
-import { filled, width } from './render/cell.ts';
-import { fitted, inColumns } from './render/aligned.ts';
+import { fillLines, width } from './render/cell.ts';
+import { wrapSentences, inColumns } from './render/aligned.ts';
 
-export function wholeHelp(program: Program, columns: number | null): readonly string[] {
+export function programHelp(program: Program, columns: number | null): readonly string[] {
   const [heading, globals] = program.globals;
-  const lists = program.groups.map((group) => [group, rowsOf(program, group)] as const);
+  const lists = program.groups.map((group) => [group, commandRows(program, group)] as const);
   return [
     `Usage: ${program.name} ${program.usage}`,
-    ...listed(program.isListingGlobals ? [...lists, [heading, flagRows(globals)] as const] : lists, columns),
+    ...sectionLines(program.listsGlobalFlags ? [...lists, [heading, flagRows(globals)] as const] : lists, columns),
     '',
-    ...program.closing.flatMap((sentence) => fitted(sentence, columns)),
+    ...program.footer.flatMap((sentence) => wrapSentences(sentence, columns)),
   ];
 }
 
@@ -26,11 +23,11 @@ export function familyHelp(program: Program, family: string, columns: number | n
   return [
     `Usage: ${program.name} ${family} <command>`,
     '',
-    ...fitted(program.families[family] ?? '', columns),
+    ...wrapSentences(program.families[family] ?? '', columns),
     '',
     ...inColumns(rows, columns),
-    ...listed(
-      commands.flatMap(({ list }) => (list === undefined ? [] : [list])),
+    ...sectionLines(
+      commands.flatMap(({ extraRows }) => (extraRows === undefined ? [] : [extraRows])),
       columns,
     ),
   ];
@@ -47,16 +44,18 @@ export function commandHelp<C extends Command>(
   return [
     ...usageLines(`Usage: ${program.name} ${typed}`, command.usage, columns),
     '',
-    ...fitted(`${command.summary}.`, columns),
-    ...(others.length === 0 ? [] : fitted(`Other name${others.length > 1 ? 's' : ''}: ${others.join(', ')}.`, columns)),
-    ...(command.about === undefined ? [] : fitted(command.about, columns)),
-    ...listed(
+    ...wrapSentences(`${command.summary}.`, columns),
+    ...(others.length === 0
+      ? []
+      : wrapSentences(`Other name${others.length > 1 ? 's' : ''}: ${others.join(', ')}.`, columns)),
+    ...(command.about === undefined ? [] : wrapSentences(command.about, columns)),
+    ...sectionLines(
       [
-        ...(command.list === undefined ? [] : [command.list]),
-        program.taken(command),
+        ...(command.extraRows === undefined ? [] : [command.extraRows]),
+        program.inputRows(command),
         [heading, flagRows(globals)],
         ['Examples', command.examples],
-        ['Exit codes', Object.entries(command.exits ?? {})],
+        ['Exit codes', Object.entries(command.exitCodes ?? {})],
       ],
       columns,
     ),
@@ -73,8 +72,8 @@ export function flagRows(flags: Flags): readonly Example[] {
   });
 }
 
-/** One row a command; commands that share their first word share a row, and have their own in the help of that word. */
-function rowsOf({ commands, families }: Program, group: string): readonly Example[] {
+/** A family of commands has one row here, and its own rows in the family's help. */
+function commandRows({ commands, families }: Program, group: string): readonly Example[] {
   const rows = new Map<string, string>();
   for (const { names, summary } of commands.filter((one) => one.group === group && one.hidden !== true)) {
     const [first = '', second] = names[0].split(' ');
@@ -84,18 +83,20 @@ function rowsOf({ commands, families }: Program, group: string): readonly Exampl
   return [...rows];
 }
 
-function listed(
+function sectionLines(
   lists: readonly (readonly [heading: string, rows: readonly Example[]])[],
   columns: number | null,
 ): readonly string[] {
   return lists.flatMap(([heading, rows]) => (rows.length === 0 ? [] : ['', heading, ...inColumns(rows, columns)]));
 }
 
-function usageLines(front: string, usage: string, columns: number | null): readonly string[] {
-  const line = `${front} ${usage}`.trimEnd();
+function usageLines(prefix: string, usage: string, columns: number | null): readonly string[] {
+  const line = `${prefix} ${usage}`.trimEnd();
   if (columns === null || width(line) <= columns) return [line];
-  // Words in brackets are one part: `[--set key=value]...`.
+  // A bracketed group is one part: `[--set key=value]...`.
   const parts = usage.match(/\[[^\]]*\]\S*|\S+/g) ?? [];
-  const indent = width(front) + 1;
-  return filled(parts, ' ', columns - indent).map((part, at) => (at === 0 ? `${front} ` : ' '.repeat(indent)) + part);
+  const indent = width(prefix) + 1;
+  return fillLines(parts, ' ', columns - indent).map(
+    (part, at) => (at === 0 ? `${prefix} ` : ' '.repeat(indent)) + part,
+  );
 }

@@ -1,15 +1,13 @@
-// A manifest from the command line: the file, the `--set`s, the settings; a spec comes out, or every problem at once.
-
-import type { JobSpec } from '../core/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import type { BucketFindings } from '../app/buckets.ts';
 import { JobmanError, usageError } from '../app/errors.ts';
-import { countText } from '../app/figures.ts';
+import { pluralize } from '../app/format.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
-import type { FileDoor } from '../manifest/files.ts';
+import type { FileReader } from '../manifest/files.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../schema/problems.ts';
-import { parseSet } from '../manifest/overrides.ts';
+import { parseSetArgument } from '../manifest/overrides.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';
 
@@ -18,114 +16,106 @@ interface Manifest {
   readonly text: string;
 }
 
-/** A manifest of a job of ours, or of one that lives in a Kubernetes cluster. */
-type ManifestRead =
+type LoadedManifest =
   | { readonly manifest: Manifest }
-  | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] };
+  | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['position'] };
 
 type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
-  | ManifestRead
+  | LoadedManifest
   | { readonly problems: readonly Problem[] }
 );
 
-/** The manifest, its warnings said on standard error. Throws a usage error with one line for each problem. */
+/** Prints warnings on standard error. Throws a usage error with one line for each problem. */
 export async function readManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
   options: CheckOptions = {},
-): Promise<ManifestRead & { readonly warnings: readonly Problem[] }> {
+): Promise<LoadedManifest & { readonly warnings: readonly Problem[] }> {
   const found = await checkManifest(cli, path, sets, options);
-  sayWarnings(cli, path, found.warnings);
+  printWarnings(cli, path, found.warnings);
   if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   if (!('problems' in found)) return found;
   const lines = formatProblems(path, found.problems);
-  const count = countText(lines.length, 'problem');
+  const count = pluralize(lines.length, 'problem');
   throw usageError(`Nothing was created: the manifest has ${count}.`, lines);
 }
 
-/** One line for each, in the form of problems, behind a word that stands out. */
-export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]): void {
-  const { err } = cli.screen;
-  // Bold magenta as everything that asks for attention: yellow vanishes on a white terminal.
-  const word = err('bold', err('magenta', 'warning:'));
-  for (const line of formatProblems(path, warnings)) cli.note(`${word} ${line}`);
+export function printWarnings(cli: Cli, path: string, warnings: readonly Problem[]): void {
+  const { styleErr } = cli.screen;
+  // Bold magenta, like every request for attention: yellow is invisible on a white terminal.
+  const label = styleErr('bold', styleErr('magenta', 'warning:'));
+  for (const line of formatProblems(path, warnings)) cli.note(`${label} ${line}`);
 }
 
 interface CheckOptions {
-  /** The job is created if nothing is wrong: a bucket that the emulator lacks is then made for it. */
+  /** Then a bucket that the emulator lacks is created. */
   readonly isCreating?: boolean;
   readonly offline?: boolean;
-  readonly door?: FileDoor;
+  readonly files?: FileReader;
 }
 
-/**
- * The same with all findings as values, and nothing printed. A check finds the problems that `create` finds, in the same
- * words: a manifest that passes may be created.
- */
+/** Finds the problems that `create` finds, with the same messages: a manifest that passes may be created. */
 export async function checkManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
-  { isCreating = false, offline = false, door = disk }: CheckOptions = {},
+  { isCreating = false, offline = false, files = disk }: CheckOptions = {},
 ): Promise<ManifestFindings> {
   const { io, services } = cli;
-  // As of a script's variable that is not set; it would be read as the folder we stand in.
+  // An unset variable of a script gives an empty path, which would mean the current folder.
   if (path === '') throw usageError('The path of the manifest is empty.');
   const settings = await services.settings();
   const result = loadManifest({
     file: path,
     cwd: io.cwd,
-    sets: sets.map(parseSet),
+    sets: sets.map(parseSetArgument),
     home: io.userHome,
     env: io.env,
-    door,
+    files,
     project: settings.tpu.project,
     purpose: 'create',
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) {
-    const { cluster, flavorAt, warnings } = result;
-    return { cluster, flavorAt, warnings, unchecked: null };
+    const { cluster, flavorPosition, warnings } = result;
+    return { cluster, flavorAt: flavorPosition, warnings, unchecked: null };
   }
-  const { spec, buckets, recorded, workdirAt } = result;
-  const trouble = spec.workdir === undefined ? null : await workdirTrouble(cli, spec.workdir.from);
-  const refused = trouble === null ? [] : [{ ...workdirAt, message: trouble, suggestion: null }];
-  // For a job that is not created, no emulator is started.
+  const { spec, buckets, storedText, workdirPosition } = result;
+  const workdirProblem = spec.workdir === undefined ? null : await findWorkdirProblem(cli, spec.workdir.from);
+  const refused = workdirProblem === null ? [] : [{ ...workdirPosition, message: workdirProblem, suggestion: null }];
+  // No emulator is started for a job that is not created.
   const isRefused = isCreating && refused.length > 0;
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline && !isRefused;
-  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : nothing;
+  const found = asked ? await checkBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : noFindings;
   const { unchecked } = found;
   const warnings = [...result.warnings, ...found.warnings];
   const problems = [...refused, ...found.problems];
   if (problems.length > 0) return { problems, warnings, unchecked };
-  return { manifest: { spec, text: recorded }, warnings, unchecked };
+  return { manifest: { spec, text: storedText }, warnings, unchecked };
 }
 
-/**
- * What the settings make of a cluster's job: a flavor that they do not have, no image. For `validate`; who submits it may say these
- * in flags, and hears it from there.
- */
+/** Problems that depend on the settings: an unknown flavor, no image. For `validate`: `submit` reports them itself. */
 export async function clusterProblems(
   { io, services }: Cli,
-  { cluster, flavorAt }: Extract<ManifestRead, { readonly cluster: ClusterManifest }>,
+  { cluster, flavorAt }: Extract<LoadedManifest, { readonly cluster: ClusterManifest }>,
 ): Promise<readonly Problem[]> {
-  const [{ submitRequest }, { flavorFile }] = await Promise.all([
+  const [{ submitRequest }, { readFlavorFile }] = await Promise.all([
     import('../app/cluster/submit-request.ts'),
     import('./cluster/submission.ts'),
   ]);
   const { settings } = await services.clusterSettings();
   try {
-    submitRequest(cluster, { settings, freshName: 'job', readFile: (path) => flavorFile(io.cwd, path) });
+    submitRequest(cluster, { settings, generatedName: 'job', readFile: (path) => readFlavorFile(io.cwd, path) });
     return [];
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    const said = [error.message, ...error.lines].join(' ').replace(/\.$/, '');
-    return [{ ...flavorAt, message: `${said.charAt(0).toLowerCase()}${said.slice(1)}`, suggestion: null }];
+    const message = [error.message, ...error.lines].join(' ').replace(/\.$/, '');
+    return [{ ...flavorAt, message: `${message.charAt(0).toLowerCase()}${message.slice(1)}`, suggestion: null }];
   }
 }
 
-async function workdirTrouble({ services }: Cli, from: string): Promise<string | null> {
+async function findWorkdirProblem({ services }: Cli, from: string): Promise<string | null> {
   try {
     await services.checkWorkdir(from);
     return null;
@@ -135,16 +125,17 @@ async function workdirTrouble({ services }: Cli, from: string): Promise<string |
   }
 }
 
-const nothing: BucketFindings = { problems: [], warnings: [], unchecked: null };
+const noFindings: BucketFindings = { problems: [], warnings: [], unchecked: null };
 
-async function askForBuckets(
+async function checkBuckets(
   cli: Cli,
   buckets: readonly NamedBucket[],
   project: string,
-  coming: JobSpec | null,
+  pendingSpec: JobSpec | null,
 ): Promise<BucketFindings> {
-  // Loaded here: a job without a bucket has no use for it.
-  const { checkBucketPlaces } = await import('../app/buckets.ts');
-  const wanted = coming === null ? undefined : { spec: coming, say: (sentence: string) => cli.note(sentence) };
-  return checkBucketPlaces(buckets, await cli.services.buckets(project, wanted));
+  // Loaded lazily: only a job with a bucket needs it.
+  const { checkBucketLocations } = await import('../app/buckets.ts');
+  const wanted =
+    pendingSpec === null ? undefined : { spec: pendingSpec, report: (sentence: string) => cli.note(sentence) };
+  return checkBucketLocations(buckets, await cli.services.buckets(project, wanted));
 }

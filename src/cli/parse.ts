@@ -1,7 +1,7 @@
-// Parsers for values of flags. Each throws an Error whose message says what was expected.
+// Parsers for values of flags. Each throws an Error whose message says what it expected.
 
-import type { WorkerId } from '../core/spec.ts';
-import type { Duration } from '../core/time.ts';
+import type { WorkerId } from '../core/model/spec.ts';
+import type { Duration } from '../core/model/time.ts';
 import { parseDuration as durationOf } from '../manifest/durations.ts';
 
 export function parseCount(text: string): number {
@@ -15,14 +15,14 @@ export function parseFactor(text: string): number {
   return factor;
 }
 
-/** A worker's number, or `here`: the machine that jobman runs on. */
+/** `controller` is the machine that jobman runs on. */
 export function parseWorker(text: string): WorkerId {
-  if (text === 'here') return text;
-  if (!/^\d{1,6}$/.test(text)) throw new Error("expected a worker's number, or `here`");
+  if (text === 'controller') return text;
+  if (!/^\d{1,6}$/.test(text)) throw new Error("expected a worker's number, or `controller`");
   return Number(text);
 }
 
-/** `90s`, `10m`, `2h`, `1d`, `1h30m`, as in a manifest; a number alone is seconds. */
+/** `90s`, `10m`, `2h`, `1d`, `1h30m`, as in a manifest; a plain number means seconds. */
 export function parseDuration(text: string): Duration {
   const duration = durationOf(text);
   if (duration === undefined) throw new Error('expected a length of time: 90s, 10m, 2h or 1d');
@@ -37,7 +37,7 @@ export function parsePattern(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
   } catch {
-    // Patterns that people bring from grep escape more than the strict form allows.
+    // Patterns for grep escape more than the strict form allows.
     try {
       return new RegExp(text);
     } catch (error) {
@@ -47,7 +47,7 @@ export function parsePattern(text: string): RegExp {
   }
 }
 
-export function parseHosts(text: string): 'process' | 'sshd' {
+export function parseHostKind(text: string): 'process' | 'sshd' {
   if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
   return text;
 }
@@ -64,7 +64,7 @@ export function parseWorkers(text: string): WorkerChoice {
   });
 }
 
-/** An address of this machine, of either kind; `localhost` is 127.0.0.1. Whether it is one of this machine is seen when it is used. */
+/** An address of another machine fails only when it is used. */
 export function parseAddress(text: string): string {
   if (text === 'localhost') return '127.0.0.1';
   if (/^\d{1,3}(\.\d{1,3}){3}$/.test(text) || /^(?=.*:)[\da-f:.]+$/i.test(text)) return text;

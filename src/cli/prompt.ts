@@ -1,15 +1,10 @@
-// Questions. Asked on a terminal only; elsewhere the answer is the safe one, and the flag that says yes is named.
-
 import type { Client, Ref } from '../app/client.ts';
 import { usageError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
 import { wrap } from './render/cell.ts';
-import type { JobSpec } from '../core/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 
-/**
- * True when the user says yes, or said so with --yes; false when they say anything else. Throws a usage error where
- * nobody can be asked: `refused` says what was not done.
- */
+/** True for yes or --yes. Throws a usage error without a terminal: `refused` says what was not done. */
 export async function confirm(cli: Cli, question: string, refused: string): Promise<boolean> {
   if (cli.yes) return true;
   if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
@@ -22,32 +17,32 @@ export async function confirm(cli: Cli, question: string, refused: string): Prom
 }
 
 /**
- * True when it may go on: the grants cover it and nobody else uses it, or the user says yes. Throws a usage error where nobody
- * can be asked. `doing` is what would be done (`create it`), `undone` what was not (`Nothing was created`).
+ * True if the grants cover the action and no other user uses the TPU, or if the user answers yes. Throws a usage error
+ * without a terminal. `doing` names the action (`create it`), `notDone` its absence (`Nothing was created`).
  */
-export async function isGranted(
+export async function confirmIfRequired(
   cli: Cli,
   client: Client,
-  asked: JobSpec | Ref,
+  subject: JobSpec | Ref,
   doing: string,
-  undone: string,
+  notDone: string,
 ): Promise<boolean> {
-  const beyond = await client.beyond(asked);
-  if (beyond === null) return true;
-  const cost = beyond.cost === null ? '' : `. It costs ${beyond.cost}`;
-  const said = `${beyond.sentence}${cost}`;
-  if (beyond.mayContinue === true) {
+  const confirmation = await client.checkPolicy(subject);
+  if (confirmation === null) return true;
+  const cost = confirmation.cost === null ? '' : `. It costs ${confirmation.cost}`;
+  const message = `${confirmation.message}${cost}`;
+  if (confirmation.mayProceed === true) {
     if (cli.yes) return true;
     if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
-      cli.note(`note: ${said}.`);
+      cli.note(`note: ${message}.`);
       return true;
     }
-    if (await confirm(cli, `${said}. ${doing}?`, undone)) return true;
-    cli.note(`${undone}. ${beyond.remedy}`);
+    if (await confirm(cli, `${message}. ${doing}?`, notDone)) return true;
+    cli.note(`${notDone}. ${confirmation.remedy}`);
     return false;
   }
-  const refused = `${undone}: ${said}. ${beyond.remedy}`;
-  if (await confirm(cli, `${said}. ${doing} all the same?`, refused)) return true;
-  cli.note(`${undone}.`);
+  const refused = `${notDone}: ${message}. ${confirmation.remedy}`;
+  if (await confirm(cli, `${message}. ${doing} all the same?`, refused)) return true;
+  cli.note(`${notDone}.`);
   return false;
 }

@@ -1,25 +1,24 @@
-// Reads the words of a line by the flags and arguments of a command. Of `tpu` this reads the flags of every command; its other
-// words may stand in any order and are read in tpu/read-words.ts.
+// Parses arguments. For `tpu` only the global flags: tpu/parse-arguments.ts parses the rest, in any order.
 
 import { type JobmanError, usageError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Argument } from './command.ts';
 import { flagName, formsOf, globalFlags, type Flag, type Flags } from './flags.ts';
-import { otherFlags } from './other-words.ts';
+import { equivalentFlags } from './foreign-commands.ts';
 
-interface Pieces {
+interface SplitArguments {
   readonly given: ReadonlyMap<string, readonly string[]>;
-  readonly plain: readonly string[];
-  readonly behind: readonly string[];
-  readonly waiting: string | undefined;
-  readonly isOver: boolean;
+  readonly positional: readonly string[];
+  readonly argsAfterDash: readonly string[];
+  readonly pendingFlag: string | undefined;
+  readonly hasDash: boolean;
 }
 
-/** Tells flags from other words. Throws JobmanError (2) at the first word that is wrong by its form. */
-export function split(flags: Flags, words: readonly string[]): Pieces {
+/** Throws JobmanError (2) at the first malformed argument. */
+export function splitFlags(flags: Flags, words: readonly string[]): SplitArguments {
   const given = new Map<string, string[]>();
-  const plain: string[] = [];
-  let waiting: string | undefined;
+  const positional: string[] = [];
+  let pendingFlag: string | undefined;
   const give = (name: string, word: string): void => {
     const before = given.get(name);
     const flag = flags[name];
@@ -31,56 +30,56 @@ export function split(flags: Flags, words: readonly string[]): Pieces {
   };
   const end = words.indexOf('--');
   for (const word of end < 0 ? words : words.slice(0, end)) {
-    const found = flagsIn(flags, word, waiting !== undefined);
-    if (found !== undefined && waiting !== undefined) throw needsValue(waiting);
+    const found = readFlags(flags, word, pendingFlag !== undefined);
+    if (found !== undefined && pendingFlag !== undefined) throw needsValue(pendingFlag);
     if (found !== undefined) {
-      for (const [name, said] of found) {
-        if (said !== undefined) give(name, said);
+      for (const [name, value] of found) {
+        if (value !== undefined) give(name, value);
         else if (flags[name]?.value === undefined) give(name, 'true');
-        else waiting = name;
+        else pendingFlag = name;
       }
-    } else if (waiting !== undefined) {
-      give(waiting, word);
-      waiting = undefined;
-    } else plain.push(word);
+    } else if (pendingFlag !== undefined) {
+      give(pendingFlag, word);
+      pendingFlag = undefined;
+    } else positional.push(word);
   }
-  const behind = end < 0 ? [] : words.slice(end + 1);
-  if (end >= 0 && waiting !== undefined) throw needsValue(waiting);
-  return { given, plain: [...plain, ...behind], behind, waiting, isOver: end >= 0 };
+  const argsAfterDash = end < 0 ? [] : words.slice(end + 1);
+  if (end >= 0 && pendingFlag !== undefined) throw needsValue(pendingFlag);
+  return { given, positional: [...positional, ...argsAfterDash], argsAfterDash, pendingFlag, hasDash: end >= 0 };
 }
 
-interface Scanned {
+interface ScannedArguments {
   readonly flags: Readonly<Record<string, unknown>>;
   readonly args: readonly unknown[];
-  readonly behind: readonly string[];
+  readonly argsAfterDash: readonly string[];
 }
 
-/** Reads words by these flags and arguments. Throws JobmanError (2), with every wrong value at once. */
-export function scan(flags: Flags, args: readonly Argument[], words: readonly string[]): Scanned {
-  const { given, plain, behind, waiting } = split(flags, words);
+/** Throws JobmanError (2), with every wrong value at once. */
+export function scan(flags: Flags, args: readonly Argument[], words: readonly string[]): ScannedArguments {
+  const { given, positional, argsAfterDash, pendingFlag } = splitFlags(flags, words);
   const problems: string[] = [];
-  const read = (called: string, word: string, parse: (word: string) => unknown, isMark = false): unknown => {
+  const read = (called: string, word: string, parse: (word: string) => unknown, isBool = false): unknown => {
     try {
       return parse(word);
     } catch (error) {
       problems.push(
-        isMark ? `${called} takes no value, and \`${word}\` was given.` : withReason(`${called} \`${word}\``, error),
+        isBool ? `${called} takes no value, and \`${word}\` was given.` : withReason(`${called} \`${word}\``, error),
       );
       return undefined;
     }
   };
-  const values = argumentsIn(args, plain, problems).map(([{ name, parse = String }, word]) =>
+  const values = argumentsIn(args, positional, problems).map(([{ name, parse = String }, word]) =>
     word === undefined ? undefined : read(name, word, parse),
   );
   const flagValues: Record<string, unknown> = {};
   for (const [name, { parse, many, value }] of Object.entries(flags)) {
-    const said = given.get(name)?.map((word) => read(flagName(name), word, parse, value === undefined));
-    if (said !== undefined) flagValues[name] = many === true ? said : said[0];
+    const parsed = given.get(name)?.map((word) => read(flagName(name), word, parse, value === undefined));
+    if (parsed !== undefined) flagValues[name] = many === true ? parsed : parsed[0];
   }
-  if (waiting !== undefined) problems.push(needsValue(waiting).message);
+  if (pendingFlag !== undefined) problems.push(needsValue(pendingFlag).message);
   const [first, ...others] = problems;
   if (first !== undefined) throw usageError(first, others);
-  return { flags: flagValues, args: values, behind };
+  return { flags: flagValues, args: values, argsAfterDash };
 }
 
 export function withReason(front: string, error: unknown): string {
@@ -88,7 +87,7 @@ export function withReason(front: string, error: unknown): string {
   return `${front}: ${reason}${reason.endsWith('?') ? '' : '.'}`;
 }
 
-export function globalsApart(
+export function separateGlobals(
   flags: Flags,
   words: readonly string[],
 ): { readonly own: readonly string[]; readonly rest: readonly string[] } {
@@ -103,7 +102,7 @@ export function globalsApart(
   return { own, rest };
 }
 
-export function leadingGlobals(words: readonly string[]): number {
+export function countLeadingGlobals(words: readonly string[]): number {
   let count = 0;
   for (let length = -1; length !== 0; count += length) length = globalLength(globalFlags, words[count] ?? '');
   return count;
@@ -111,7 +110,7 @@ export function leadingGlobals(words: readonly string[]): number {
 
 function globalLength(flags: Flags, word: string): number {
   const [form = ''] = word.split('=');
-  const name = flagCalled(flags, form);
+  const name = findFlag(flags, form);
   if (name === undefined) return 0;
   return flags[name]?.value === undefined || word.includes('=') ? 1 : 2;
 }
@@ -134,16 +133,16 @@ function argumentsIn(
 type Found = readonly [name: string, value: string | undefined];
 
 /**
- * The flags that a word is; undefined for a word that is none. Several letters may share a dash (`-fq`), and the last of them
- * its word with a value (`-n100`), unless the word may be the value of the flag before it.
+ * Undefined if `word` is no flag. Letters may share a dash (`-fq`), and the last may have its value attached (`-n100`),
+ * unless `word` may be the value of the flag before it.
  */
-function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Found[] | undefined {
-  const exact = flagCalled(flags, word);
+function readFlags(flags: Flags, word: string, mayBeValue: boolean): readonly Found[] | undefined {
+  const exact = findFlag(flags, word);
   if (exact !== undefined) return [[exact, undefined]];
   const [, form, value] = /^(--[a-z][\w.-]*|-[a-z](?==))(?:=(.*))?$/is.exec(word) ?? [];
   if (form !== undefined) {
-    const name = flagCalled(flags, form);
-    if (name === undefined) throw noFlag(flags, form);
+    const name = findFlag(flags, form);
+    if (name === undefined) throw unknownFlag(flags, form);
     if (value === '') throw usageError(`${form}= has nothing after the equals sign.`);
     return [[name, value]];
   }
@@ -152,9 +151,9 @@ function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Foun
   if (mayBeValue && !isLetters) return undefined;
   const found: Found[] = [];
   for (const [index, letter] of word.slice(1).split('').entries()) {
-    const name = flagCalled(flags, `-${letter}`);
+    const name = findFlag(flags, `-${letter}`);
     if (name === undefined && !isLetters) return undefined;
-    if (name === undefined) throw noFlag(flags, `-${letter}`);
+    if (name === undefined) throw unknownFlag(flags, `-${letter}`);
     const rest = word.slice(index + 2);
     const takesRest = flags[name]?.value !== undefined && rest !== '';
     found.push([name, takesRest ? rest : undefined]);
@@ -163,30 +162,30 @@ function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Foun
   return found;
 }
 
-function flagCalled(flags: Flags, form: string): string | undefined {
+function findFlag(flags: Flags, form: string): string | undefined {
   if (!form.startsWith('-')) return undefined;
   const typed = form.startsWith('--') ? flagName(form.slice(2)) : form;
   return Object.entries<Flag>(flags).find((flag) => formsOf(flag).includes(typed))?.[0];
 }
 
-function noFlag(flags: Flags, form: string): JobmanError {
-  if (!form.startsWith('--')) return usageError(noFlagText(form));
+function unknownFlag(flags: Flags, form: string): JobmanError {
+  if (!form.startsWith('--')) return usageError(formatUnknownFlag(form));
   const names = Object.keys(flags).map(flagName);
-  const known = otherFlags(form.slice(2)).find((name) => names.includes(name));
+  const known = equivalentFlags(form.slice(2)).find((name) => names.includes(name));
   const near = didYouMean(
     form.slice(2),
     names.map((name) => name.slice(2)),
   );
   const meant = known ?? (near === undefined ? undefined : `--${near}`);
-  return usageError(noFlagText(form, meant));
+  return usageError(formatUnknownFlag(form, meant));
 }
 
-export function noCommandText(typed: string, names: readonly string[]): string {
+export function formatUnknownCommand(typed: string, names: readonly string[]): string {
   const near = didYouMean(typed, names);
   return `there is no command \`${typed}\`.${near === undefined ? '' : ` Did you mean \`${near}\`?`}`;
 }
 
-export function noFlagText(form: string, meant?: string): string {
+export function formatUnknownFlag(form: string, meant?: string): string {
   return `there is no flag ${form}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
 }
 

@@ -1,28 +1,25 @@
-// Colour, glyphs and motion of a terminal. Decided once for each command from the flags, the streams and the
-// environment; everything that renders takes the answer as a value.
-
-import type { Phase } from '../core/phase.ts';
+import type { Phase } from '../core/decide/phase.ts';
 import type { Io, Stream } from '../app/services.ts';
 
-/** Puts a text into one of the styles below, or leaves it as it is where colour is off. */
-export type Ink = (style: Style, text: string) => string;
+/** Returns the text unchanged without colour. */
+export type Styler = (style: Style, text: string) => string;
 
-/** The 16 ANSI colours by name only, and never grey: bright black vanishes on many themes. */
+/** By name only, and never grey: bright black is invisible on many themes. */
 type Style = 'bold' | 'magenta' | 'red' | 'blue';
 
 export interface Screen {
-  /** Styles for results and for diagnostics: one of them may be redirected while the other is a terminal. */
-  readonly out: Ink;
-  readonly err: Ink;
-  /** Colour may reach standard output; otherwise output of programs loses its own. */
+  /** Separate, because one stream may be redirected while the other is a terminal. */
+  readonly styleOut: Styler;
+  readonly styleErr: Styler;
+  /** Without colour, the output of programs loses its colours. */
   readonly colour: boolean;
   readonly unicode: boolean;
-  /** `auto` redraws on a terminal and writes plain lines elsewhere; `none` says nothing while it waits. */
+  /** `auto` redraws on a terminal and writes plain lines elsewhere; `none` prints nothing while it waits. */
   readonly progress: 'redraw' | 'plain' | 'none';
   /** Results on standard output may be redrawn in place and controlled by keys. */
   readonly live: boolean;
-  /** Somebody has the screen read aloud: what lasts is told again and again instead of being drawn. */
-  readonly aloud: boolean;
+  /** A screen reader reads the screen aloud: long states are repeated instead of redrawn. */
+  readonly hasScreenReader: boolean;
 }
 
 export interface ScreenFlags {
@@ -31,21 +28,20 @@ export interface ScreenFlags {
   readonly quiet?: boolean | undefined;
 }
 
-/** Reads no more than what is handed in: the same flags, streams and environment give the same screen. */
 export function screenFor(io: Io, flags: ScreenFlags): Screen {
   const colour = hasColour(io, io.stdout.isTerminal, flags);
   return {
-    out: colour ? styled : plain,
+    styleOut: colour ? styled : plain,
     colour,
-    err: hasColour(io, io.stderr.isTerminal, flags) ? styled : plain,
+    styleErr: hasColour(io, io.stderr.isTerminal, flags) ? styled : plain,
     unicode: isUtf8(io.env),
     progress: progressFor(io, flags),
     live: canRedraw(io, io.stdout.isTerminal, flags) && flags.quiet !== true,
-    aloud: io.stderr.isTerminal && Boolean(io.env['ACCESSIBLE']),
+    hasScreenReader: io.stderr.isTerminal && Boolean(io.env['ACCESSIBLE']),
   };
 }
 
-/** The columns of a terminal; null for any other stream. */
+/** Null for a stream that is no terminal. */
 export function columnsOf(stream: Stream): number | null {
   return stream.isTerminal ? stream.size().columns : null;
 }
@@ -63,7 +59,7 @@ function progressFor(io: Io, flags: ScreenFlags): Screen['progress'] {
 }
 
 function canRedraw(io: Io, isTerminal: boolean, { progress = 'auto' }: ScreenFlags): boolean {
-  // A screen reader reads every repaint aloud, so ACCESSIBLE asks for lines that stay.
+  // A screen reader reads every redraw aloud, so ACCESSIBLE needs lines that stay.
   return isTerminal && io.env['TERM'] !== 'dumb' && progress === 'auto' && !io.env['ACCESSIBLE'];
 }
 
@@ -73,7 +69,7 @@ function isUtf8(env: Io['env']): boolean {
   return /utf-?8/i.test(locale);
 }
 
-/** On and off codes (ECMA-48 8.3.117); each is switched off by its own code, so that styles nest. */
+/** On and off codes (ECMA-48 8.3.117). Each style has its own off code, so that styles nest. */
 const codes: Readonly<Record<Style, readonly [number, number]>> = {
   bold: [1, 22],
   magenta: [35, 39],
@@ -81,12 +77,12 @@ const codes: Readonly<Record<Style, readonly [number, number]>> = {
   blue: [34, 39],
 };
 
-/** Every control sequence that styles a text of ours; an output lets these pass and no others. */
+/** Outputs let only these control sequences pass. */
 export const ownStyles: ReadonlySet<string> = new Set(
   Object.values(codes).flatMap(([on, off]) => [`\u001b[${on}m`, `\u001b[${off}m`]),
 );
 
-export const stylesOff = '\u001b[22m\u001b[39m';
+export const resetStyles = '\u001b[22m\u001b[39m';
 
 function styled(style: Style, text: string): string {
   const [on, off] = codes[style];
@@ -97,10 +93,7 @@ function plain(_style: Style, text: string): string {
   return text;
 }
 
-/**
- * One glyph before each phase, so that it is told without its colour. All are of neutral East Asian width: one cell in
- * every terminal. The second is for locales that are not UTF-8.
- */
+/** Neutral East Asian width: one cell in every terminal. The second glyph is for locales that are not UTF-8. */
 const glyphs: Readonly<Record<Phase, readonly [string, string]>> = {
   queued: ['◌', '.'],
   provisioning: ['◔', ':'],
@@ -118,11 +111,11 @@ export function glyph(screen: Pick<Screen, 'unicode'>, phase: Phase): string {
   return glyphs[phase][screen.unicode ? 0 : 1];
 }
 
-/** The word of a phase in its style: what needs somebody stands out, what rests is plain. */
-export function inPhaseStyle(ink: Ink, phase: Phase, text: string): string {
-  if (phase === 'running') return ink('bold', text);
-  // Yellow vanishes on a white terminal.
-  if (phase === 'recovering') return ink('bold', ink('magenta', text));
-  if (phase === 'failed') return ink('bold', ink('red', text));
+/** A phase that needs attention stands out; other phases are plain. */
+export function stylePhase(styler: Styler, phase: Phase, text: string): string {
+  if (phase === 'running') return styler('bold', text);
+  // Yellow is invisible on a white terminal.
+  if (phase === 'recovering') return styler('bold', styler('magenta', text));
+  if (phase === 'failed') return styler('bold', styler('red', text));
   return text;
 }

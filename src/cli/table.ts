@@ -1,29 +1,29 @@
-// Every command of `jobman`, in the order of the help. docs/commands.md is held to it by a test.
+// In the order of the help. A test compares docs/commands.md with this table.
 
 import type { Program } from './command.ts';
 import { globalFlags } from './flags.ts';
 import { flagRows } from './help.ts';
 import { change } from './table/change.ts';
 import { installation } from './table/installation.ts';
-import { look } from './table/look.ts';
+import { inspect } from './table/inspect.ts';
 import { start } from './table/start.ts';
 import { work } from './table/work.ts';
 
-export const table = [...start, ...look, ...change, ...work, ...installation];
+export const commands = [...start, ...inspect, ...change, ...work, ...installation];
 
-export const jobmanProgram: Program<(typeof table)[number]> = {
+export const jobmanProgram: Program<(typeof commands)[number]> = {
   name: 'jobman',
   usage: '<command> [arguments]',
-  commands: table,
+  commands,
   groups: ['Start', 'Look', 'Change', 'Work on it', 'This installation'],
   families: {
     controller: 'The loop that looks after jobs: start, stop, restart, status, run, install, uninstall',
     emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
   },
   globals: ['Flags of every command', globalFlags],
-  taken: ({ flags }) => ['Flags', flagRows(flags)],
-  isListingGlobals: false,
-  closing: [
+  inputRows: ({ flags }) => ['Flags', flagRows(flags)],
+  listsGlobalFlags: false,
+  footer: [
     '`jobman <command> --help` tells its flags and shows examples.',
     'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
     'It is settled once it has succeeded, failed, been stopped or been cancelled.',

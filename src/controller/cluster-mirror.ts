@@ -1,85 +1,83 @@
-// Cluster mirror: keeps logs and history of the jobs that were submitted to clusters from this record. It only observes.
+// Cluster mirror: archives logs and history of the jobs that were submitted to clusters from this home. It only
+// observes.
 //
-// A namespace has one watch of the Jobs while any is left, and a second one of their pods while a job is open or a log is not copied to
-// its end. After each change all that is known of the job is written again under keys of its own, so repetition changes nothing.
+// Each namespace has a watch of its Jobs while any is left, and a watch of their pods while a job is open or a log is
+// incomplete. After each change the whole job is written again under stable keys, so repetition changes nothing.
 
 import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
-import type { KeptWriter } from '../app/cluster/kept-logs.ts';
-import type { ClusterRecord, KeptPlace } from '../app/cluster/kept.ts';
-import { exitCode, JobmanError, textOf } from '../app/errors.ts';
+import type { ArchivedLogWriter } from '../app/cluster/archived-logs.ts';
+import type { ClusterStore, WatchedContext } from '../app/cluster/archive.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
 import type { Clock } from '../app/ports.ts';
-import { minute, second, type Duration, type Instant } from '../core/time.ts';
+import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
 import {
   emptyView,
-  hasOpen,
+  hasOpenJobs,
   logsToFollow,
   noteGone,
   noteJob,
   notePod,
-  noteRecord,
+  noteArchived,
   planFor,
   podsOf,
   type ClusterView,
 } from './cluster-view.ts';
-import { createLogCopies, createClusterWriter, type ClusterWriter } from './cluster-writer.ts';
-import { oneAtATime, backoff, bounded, createTimers, type Timers } from './timers.ts';
+import { createLogCopier, createClusterWriter, type ClusterWriter } from './cluster-writer.ts';
+import { createCoalescedTask, backoff, waitAtMost, createTimers, type Timers } from './timers.ts';
 
 interface ClusterMirrorOptions {
-  readonly record: ClusterRecord;
-  /** The installation id, which is a label of every job that is submitted from this record. */
+  readonly store: ClusterStore;
   readonly installation: () => Promise<string>;
-  /** The cluster of that place; rejects with JobmanError where the kubeconfig does not lead there any more. */
-  readonly open: (place: KeptPlace) => Promise<Cluster>;
-  /** The copy of that container's log; throws StoreError. */
-  readonly copyOf: (job: ClusterJob, pod: string, container: string) => KeptWriter;
+  /** The cluster of that context; rejects with JobmanError when the kubeconfig no longer has it. */
+  readonly open: (context: WatchedContext) => Promise<Cluster>;
+  /** Throws StoreError. */
+  readonly openLogCopy: (job: ClusterJob, pod: string, container: string) => ArchivedLogWriter;
   readonly clock: Clock;
-  readonly say: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
-/** A background task of the controller, next to the jobs that it supervises. */
 export interface ClusterMirror {
-  /** Begins to watch the namespaces that are new. Cheap, and safe to repeat. */
-  look(): void;
-  /** True while something of ours may still happen in a cluster, or is copied: then the controller should stay. */
+  /** Begins to watch new namespaces. Cheap, and safe to repeat. */
+  poll(): void;
+  /** True while a job may still change in a cluster, or a log is copied. */
   readonly isBusy: boolean;
-  /** Leaves everything as it is; resolves when nothing is written any more. */
+  /** Deletes nothing in the clusters; resolves when nothing is written any more. */
   stop(): Promise<void>;
 }
 
-/** Nothing is asked before `look`. */
 export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirror {
-  const { record, say } = options;
+  const { store, report } = options;
   const watched = new Map<string, NamespaceWatch>();
   let isStopped = false;
 
-  const looking = oneAtATime(async () => {
+  const polling = createCoalescedTask(async () => {
     if (isStopped) return;
     try {
-      for (const place of await record.places()) {
-        const key = `${place.server} ${place.namespace}`;
+      for (const clusterContext of await store.contexts()) {
+        const key = `${clusterContext.server} ${clusterContext.namespace}`;
         const known = watched.get(key);
         if (isStopped) return;
-        if (known !== undefined) known.wanted(place);
+        if (known !== undefined) known.renew(clusterContext);
         else {
-          const one = watchNamespace(place, options);
+          const one = watchNamespace(clusterContext, options);
           watched.set(key, one);
-          void one.left.then(() => {
+          void one.ended.then(() => {
             watched.delete(key);
-            // A client may have submitted there at the same time.
-            looking.again();
+            // A client may have submitted to this namespace at the same time.
+            polling.trigger();
           });
         }
       }
     } catch (error) {
-      say(`what is kept of clusters' jobs could not be read: ${textOf(error)}`);
+      report(`what is kept of clusters' jobs could not be read: ${messageOf(error)}`);
     }
   });
 
   return {
-    look: looking.again,
+    poll: polling.trigger,
     get isBusy() {
-      return looking.isRunning || [...watched.values()].some((one) => one.isBusy);
+      return polling.isRunning || [...watched.values()].some((one) => one.isBusy);
     },
     async stop() {
       isStopped = true;
@@ -88,132 +86,130 @@ export function createClusterMirror(options: ClusterMirrorOptions): ClusterMirro
   };
 }
 
-/** A client registers the namespace before it creates the job. An empty namespace is watched for this long. */
-const emptyFor: Duration = minute;
-/** How often the age of the record is written for jobs without events. */
-const ageEvery: Duration = 50 * second;
-/** A pod may be told of a little later than that its job has ended. */
-const podsAfter: Duration = 10 * second;
-/** A cluster that did not answer for so long keeps no controller from leaving. */
-const reachedWithin: Duration = 24 * 60 * minute;
+/** A client registers the namespace before it creates the job. Keep watching an empty namespace for this long. */
+const emptyTimeout: Duration = minute;
+/** Interval for updating `observedAt` of jobs without events. */
+const ageInterval: Duration = 50 * second;
+/** Pod events may arrive a little later than the end of their job. */
+const podWatchDelay: Duration = 10 * second;
+/** A cluster that has not answered for this long does not keep the controller running. */
+const maxUnreachableTime: Duration = 24 * 60 * minute;
 
-/** One namespace that is watched, as long as anything of ours is left there. */
 interface NamespaceWatch {
-  /** A client has submitted there again. */
-  wanted(place: KeptPlace): void;
+  renew(context: WatchedContext): void;
   readonly isBusy: boolean;
-  /** Resolves when nothing of ours is left there, or it was stopped. */
-  readonly left: Promise<void>;
+  /** Resolves when no job of ours is left there, or after `stop`. */
+  readonly ended: Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Common to the login and the connections of a namespace. */
-interface Namespace {
+interface NamespaceContext {
   readonly options: ClusterMirrorOptions;
   readonly view: ClusterView;
   readonly timers: Timers;
-  /** Aborts when the controller leaves. */
-  readonly end: AbortSignal;
-  readonly place: () => KeptPlace;
-  /** The cluster has answered. */
-  readonly reached: () => void;
-  readonly say: (line: string) => void;
+  readonly stopSignal: AbortSignal;
+  readonly clusterContext: () => WatchedContext;
+  readonly onReached: () => void;
+  readonly report: (line: string) => void;
 }
 
-/** Begins at once. */
-export function watchNamespace(begun: KeptPlace, options: ClusterMirrorOptions): NamespaceWatch {
-  const { record, clock, say } = options;
+export function watchNamespace(initial: WatchedContext, options: ClusterMirrorOptions): NamespaceWatch {
+  const { store, clock, report } = options;
   const end = new AbortController();
   const view = emptyView();
   const timers = createTimers(clock);
-  const spot = `${begun.context}/${begun.namespace}`;
-  let place = begun;
-  let isRead = false;
+  const name = `${initial.context}/${initial.namespace}`;
+  let clusterContext = initial;
+  let isLoaded = false;
   let reachedAt: Instant = clock.now();
-  const namespace: Namespace = {
+  const namespace: NamespaceContext = {
     options,
     view,
     timers,
-    end: end.signal,
-    place: () => place,
-    reached: () => void (reachedAt = clock.now()),
-    say: (line) => say(`${spot}: ${line}`),
+    stopSignal: end.signal,
+    clusterContext: () => clusterContext,
+    onReached: () => void (reachedAt = clock.now()),
+    report: (line) => report(`${name}: ${line}`),
   };
 
-  async function read(): Promise<void> {
-    if (isRead) return;
-    const { server, namespace: of } = place;
-    for (const kept of await record.jobs({ server, namespace: of })) noteRecord(view, kept);
-    isRead = true;
+  async function loadArchived(): Promise<void> {
+    if (isLoaded) return;
+    const { server, namespace: of } = clusterContext;
+    for (const archived of await store.jobs({ server, namespace: of })) noteArchived(view, archived);
+    isLoaded = true;
   }
 
   async function work(): Promise<void> {
-    let said = '';
+    let lastReport = '';
     for (let failures = 0; !end.signal.aborted; failures += 1) {
       try {
-        await read();
-        const cluster = await options.open(place);
+        await loadArchived();
+        const cluster = await options.open(clusterContext);
         try {
-          await attend(cluster, namespace);
+          await syncNamespace(cluster, namespace);
           return;
         } finally {
           await cluster.close();
         }
       } catch (error) {
-        if (hasLeft(end.signal)) return;
+        if (isAborted(end.signal)) return;
         if (view.isSynced) failures = 0;
         view.isSynced = false;
-        const why = textOf(error);
-        if (why !== said) namespace.say(`logs and history are not kept now: ${why}`);
-        said = why;
-        await timers.rest(backoff(failures, 5 * second, 5 * minute), end.signal);
+        const reason = messageOf(error);
+        if (reason !== lastReport) namespace.report(`logs and history are not kept now: ${reason}`);
+        lastReport = reason;
+        await timers.sleep(backoff(failures, 5 * second, 5 * minute), end.signal);
       }
     }
   }
 
-  const left = work();
+  const ended = work();
   return {
-    wanted(next) {
-      place = next;
+    renew(next) {
+      clusterContext = next;
     },
     get isBusy() {
-      if (!isRead) return true;
+      if (!isLoaded) return true;
       if (view.following.size > 0 || view.changed.size > 0) return true;
-      return hasOpen(view) && clock.now() - reachedAt < reachedWithin;
+      return hasOpenJobs(view) && clock.now() - reachedAt < maxUnreachableTime;
     },
-    left,
+    ended,
     async stop() {
       end.abort(new Error('the controller leaves'));
-      await bounded(clock, left, 5 * second);
+      await waitAtMost(clock, ended, 5 * second);
     },
   };
 }
 
-/** As long as anything is left to do there; rejects with what ends the connection before. */
-async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
-  const { options, view, timers, end, place, say } = namespace;
-  const { record, clock } = options;
-  const round = new AbortController();
-  const signal = AbortSignal.any([end, round.signal]);
-  /** Resolves with the place in which nothing of ours is left, as it was wanted then. */
-  const over = Promise.withResolvers<KeptPlace | null>();
+/** Runs until no work is left there; rejects with the error that ends the connection earlier. */
+async function syncNamespace(cluster: Cluster, namespace: NamespaceContext): Promise<void> {
+  const { options, view, timers, stopSignal, clusterContext, report } = namespace;
+  const { store, clock } = options;
+  const connection = new AbortController();
+  const signal = AbortSignal.any([stopSignal, connection.signal]);
+  /** Resolves with the context of an empty namespace, as it was when the namespace became empty. */
+  const emptied = Promise.withResolvers<WatchedContext | null>();
   const labels = `${clusterLabels.installation}=${await options.installation()}`;
-  view.arePodsRefused = false;
-  const common = { cluster, record, view, timers, signal, say };
-  const logs = createLogCopies({
+  view.isPodAccessDenied = false;
+  const common = { cluster, store, view, timers, signal, report };
+  const logs = createLogCopier({
     ...common,
-    copyOf: ({ job, pod, container }) => options.copyOf(job, pod, container),
-    done: ({ job }) => writer.touch(job.uid),
-    failed: over.reject,
+    openLogCopy: ({ job, pod, container }) => options.openLogCopy(job, pod, container),
+    onDone: ({ job }) => writer.enqueue(job.uid),
+    onFailed: emptied.reject,
   });
   const writer = createClusterWriter({
     ...common,
     clock,
-    place,
-    wrote: followLogs,
-    rested: check,
+    clusterContext,
+    onWritten: followLogs,
+    onIdle: check,
   });
-  const pods = createPodWatch(timers, (ended) => watchPods(AbortSignal.any([signal, ended])).catch(over.reject), view);
+  const pods = createPodWatch(
+    timers,
+    (ended) => watchPods(AbortSignal.any([signal, ended])).catch(emptied.reject),
+    view,
+  );
   let agedAt = clock.now();
 
   function followLogs(job: ClusterJob, pods: readonly ClusterPod[]): void {
@@ -221,15 +217,15 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   }
 
   async function watchJobs(): Promise<void> {
-    for await (const change of cluster.watchJobs({ labels, signal, onLost, onHeard })) {
-      namespace.reached();
-      if (change.kind === 'synced') await compare(namespace, writer, () => cluster.jobs({ labels, signal }));
+    for await (const change of cluster.watchJobs({ labels, signal, onLost, onActivity: onHeard })) {
+      namespace.onReached();
+      if (change.kind === 'synced') await detectGoneJobs(namespace, writer, () => cluster.jobs({ labels, signal }));
       else if (change.kind === 'gone') {
         noteGone(view, change.object);
-        writer.touch(change.object.uid);
+        writer.enqueue(change.object.uid);
       } else {
         noteJob(view, change.object);
-        writer.touch(change.object.uid);
+        writer.enqueue(change.object.uid);
         followLogs(change.object, podsOf(view, change.object));
       }
       check();
@@ -237,23 +233,23 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   }
 
   function onLost(why: string | null): void {
-    const { context, namespace: of } = place();
-    options.say(
+    const { context, namespace: of } = clusterContext();
+    options.report(
       why === null ? `${context}/${of} answers again` : `${context}/${of} does not answer (${why}); still trying`,
     );
-    if (why !== null) void keepAge();
+    if (why !== null) void updateAge();
   }
 
   /** When nothing changes, the cluster reports that about once a minute. */
   function onHeard(): void {
-    namespace.reached();
-    if (clock.now() - agedAt >= ageEvery) void keepAge();
+    namespace.onReached();
+    if (clock.now() - agedAt >= ageInterval) void updateAge();
   }
 
-  /** The watch held until now, so what is on record is as old as this. Commands show that age while the cluster is away. */
-  async function keepAge(): Promise<void> {
+  /** The watch was intact until now. Commands show that age while the cluster is unreachable. */
+  async function updateAge(): Promise<void> {
     if (view.isSynced) agedAt = clock.now();
-    await writer.keepAge();
+    await writer.updateAge();
   }
 
   async function watchPods(ended: AbortSignal): Promise<void> {
@@ -262,14 +258,14 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
         if (change.kind === 'synced') continue;
         const job = notePod(view, change.object, change.kind === 'gone');
         if (job === undefined) continue;
-        writer.touch(job.uid);
+        writer.enqueue(job.uid);
         followLogs(job, [change.object]);
       }
     } catch (error) {
-      if (hasLeft(ended)) return;
+      if (isAborted(ended)) return;
       if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
-      view.arePodsRefused = true;
-      say(`logs are not kept: ${error.message}`);
+      view.isPodAccessDenied = true;
+      report(`logs are not kept: ${error.message}`);
     }
   }
 
@@ -278,19 +274,19 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
     const plan = planFor(view);
     pods.watch(plan.watchesPods);
     if (!plan.isEmpty || writer.isWriting) return;
-    const left = place().wantedAt + emptyFor - clock.now();
+    const left = clusterContext().requestedAt + emptyTimeout - clock.now();
     if (left > 0) timers.after(left, check);
-    else over.resolve(place());
+    else emptied.resolve(clusterContext());
   }
 
   try {
-    watchJobs().catch(over.reject);
-    const empty = await Promise.race([over.promise, leaving(signal)]);
-    if (empty !== null) await record.leavePlace(empty);
+    watchJobs().catch(emptied.reject);
+    const empty = await Promise.race([emptied.promise, whenAborted(signal)]);
+    if (empty !== null) await store.unwatchContext(empty);
   } finally {
-    if (end.aborted) await keepAge();
-    round.abort();
-    timers.callOffAll();
+    if (stopSignal.aborted) await updateAge();
+    connection.abort();
+    timers.cancelAll();
     await Promise.all([logs.ended(), writer.ended(), pods.ended()]);
     view.jobs.clear();
     view.open.clear();
@@ -298,25 +294,22 @@ async function attend(cluster: Cluster, namespace: Namespace): Promise<void> {
   }
 }
 
-/**
- * All has been told that was there: what is on record and was not told is gone, unless it is younger than the list that was told. `now` is
- * a list that begins later, and is read only if something is missing.
- */
-async function compare(
-  { options, view, place }: Namespace,
+/** A job that is missing in the complete list is gone, unless it is younger. `listNow` reads a later list. */
+async function detectGoneJobs(
+  { options, view, clusterContext }: NamespaceContext,
   writer: ClusterWriter,
-  now: () => AsyncIterable<readonly ClusterJob[]>,
+  listNow: () => AsyncIterable<readonly ClusterJob[]>,
 ): Promise<void> {
-  const { server, namespace } = place();
-  const missing = (await options.record.jobs({ server, namespace })).filter(
+  const { server, namespace } = clusterContext();
+  const missing = (await options.store.jobs({ server, namespace })).filter(
     ({ job: { uid }, goneAt }) => goneAt === null && !view.jobs.has(uid) && !view.gone.has(uid),
   );
-  const there = missing.length === 0 ? new Set<string>() : await uidsIn(now());
+  const there = missing.length === 0 ? new Set<string>() : await uidsIn(listNow());
   for (const { job } of missing) {
-    // Submitted while the list was read, the watch is going to tell of it.
+    // The job was submitted while the list was read; the watch will report it.
     if (there.has(job.uid)) continue;
     view.gone.set(job.uid, job);
-    writer.touch(job.uid);
+    writer.enqueue(job.uid);
   }
   view.isSynced = true;
 }
@@ -331,7 +324,6 @@ async function uidsIn(pages: AsyncIterable<readonly ClusterJob[]>): Promise<Read
   }
 }
 
-/** The watch of pods, while it is wanted and a little longer. */
 function createPodWatch(
   timers: Timers,
   begin: (ended: AbortSignal) => Promise<void>,
@@ -339,19 +331,19 @@ function createPodWatch(
 ): { watch(isWanted: boolean): void; ended(): Promise<void> } {
   const works: Promise<void>[] = [];
   let round: AbortController | undefined;
-  let callOff: (() => void) | undefined;
+  let cancelTimer: (() => void) | undefined;
   return {
     watch(isWanted) {
       if (isWanted) {
-        callOff?.();
-        callOff = undefined;
+        cancelTimer?.();
+        cancelTimer = undefined;
         if (round !== undefined) return;
         round = new AbortController();
         works.push(begin(round.signal));
-      } else if (round !== undefined && callOff === undefined) {
-        callOff = timers.after(podsAfter, () => {
+      } else if (round !== undefined && cancelTimer === undefined) {
+        cancelTimer = timers.after(podWatchDelay, () => {
           round?.abort();
-          round = callOff = undefined;
+          round = cancelTimer = undefined;
           view.pods.clear();
         });
       }
@@ -362,11 +354,11 @@ function createPodWatch(
   };
 }
 
-function hasLeft(signal: AbortSignal): boolean {
+function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-function leaving(signal: AbortSignal): Promise<null> {
+function whenAborted(signal: AbortSignal): Promise<null> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(null);
     else signal.addEventListener('abort', () => resolve(null), { once: true });

@@ -1,8 +1,8 @@
-// Cluster view: what is known of the jobs of one namespace, from the cluster and from the record. Nothing here reads or writes anything
-// else.
+// Cluster view: the known state of one namespace's jobs, from the cluster and from the archive. No function here reads
+// or writes anything else.
 
 import type { ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
-import { isKeptOpen, type KeptJob } from '../app/cluster/kept.ts';
+import { mayBeActive, type ArchivedJob } from '../app/cluster/archive.ts';
 
 export interface ContainerLog {
   readonly job: ClusterJob;
@@ -11,28 +11,24 @@ export interface ContainerLog {
 }
 
 export interface ClusterView {
-  /** Jobs that are there, by uid. */
   readonly jobs: Map<string, ClusterJob>;
-  /** Those of them that the cluster may still do something about. */
+  /** Uids of the jobs that the cluster may still change. */
   readonly open: Set<string>;
   readonly pods: Map<string, ClusterPod>;
-  /** Pods that went away since their job was last written down. */
   readonly lostPods: Map<string, ClusterPod>;
-  /** Jobs that were told to be gone and are not written down as that. */
+  /** Jobs whose end is not archived yet. */
   readonly gone: Map<string, ClusterJob>;
-  /** The record of the jobs that something may still happen to. */
-  readonly recorded: Map<string, KeptJob>;
-  /** Jobs that are over and written down, with all their logs. */
+  /** Archived state of the jobs that may still change. */
+  readonly archived: Map<string, ArchivedJob>;
+  /** Uids of ended jobs that are archived with all their logs. */
   readonly finished: Set<string>;
-  /** Keys of the logs that are followed, and of those that need not be any more. */
+  /** Keys of the logs that are followed, and of the logs that need no following any more. */
   readonly following: Set<string>;
   readonly copied: Set<string>;
-  /** Jobs of which something is to be written down. */
   readonly changed: Set<string>;
-  /** True once a list has been told whole since the connection was opened. */
   isSynced: boolean;
-  /** A right is missing: the Jobs alone can still be kept. */
-  arePodsRefused: boolean;
+  /** Only the Jobs can be archived then. */
+  isPodAccessDenied: boolean;
 }
 
 export function emptyView(): ClusterView {
@@ -42,39 +38,36 @@ export function emptyView(): ClusterView {
     pods: new Map(),
     lostPods: new Map(),
     gone: new Map(),
-    recorded: new Map(),
+    archived: new Map(),
     finished: new Set(),
     following: new Set(),
     copied: new Set(),
     changed: new Set(),
     isSynced: false,
-    arePodsRefused: false,
+    isPodAccessDenied: false,
   };
 }
 
-/** The next things to do in that namespace, besides writing down the changes. */
 export interface ClusterPlan {
   readonly watchesPods: boolean;
-  /** Nothing of ours is left there, as far as is known. */
   readonly isEmpty: boolean;
 }
 
 export function planFor(view: ClusterView): ClusterPlan {
-  const { jobs, changed, following, isSynced, arePodsRefused } = view;
+  const { jobs, changed, following, isSynced, isPodAccessDenied } = view;
   return {
-    watchesPods: !arePodsRefused && (hasOpen(view) || following.size > 0),
+    watchesPods: !isPodAccessDenied && (hasOpenJobs(view) || following.size > 0),
     isEmpty: isSynced && jobs.size === 0 && changed.size === 0 && following.size === 0,
   };
 }
 
-/** True for a job that the cluster may still do something about. */
 export function isOpen(job: ClusterJob): boolean {
-  return isKeptOpen({ job, goneAt: null });
+  return mayBeActive({ job, goneAt: null });
 }
 
-/** True while some job may still be open; by the record until the first whole list. */
-export function hasOpen({ open, isSynced, recorded }: ClusterView): boolean {
-  return open.size > 0 || (!isSynced && [...recorded.values()].some((kept) => isKeptOpen(kept)));
+/** Uses the archive until the first complete list. */
+export function hasOpenJobs({ open, isSynced, archived }: ClusterView): boolean {
+  return open.size > 0 || (!isSynced && [...archived.values()].some((archivedJob) => mayBeActive(archivedJob)));
 }
 
 export function noteJob(view: ClusterView, job: ClusterJob): void {
@@ -93,15 +86,17 @@ export function noteGone(view: ClusterView, job: ClusterJob): void {
   view.gone.set(job.uid, job);
 }
 
-/** A job of the record: an open one may have gone meanwhile, a finished one need not be read again. */
-export function noteRecord(view: ClusterView, kept: KeptJob): void {
-  const { uid } = kept.job;
-  for (const { pod, container, state } of kept.logs) if (state !== 'open') view.copied.add(logKey(uid, pod, container));
-  if (kept.goneAt !== null || (!isKeptOpen(kept) && areLogsCopied(view, uid, kept.pods))) view.finished.add(uid);
-  else view.recorded.set(uid, kept);
+/** An open job may have gone meanwhile; a finished one need not be read again. */
+export function noteArchived(view: ClusterView, archived: ArchivedJob): void {
+  const { uid } = archived.job;
+  for (const { pod, container, state } of archived.logs)
+    if (state !== 'open') view.copied.add(logKey(uid, pod, container));
+  if (archived.goneAt !== null || (!mayBeActive(archived) && areLogsCopied(view, uid, archived.pods)))
+    view.finished.add(uid);
+  else view.archived.set(uid, archived);
 }
 
-/** A pod is there, or is gone. Returns its job if that is to be written for it. */
+/** Returns the pod's job if the job must be written again. */
 export function notePod(view: ClusterView, pod: ClusterPod, isGone: boolean): ClusterJob | undefined {
   const uid = ownerOf(view, pod);
   if (uid !== undefined && view.finished.has(uid)) return undefined;
@@ -112,22 +107,20 @@ export function notePod(view: ClusterView, pod: ClusterPod, isGone: boolean): Cl
   return job;
 }
 
-/** True where nothing new can be written down of that job. */
-export function isWrittenDown({ finished, jobs }: ClusterView, uid: string): boolean {
+export function isFullyArchived({ finished, jobs }: ClusterView, uid: string): boolean {
   const job = jobs.get(uid);
   return finished.has(uid) && job !== undefined && !isOpen(job);
 }
 
-/** Whether all logs of those pods are copied as far as they ever will be. */
 export function areLogsCopied({ copied }: ClusterView, uid: string, pods: readonly ClusterPod[]): boolean {
   return pods.every((pod) =>
     pod.containers.every(({ name, state }) => state === 'waiting' || copied.has(logKey(uid, pod.name, name))),
   );
 }
 
-/** The logs of those pods that are to be followed and are not, once the job is on record. */
+/** The started logs of those pods that are neither followed nor copied, once the job is archived. */
 export function logsToFollow(view: ClusterView, job: ClusterJob, pods: readonly ClusterPod[]): readonly ContainerLog[] {
-  if (!view.recorded.has(job.uid)) return [];
+  if (!view.archived.has(job.uid)) return [];
   return pods.flatMap((pod) =>
     pod.containers.flatMap(({ name, state }) => {
       const key = logKey(job.uid, pod.name, name);
@@ -137,18 +130,16 @@ export function logsToFollow(view: ClusterView, job: ClusterJob, pods: readonly 
   );
 }
 
-/** The uid of the job that the pod belongs to. */
 export function ownerOf({ jobs }: ClusterView, pod: ClusterPod): string | undefined {
   if (pod.jobUid !== undefined && pod.jobUid !== null) return pod.jobUid;
   return [...jobs.values()].find(({ name }) => name === pod.job)?.uid;
 }
 
-/** The pods of that job that are there, or went away since it was last written down. */
+/** Existing pods of that job, and pods that disappeared since it was last written. */
 export function podsOf(view: ClusterView, { uid }: ClusterJob): readonly ClusterPod[] {
   return [...view.lostPods.values(), ...view.pods.values()].filter((pod) => ownerOf(view, pod) === uid);
 }
 
-/** A log's key in the sets of a view. */
 export function logKey(uid: string, pod: string, container: string): string {
   return `${uid} ${pod} ${container}`;
 }

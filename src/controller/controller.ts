@@ -1,160 +1,157 @@
 // Controller: the loop. A pass is load -> observe -> reconcile -> commit -> perform, for each job that is due.
 //
-// It is level-triggered: whatever woke it, a pass observes everything again. Killing it at any instant loses nothing and
-// duplicates nothing, because all that matters is in the store.
+// It is level-triggered: whatever woke it, a pass observes everything again. Killing it at any time loses nothing and
+// duplicates nothing, because the store holds all state that matters.
 //
-// Three checks stand between a decision and the outside. The commit carries the revision that was loaded, so a command that
-// came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
-// action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
+// Three checks protect the outside from an outdated decision. The commit carries the loaded revision, so a command that
+// came in between discards the pass. It carries the lease's epoch, so a replaced controller cannot commit. Each action
+// calls `mayAct` right before it begins, because a process may be suspended for an hour between commit and action.
 
-import { textOf } from '../app/errors.ts';
+import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
-import type { JobSpec } from '../core/spec.ts';
-import { second, type Duration, type Instant } from '../core/time.ts';
-import { leasePace, createLease } from './lease.ts';
+import type { JobSpec } from '../core/model/spec.ts';
+import { second, type Duration, type Instant } from '../core/model/time.ts';
+import { leaseRenewInterval, createLease } from './lease.ts';
 import { createLogFollowers, createLogMirror } from './log-mirror.ts';
-import { createLook, type Look } from './observe.ts';
+import { createObserver, type Observer } from './observe.ts';
 import { createPass } from './pass.ts';
 import { createPerformer } from './performer.ts';
 import {
   createAdmission,
-  createIdle,
+  createIdleExit,
   createClockWatch,
   createSchedule,
   createWorkqueue,
   type Schedule,
   type Workqueue,
 } from './schedule.ts';
-import { createSweeper } from './sweeper.ts';
-import { backoff, bounded, pause } from './timers.ts';
+import { createOrphanCollector } from './orphan-collector.ts';
+import { backoff, waitAtMost, pause } from './timers.ts';
 
-/** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
-export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
+/** `lease_lost`: another controller has taken over. */
+export type ExitReason = 'idle' | 'stopped' | 'lease_lost';
 
 interface ControllerLog {
   info(line: string): void;
   warn(line: string): void;
 }
 
-/** A background task in the same process. */
-interface Beside {
-  /** Something may have begun. Called with each renewal of the lease too; must be cheap, and safe to repeat. */
-  look(): void;
-  /** The controller should stay. */
+interface BackgroundTask {
+  /** New work may exist. Also called with each renewal of the lease; must be cheap and safe to repeat. */
+  poll(): void;
   readonly isBusy: boolean;
-  /** Nothing is touched any more once this has resolved, which is within seconds. */
+  /** Resolves within seconds; the task touches nothing afterwards. */
   stop(): Promise<void>;
 }
 
 export interface ControllerOptions {
   readonly store: Store;
-  /** The ports that serve a job. */
   readonly backendOf: (spec: JobSpec) => Backend;
   readonly clock: Clock;
   readonly logFiles: LogFiles;
   readonly log: ControllerLog;
-  /** Tells this run of a controller from every other one; new for each run. */
+  /** Unique for this run of a controller. */
   readonly holder: string;
   readonly version: string;
-  /** True when the caller holds this machine's controller lock: an earlier holder of the lease is then certainly dead. */
-  readonly certain: boolean;
-  /** How many jobs of this machine's own capacity run at once. */
+  /**
+   * True when the caller holds this machine's controller lock: an earlier holder of the lease is then certainly dead.
+   */
+  readonly holdsLock: boolean;
   readonly slots: number;
-  /** Leaves when nothing has been left to watch for this long; null: never. */
+  /** The controller leaves after this long without work; null: never. */
   readonly idleExitMs: Duration | null;
-  /** Made once the lease is held. */
-  readonly beside?: () => Beside;
-  /** True while this process can open no file. An error of another form, such as that of a name server, may then come of it. */
-  readonly cannotOpenFiles?: () => boolean;
-  /** Called with each renewal of the lease: whoever has to look around now and then does it in the same breath. */
+  readonly createBackgroundTask?: () => BackgroundTask;
+  /** True while this process cannot open files: a failed name lookup, for example, may have that cause. */
+  readonly isOutOfDescriptors?: () => boolean;
   readonly onRenewal?: () => void;
 }
 
 export interface Controller {
-  /** Takes the lease, waiting for it as long as another holds it, and begins. Returns at once. */
+  /** Returns at once; waits for the lease in the background. */
   start(): void;
-  /** That job deserves a look now; without an id: every job that is due or watched. Carries no information. */
+  /** Requests a pass of that job; without an id, of every job that is due or watched. Carries no information. */
   wake(id?: string): void;
-  /** The background task is asked to look now. */
-  lookBeside(): void;
-  /** Finishes the passes and actions that are under way, within bounded time, gives the lease back and leaves. */
+  pollBackgroundTasks(): void;
+  /** Finishes the running passes and actions within bounded time, releases the lease and leaves. */
   stop(): Promise<void>;
-  /** Resolves when it has left, for whatever reason. Never rejects. */
-  readonly left: Promise<LeftBecause>;
-  /** True while nothing is left to watch; the caller may ask it to leave. */
+  /** Never rejects. */
+  readonly exited: Promise<ExitReason>;
   readonly isIdle: boolean;
 }
 
-/** See the head of this file. Nothing happens before `start`. */
 export function createController(options: ControllerOptions): Controller {
   const { store, clock, log } = options;
-  const left = Promise.withResolvers<LeftBecause>();
-  let state: 'new' | 'running' | 'leaving' | 'left' = 'new';
-  let beside: Beside | undefined;
+  const exited = Promise.withResolvers<ExitReason>();
+  let state: 'new' | 'running' | 'shutting_down' | 'exited' = 'new';
+  let backgroundTask: BackgroundTask | undefined;
   const isRunning = (): boolean => state === 'running';
-  const leaseLost = (): void => leave('lease_lost');
+  const onLeaseLost = (): void => exit('lease_lost');
   const parts = createParts(options, {
     isRunning,
-    isThere: () => state === 'running' || state === 'leaving',
-    isBusyBeside: () => beside?.isBusy === true,
-    arm: () => rounds.arm(),
-    leaseLost,
-    quiet: () => void leaveIfIdle().then(() => rounds.arm()),
+    isActive: () => state === 'running' || state === 'shutting_down',
+    isBackgroundBusy: () => backgroundTask?.isBusy === true,
+    armTimer: () => rounds.arm(),
+    onLeaseLost,
+    onQueueDrained: () => void exitIfIdle().then(() => rounds.arm()),
   });
-  const { lease, schedule, mirror, performer, admission, queue, due, idle } = parts;
-  const rounds = createRounds(options, parts, { isRunning, beside: () => beside, leaseLost, leaveIfIdle });
+  const { lease, schedule, mirror, performer, admission, queue, due, idleExit } = parts;
+  const rounds = createRounds(options, parts, {
+    isRunning,
+    backgroundTask: () => backgroundTask,
+    onLeaseLost,
+    exitIfIdle,
+  });
 
   async function begin(): Promise<void> {
     await lease.acquire(isRunning);
     if (!isRunning()) return;
     log.info(`controller ${options.version} began as ${options.holder}`);
-    beside = options.beside?.();
-    beside?.look();
-    await learn();
+    backgroundTask = options.createBackgroundTask?.();
+    backgroundTask?.poll();
+    await loadUnfinishedJobs();
     await rounds.begin();
   }
 
-  async function learn(): Promise<void> {
+  async function loadUnfinishedJobs(): Promise<void> {
     for (let tries = 0; isRunning(); tries += 1) {
       try {
-        // One that was taken off the list holds its slot for as long as its program runs.
-        admission.learn((await store.list({ settledMost: 0, withRemoved: true })).jobs);
+        // A removed job holds its slot as long as its program runs.
+        admission.load((await store.list({ maxFinished: 0, includeRemoved: true })).jobs);
         await due.queueAll();
         return;
       } catch (error) {
-        if (tries === 0) log.warn(`the record of jobs cannot be used: ${textOf(error)}`);
-        await pause(clock, backoff(tries, second, leasePace));
+        if (tries === 0) log.warn(`the record of jobs cannot be used: ${messageOf(error)}`);
+        await pause(clock, backoff(tries, second, leaseRenewInterval));
       }
     }
   }
 
-  async function leaveIfIdle(): Promise<void> {
-    if ((await idle.isOver()) && isRunning()) await depart('idle');
+  async function exitIfIdle(): Promise<void> {
+    if ((await idleExit.mayExit()) && isRunning()) await shutDown('idle');
   }
 
-  /** At once, without a further word to anybody: nothing here is ours any more. */
-  function leave(because: LeftBecause): void {
-    if (state === 'left') return;
-    state = 'left';
+  /** Leaves at once, without releasing the lease: another controller may hold it. */
+  function exit(reason: ExitReason): void {
+    if (state === 'exited') return;
+    state = 'exited';
     rounds.stop();
     queue.stop();
     performer.stop();
     mirror.stop();
-    void beside?.stop();
-    log.info(`controller ${options.holder} left: ${because}`);
-    left.resolve(because);
+    void backgroundTask?.stop();
+    log.info(`controller ${options.holder} left: ${reason}`);
+    exited.resolve(reason);
   }
 
-  /** In good order: what is under way comes to its end, then the lease is given back. */
-  async function depart(because: LeftBecause): Promise<void> {
+  async function shutDown(reason: ExitReason): Promise<void> {
     if (state !== 'running') return;
-    state = 'leaving';
+    state = 'shutting_down';
     rounds.stop();
     queue.stop();
     performer.stop();
-    await bounded(clock, Promise.all([queue.settled(), performer.settled(), beside?.stop()]), 10 * second);
-    await lease.drop();
-    leave(because);
+    await waitAtMost(clock, Promise.all([queue.whenIdle(), performer.whenIdle(), backgroundTask?.stop()]), 10 * second);
+    await lease.release();
+    exit(reason);
   }
 
   return {
@@ -164,78 +161,75 @@ export function createController(options: ControllerOptions): Controller {
       void begin();
     },
     wake(id) {
-      // Before the lease is ours nothing is looked at; the first round then finds everything that is due.
+      // Without the lease, nothing is observed; the first round then finds everything that is due.
       if (!isRunning() || lease.epoch === null) return;
-      idle.reset();
+      idleExit.reset();
       if (id !== undefined) {
         queue.add(id);
         return;
       }
       for (const known of schedule.ids) queue.add(known);
-      void due.queueDue().catch((error: unknown) => log.warn(`what is due could not be read: ${textOf(error)}`));
+      void due.queueDue().catch((error: unknown) => log.warn(`what is due could not be read: ${messageOf(error)}`));
     },
-    lookBeside() {
+    pollBackgroundTasks() {
       if (!isRunning()) return;
-      idle.reset();
-      beside?.look();
+      idleExit.reset();
+      backgroundTask?.poll();
     },
     async stop() {
-      if (state === 'new') leave('stopped');
-      await depart('stopped');
-      await left.promise;
+      if (state === 'new') exit('stopped');
+      await shutDown('stopped');
+      await exited.promise;
     },
-    left: left.promise,
+    exited: exited.promise,
     get isIdle() {
-      return parts.isAtRest();
+      return parts.isIdle();
     },
   };
 }
 
-/** The controller itself, as its parts see it. */
-interface Hooks {
+interface ControllerHooks {
   readonly isRunning: () => boolean;
-  /** False once nothing may be done outside any more, whatever the lease says. */
-  readonly isThere: () => boolean;
-  readonly isBusyBeside: () => boolean;
-  readonly arm: () => void;
-  readonly leaseLost: () => void;
-  /** Nothing waits or runs. */
-  readonly quiet: () => void;
+  /** False once the controller must not act, whatever the lease says. */
+  readonly isActive: () => boolean;
+  readonly isBackgroundBusy: () => boolean;
+  readonly armTimer: () => void;
+  readonly onLeaseLost: () => void;
+  readonly onQueueDrained: () => void;
 }
 
 type Parts = ReturnType<typeof createParts>;
 
-/** What a controller is made of, put together. */
-function createParts(options: ControllerOptions, hooks: Hooks) {
+function createParts(options: ControllerOptions, hooks: ControllerHooks) {
   const { store, clock, log, logFiles } = options;
-  const { isRunning, arm } = hooks;
-  const mayAct = (): boolean => hooks.isThere() && lease.isOurs;
-  const say = (line: string): void => log.info(line);
+  const { isRunning, armTimer } = hooks;
+  const mayAct = (): boolean => hooks.isActive() && lease.isHeld;
+  const report = (line: string): void => log.info(line);
   const wake = (id: string): void => {
     if (isRunning() && lease.epoch !== null) queue.add(id);
   };
   const lease = createLease(options);
   const schedule = createSchedule();
   const watch = createClockWatch(clock.now());
-  const mirror = createLogMirror({ logFiles, clock, mayAct, wake, say });
+  const mirror = createLogMirror({ logFiles, clock, mayAct, wake, report });
   const followers = createLogFollowers({ mirror, clock, watch, lease });
-  const sweeper = createSweeper({ ...options, mayAct, say });
+  const orphanCollector = createOrphanCollector({ ...options, mayAct, report });
   const performer = createPerformer({
     ...options,
     mirror,
-    most: { request: 64, release: 128, step: 128, start: 64, stop: 128 },
+    maxConcurrent: { request: 64, release: 128, step: 128, start: 64, stop: 128 },
     mayAct,
     wake,
-    released() {
-      sweeper.soon();
-      arm();
+    onReleased() {
+      orphanCollector.collectSoon();
+      armTimer();
     },
-    say,
+    report,
   });
   const admission = createAdmission({ slots: options.slots, wake, now: () => clock.now() });
   const pass = createPass({
     ...options,
-    lookFor: createLooks(clock),
+    observerFor: createObservers(clock),
     mirror,
     lease,
     schedule,
@@ -246,85 +240,105 @@ function createParts(options: ControllerOptions, hooks: Hooks) {
     mayAct,
     setDue(id, at) {
       schedule.set(id, at, clock.now());
-      arm();
+      armTimer();
     },
-    again: (id) => queue.add(id),
-    leaseLost: hooks.leaseLost,
-    gone: () => sweeper.soon(),
+    requeue: (id) => queue.add(id),
+    onLeaseLost: hooks.onLeaseLost,
+    onAllocationGone: () => orphanCollector.collectSoon(),
   });
-  // So many that all jobs which are due on one beat can share one look; what costs a connection is bounded where it is made.
-  const queue = createWorkqueue({ most: 1_024, work: pass, quiet: hooks.quiet });
-  const due = createDue(store, clock, schedule, queue);
-  const isAtRest = (): boolean => {
+  // High enough for all jobs that are due on one beat to share one observation. The ports limit their own connections.
+  const queue = createWorkqueue({ maxConcurrent: 1_024, work: pass, onDrained: hooks.onQueueDrained });
+  const due = createDueJobs(store, clock, schedule, queue);
+  const isIdle = (): boolean => {
     const isEmpty = schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0;
-    return isEmpty && !sweeper.isOwed && !hooks.isBusyBeside();
+    return isEmpty && !orphanCollector.expectsLateRequests && !hooks.isBackgroundBusy();
   };
-  const isAnythingLeft = async (): Promise<boolean> => (await due.queueDue()) || (await store.nextWake()) !== null;
-  const idle = createIdle({ clock, exitMs: options.idleExitMs, isAtRest, isAnythingLeft });
-  return { lease, schedule, watch, mirror, sweeper, performer, admission, queue, due, idle, isAtRest };
+  const hasWork = async (): Promise<boolean> => (await due.queueDue()) || (await store.nextWake()) !== null;
+  const idleExit = createIdleExit({ clock, exitMs: options.idleExitMs, isIdle, hasWork });
+  return {
+    lease,
+    schedule,
+    watch,
+    mirror,
+    orphanCollector,
+    performer,
+    admission,
+    queue,
+    due,
+    idleExit,
+    isIdle,
+  };
 }
 
-/** One look for each port, so that the passes of all its jobs share their questions. */
-function createLooks(clock: Clock): (backend: Backend) => Look {
-  const looks = new Map<Backend['capacity'], Look>();
+/** One observer for each port, so that the passes of all its jobs share their requests. */
+function createObservers(clock: Clock): (backend: Backend) => Observer {
+  const observers = new Map<Backend['capacity'], Observer>();
   return ({ capacity }) => {
-    const look = looks.get(capacity) ?? createLook(capacity, clock);
-    looks.set(capacity, look);
-    return look;
+    const observer = observers.get(capacity) ?? createObserver(capacity, clock);
+    observers.set(capacity, observer);
+    return observer;
   };
 }
 
-/** Jobs that are due by the store, to the queue. Both throw StoreError. */
-function createDue(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue) {
+/** Adds jobs to the queue by their due times in the store. Both methods throw StoreError. */
+function createDueJobs(store: Store, clock: Clock, schedule: Schedule, queue: Workqueue) {
   return {
     /**
-     * Except those that this controller observes soon anyway, since passes that change nothing leave an earlier time in the store. A
-     * client may have changed a job whose next pass is hours away, and its wake-up may be lost. True when there was one.
+     * Skips jobs that this controller observes soon anyway, because passes that change nothing leave an earlier time in
+     * the store. A client may have changed a job whose next pass is hours away, and its wake-up may be lost. Returns
+     * true when a job was added.
      */
     async queueDue(): Promise<boolean> {
       const now = clock.now();
-      const ids = (await store.due(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
+      const ids = (await store.dueJobs(now, 100_000)).filter((id) => !schedule.isSoon(id, now) && !queue.has(id));
       for (const id of ids) {
-        // A client has written another time. It must not stay there, or the job would be due at every renewal.
+        // A client has written another due time. The pass must write it again, or the job would be due at every
+        // renewal.
         schedule.forgetWritten(id);
         queue.add(id);
       }
       return ids.length > 0;
     },
-    /** Every job that has a due time at all: after a gap, or a clock that was set back, stored times are not right. */
+    /** Adds every job that has a due time: after a gap, or when the clock was set back, stored times are wrong. */
     async queueAll(): Promise<void> {
-      for (const id of await store.due(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
+      for (const id of await store.dueJobs(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
     },
   };
 }
 
-/** One timer for everything that comes with time: due jobs, the lease, the sweep, the idle exit. */
+/** One timer serves due jobs, the lease, orphan collection and the idle exit. */
 function createRounds(
   { clock, log, onRenewal }: Pick<ControllerOptions, 'clock' | 'log' | 'onRenewal'>,
-  { lease, schedule, watch, sweeper, queue, due, idle }: Parts,
+  { lease, schedule, watch, orphanCollector, queue, due, idleExit }: Parts,
   hooks: {
     readonly isRunning: () => boolean;
-    readonly beside: () => Beside | undefined;
-    readonly leaseLost: () => void;
-    readonly leaveIfIdle: () => Promise<void>;
+    readonly backgroundTask: () => BackgroundTask | undefined;
+    readonly onLeaseLost: () => void;
+    readonly exitIfIdle: () => Promise<void>;
   },
 ) {
-  const { isRunning, leaveIfIdle } = hooks;
-  let callOff: () => void = () => undefined;
+  const { isRunning, exitIfIdle } = hooks;
+  let cancelTimer: () => void = () => undefined;
   let inRound = false;
   let renewAt: Instant = 0;
   let renewFailures = 0;
-  /** The clock went back and the jobs in the store have not all been observed since. */
+  /** The clock was set back, and the jobs in the store have not all been observed since. */
   let isSetBack = false;
 
-  /** The next round comes when the first thing is due. Safe to repeat. */
-  function arm(): void {
+  /** Safe to repeat. */
+  function armTimer(): void {
     if (!isRunning() || inRound) return;
-    callOff();
-    // Never further than the lease is renewed anyway: a clock that was set back since these times were worked out would
-    // make them lie as far ahead as it went back, and only a round notices that.
-    const at = Math.min(renewAt, sweeper.dueAt, schedule.first, idle.exitAt, clock.now() + leasePace);
-    callOff = clock.at(at, () => void round());
+    cancelTimer();
+    // Never later than the renewal interval: if the clock was set back, these times are too far ahead, and only a round
+    // notices that.
+    const at = Math.min(
+      renewAt,
+      orphanCollector.dueAt,
+      schedule.firstDueAt,
+      idleExit.exitAt,
+      clock.now() + leaseRenewInterval,
+    );
+    cancelTimer = clock.at(at, () => void round());
   }
 
   async function round(): Promise<void> {
@@ -333,47 +347,46 @@ function createRounds(
     const now = clock.now();
     if (watch.tick(now)) {
       renewAt = now;
-      idle.reset();
-      sweeper.now();
+      idleExit.reset();
+      orphanCollector.makeDue();
       schedule.makeAllDue(now);
       isSetBack = true;
     }
-    if (now >= renewAt) await keepLease();
+    if (now >= renewAt) await renewLease();
     if (!isRunning()) return;
     for (const id of schedule.takeDue(now)) queue.add(id);
-    if (clock.now() >= sweeper.dueAt) void sweeper.sweep().then(leaveIfIdle).finally(arm);
+    if (clock.now() >= orphanCollector.dueAt) void orphanCollector.collect().then(exitIfIdle).finally(armTimer);
     inRound = false;
-    await leaveIfIdle();
-    arm();
+    await exitIfIdle();
+    armTimer();
   }
 
-  async function keepLease(): Promise<void> {
+  async function renewLease(): Promise<void> {
     try {
-      renewAt = clock.now() + leasePace;
+      renewAt = clock.now() + leaseRenewInterval;
       if (!(await lease.renew())) {
-        hooks.leaseLost();
+        hooks.onLeaseLost();
         return;
       }
       renewFailures = 0;
       onRenewal?.();
-      hooks.beside()?.look();
-      // Also the net under lost wakes: jobs that the commit of a client made due.
+      hooks.backgroundTask()?.poll();
+      // Also finds jobs whose wake-up was lost after a client's commit.
       await (isSetBack ? due.queueAll() : due.queueDue());
       isSetBack = false;
     } catch (error) {
-      if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${textOf(error)}`);
-      renewAt = clock.now() + backoff(renewFailures, second, leasePace);
+      if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${messageOf(error)}`);
+      renewAt = clock.now() + backoff(renewFailures, second, leaseRenewInterval);
       renewFailures += 1;
     }
   }
 
   return {
-    arm,
-    /** The first round is now. */
+    arm: armTimer,
     begin(): Promise<void> {
       renewAt = clock.now();
       return round();
     },
-    stop: () => callOff(),
+    stop: () => cancelTimer(),
   };
 }

@@ -1,16 +1,18 @@
-// Lock: one controller at most runs on this machine for a home. An SQLite file is held by BEGIN EXCLUSIVE, and the kernel releases it
-// on any death of its holder, so no lock is stale. Every command that shows jobs asks here who runs the controller.
+// Lock: at most one controller runs on this machine for a home. The controller holds BEGIN EXCLUSIVE on a SQLite file;
+// the kernel releases it whenever the holder dies, so no lock is stale. Every command that shows jobs reads it.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StoreError, fileError } from '../app/errors.ts';
 import { fileModeIn, readRegularFile } from '../app/files.ts';
-import type { Instant } from '../core/time.ts';
+import type { Instant } from '../core/model/time.ts';
 
-/** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
+/**
+ * Returns the release function, or undefined when another process holds the lock. Throws when the file cannot be made.
+ */
 export function takeLock(path: string): (() => void) | undefined {
-  // SQLite would make it writable by its owner only; in a shared home the next controller may be another login's.
+  // SQLite would make it writable by its owner only; in a shared home the next controller may belong to another login.
   closeSync(openSync(path, 'a', fileModeIn(dirname(path))));
   const database = new DatabaseSync(path);
   try {
@@ -20,12 +22,12 @@ export function takeLock(path: string): (() => void) | undefined {
   } catch (error) {
     database.close();
     if (isBusy(error)) return undefined;
-    throw troubleWithLock(path, error);
+    throw lockError(path, error);
   }
   return () => database.close();
 }
 
-/** Whether some process holds the lock now. Takes a read lock for an instant. */
+/** Takes a read lock for an instant. */
 function isLocked(path: string): boolean {
   let database: DatabaseSync;
   try {
@@ -40,14 +42,14 @@ function isLocked(path: string): boolean {
     return false;
   } catch (error) {
     if (isBusy(error)) return true;
-    throw troubleWithLock(path, error);
+    throw lockError(path, error);
   } finally {
     database.close();
   }
 }
 
 /** SQLITE_NOTADB is 26, SQLITE_CORRUPT is 11. */
-function troubleWithLock(path: string, error: unknown): unknown {
+function lockError(path: string, error: unknown): unknown {
   const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0;
   if (code !== 26 && code !== 11) return fileError(path, error);
   return new StoreError('broken', `${path} is damaged, so nothing can tell whether a controller runs.`, [
@@ -60,37 +62,36 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 5;
 }
 
-/** Who runs, as `controller.json` says. True only while the lock is held. */
+/** Valid only while the lock is held. */
 export interface ControllerFile {
   readonly pid: number;
   readonly version: string;
   readonly startedAt: Instant;
 }
 
-/** Who runs the controller of this home, or null. Reads only. */
+/** Only reads. */
 export function readController(home: string): ControllerFile | null {
   if (!isControllerRunning(home)) return null;
   try {
-    return controllerIn(JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')));
+    return parseControllerFile(JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')));
   } catch {
-    // The file is not written yet, about to be removed, or another person has put a FIFO in its place.
+    // The file is not written yet, is about to be removed, or another user has put a FIFO at its path.
     return null;
   }
 }
 
-/** Null for values of other kinds. The pid is one that signals are sent to, and `kill` takes one below 1 for many processes. */
-function controllerIn(value: unknown): ControllerFile | null {
+/** Null for a malformed value. Callers send signals to the pid, and `kill` treats a pid below 1 as many processes. */
+function parseControllerFile(value: unknown): ControllerFile | null {
   if (typeof value !== 'object' || value === null) return null;
   const { pid, version, startedAt } = value as Partial<Record<keyof ControllerFile, unknown>>;
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 1) return null;
-  if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= furthest)) return null;
+  if (typeof startedAt !== 'number' || !(Math.abs(startedAt) <= maxTimestamp)) return null;
   return typeof version === 'string' ? { pid, version, startedAt } : null;
 }
 
-/** The furthest time from 1970 that a Date can be. */
-const furthest = 8.64e15;
+/** The largest distance from 1970 that a Date can represent, in milliseconds. */
+const maxTimestamp = 8.64e15;
 
-/** Whether a controller of this home is running now. */
 export function isControllerRunning(home: string): boolean {
   return isLocked(join(home, 'controller.lock'));
 }

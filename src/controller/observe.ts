@@ -1,169 +1,171 @@
-// Observe: gathers the observation of one job anew for each pass. A fact that was not asked for is missing; one that got no
-// answer is unknown. Only the time since which a worker has been silent is remembered between passes.
+// Observe: gathers the observation of one job again for each pass. A fact that was not requested is missing; a failed
+// observation is unknown. Only the start of a worker's silence is remembered between passes.
 
-import { textOf } from '../app/errors.ts';
+import { messageOf } from '../app/errors.ts';
 import type { Backend, Clock, StoredOutcome, WorkerRef, AllocationRef, CapacityPort, LogFiles } from '../app/ports.ts';
 import {
   allocationOf,
   lastAllocation,
   lastAttempt,
   mayExist,
-  outlivesRemoval,
-  withLife,
+  mayOutliveRemoval,
+  withLifecycle,
   commandWorkers,
   type Allocation,
   type Job,
-} from '../core/job.ts';
+} from '../core/model/job.ts';
 import {
   known,
   unknown,
   hasSucceeded,
-  type AllocationFact,
-  type Fact,
+  type AllocationObservation,
+  type Observed,
   type Observation,
-  type WorkerFact,
-  type WorkerSeen,
-  type AllocationSeen,
+  type WorkerObservation,
+  type WorkerStatus,
+  type AllocationStatus,
   type Known,
-} from '../core/observation.ts';
-import { matchPattern, troubleIn } from '../core/log-lines.ts';
-import { saidToOthers, type PlaceAnswered } from '../core/alternatives.ts';
-import { placeCount } from '../core/spec.ts';
-import { minute, second, type Duration, type Instant } from '../core/time.ts';
-import type { DrainPatience, LogMirror } from './log-mirror.ts';
+} from '../core/model/observation.ts';
+import { matchPattern, patternAfterProgress } from '../core/model/log-lines.ts';
+import { answersToOtherJobs, type AnswerRecord } from '../core/decide/alternatives.ts';
+import { alternativeCount } from '../core/model/spec.ts';
+import { minute, second, type Duration, type Instant } from '../core/model/time.ts';
+import type { DrainTimeouts, LogMirror } from './log-mirror.ts';
 
-export interface Outside {
+export interface ObservationContext {
   readonly backend: Backend;
-  readonly look: Look;
+  readonly observeAllocations: Observer;
   readonly clock: Clock;
   readonly silences: Silences;
-  /** True for the reason of an unknown fact when this process lacked file descriptors, so that the worker was not asked. */
-  readonly lacksFiles: (reason: string) => boolean;
-  /** The answers of a project's places to any job. */
-  readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>;
-  /** Allocations whose request is on record and that this controller was not asking for before the outcomes were read. */
-  readonly unasked: readonly number[];
+  /**
+   * True when an unknown fact has this reason because the process lacked file descriptors, so the worker was not asked.
+   */
+  readonly isDescriptorShortage: (reason: string) => boolean;
+  readonly capacityAnswers: (project: string) => Promise<readonly AnswerRecord[]>;
+  /**
+   * Allocations whose request is on record, and that this controller was not requesting before the outcomes were read.
+   */
+  readonly idleRequests: readonly number[];
 }
 
-/** Never throws for the outside. Outcomes were read before, so no observation is older. */
+/**
+ * Never throws for a failure of the outside. The outcomes are read earlier, so no observation is older than they are.
+ */
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
   admitted: boolean,
-  outside: Outside,
+  context: ObservationContext,
 ): Promise<Observation> {
-  // Off the list, and nothing of it would run on.
-  if (job.removed && !outlivesRemoval(job)) {
+  if (job.removed && !mayOutliveRemoval(job)) {
     return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
-  const unheard = outside.unasked.filter(
+  const lostReplies = context.idleRequests.filter(
     (ordinal) =>
       !outcomes.some(({ outcome: { subject } }) => subject.kind === 'request' && subject.allocation === ordinal),
   );
-  const began = outside.clock.now();
+  const began = context.clock.now();
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
-  const facts = await outside.look(asked.map((allocation) => ({ job, allocation })));
-  const allocations = asked.map((allocation, index): AllocationFact => {
-    const fact = facts[index] ?? unknown('the look gave no answer', outside.clock.now());
-    return { allocation: allocation.ordinal, fact };
+  const facts = await context.observeAllocations(asked.map((allocation) => ({ job, allocation })));
+  const allocations = asked.map((allocation, index): AllocationObservation => {
+    const observed = facts[index] ?? unknown('the look gave no answer', context.clock.now());
+    return { allocation: allocation.ordinal, observed };
   });
-  const places = await heardOfPlaces(job, outside);
+  const alternatives = await observeAlternatives(job, context);
   const refs = workerRefs(job, allocations);
-  const answers = await lookAtWorkers(refs, outside.backend, outside.clock);
-  const heardAt = outside.clock.now();
+  const answers = await observeWorkers(refs, context.backend, context.clock);
+  const answeredAt = context.clock.now();
   const workers = answers.map((one) =>
-    one.fact.kind === 'unknown' && outside.lacksFiles(one.fact.reason)
-      ? outside.silences.notAsked(job.id, one, heardAt)
-      : outside.silences.heard(job.id, one, began, heardAt),
+    one.observed.kind === 'unknown' && context.isDescriptorShortage(one.observed.reason)
+      ? context.silences.withoutSilence(job.id, one, answeredAt)
+      : context.silences.withSilence(job.id, one, began, answeredAt),
   );
   return {
     admitted,
     allocations,
     workers,
     outcomes: outcomes.map((stored) => stored.outcome),
-    ...(unheard.length === 0 ? {} : { unheard }),
-    ...(places === undefined ? {} : { places }),
+    ...(lostReplies.length === 0 ? {} : { unansweredRequests: lostReplies }),
+    ...(alternatives === undefined ? {} : { alternativeAnswers: alternatives }),
   };
 }
 
-/** The answers of this job's places to other jobs, while it may still have to choose among them. */
-async function heardOfPlaces(
+/** Answers that other jobs got for this job's alternatives; undefined when the job has no choice left. */
+async function observeAlternatives(
   job: Job,
-  { placeAnswers, clock }: Pick<Outside, 'placeAnswers' | 'clock'>,
-): Promise<Observation['places']> {
+  { capacityAnswers, clock }: Pick<ObservationContext, 'capacityAnswers' | 'clock'>,
+): Promise<Observation['alternativeAnswers']> {
   const { capacity } = job.spec;
   const newest = lastAllocation(job);
-  if (capacity.kind !== 'tpu' || placeCount(capacity) === 1 || job.settled !== null) return undefined;
+  if (capacity.kind !== 'tpu' || alternativeCount(capacity) === 1 || job.finish !== null) return undefined;
   if (newest !== undefined && newest.readyAt !== null) return undefined;
   try {
-    return known(saidToOthers(job, await placeAnswers(capacity.project)), clock.now());
+    return known(answersToOtherJobs(job, await capacityAnswers(capacity.project)), clock.now());
   } catch (error) {
-    return unknown(textOf(error), clock.now());
+    return unknown(messageOf(error), clock.now());
   }
 }
 
-/** The workers of the newest allocation if it is, or last was, ready; `here` whenever the command runs on this machine. */
-function workerRefs(job: Job, facts: readonly AllocationFact[]): readonly WorkerRef[] {
+/**
+ * The workers of the newest allocation if it is, or last was, ready; `controller` if the command runs on this machine.
+ */
+function workerRefs(job: Job, facts: readonly AllocationObservation[]): readonly WorkerRef[] {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || allocation.requestedAt === null || job.settled !== null) return [];
+  if (allocation === undefined || allocation.requestedAt === null || job.finish !== null) return [];
   const found: WorkerRef[] = [];
-  const fact = facts.find((one) => one.allocation === allocation.ordinal)?.fact;
+  const fact = facts.find((one) => one.allocation === allocation.ordinal)?.observed;
   if (allocation.goneAt === null) {
-    // The record learns the addresses with the commit of this pass.
+    // The commit of this pass stores the addresses.
     const hosts = fact?.kind === 'known' ? (fact.value.hosts ?? allocation.hosts) : allocation.hosts;
-    for (let worker = 0; worker < answeringWorkers(allocation, fact); worker += 1) {
-      found.push({ job, allocation: withLife({ ...allocation, hosts }), worker });
+    for (let worker = 0; worker < readyWorkerCount(allocation, fact); worker += 1) {
+      found.push({ job, allocation: withLifecycle({ ...allocation, hosts }), worker });
     }
   }
   const attempt = lastAttempt(job);
-  if (job.spec.command.place === 'here' && attempt !== undefined) {
+  if (job.spec.command.runsOn === 'controller' && attempt !== undefined) {
     // The program on this machine outlives the allocation that it drives.
-    found.push({ job, allocation: allocationOf(job, attempt.allocation), worker: 'here' });
+    found.push({ job, allocation: allocationOf(job, attempt.allocation), worker: 'controller' });
   }
   return found;
 }
 
-function answeringWorkers(allocation: Allocation, fact: AllocationFact['fact'] | undefined): number {
+function readyWorkerCount(allocation: Allocation, fact: AllocationObservation['observed'] | undefined): number {
   if (fact?.kind === 'known') {
     return fact.value.state === 'ready' ? (fact.value.workers ?? allocation.workers ?? 0) : 0;
   }
-  return allocation.seen?.state === 'ready' ? (allocation.workers ?? 0) : 0;
+  return allocation.lastObserved?.state === 'ready' ? (allocation.workers ?? 0) : 0;
 }
 
-/** Never throws: what did not answer is unknown. */
-async function lookAtWorkers(
+async function observeWorkers(
   refs: readonly WorkerRef[],
   backend: Backend,
   clock: Clock,
-): Promise<readonly WorkerFact[]> {
+): Promise<readonly WorkerObservation[]> {
   if (refs.length === 0) return [];
-  let facts: readonly Fact<WorkerSeen>[];
+  let facts: readonly Observed<WorkerStatus>[];
   try {
-    facts = await backend.machines.look(refs);
+    facts = await backend.machines.observe(refs);
   } catch (error) {
-    facts = refs.map(() => unknown(`the look failed: ${textOf(error)}`, clock.now()));
+    facts = refs.map(() => unknown(`the look failed: ${messageOf(error)}`, clock.now()));
   }
   return refs.map((ref, index) => ({
     allocation: ref.allocation.ordinal,
     worker: ref.worker,
-    fact: facts[index] ?? unknown('the look gave no answer', clock.now()),
+    observed: facts[index] ?? unknown('the look gave no answer', clock.now()),
   }));
 }
 
-interface Question {
+interface PendingObservation {
   readonly refs: readonly AllocationRef[];
-  readonly answer: (facts: readonly Fact<AllocationSeen>[]) => void;
+  readonly answer: (facts: readonly Observed<AllocationStatus>[]) => void;
 }
 
-/** Observes these allocations. Never throws. */
-export type Look = (refs: readonly AllocationRef[]) => Promise<readonly Fact<AllocationSeen>[]>;
+/** Never throws. */
+export type Observer = (refs: readonly AllocationRef[]) => Promise<readonly Observed<AllocationStatus>[]>;
 
-/**
- * Shares one request between all that ask at the same time, which in turn is one list per place: a thousand jobs in one zone cost what
- * one costs. Never answers with a request that is older than the question.
- */
-export function createLook(capacity: CapacityPort, clock: Clock): Look {
-  let questions: Question[] = [];
+/** Combines concurrent calls into one request. Never answers with a request that is older than the call. */
+export function createObserver(capacity: CapacityPort, clock: Clock): Observer {
+  let questions: PendingObservation[] = [];
   let armed = false;
   let underWay = 0;
 
@@ -173,11 +175,11 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
     if (asked.length === 0) return;
     underWay += 1;
     const refs = asked.flatMap((question) => question.refs);
-    let facts: readonly Fact<AllocationSeen>[];
+    let facts: readonly Observed<AllocationStatus>[];
     try {
-      facts = await capacity.look(refs);
+      facts = await capacity.observe(refs);
     } catch (error) {
-      facts = refs.map(() => unknown(`the look failed: ${textOf(error)}`, clock.now()));
+      facts = refs.map(() => unknown(`the look failed: ${messageOf(error)}`, clock.now()));
     }
     underWay -= 1;
     arm();
@@ -189,10 +191,10 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
   }
 
   function arm(): void {
-    // Two at most: one slow place does not hold up all others, and many jobs still share.
+    // Two requests at most: one slow location does not delay all others, and many jobs still share a request.
     if (armed || questions.length === 0 || underWay >= 2) return;
     armed = true;
-    // At the clock's next turn, so that passes which began together are in one question.
+    // Asynchronous, so that passes which began together share the request.
     clock.at(clock.now(), () => {
       armed = false;
       void ask();
@@ -208,10 +210,10 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
   };
 }
 
-/** Between two observations of one silence: twice the longest wait for a next one. */
-const apartMost: Duration = minute;
-/** An observation that takes longer rather means that this process was suspended. */
-const lookLongest: Duration = 2 * minute;
+/** Longest gap between two observations of one silence: twice the longest wait for a next observation. */
+const maxObservationGap: Duration = minute;
+/** The process was suspended during a longer one. */
+const maxObservationTime: Duration = 2 * minute;
 
 interface Silence {
   readonly since: Instant;
@@ -221,16 +223,15 @@ interface Silence {
 export type Silences = ReturnType<typeof createSilences>;
 
 /**
- * Since when each worker has not answered, without a break. Before a failed observation the worker may have answered while nothing
- * asked it (the process was suspended, the disk was full), so a silence lasts only while observations follow closely on each other.
- * It is kept in memory because it changes with every observation. Losing it costs patience and nothing else.
+ * The time since which each worker has been silent without a break. The worker may have answered while nothing asked it
+ * (the process was suspended, the disk was full), so a silence lasts only while observations follow each other closely.
+ * It is kept in memory because it changes with every observation; losing it only delays a decision.
  */
 export function createSilences() {
   const silences = new Map<string, Map<string, Silence>>();
   return {
-    /** The fact of an observation from `began` to `now`; of a silent worker with the time since which it has been silent. */
-    heard(job: string, seen: WorkerFact, began: Instant, now: Instant): WorkerFact {
-      const { allocation, worker, fact } = seen;
+    withSilence(job: string, seen: WorkerObservation, began: Instant, now: Instant): WorkerObservation {
+      const { allocation, worker, observed: fact } = seen;
       const key = `${allocation}/${worker}`;
       const ofJob = silences.get(job);
       if (fact.kind === 'known') {
@@ -242,26 +243,25 @@ export function createSilences() {
       const isUnbroken =
         before !== undefined &&
         began >= before.lastAt &&
-        began - before.lastAt <= apartMost &&
+        began - before.lastAt <= maxObservationGap &&
         now >= began &&
-        now - began <= lookLongest;
+        now - began <= maxObservationTime;
       const since = isUnbroken ? before.since : now;
       silences.set(job, (ofJob ?? new Map<string, Silence>()).set(key, { since, lastAt: now }));
-      return { ...seen, fact: unknown(fact.reason, since) };
+      return { ...seen, observed: unknown(fact.reason, since) };
     },
-    /** The fact of a worker that this process could not ask: its silence has lasted for no time. */
-    notAsked(job: string, seen: WorkerFact, now: Instant): WorkerFact {
+    /** For a worker that this process could not ask: its silence starts at `now`. */
+    withoutSilence(job: string, seen: WorkerObservation, now: Instant): WorkerObservation {
       silences.get(job)?.delete(`${seen.allocation}/${seen.worker}`);
-      return seen.fact.kind === 'known' ? seen : { ...seen, fact: unknown(seen.fact.reason, now) };
+      return seen.observed.kind === 'known' ? seen : { ...seen, observed: unknown(seen.observed.reason, now) };
     },
     forget: (job: string) => void silences.delete(job),
   };
 }
 
-/** How much of the end of an output is searched for known patterns. */
-const searched = 256 * 1024;
-/** How long a pass waits for the last output: not long, since commands wait with it. A release waits for the rest. */
-const lastWords: DrainPatience = { quiet: 5 * second, most: 5 * second };
+const searchedBytes = 256 * 1024;
+/** Short, because commands wait for the pass. A release waits for the rest of the output. */
+const drainTimeouts: DrainTimeouts = { idle: 5 * second, total: 5 * second };
 
 interface OutputParts {
   readonly backend: Backend;
@@ -270,105 +270,113 @@ interface OutputParts {
   readonly logFiles: LogFiles;
 }
 
-/**
- * The same observation with the patterns that were found in the last outputs of ended and of silent programs. Outputs are copied and
- * searched before the core decides, because that decision may release the machine.
- */
-export async function withOutputs(job: Job, observation: Observation, parts: OutputParts): Promise<Observation> {
+/** Copies and searches the last outputs before the core decides, because the decision may release the machine. */
+export async function withLogPatterns(job: Job, observation: Observation, parts: OutputParts): Promise<Observation> {
   const { workers } = observation;
   if (workers.length === 0) return observation;
-  await Promise.all(workers.map((worker) => copyLastWords(job, worker, parts)));
+  await Promise.all(workers.map((worker) => copyLastOutput(job, worker, parts)));
   const refs = workerRefs(job, observation.allocations);
   return {
     ...observation,
     workers: await Promise.all(
       workers.map(async (worker, index) => {
         const ref = refs[index];
-        const ended = await withPattern(job, worker, parts.logFiles);
-        return ref === undefined ? ended : withTrouble(job, ended, parts, ref);
+        const ended = await withEndedRunPattern(job, worker, parts.logFiles);
+        return ref === undefined ? ended : withSilentRunPattern(job, ended, parts, ref);
       }),
     ),
   };
 }
 
-/** The run of the attempt that is under way, if it has ended on this worker. */
-function endedRun(job: Job, worker: WorkerFact): { readonly attempt: number; readonly failed: boolean } | undefined {
+function endedRun(
+  job: Job,
+  worker: WorkerObservation,
+): { readonly attempt: number; readonly failed: boolean } | undefined {
   const attempt = lastAttempt(job);
-  if (attempt === undefined || attempt.endedAt !== null || worker.fact.kind === 'unknown') return undefined;
+  if (attempt === undefined || attempt.endedAt !== null || worker.observed.kind === 'unknown') return undefined;
   if (!commandWorkers(job.spec.command, allocationOf(job, attempt.allocation).workers ?? 0).includes(worker.worker)) {
     return undefined;
   }
-  const run = worker.fact.value.runs.find((one) => one.attempt === attempt.ordinal);
+  const run = worker.observed.value.runs.find((one) => one.attempt === attempt.ordinal);
   if (run?.state === 'vanished') return { attempt: attempt.ordinal, failed: true };
   if (run?.state === 'exited') return { attempt: attempt.ordinal, failed: !hasSucceeded(run) };
   return undefined;
 }
 
-async function copyLastWords(job: Job, worker: WorkerFact, { backend, mirror }: OutputParts): Promise<void> {
+async function copyLastOutput(job: Job, worker: WorkerObservation, { backend, mirror }: OutputParts): Promise<void> {
   const run = endedRun(job, worker);
   if (run === undefined) return;
   const output = { attempt: run.attempt, allocation: worker.allocation, worker: worker.worker };
-  await mirror.drain(job, backend.machines, output, lastWords);
+  await mirror.drain(job, backend.machines, output, drainTimeouts);
 }
 
 /**
- * The same fact with the pattern at the end of a silent run's output. The run may have printed it and ended after the observation; a
- * second observation with the same age of the output rules that out.
+ * Adds the pattern at the end of a silent run's output. The run may have printed it and ended after the first
+ * observation; a second observation with the same output time rules that out.
  */
-async function withTrouble(
+async function withSilentRunPattern(
   job: Job,
-  worker: WorkerFact,
+  worker: WorkerObservation,
   { backend, clock, logFiles }: OutputParts,
   ref: WorkerRef,
-): Promise<WorkerFact> {
+): Promise<WorkerObservation> {
   const run = silentRun(job, worker, clock.now());
-  if (run === undefined || worker.fact.kind === 'unknown') return worker;
-  const found = await foundIn(job, run.attempt, worker, logFiles, troubleIn);
+  if (run === undefined || worker.observed.kind === 'unknown') return worker;
+  const found = await findPattern(job, run.attempt, worker, logFiles, patternAfterProgress);
   if (found === undefined) return worker;
-  const [again] = await lookAtWorkers([ref], backend, clock);
+  const [again] = await observeWorkers([ref], backend, clock);
   if (again === undefined || silentRun(job, again, clock.now())?.outputAt !== run.outputAt) return worker;
-  return withMatch(worker, worker.fact, run.attempt, found);
+  return withMatch(worker, worker.observed, run.attempt, found);
 }
 
-/** The run of the open attempt on this worker while it runs and has been silent for the spec's `troubleTimeout`. */
+/** The run of the open attempt if it still runs and has printed nothing for the spec's `failedCallTimeout`. */
 function silentRun(
   job: Job,
-  { fact }: WorkerFact,
+  { observed: fact }: WorkerObservation,
   now: Instant,
 ): { readonly attempt: number; readonly outputAt: Instant } | undefined {
-  const { troubleTimeout } = job.spec.limits;
+  const { failedCallTimeout } = job.spec.limits;
   const attempt = lastAttempt(job);
-  if (troubleTimeout === undefined || attempt === undefined || attempt.ending !== null || fact.kind === 'unknown')
+  if (failedCallTimeout === undefined || attempt === undefined || attempt.ending !== null || fact.kind === 'unknown')
     return undefined;
   const run = fact.value.runs.find((one) => one.attempt === attempt.ordinal);
-  return run?.state === 'running' && now - run.outputAt >= troubleTimeout ? run : undefined;
+  return run?.state === 'running' && now - run.outputAt >= failedCallTimeout ? run : undefined;
 }
 
-async function withPattern(job: Job, worker: WorkerFact, logFiles: LogFiles): Promise<WorkerFact> {
+async function withEndedRunPattern(
+  job: Job,
+  worker: WorkerObservation,
+  logFiles: LogFiles,
+): Promise<WorkerObservation> {
   const run = endedRun(job, worker);
-  if (run === undefined || !run.failed || worker.fact.kind === 'unknown') return worker;
-  const search = (text: string): Found | undefined => matchPattern(text, job.spec.recovery.texts);
-  const found = await foundIn(job, run.attempt, worker, logFiles, search);
-  return found === undefined ? worker : withMatch(worker, worker.fact, run.attempt, found);
+  if (run === undefined || !run.failed || worker.observed.kind === 'unknown') return worker;
+  const search = (text: string): PatternMatch | undefined => matchPattern(text, job.spec.recovery.customPatterns);
+  const found = await findPattern(job, run.attempt, worker, logFiles, search);
+  return found === undefined ? worker : withMatch(worker, worker.observed, run.attempt, found);
 }
 
-type Found = NonNullable<ReturnType<typeof matchPattern>>;
+type PatternMatch = NonNullable<ReturnType<typeof matchPattern>>;
 
 /** Undefined without our copy of the output: then only the exit code counts. */
-async function foundIn(
+async function findPattern(
   job: Job,
   attempt: number,
-  { worker }: WorkerFact,
+  { worker }: WorkerObservation,
   logFiles: LogFiles,
-  search: (text: string) => Found | undefined,
-): Promise<Found | undefined> {
+  search: (text: string) => PatternMatch | undefined,
+): Promise<PatternMatch | undefined> {
   try {
-    return search(new TextDecoder().decode(await logFiles.last(job, attempt, worker, searched)));
+    return search(new TextDecoder().decode(await logFiles.readEnd(job, attempt, worker, searchedBytes)));
   } catch {
     return undefined;
   }
 }
 
-function withMatch(worker: WorkerFact, fact: Known<WorkerSeen>, attempt: number, { pattern, line }: Found): WorkerFact {
-  return { ...worker, fact: { ...fact, value: { ...fact.value, matched: { attempt, pattern, line } } } };
+function withMatch(
+  worker: WorkerObservation,
+  fact: Known<WorkerStatus>,
+  attempt: number,
+  { pattern, line }: PatternMatch,
+): WorkerObservation {
+  return { ...worker, observed: { ...fact, value: { ...fact.value, matched: { attempt, pattern, line } } } };
 }

@@ -1,75 +1,80 @@
 // Pass: load -> observe -> reconcile -> commit -> perform, for one job.
 
 import { isDeepStrictEqual } from 'node:util';
-import { textOf, namesFileShortage } from '../app/errors.ts';
-import { cloudAnswer, eventSentence } from '../app/history.ts';
+import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
+import { describeCloudAnswer, describeEvent } from '../app/history.ts';
 import type { Backend } from '../app/ports.ts';
-import type { Decision } from '../core/decision.ts';
-import type { Job } from '../core/job.ts';
-import { reconcile } from '../core/reconcile.ts';
-import { earliest, minute, second, type Instant } from '../core/time.ts';
+import type { Decision } from '../core/model/decision.ts';
+import type { Job } from '../core/model/job.ts';
+import { reconcile } from '../core/decide/reconcile.ts';
+import { earliest, minute, second, type Instant } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
 import type { Lease } from './lease.ts';
 import type { LogFollowers, LogMirror } from './log-mirror.ts';
-import { observe, withOutputs, createSilences, type Look, type Outside } from './observe.ts';
+import { observe, withLogPatterns, createSilences, type Observer, type ObservationContext } from './observe.ts';
 import type { Performer } from './performer.ts';
 import { hasJumped, type Admission, type Schedule } from './schedule.ts';
 import { backoff } from './timers.ts';
 
 interface PassParts extends Pick<
   ControllerOptions,
-  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'cannotOpenFiles'
+  'store' | 'backendOf' | 'clock' | 'log' | 'logFiles' | 'isOutOfDescriptors'
 > {
-  readonly lookFor: (backend: Backend) => Look;
+  readonly observerFor: (backend: Backend) => Observer;
   readonly mirror: LogMirror;
   readonly lease: Lease;
   readonly schedule: Schedule;
   readonly performer: Performer;
   readonly admission: Admission;
   readonly followers: LogFollowers;
-  /** False once nothing more may be decided. */
   readonly isRunning: () => boolean;
-  /** False once nothing more may be done. */
   readonly mayAct: () => boolean;
   readonly setDue: (id: string, at: Instant) => void;
-  readonly again: (id: string) => void;
-  readonly leaseLost: () => void;
-  /** An allocation has been seen gone. */
-  readonly gone: () => void;
+  readonly requeue: (id: string) => void;
+  readonly onLeaseLost: () => void;
+  readonly onAllocationGone: () => void;
 }
 
-/** The pass over the job of an id. Never rejects: one that fails is made again. */
+/** Returns the pass of one job. It never rejects: a failed pass is retried. */
 export function createPass(parts: PassParts): (id: string) => Promise<void> {
-  const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, again } = parts;
+  const { store, clock, log, lease, schedule, performer, admission, followers, isRunning, requeue } = parts;
   const silences = createSilences();
   const failures = new Map<string, number>();
   const atOnce = new Map<string, number>();
   const observedAgain = new Set<string>();
-  const lacksFiles = createShortage(parts);
+  const isDescriptorShortage = createShortageCheck(parts);
 
   async function pass(id: string): Promise<void> {
     if (!isRunning() || lease.epoch === null) return;
     schedule.remove(id);
-    if (!parts.mayAct() && !(await lease.renew())) return parts.leaseLost();
+    if (!parts.mayAct() && !(await lease.renew())) return parts.onLeaseLost();
     const stored = await store.load(id);
     if (stored === undefined) return;
-    const asOf = performer.turn;
+    const completionsBefore = performer.completions;
     const began = clock.now();
-    // Before the outcomes are read: what comes back in between is among them.
-    const unasked = unaskedOf(stored.job, performer);
+    // Before the outcomes are read, so that a request that returns in between is among the outcomes.
+    const idleRequests = idleRequestsOf(stored.job, performer);
     const outcomes = await store.outcomes(id);
     const backend = parts.backendOf(stored.job.spec);
-    const look = parts.lookFor(backend);
-    const placeAnswers: Outside['placeAnswers'] = (project) => store.placeAnswers(project);
-    const outside = { backend, look, clock, silences, lacksFiles, placeAnswers, unasked };
-    const seen = await observe(stored.job, outcomes, admission.ask(stored.job), outside);
-    const observation = await withOutputs(stored.job, seen, { ...parts, backend });
+    const observeAllocations = parts.observerFor(backend);
+    const context: ObservationContext = {
+      backend,
+      observeAllocations,
+      clock,
+      silences,
+      isDescriptorShortage,
+      capacityAnswers: (project) => store.capacityAnswers(project),
+      idleRequests,
+    };
+    const observed = await observe(stored.job, outcomes, admission.admits(stored.job), context);
+    const observation = await withLogPatterns(stored.job, observed, { ...parts, backend });
     if (!isRunning()) return;
     const now = clock.now();
     if (hasJumped(began, now) && !observedAgain.has(id)) {
-      // The observation has times by the clock before the jump. Once only: an observation may also take that long.
+      // The observation has times from before the jump. Repeat it only once, because an observation may really take
+      // that long.
       observedAgain.add(id);
-      again(id);
+      requeue(id);
       return;
     }
     observedAgain.delete(id);
@@ -81,27 +86,27 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
         job: decision.job,
         revision: stored.revision,
         events: decision.events,
-        folded: outcomes.map((outcome) => outcome.id),
+        foldedOutcomes: outcomes.map((outcome) => outcome.id),
         wakeAt: wakeAt ?? null,
         epoch: lease.epoch,
       });
-      if (result === 'lease_lost') return parts.leaseLost();
-      // A command of a client came in between: decide again, with it.
-      if (result === 'stale') return again(id);
+      if (result === 'lease_lost') return parts.onLeaseLost();
+      // A client's command came in between: decide again, with it.
+      if (result === 'stale') return requeue(id);
     }
     if (!isRunning()) return;
-    if (isWritten && wakeAt !== undefined) schedule.wrote(id, wakeAt);
-    admission.note(decision.job);
-    if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.gone();
-    performer.perform(decision.job, decision.actions, asOf);
+    if (isWritten && wakeAt !== undefined) schedule.recordWritten(id, wakeAt);
+    admission.update(decision.job);
+    if (decision.events.some(({ kind }) => kind === 'allocation_gone')) parts.onAllocationGone();
+    performer.perform(decision.job, decision.actions, completionsBefore);
     followers.follow(decision.job, backend, observation.workers);
-    if (wakeAt === undefined) restJob(decision.job);
-    else parts.setDue(id, notAtOnceForEver(id, wakeAt));
-    await tell(decision, parts);
+    if (wakeAt === undefined) forgetJob(decision.job);
+    else parts.setDue(id, limitImmediatePasses(id, wakeAt));
+    await writeJobFiles(decision, parts);
   }
 
-  /** A rule that always asks for a pass at once is our mistake: then one a second, to spare the machine. */
-  function notAtOnceForEver(id: string, wakeAt: Instant): Instant {
+  /** A rule that always requests a pass at once is our bug: limit it to one pass per second, to spare the machine. */
+  function limitImmediatePasses(id: string, wakeAt: Instant): Instant {
     const now = clock.now();
     const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
     if (inARow === 0) atOnce.delete(id);
@@ -109,7 +114,7 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     return inARow > 20 ? now + second : wakeAt;
   }
 
-  /** An action always is: only a commit proves lease and revision. */
+  /** A decision with an action always is: only a commit proves lease and revision. */
   function isWorthCommitting(
     before: Job,
     decision: Decision,
@@ -117,22 +122,21 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
     wakeAt: Instant | undefined,
   ): boolean {
     if (hasOutcomes || decision.events.length > 0 || decision.actions.length > 0 || wakeAt === undefined) return true;
-    if (schedule.isToBeWritten(before.id, wakeAt, clock.now())) return true;
+    if (schedule.mustWrite(before.id, wakeAt, clock.now())) return true;
     return decision.job !== before && !isDeepStrictEqual(decision.job, before);
   }
 
-  /** As the decision says; sooner while a log of the job is not copied to its end. */
+  /** Sooner than the decision's time while a log of the job is incomplete. */
   function wakeAtOf({ job, wakeAt }: Decision): Instant | undefined {
     return followers.isUnfinished(job) ? earliest(wakeAt, clock.now() + 30 * second) : wakeAt;
   }
 
-  /** From now on only a command of its owner can change the job. */
-  function restJob(job: Job): void {
+  function forgetJob(job: Job): void {
     atOnce.delete(job.id);
     schedule.forgetWritten(job.id);
     observedAgain.delete(job.id);
     silences.forget(job.id);
-    followers.rest(job);
+    followers.forget(job);
   }
 
   return async (id) => {
@@ -143,48 +147,52 @@ export function createPass(parts: PassParts): (id: string) => Promise<void> {
       if (!isRunning()) return;
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
-      // Perhaps its workers were not asked, and a worker that was not asked has not been silent meanwhile.
+      // The pass may not have asked the workers, and a worker that was not asked counts as not silent.
       silences.forget(id);
-      if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${textOf(error)}`);
+      if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${messageOf(error)}`);
       parts.setDue(id, clock.now() + backoff(count, second, 30 * second));
     }
   };
 }
 
-/** Warns once a minute: until descriptors are free again, nothing is known of workers. */
-function createShortage({ clock, log, cannotOpenFiles }: PassParts): Outside['lacksFiles'] {
-  let saidAt: Instant = -Infinity;
+/** Warns at most once a minute: without descriptors, nothing is known of workers. */
+function createShortageCheck({
+  clock,
+  log,
+  isOutOfDescriptors,
+}: PassParts): ObservationContext['isDescriptorShortage'] {
+  let warnedAt: Instant = -Infinity;
   return (reason) => {
-    if (!namesFileShortage(reason) && cannotOpenFiles?.() !== true) return false;
+    if (!mentionsDescriptorShortage(reason) && isOutOfDescriptors?.() !== true) return false;
     const now = clock.now();
-    if (now < saidAt || now - saidAt >= minute) {
-      saidAt = now;
+    if (now < warnedAt || now - warnedAt >= minute) {
+      warnedAt = now;
       log.warn(`this process has no file descriptor left (EMFILE), so workers could not be asked: ${reason}`);
     }
     return true;
   };
 }
 
-/** The allocations that the record calls asked for just now, and that this controller is not asking for. */
-function unaskedOf({ id, allocations }: Job, performer: Performer): readonly number[] {
+function idleRequestsOf({ id, allocations }: Job, performer: Performer): readonly number[] {
   return allocations
     .filter(
-      ({ ordinal, isAsking }) => isAsking === true && !performer.isAt(id, { kind: 'request', allocation: ordinal }),
+      ({ ordinal, isRequestInFlight }) =>
+        isRequestInFlight === true && !performer.isPending(id, { kind: 'request', allocation: ordinal }),
     )
     .map(({ ordinal }) => ordinal);
 }
 
-/** The copies for people, after the actions: a slow disk does not hold up a recovery. */
-async function tell({ job, events }: Decision, { logFiles, log }: PassParts): Promise<void> {
+/** Writes the files for users, after the actions: a slow disk must not delay a recovery. */
+async function writeJobFiles({ job, events }: Decision, { logFiles, log }: PassParts): Promise<void> {
   if (events.length === 0) return;
   try {
     for (const event of events) {
-      await logFiles.note(job, 'job', event.at, eventSentence(event, job));
-      const answer = job.spec.capacity.kind === 'tpu' ? cloudAnswer(event, job) : null;
+      await logFiles.note(job, 'job', event.at, describeEvent(event, job));
+      const answer = job.spec.capacity.kind === 'tpu' ? describeCloudAnswer(event, job) : null;
       if (answer !== null) await logFiles.note(job, 'tpu', event.at, answer);
     }
     await logFiles.mirror(job, events);
   } catch (error) {
-    log.warn(`job ${job.id}: its files could not be written: ${textOf(error)}`);
+    log.warn(`job ${job.id}: its files could not be written: ${messageOf(error)}`);
   }
 }

@@ -1,10 +1,10 @@
-// Performer: does what a committed decision asks, and writes the outcome to the store, as a fact for the next pass.
-// Every action names the ordinal of what it acts on and may be done twice.
+// Performer: carries out the actions of a committed decision, and writes each outcome to the store as a fact for the
+// next pass. Every action names the ordinal of its target and may be repeated.
 
-import { textOf, namesFileShortage } from '../app/errors.ts';
+import { messageOf, mentionsDescriptorShortage } from '../app/errors.ts';
 import type { Backend } from '../app/ports.ts';
-import { subjectKey, type Subject } from '../core/decision.ts';
-import type { Action } from '../core/decision.ts';
+import { subjectKey, type Subject } from '../core/model/decision.ts';
+import type { Action } from '../core/model/decision.ts';
 import {
   allocationOf,
   attemptOf,
@@ -13,17 +13,17 @@ import {
   type Allocation,
   type Attempt,
   type Job,
-} from '../core/job.ts';
-import type { OutcomeResult } from '../core/observation.ts';
-import { launchFor, stepFor } from '../core/prepare.ts';
-import { minute, second } from '../core/time.ts';
+} from '../core/model/job.ts';
+import type { Outcome, OutcomeResult } from '../core/model/observation.ts';
+import { launchOf, resolvedStep } from '../core/decide/prepare.ts';
+import { minute, second } from '../core/model/time.ts';
 import type { ControllerOptions } from './controller.ts';
-import { isSameOutput, type DrainPatience, type LogMirror, type Output } from './log-mirror.ts';
+import { isSameOutput, type DrainTimeouts, type LogMirror, type Output } from './log-mirror.ts';
 import { backoff, pause } from './timers.ts';
 
 export type Performer = ReturnType<typeof createPerformer>;
 
-interface Order {
+interface QueuedAction {
   readonly id: string;
   readonly action: Action;
   readonly job: Job;
@@ -33,38 +33,40 @@ interface Order {
   readonly target: string;
 }
 
-/** How long a release waits for the last output: as long as it comes, with a limit, because the machine costs money. */
-const lastWords: DrainPatience = { quiet: 5 * second, most: 15 * minute };
+/** A release waits as long as output arrives, with a limit, because the machine costs money. */
+const drainTimeouts: DrainTimeouts = { idle: 5 * second, total: 15 * minute };
 
 export interface PerformerOptions extends Pick<ControllerOptions, 'store' | 'backendOf' | 'clock' | 'logFiles'> {
   readonly mirror: LogMirror;
-  /** How many actions of each kind may be under way at once: a release must not wait for setup steps, which take minutes. */
-  readonly most: Readonly<Record<Action['kind'], number>>;
-  /** True while the lease is ours beyond doubt; asked right before each action, because time passes between commit and act. */
+  /** Limit per kind: a release must not wait for setup steps, which take minutes. */
+  readonly maxConcurrent: Readonly<Record<Action['kind'], number>>;
+  /** True while this controller certainly holds the lease; called right before each action. */
   readonly mayAct: () => boolean;
-  /** The job deserves a pass: an outcome is there, or an action could not be done now. */
+  /** Requests a pass: an outcome is available, or an action could not be done now. */
   readonly wake: (id: string) => void;
-  readonly released: () => void;
-  readonly say: (line: string) => void;
+  readonly onReleased: () => void;
+  readonly report: (line: string) => void;
 }
 
 export function createPerformer(options: PerformerOptions) {
-  const { store, clock, mayAct, wake } = options;
-  const waiting = new Map<string, Order>();
+  const { clock, mayAct, wake } = options;
+  const waiting = new Map<string, QueuedAction>();
   const underWay = new Set<string>();
   const underWayOf: Record<Action['kind'], number> = { request: 0, release: 0, step: 0, start: 0, stop: 0 };
   const busyTargets = new Set<string>();
-  /** By job, at which turn each of its actions came back last; kept until a pass that began later has asked for actions. */
-  const cameBack = new Map<string, Map<string, number>>();
+  /**
+   * By job, the value of `completions` when each action last returned; kept until a later pass has requested actions.
+   */
+  const completed = new Map<string, Map<string, number>>();
   const listeners: (() => void)[] = [];
-  let turn = 0;
+  let completions = 0;
   let stopped = false;
 
   function next(): void {
     for (const order of waiting.values()) {
       if (stopped) return;
       const { kind } = order.action;
-      if (underWayOf[kind] >= options.most[kind] || busyTargets.has(order.target)) continue;
+      if (underWayOf[kind] >= options.maxConcurrent[kind] || busyTargets.has(order.target)) continue;
       waiting.delete(order.key);
       underWay.add(order.key);
       underWayOf[kind] += 1;
@@ -73,7 +75,7 @@ export function createPerformer(options: PerformerOptions) {
     }
   }
 
-  async function run(order: Order): Promise<void> {
+  async function run(order: QueuedAction): Promise<void> {
     try {
       await carryOut(order);
     } finally {
@@ -86,87 +88,91 @@ export function createPerformer(options: PerformerOptions) {
     }
   }
 
-  async function carryOut(order: Order): Promise<void> {
+  async function carryOut(order: QueuedAction): Promise<void> {
     const { action, job } = order;
-    if (action.kind === 'release') await hearLastWords(options, job, action.allocation);
-    // The commit may be long ago: the process may have been suspended, or this order may have waited for its turn.
+    if (action.kind === 'release') await copyLastOutputs(options, job, action.allocation);
+    // The commit may be long ago: the process may have been suspended, or this action may have waited in the queue.
     if (!mayAct()) return;
     let result: OutcomeResult;
     try {
       result = await actOn(options.backendOf(job.spec), job, action);
     } catch (error) {
-      // What happened outside before the port threw, only an observation can tell.
-      result = { kind: 'unclear', evidence: { detail: textOf(error) } };
+      // Only an observation can show the effect of the action before the port threw.
+      result = { kind: 'unclear', evidence: { detail: messageOf(error) } };
     }
-    if ((action.kind === 'step' || action.kind === 'start') && isOwnShortage(result))
+    if ((action.kind === 'step' || action.kind === 'start') && isDescriptorShortage(result))
       result = { kind: 'unclear', evidence: result.evidence };
     const of = 'attempt' in action && { attempt: action.attempt };
     const outcome = { subject: action, ...of, at: clock.now(), result };
-    await writeDown(order.id, () => store.addOutcome(order.id, outcome));
-    turn += 1;
-    const ofJob = cameBack.get(order.id) ?? new Map<string, number>();
-    cameBack.set(order.id, ofJob.set(order.key, turn));
-    const words = wordsFor(action, result);
-    if (words !== null)
-      await note(options, job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${words}`);
-    if (action.kind === 'release') options.released();
-  }
-
-  /** An outcome that is not written is as good as a lost reply, so a full disk is waited out for a while and then given up. */
-  async function writeDown(id: string, write: () => Promise<void>): Promise<void> {
-    for (let tries = 0; ; tries += 1) {
-      try {
-        await write();
-        return;
-      } catch (error) {
-        if (tries === 5 || stopped) {
-          options.say(`job ${id}: an outcome could not be written and counts as unknown: ${textOf(error)}`);
-          return;
-        }
-        await pause(clock, backoff(tries, second, 30 * second));
-      }
-    }
+    await writeOutcome(options, order.id, outcome, () => stopped);
+    completions += 1;
+    const ofJob = completed.get(order.id) ?? new Map<string, number>();
+    completed.set(order.id, ofJob.set(order.key, completions));
+    const line = tpuLogLine(action, result);
+    if (line !== null)
+      await writeTpuLog(options, job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${line}`);
+    if (action.kind === 'release') options.onReleased();
   }
 
   return {
-    /** Counts what has come back. */
-    get turn() {
-      return turn;
+    get completions() {
+      return completions;
     },
     /**
-     * Begins these actions unless they are under way, and forgets what waits and is not among them any more. `job` is as it was
-     * committed. `asOf` is the `turn` before its outcomes were read: an action that has come back since then is not repeated.
+     * Begins these actions unless they are under way, and drops waiting actions that are not among them. `job` is the
+     * committed job. `completionsBefore` is `completions` before its outcomes were read: an action that has returned
+     * since then is not repeated.
      */
-    perform(job: Job, actions: readonly Action[], asOf: number): void {
+    perform(job: Job, actions: readonly Action[], completionsBefore: number): void {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
-      const news = cameBack.get(job.id);
-      for (const [key, at] of news ?? []) if (at <= asOf) news?.delete(key);
-      if (news?.size === 0) cameBack.delete(job.id);
+      const completedOfJob = completed.get(job.id);
+      for (const [key, at] of completedOfJob ?? []) if (at <= completionsBefore) completedOfJob?.delete(key);
+      if (completedOfJob?.size === 0) completed.delete(job.id);
       for (const action of actions) {
         const key = `${job.id}/${subjectKey(action)}`;
-        if (underWay.has(key) || news?.has(key) === true) continue;
+        if (underWay.has(key) || completedOfJob?.has(key) === true) continue;
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();
     },
-    /** True while that action waits or is under way. Afterwards its outcome is in the store, or never will be. */
-    isAt(id: string, subject: Subject): boolean {
+    /** Afterwards the outcome is in the store, or never will be. */
+    isPending(id: string, subject: Subject): boolean {
       const key = `${id}/${subjectKey(subject)}`;
       return waiting.has(key) || underWay.has(key);
     },
     get size() {
       return waiting.size + underWay.size;
     },
-    /** Begins nothing more. What is under way goes on, and its outcome is still written. */
+    /** Actions under way continue, and their outcomes are still written. */
     stop(): void {
       stopped = true;
       waiting.clear();
     },
-    /** Resolves when nothing is under way. */
-    settled(): Promise<void> {
+    whenIdle(): Promise<void> {
       return underWay.size === 0 ? Promise.resolve() : new Promise((resolve) => listeners.push(resolve));
     },
   };
+}
+
+/** An unwritten outcome is like a lost reply, so a full disk is retried for a while and then given up. */
+async function writeOutcome(
+  { store, clock, report }: PerformerOptions,
+  id: string,
+  outcome: Outcome,
+  isStopped: () => boolean,
+): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      await store.addOutcome(id, outcome);
+      return;
+    } catch (error) {
+      if (tries === 5 || isStopped()) {
+        report(`job ${id}: an outcome could not be written and counts as unknown: ${messageOf(error)}`);
+        return;
+      }
+      await pause(clock, backoff(tries, second, 30 * second));
+    }
+  }
 }
 
 function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promise<OutcomeResult> {
@@ -175,47 +181,51 @@ function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promi
     case 'request':
       return capacity.request(ref);
     case 'release':
-      machines.forget(ref);
+      machines.disconnect(ref);
       return capacity.release(ref);
     case 'step': {
       const step = stepsOf(job).find((one) => one.name === action.step);
       if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
-      return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation, job));
+      return machines.runStep({ ...ref, worker: action.worker }, resolvedStep(step, ref.allocation, job));
     }
     case 'start':
       return machines.start(
         { ...ref, worker: action.worker },
-        launchFor(job, attemptOf(job, action.attempt), action.worker, action.bootId),
+        launchOf(job, attemptOf(job, action.attempt), action.worker, action.bootId),
       );
     case 'stop':
-      return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);
+      return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.signal, job.spec.stop.signal);
   }
 }
 
-/** A lack of file descriptors here is no failure of the job. A result with an exit code is the step's own. */
-function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
+/**
+ * A lack of file descriptors on this machine is no failure of the job. A result with an exit code is the step's own.
+ */
+function isDescriptorShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
   return (
-    result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)
+    result.kind === 'failed' &&
+    result.evidence.exitCode === undefined &&
+    mentionsDescriptorShortage(result.evidence.detail)
   );
 }
 
-/** What is not copied yet is copied first, within bounds: a released machine takes its logs with it. */
-async function hearLastWords({ backendOf, mirror }: PerformerOptions, job: Job, ordinal: number): Promise<void> {
+/** Copies the rest of the outputs first, within limits: a released machine loses its logs. */
+async function copyLastOutputs({ backendOf, mirror }: PerformerOptions, job: Job, ordinal: number): Promise<void> {
   const allocation = allocationOf(job, ordinal);
   const { machines } = backendOf(job.spec);
-  if (allocation.seen?.state === 'ready') {
+  if (allocation.lastObserved?.state === 'ready') {
     const followed = mirror.unfinished(job, ordinal);
     const others = lastOutputs(job, allocation).filter((one) => !followed.some((other) => isSameOutput(one, other)));
     const outputs = [...followed, ...others];
-    await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
+    await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, drainTimeouts)));
   }
 }
 
-async function note({ logFiles, clock, say }: PerformerOptions, job: Job, line: string): Promise<void> {
+async function writeTpuLog({ logFiles, clock, report }: PerformerOptions, job: Job, line: string): Promise<void> {
   try {
     await logFiles.note(job, 'tpu', clock.now(), line);
   } catch (error) {
-    say(`job ${job.id}: tpu.log could not be written: ${textOf(error)}`);
+    report(`job ${job.id}: tpu.log could not be written: ${messageOf(error)}`);
   }
 }
 
@@ -224,7 +234,7 @@ function targetOf(action: Action): string {
 }
 
 /** A line for `tpu.log`; null for a refused request, which is logged as an event. */
-function wordsFor({ kind }: Action, result: OutcomeResult): string | null {
+function tpuLogLine({ kind }: Action, result: OutcomeResult): string | null {
   if (kind !== 'request' && kind !== 'release') return null;
   if (result.kind === 'done') return 'accepted';
   const error = result.kind === 'unclear' ? undefined : result.error;
@@ -232,13 +242,13 @@ function wordsFor({ kind }: Action, result: OutcomeResult): string | null {
   return kind === 'request' ? null : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
 }
 
-/** The outputs of the last attempt that ran there and has ended: a controller that began later does not follow them yet. */
+/** The outputs of the last ended attempt there: a controller that started later does not follow them yet. */
 function lastOutputs({ attempts, spec }: Job, { ordinal, workers }: Allocation): readonly Output[] {
   const hasRun = ({ allocation, startedAt, endedAt }: Attempt): boolean =>
     allocation === ordinal && startedAt !== null && endedAt !== null;
   const attempt = attempts.findLast(hasRun);
   if (attempt === undefined) return [];
   return commandWorkers(spec.command, workers ?? 0)
-    .filter((worker) => worker !== 'here')
+    .filter((worker) => worker !== 'controller')
     .map((worker) => ({ attempt: attempt.ordinal, allocation: ordinal, worker }));
 }

@@ -1,32 +1,31 @@
 // Timers: bounded waits, the wait between retries, and work that callers share.
 
 import type { Clock } from '../app/ports.ts';
-import type { Duration } from '../core/time.ts';
+import type { Duration } from '../core/model/time.ts';
 
-/** Resolves after that long. */
 export function pause(clock: Clock, length: Duration): Promise<void> {
   return new Promise((resolve) => clock.at(clock.now() + length, resolve));
 }
 
-/** Resolves when `work` has, or after that long, whichever is first. True when the work was done in time. Never throws. */
-export function bounded(clock: Clock, work: Promise<unknown>, length: Duration): Promise<boolean> {
+/** Resolves when `work` has ended or the time is over. True when `work` ended in time. Never throws. */
+export function waitAtMost(clock: Clock, work: Promise<unknown>, length: Duration): Promise<boolean> {
   return new Promise((resolve) => {
-    const callOff = clock.at(clock.now() + length, () => resolve(false));
+    const cancelTimer = clock.at(clock.now() + length, () => resolve(false));
     const done = (): void => {
-      callOff();
+      cancelTimer();
       resolve(true);
     };
     work.then(done, done);
   });
 }
 
-/** The wait before try number `failures` + 1: doubles from `first` up to `most`. */
-export function backoff(failures: number, first: Duration, most: Duration): Duration {
-  return Math.min(first * 2 ** Math.min(failures, 20), most);
+/** The wait before try number `failures` + 1: doubles from `first` up to `limit`. */
+export function backoff(failures: number, first: Duration, limit: Duration): Duration {
+  return Math.min(first * 2 ** Math.min(failures, 20), limit);
 }
 
-/** One piece of work, one at a time. All calls during one run are answered by one further run. */
-export function oneAtATime(work: () => Promise<void>) {
+/** Runs `work` at most once at a time. All triggers during a run cause one further run. */
+export function createCoalescedTask(work: () => Promise<void>) {
   let isRunning = false;
   let isWanted = false;
   async function run(): Promise<void> {
@@ -38,7 +37,7 @@ export function oneAtATime(work: () => Promise<void>) {
     isRunning = false;
   }
   return {
-    again: (): void => {
+    trigger: (): void => {
       isWanted = true;
       if (!isRunning) void run();
     },
@@ -48,53 +47,51 @@ export function oneAtATime(work: () => Promise<void>) {
   };
 }
 
-/** Gives everyone who asks about the same within that time one answer. A failure is not remembered. */
-export function askOnce<Answer>(
-  ask: (about: string) => Promise<Answer>,
-  within: Duration,
-): (about: string) => Promise<Answer> {
+/** Shares one answer among all calls with the same key within `ttl` milliseconds. A failure is not cached. */
+export function cacheFor<Answer>(
+  ask: (key: string) => Promise<Answer>,
+  ttl: Duration,
+): (key: string) => Promise<Answer> {
   const answers = new Map<string, { readonly at: number; readonly answer: Promise<Answer> }>();
-  return (about) => {
-    const before = answers.get(about);
-    if (before !== undefined && performance.now() - before.at < within) return before.answer;
-    const answer = ask(about);
-    answers.set(about, { at: performance.now(), answer });
-    answer.catch(() => answers.delete(about));
+  return (key) => {
+    const before = answers.get(key);
+    if (before !== undefined && performance.now() - before.at < ttl) return before.answer;
+    const answer = ask(key);
+    answers.set(key, { at: performance.now(), answer });
+    answer.catch(() => answers.delete(key));
     return answer;
   };
 }
 
 export type Timers = ReturnType<typeof createTimers>;
 
-/** Waits that are called off together. */
 export function createTimers(clock: Clock) {
   const timers = new Set<() => void>();
-  /** Calls back after that time, unless the returned function is called before. */
+  /** The returned function cancels it. */
   function after(length: Duration, call: () => void): () => void {
-    const callOff = clock.at(clock.now() + length, () => {
-      timers.delete(callOff);
+    const cancel = clock.at(clock.now() + length, () => {
+      timers.delete(cancel);
       call();
     });
-    timers.add(callOff);
-    return callOff;
+    timers.add(cancel);
+    return cancel;
   }
   return {
     after,
-    /** Resolves after that time, or as soon as the signal aborts. */
-    async rest(length: Duration, signal: AbortSignal): Promise<void> {
+    async sleep(length: Duration, signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       await new Promise<void>((resolve) => {
         const done = (): void => {
-          callOff();
+          cancel();
           signal.removeEventListener('abort', done);
           resolve();
         };
-        const callOff = after(length, done);
+        const cancel = after(length, done);
         signal.addEventListener('abort', done, { once: true });
       });
     },
-    callOffAll(): void {
-      for (const callOff of timers) callOff();
+    cancelAll(): void {
+      for (const cancel of timers) cancel();
       timers.clear();
     },
   };

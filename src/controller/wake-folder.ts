@@ -1,61 +1,60 @@
-// The wake folder: a client commits its change and then drops an empty file named after the job: "observe this job". The controller
-// removes it before the pass, so what comes during the pass is a new file. Due times are in the store: a lost file only delays.
-// The calls are synchronous because loading `node:fs/promises` takes a short command some three milliseconds.
+// Wake folder: a client commits its change and then drops an empty file named after the job, to request a pass. The
+// controller removes the file before the pass, so a change during the pass creates a new file. Due times are in the
+// store, so a lost file only delays a pass. The calls are synchronous because loading `node:fs/promises` costs a short
+// command about three milliseconds.
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileModeIn, makeFolder } from '../app/files.ts';
 
-const leaveFile = '.leave';
-/** A client has submitted to a cluster. */
+const exitFile = '.leave';
 const clustersFile = 'clusters';
 
-/** Asks for a pass of that job. Call it after the commit. Safe to repeat. */
-export async function dropWake(home: string, id: string): Promise<void> {
+/** Requests a pass of that job. Call it after the commit. Safe to repeat. */
+export async function sendWake(home: string, id: string): Promise<void> {
   const folder = folderOf(home);
   makeFolder(folder);
   writeFileSync(join(folder, id), '', { mode: fileModeIn(folder) });
 }
 
-/** Asks for a check of the clusters. Call it after the place is on record. Safe to repeat. */
-export function dropClustersWake(home: string): Promise<void> {
-  return dropWake(home, clustersFile);
+/** Requests a check of the clusters. Call it after the context is in the store. Safe to repeat. */
+export function sendClustersWake(home: string): Promise<void> {
+  return sendWake(home, clustersFile);
 }
 
-/** Asks a running controller of another version (null: of any) to leave. One that just begins misses it: ask again. */
-export async function askToLeave(home: string, version: string | null): Promise<void> {
+/** Asks a controller of another version (null: of any) to leave. A controller that just begins misses it: repeat it. */
+export async function requestExit(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
   makeFolder(folder);
-  // Moved in whole: half a request would be read as one to a controller of any version.
-  const draft = join(home, `${leaveFile}-${randomUUID()}`);
+  // Moved in as a whole: half a request would be read as one to a controller of any version.
+  const draft = join(home, `${exitFile}-${randomUUID()}`);
   writeFileSync(draft, version ?? '', { mode: fileModeIn(home) });
-  renameSync(draft, join(folder, leaveFile));
+  renameSync(draft, join(folder, exitFile));
 }
 
-/** The ids to observe, and the text of a request to leave (undefined: there was none). */
 export interface Wakes {
   readonly ids: readonly string[];
   readonly clusters: boolean;
-  readonly leave: string | undefined;
+  readonly exitRequest: string | undefined;
 }
 
-/** Takes everything out of the folder. Files that cannot be removed are reported again next time: a pass too many. */
+/** Takes everything out of the folder. Files that cannot be removed only cause an extra pass. */
 export async function takeWakes(home: string): Promise<Wakes> {
   const folder = folderOf(home);
   const ids: string[] = [];
-  let leave: string | undefined;
+  let exitRequest: string | undefined;
   let clusters = false;
   let names: readonly string[];
   try {
     names = readdirSync(folder);
   } catch {
-    return { ids, leave, clusters };
+    return { ids, exitRequest, clusters };
   }
   for (const name of names) {
     const path = join(folder, name);
     try {
-      if (name === leaveFile) leave = readFileSync(path, 'utf8').trim();
+      if (name === exitFile) exitRequest = readFileSync(path, 'utf8').trim();
       else if (name === clustersFile) clusters = true;
       else if (/^\d{6,}$/.test(name)) ids.push(name);
       unlinkSync(path);
@@ -63,10 +62,10 @@ export async function takeWakes(home: string): Promise<Wakes> {
       // Another process took it, or the folder is read-only: the next pass of the job comes later.
     }
   }
-  return { ids, leave, clusters };
+  return { ids, exitRequest, clusters };
 }
 
-/** Calls back when something was dropped; the returned function ends it. Where the system cannot watch, nothing is called. */
+/** The returned function ends the watch. Never calls back if the system cannot watch folders. */
 export async function watchWakes(home: string, call: () => void): Promise<() => void> {
   makeFolder(folderOf(home));
   try {

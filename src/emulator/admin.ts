@@ -1,37 +1,38 @@
-// The client of the admin door, for the terminal. It is made on node:http because loading fetch costs a short command
-// more than everything else it does.
+// The admin client of the terminal. It uses node:http, because loading fetch would slow down short commands.
 
 import { request } from 'node:http';
-import { type AdminReply, EmulatorRefusal } from './contract.ts';
+import { type AdminReply, EmulatorError } from './contract.ts';
 
 /**
- * Does one admin verb (`preempt`, `stockout`, …) on a running emulator. `url` is what `endpoint.json` or READY said.
- * Options are plain words, durations like `30s` or `10m`, and numbers, all as text or JSON values.
- * Throws EmulatorRefusal: its message is ready to be shown.
+ * Runs one admin verb (`preempt`, `stockout`, …) on a running emulator. `url` is the one in `endpoint.json` or after
+ * READY. Option values are strings, durations (`30s`, `10m`) and numbers, as text or JSON. Throws EmulatorError.
  */
-export async function admin(
+export async function runAdminVerb(
   url: string,
   verb: string,
   target: string | undefined,
   options: Readonly<Record<string, unknown>> = {},
 ): Promise<AdminReply> {
-  return askAdmin(url, 'POST', encodeURIComponent(verb), { ...options, ...(target === undefined ? {} : { target }) });
+  return sendAdminRequest(url, 'POST', encodeURIComponent(verb), {
+    ...options,
+    ...(target === undefined ? {} : { target }),
+  });
 }
 
-/** A running emulator about itself: `info` (ports, speed, version) or `state` (all that exists). */
-export async function adminLook(url: string, what: 'info' | 'state'): Promise<Readonly<Record<string, unknown>>> {
-  return askAdmin(url, 'GET', what);
+/** Reads `info` (ports, speed, version) or `state` (all resources) of a running emulator. */
+export async function queryEmulator(url: string, what: 'info' | 'state'): Promise<Readonly<Record<string, unknown>>> {
+  return sendAdminRequest(url, 'GET', what);
 }
 
-function askAdmin(url: string, method: 'GET' | 'POST', path: string, body?: object): Promise<AdminReply> {
+function sendAdminRequest(url: string, method: 'GET' | 'POST', path: string, body?: object): Promise<AdminReply> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? '' : JSON.stringify(body);
-    const asked = request(
+    const outgoing = request(
       `${url.replace(/\/$/, '')}/emulator/${path}`,
       {
         method,
         headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) },
-        // A connection that was kept belongs to the emulator that had this port before, and would be cut when it is used.
+        // A pooled connection may belong to an earlier emulator on the same port, and would break on use.
         agent: false,
       },
       (reply) => {
@@ -44,13 +45,13 @@ function askAdmin(url: string, method: 'GET' | 'POST', path: string, body?: obje
           try {
             answer = JSON.parse(Buffer.concat(parts).toString('utf8')) as { message?: unknown };
           } catch {
-            reject(new EmulatorRefusal(status, `${url} does not answer like the emulator (status ${status}).`));
+            reject(new EmulatorError(status, `${url} does not answer like the emulator (status ${status}).`));
             return;
           }
           if (status < 400) resolve(answer as AdminReply);
           else
             reject(
-              new EmulatorRefusal(
+              new EmulatorError(
                 status,
                 typeof answer.message === 'string' ? answer.message : `the emulator refused with status ${status}`,
               ),
@@ -58,9 +59,9 @@ function askAdmin(url: string, method: 'GET' | 'POST', path: string, body?: obje
         });
       },
     );
-    asked.on('error', (error) => {
-      reject(new EmulatorRefusal(0, `The emulator at ${url} does not answer: ${error.message}.`, { cause: error }));
+    outgoing.on('error', (error) => {
+      reject(new EmulatorError(0, `The emulator at ${url} does not answer: ${error.message}.`, { cause: error }));
     });
-    asked.end(text);
+    outgoing.end(text);
   });
 }

@@ -1,80 +1,79 @@
-/**
- * The contract of the built-in cloud: its options, what a started one offers, and how its refusals look.
- * `start.ts` starts it inside this process, `serve.ts` makes it a program of its own, `admin.ts` talks to a running one.
- */
-import type { Duration, Instant } from '../core/time.ts';
+/** The contract of the TPU emulator: options, the running emulator, errors. */
+import type { Duration, Instant } from '../core/model/time.ts';
 
-/** Where the emulator's time comes from. A test may hand in a clock that it moves by hand. */
+/** The emulator's source of time. A test may pass a clock that it advances itself. */
 export interface EmulatorClock {
   now(): Instant;
-  /** Calls back once, after that many milliseconds. The returned function takes the wish back. */
+  /** Calls back once, after `length` milliseconds. The returned function cancels the call. */
   after(length: Duration, call: () => void): () => void;
 }
 
 export interface EmulatorOptions {
-  /** The port of the API on 127.0.0.1. Without it: last time's port when it is free, else any. */
+  /** The port of the API on 127.0.0.1. When absent: the port of the previous run if it is free, else any. */
   readonly port?: number;
-  /** The SSH port that all workers have in common. Without it: last time's port when it is free, else any. */
+  /** The SSH port that all workers share. When absent: the port of the previous run if it is free, else any. */
   readonly sshPort?: number;
   /**
-   * The SSH server of the workers: one of the emulator's own (`process`), or OpenSSH's (`sshd`). Without it: as it
-   * was when the emulator of this folder was killed, else `process`.
+   * The SSH server of the workers: our own (`process`) or OpenSSH (`sshd`). When absent: the setting of an emulator
+   * that was killed in this folder, else `process`.
    */
   readonly hosts?: 'process' | 'sshd';
   /**
-   * The path of Google's own gcsfuse, which workers then have in place of the built-in one; it needs mount namespaces and
-   * /dev/fuse. Without it: as it was when the emulator of this folder was killed, else none.
+   * The path of Google's gcsfuse for the workers; needs mount namespaces and /dev/fuse. When absent: the setting of an
+   * emulator that was killed in this folder, else the emulator's own gcsfuse.
    */
   readonly gcsfuse?: string;
-  /** All chance is drawn from it; the draws go on where they stopped after a restart. 1 when absent. */
+  /** The seed of all random draws; 1 when absent. A restart continues the sequence of draws. */
   readonly seed?: number;
-  /** How many times faster than Google's cloud things happen. Without it: as when it was killed, else `usualSpeed`. */
+  /**
+   * Relative to Google's cloud. When absent: the speed of an emulator that was killed in this folder, else
+   * `defaultSpeed`.
+   */
   readonly speed?: number;
   /** 1 when absent; see `embeddedSpeed`. */
-  readonly usualSpeed?: number;
-  /** The folder that holds everything: state, hosts, buckets. Made when it does not exist; one emulator at a time. */
+  readonly defaultSpeed?: number;
+  /** The folder of all data: state, hosts, buckets. Created when missing; one emulator at a time. */
   readonly stateDir: string;
   readonly clock?: EmulatorClock;
-  /** A rehearsal file: verbs that are done at moments written down beforehand. See docs/built-in-cloud.md. */
+  /** The path of a fault schedule; docs/built-in-cloud.md has the format. */
   readonly schedule?: string;
-  /** Told one sentence, without a line end, about each thing that happens. */
+  /** Receives one sentence per event, without a line end. */
   readonly log?: (line: string) => void;
-  /** Of this environment hosts get PATH, LANG and TZ; nothing else leaks into them. */
+  /** Hosts get PATH, LANG and TZ from this environment, and nothing else. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /**
-   * How a process host is kept apart from the machine. `auto`: Linux namespaces where they can be made, else `none`.
-   * `none`: one folder per worker, and a mark in the environment of its processes.
+   * `none`: one folder per worker, and a variable in the environment of its processes. `auto`: Linux namespaces if they
+   * can be created, else `none`.
    */
   readonly isolation?: 'auto' | 'namespaces' | 'none';
 }
 
-/** A running emulator. */
 export interface Emulator {
   /** `http://127.0.0.1:PORT`, without a slash at the end. */
   readonly url: string;
   readonly sshPort: number;
   /**
-   * Since when nothing exists here, nothing is on a rehearsal's agenda, and nobody asked for a change; null while
-   * something does. Whoever only looks finds nothing, and may as well find nobody.
+   * Start of the idle time, with no resource, scheduled fault or request for a change; null while not idle. Requests
+   * that only read do not count, because closing an empty emulator costs their clients nothing.
    */
-  restingSince(): Instant | null;
-  /** Ends all hosts and frees the ports. The state stays in the folder: a later start goes on with it. */
+  idleSince(): Instant | null;
+  /** Ends all hosts and frees the ports. The state stays in the folder, and a later start continues with it. */
   close(): Promise<void>;
 }
 
-/** The effect of an admin verb, in a sentence for people and as data. */
+/** The effect of an admin verb, as a sentence and as data. */
 export interface AdminReply {
   readonly message: string;
   readonly [field: string]: unknown;
 }
 
-/** The speed of the cloud that jobman starts by itself: a node is ready in two to three seconds. */
+/** The speed of the emulator that jobman starts itself: a node is ready in two to three seconds. */
 export const embeddedSpeed = 40;
 
-/** The admin door said no. The message is a sentence that names what there is instead. */
-export class EmulatorRefusal extends Error {
-  override readonly name = 'EmulatorRefusal';
-  /** The HTTP status: 400 a wrong option, 404 no such target or verb, 409 not possible now; 0 nobody answered. */
+/** A refused option or admin verb. The message is a sentence that can be shown as it is. */
+export class EmulatorError extends Error {
+  override readonly name = 'EmulatorError';
+  /** The HTTP status: 400 invalid option, 404 no such target or verb, 409 not possible now; 0 no answer. */
   readonly status: number;
 
   constructor(status: number, message: string, options?: ErrorOptions) {

@@ -1,51 +1,45 @@
-// The emulator as a program of its own: it says READY when it answers, and leaves a note where others find it.
-
 import { mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Duration } from '../core/time.ts';
+import type { Duration } from '../core/model/time.ts';
 import { wallClock } from './clock.ts';
 import type { Emulator, EmulatorOptions } from './contract.ts';
 import { startEmulator } from './start.ts';
 
 export interface ServeOptions extends EmulatorOptions {
-  /** The id of this process, for `endpoint.json`. */
   readonly pid: number;
-  /** Told `READY http://127.0.0.1:PORT`, with a line end, once the API answers. */
+  /** Receives `READY http://127.0.0.1:PORT` with a line end once the API answers. */
   readonly write: (text: string) => void;
-  /**
-   * Called once when this cloud is to be closed because nobody would miss it: its state folder was removed, so that nobody
-   * can find it any more, or it has been empty and unasked for `idleExitMs`.
-   */
-  readonly gone?: () => void;
-  /** How long it stays while it is empty and nobody asks for a change, in milliseconds. Without it: for ever. */
+  /** Called once when the state folder was removed (no client can find it) or after `idleExitMs` of idle time. */
+  readonly onShouldClose?: () => void;
+  /** The idle time before the emulator closes, in milliseconds; see `Emulator.idleSince`. When absent: never. */
   readonly idleExitMs?: Duration;
 }
 
-/** How often it is looked whether it is to go on, in milliseconds. */
-const lookEvery = 5_000;
+/** Time between two checks of whether the emulator should close, in milliseconds. */
+const checkInterval = 5_000;
 
 /**
- * Starts the emulator, writes `<stateDir>/endpoint.json` as `{ url, sshPort, pid }`, then says READY.
- * The file is removed on close; after a kill -9 it stays, and its pid tells that nobody is there.
+ * Starts the emulator, writes `<stateDir>/endpoint.json` as `{ url, sshPort, pid }`, then prints READY. `close` removes
+ * the file. After a kill -9 it stays, and its pid no longer exists.
  */
 export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
-  const { pid, write, gone, idleExitMs, ...rest } = options;
+  const { pid, write, onShouldClose, idleExitMs, ...rest } = options;
   const emulator = await startEmulator(rest);
   const path = join(options.stateDir, 'endpoint.json');
   const database = join(options.stateDir, 'cloud.db');
-  // The number of a file is given to no other while this one is held open.
+  // An inode number is not reused while the database holds the file open.
   const { ino } = statSync(database);
-  const isGone = () => isAnother(database, ino);
+  const isStateRemoved = () => isReplaced(database, ino);
   const clock = options.clock ?? wallClock;
-  const isForgotten = (): boolean => {
-    const since = emulator.restingSince();
+  const isIdle = (): boolean => {
+    const since = emulator.idleSince();
     return idleExitMs !== undefined && since !== null && clock.now() - since >= idleExitMs;
   };
-  const every = Math.min(lookEvery, idleExitMs ?? lookEvery);
-  const look = (): void => {
-    const removed = isGone();
-    if (!removed && !isForgotten()) {
-      stopLooking = clock.after(every, look);
+  const every = Math.min(checkInterval, idleExitMs ?? checkInterval);
+  const check = (): void => {
+    const removed = isStateRemoved();
+    if (!removed && !isIdle()) {
+      stopChecking = clock.after(every, check);
       return;
     }
     rest.log?.(
@@ -53,9 +47,9 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
         ? `${options.stateDir} was removed: the cloud ends, and its machines with it.`
         : 'Nothing is here and nobody asks for anything: the cloud leaves. Whoever needs it starts it again.',
     );
-    gone?.();
+    onShouldClose?.();
   };
-  let stopLooking = clock.after(every, look);
+  let stopChecking = clock.after(every, check);
   mkdirSync(options.stateDir, { recursive: true });
   writeFileSync(`${path}.new`, `${JSON.stringify({ url: emulator.url, sshPort: emulator.sshPort, pid })}\n`);
   renameSync(`${path}.new`, path);
@@ -63,16 +57,16 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
   return {
     ...emulator,
     async close() {
-      stopLooking();
-      // Another cloud may have left its note there since.
-      if (!isGone()) rmSync(path, { force: true });
+      stopChecking();
+      // Another emulator may have written its own file there in the meantime.
+      if (!isStateRemoved()) rmSync(path, { force: true });
       await emulator.close();
     },
   };
 }
 
-/** True when nothing has that name, or another file. A look that fails in any other way says nothing. */
-function isAnother(path: string, ino: number): boolean {
+/** True when the path is missing or is another file. Any other failure proves nothing, so the result is false. */
+function isReplaced(path: string, ino: number): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.ino !== ino;
   } catch {

@@ -1,4 +1,4 @@
-// Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
+// Starts the emulator: state, ports, world, hosts, API. The order matters: nothing answers before everything exists.
 
 import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
@@ -6,45 +6,45 @@ import { createServer, type Server } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
-import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract.ts';
+import { type Emulator, type EmulatorOptions, EmulatorError } from './contract.ts';
 import { bucketsFolder } from './hosts/boot-script.ts';
 import { createFleet, type Fleet } from './hosts/fleet.ts';
-import { listen, ownUser } from './hosts/login.ts';
+import { listen, emulatorUser } from './hosts/ssh-server.ts';
 import { type Isolation, probeIsolation } from './hosts/machine.ts';
 import { findSshd } from './hosts/sshd.ts';
-import { createFront } from './http/front.ts';
-import { createStorage, storageWeather } from './http/storage/storage.ts';
-import { happen } from './world/agenda.ts';
+import { createFrontEnd } from './http/front-end.ts';
+import { createStorage, createStorageFaultCheck } from './http/storage/storage.ts';
+import { handleEvent } from './world/events.ts';
 import { openBuckets } from './world/buckets.ts';
 import { openDatabase } from './world/database.ts';
 import { newAddress } from './world/nodes.ts';
-import { beginRehearsal, readRehearsal, type RehearsalLine } from './world/rehearsal.ts';
+import { startFaultSchedule, parseFaultSchedule, type FaultScheduleEntry } from './world/fault-schedule.ts';
 import { createWorld, type World } from './world/world.ts';
 
-/** Grows with what clients can see; `GET /emulator/info` says it. */
+/** Increases with each change that clients can see; `GET /emulator/info` returns it. */
 const emulatorVersion = '1';
 
 /**
- * Starts the emulator inside this process; resolves when the API answers.
- * Throws a sentence when the folder is in use, a port is taken, or an option is not possible.
+ * Starts the emulator in this process; resolves when the API answers. Throws EmulatorError when the folder is in use, a
+ * port is taken, or an option is not possible.
  */
 export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
   const { seed = 1, clock = wallClock, log = () => undefined } = options;
-  checkWishes(options);
-  // A mistake in it is told before anything is begun.
-  const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
+  checkOptions(options);
+  // Report a mistake in the schedule before anything starts.
+  const faultSchedule = options.schedule === undefined ? undefined : readSchedule(options.schedule);
   checkPort('port', options.port);
   checkPort('ssh-port', options.sshPort);
   makeStateFolder(options.stateDir);
-  // Hosts see their folder under its real name, whatever links lead there.
+  // Hosts see their folder under its real path, without symbolic links.
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
-  const manners = database.shelf<Manner>('manner');
-  const killed = manners.get('manner');
-  const hostKind = options.hosts ?? killed?.hosts ?? 'process';
+  const runSettings = database.table<RunSettings>('run_settings');
+  const previousRun = runSettings.get('run_settings');
+  const hostKind = options.hosts ?? previousRun?.hosts ?? 'process';
   const sshd = hostKind === 'sshd' ? findSshd(existsSync) : undefined;
-  const gcsfuse = options.gcsfuse ?? killed?.gcsfuse;
-  const speed = options.speed ?? killed?.speed ?? options.usualSpeed ?? 1;
+  const gcsfuse = options.gcsfuse ?? previousRun?.gcsfuse;
+  const speed = options.speed ?? previousRun?.speed ?? options.defaultSpeed ?? 1;
   const buckets = openBuckets(bucketsFolder(stateDir));
   let fleet: Fleet | undefined;
   const world = createWorld({
@@ -60,21 +60,21 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     buckets,
     folder: join(stateDir, 'storage'),
     log,
-    weather: storageWeather(world),
+    checkFaults: createStorageFaultCheck(world),
   });
-  const release: (() => Promise<void> | void)[] = [() => database.close()];
+  const cleanups: (() => Promise<void> | void)[] = [() => database.close()];
   try {
-    const anchor = await takeAddresses(world, stateDir, options.sshPort);
-    release.unshift(() => closeServer(anchor.server));
+    const anchor = await reserveAddresses(world, stateDir, options.sshPort);
+    cleanups.unshift(() => closeServer(anchor.server));
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
-    log(isolationSentence[isolation]);
+    log(isolationMessages[isolation]);
     if (gcsfuse !== undefined && isolation === 'none') {
-      throw new EmulatorRefusal(
+      throw new EmulatorError(
         409,
         'A gcsfuse of its own can only be given to hosts in mount namespaces, and none can be made here.',
       );
     }
-    const user = ownUser(options.env);
+    const user = emulatorUser(options.env);
     fleet = await createFleet({
       world,
       stateDir,
@@ -87,69 +87,68 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       env: options.env,
     });
     const hosts = fleet;
-    let restingFrom = clock.now();
+    let idleFrom = clock.now();
     let wasEmpty = isEmpty(world);
     world.onChange(() => {
-      const isSo = isEmpty(world);
-      if (!isSo || !wasEmpty) restingFrom = clock.now();
-      wasEmpty = isSo;
+      const isNowEmpty = isEmpty(world);
+      if (!isNowEmpty || !wasEmpty) idleFrom = clock.now();
+      wasEmpty = isNowEmpty;
     });
-    release.unshift(() => hosts.close());
-    world.change(() => beginRehearsal(world, rehearsal?.lines ?? [], rehearsal?.text));
-    world.start((what) => happen(world, what));
-    release.unshift(() => world.stop());
-    const front = createFront({
+    cleanups.unshift(() => hosts.close());
+    world.change(() => startFaultSchedule(world, faultSchedule?.lines ?? [], faultSchedule?.text));
+    world.start((event) => handleEvent(world, event));
+    cleanups.unshift(() => world.stop());
+    const front = createFrontEnd({
       world,
       storage,
       uid: user.uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
-      hostsSettled: () => hosts.settled(),
-      wanted: () => {
-        restingFrom = clock.now();
+      waitForHosts: () => hosts.waitUntilSynced(),
+      onActivity: () => {
+        idleFrom = clock.now();
       },
     });
-    const http = await openHttp(front.fetch, options.port, world.general().port);
-    release.unshift(() => closeHttp(http.server));
+    const http = await openHttp(front.fetch, options.port, world.globals().port);
+    cleanups.unshift(() => closeHttp(http.server));
     world.change(() => {
-      world.setGeneral({ port: http.port });
-      manners.put('manner', { hosts: hostKind, speed, ...(gcsfuse === undefined ? {} : { gcsfuse }) });
+      world.setGlobals({ port: http.port });
+      runSettings.put('run_settings', { hosts: hostKind, speed, ...(gcsfuse === undefined ? {} : { gcsfuse }) });
     });
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
       sshPort: anchor.sshPort,
-      restingSince: () => (isEmpty(world) ? restingFrom : null),
+      idleSince: () => (isEmpty(world) ? idleFrom : null),
       async close() {
-        if (release.length > 0) world.change(() => manners.remove('manner'));
-        for (const part of release.splice(0)) await part();
+        if (cleanups.length > 0) world.change(() => runSettings.remove('run_settings'));
+        for (const part of cleanups.splice(0)) await part();
       },
     };
   } catch (error) {
-    for (const part of release.splice(0)) await part();
+    for (const part of cleanups.splice(0)) await part();
     throw error;
   }
 }
 
 /**
- * How an emulator runs; kept for as long as it does. Whoever starts the next one after a kill may know nothing of it, as jobman
- * does when it misses its cloud, and the machines that it finds would be of another kind all at once.
+ * The settings of a run, stored while it lasts. After a kill, the next caller may not know them (jobman restarts a
+ * missing emulator), and the hosts that it finds must keep their kind.
  */
-interface Manner {
+interface RunSettings {
   readonly hosts: 'process' | 'sshd';
   readonly speed: number;
   readonly gcsfuse?: string;
 }
 
-/** Throws a sentence about a wish that cannot be granted here. */
-function checkWishes({ hosts, speed, gcsfuse }: EmulatorOptions): void {
+function checkOptions({ hosts, speed, gcsfuse }: EmulatorOptions): void {
   if (gcsfuse !== undefined && !isProgram(gcsfuse))
-    throw new EmulatorRefusal(404, `There is no program ${gcsfuse}; --gcsfuse is the path of Google's gcsfuse.`);
+    throw new EmulatorError(404, `There is no program ${gcsfuse}; --gcsfuse is the path of Google's gcsfuse.`);
   if (hosts === 'sshd' && findSshd(existsSync) === undefined)
-    throw new EmulatorRefusal(
+    throw new EmulatorError(
       400,
       "This machine has no sshd, so hosts cannot be reached by it. Install OpenSSH's server (openssh-server), or leave `hosts` out.",
     );
   if (speed !== undefined && !(speed > 0))
-    throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+    throw new EmulatorError(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
 }
 
 function isProgram(path: string): boolean {
@@ -163,18 +162,17 @@ function isProgram(path: string): boolean {
 
 function checkPort(name: string, port: number | undefined): void {
   if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return;
-  throw new EmulatorRefusal(400, `--${name}: there is no port ${String(port)}; they are 1 to 65535.`);
+  throw new EmulatorError(400, `--${name}: there is no port ${String(port)}; they are 1 to 65535.`);
 }
 
-/** Makes the folder of the state, for our user only. Throws a sentence where that cannot be. */
 function makeStateFolder(folder: string): void {
-  if (folder === '') throw new EmulatorRefusal(400, 'The folder of the state has no name.');
+  if (folder === '') throw new EmulatorError(400, 'The folder of the state has no name.');
   try {
     makeFolder(resolve(folder));
     accessSync(folder, constants.W_OK | constants.X_OK);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new EmulatorRefusal(
+    throw new EmulatorError(
       409,
       `The state of the cloud cannot be kept in ${folder}: ${reason}. Name another folder with --state.`,
       { cause: error },
@@ -182,7 +180,7 @@ function makeStateFolder(folder: string): void {
   }
 }
 
-/** Node's own way to make a folder with those above it tries without end where none can be made, as in /proc. */
+/** `mkdirSync` with `recursive` never returns where no folder can be created, as in /proc. */
 function makeFolder(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
   const above = dirname(folder);
@@ -190,53 +188,52 @@ function makeFolder(folder: string): void {
   mkdirSync(folder, { mode: 0o700 });
 }
 
-/** True when there is nothing that would be missed. Conditions stand in the state, and are in force again afterwards. */
+/** Conditions do not count: they are in the state and apply again after a restart. */
 function isEmpty(world: World): boolean {
-  const rehearses = world.agenda.values().some(({ kind }) => kind === 'rehearsal');
-  return !rehearses && world.nodes.values().length === 0 && world.queued.values().length === 0;
+  const hasSchedule = world.events.values().some(({ kind }) => kind === 'scheduled-fault');
+  return !hasSchedule && world.nodes.values().length === 0 && world.queued.values().length === 0;
 }
 
-function readSchedule(file: string): { readonly text: string; readonly lines: readonly RehearsalLine[] } {
+function readSchedule(file: string): { readonly text: string; readonly lines: readonly FaultScheduleEntry[] } {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new EmulatorRefusal(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
+    throw new EmulatorError(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
   }
-  return { text, lines: readRehearsal(text, file) };
+  return { text, lines: parseFaultSchedule(text, file) };
 }
 
-const isolationSentence: Readonly<Record<Isolation, string>> = {
+const isolationMessages: Readonly<Record<Isolation, string>> = {
   root: 'Hosts have namespaces of their own; the machine stays as it is.',
   user: 'Hosts have user namespaces of their own; the machine stays as it is.',
   none: 'No namespaces can be made here: hosts are folders, and buckets can only be inside a home folder.',
 };
 
-function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
-  if (wish === 'none') return 'none';
+function chooseIsolation(requested: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
+  if (requested === 'none') return 'none';
   const scratch = join(stateDir, 'probe');
   const found = probeIsolation(scratch);
   rmSync(scratch, { recursive: true, force: true });
-  if (found === 'none' && wish === 'namespaces')
-    throw new EmulatorRefusal(409, 'No namespaces can be made on this machine.');
+  if (found === 'none' && requested === 'namespaces')
+    throw new EmulatorError(409, 'No namespaces can be made on this machine.');
   return found;
 }
 
 /**
- * Finds the part of the loopback range that this emulator's workers live in, 127.<octet>.0.0/16, and the SSH port that
- * they share. The octet is derived from the state folder, so emulators rarely meet; a listener on 127.<octet>.0.1, held
- * as long as we run, tells when they do, and then the next octet is tried. Nodes of an earlier run keep their addresses
- * when the same octet and port are free, else they get new ones, as after a move to another network.
+ * Reserves the workers' network 127.<octet>.0.0/16 and their common SSH port. The octet is a hash of the state folder.
+ * A listener on 127.<octet>.0.1 detects another emulator with the same octet, and then the next one is tried. Nodes
+ * keep their addresses if octet and port are unchanged, else they get new ones.
  */
-async function takeAddresses(
+async function reserveAddresses(
   world: World,
   stateDir: string,
-  wishedPort: number | undefined,
+  requestedPort: number | undefined,
 ): Promise<{ server: Server; sshPort: number }> {
-  const before = world.general();
+  const before = world.globals();
   const hash = createHash('sha256').update(stateDir).digest();
   const preferred = before.octet === 0 ? 64 + ((hash[0] ?? 0) % 128) : before.octet;
-  const ports = wishedPort === undefined || wishedPort === 0 ? [before.sshPort, 0] : [wishedPort];
+  const ports = requestedPort === undefined || requestedPort === 0 ? [before.sshPort, 0] : [requestedPort];
   for (let tried = 0; tried < 128; tried += 1) {
     const octet = 64 + ((preferred - 64 + tried) % 128);
     for (const port of new Set(ports)) {
@@ -245,7 +242,7 @@ async function takeAddresses(
         await listen(server, port, `127.${String(octet)}.0.1`);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
-        throw new EmulatorRefusal(
+        throw new EmulatorError(
           409,
           `Cannot listen on 127.${String(octet)}.0.1 port ${String(port)}: ${String(error)}`,
           {
@@ -256,7 +253,7 @@ async function takeAddresses(
       const address = server.address();
       const sshPort = address !== null && typeof address === 'object' ? address.port : port;
       world.change(() => {
-        world.setGeneral({ octet, sshPort });
+        world.setGlobals({ octet, sshPort });
         if (octet === before.octet || before.octet === 0) return;
         for (const node of world.nodes.values()) {
           world.nodes.put(node.name, {
@@ -268,27 +265,23 @@ async function takeAddresses(
       return { server, sshPort };
     }
   }
-  throw new EmulatorRefusal(
+  throw new EmulatorError(
     409,
-    `The SSH port ${String(wishedPort ?? before.sshPort)} is taken on every loopback network that was tried. Name another with --ssh-port.`,
+    `The SSH port ${String(requestedPort ?? before.sshPort)} is taken on every loopback network that was tried. Name another with --ssh-port.`,
   );
 }
 
-type Http = ReturnType<typeof serve>;
+type HttpServer = ReturnType<typeof serve>;
 
-/**
- * How long a connection is kept that nobody uses, in milliseconds. Google's front end keeps them for minutes; Node's own five
- * seconds end while a busy client is about to use one, and its call is then cut without an answer.
- */
+/** In milliseconds. Google's front end keeps connections for minutes; Node's five seconds cut a busy client's calls. */
 const keepAliveTimeout = 120_000;
 
-/** Opens the API on the wished port; without a wish on last time's, or any when that is taken. */
 async function openHttp(
   fetch: Parameters<typeof serve>[0]['fetch'],
-  wished: number | undefined,
+  requestedPort: number | undefined,
   before: number,
-): Promise<{ server: Http; port: number }> {
-  const ports = wished === undefined || wished === 0 ? [before, 0] : [wished];
+): Promise<{ server: HttpServer; port: number }> {
+  const ports = requestedPort === undefined || requestedPort === 0 ? [before, 0] : [requestedPort];
   for (const port of new Set(ports)) {
     try {
       return await new Promise((resolve, reject) => {
@@ -301,10 +294,10 @@ async function openHttp(
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
-  throw new EmulatorRefusal(409, `Port ${String(wished)} of this machine is taken. Name another with --port.`);
+  throw new EmulatorError(409, `Port ${String(requestedPort)} of this machine is taken. Name another with --port.`);
 }
 
-function closeHttp(server: Http): Promise<void> {
+function closeHttp(server: HttpServer): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());
     if ('closeAllConnections' in server) server.closeAllConnections();

@@ -1,10 +1,9 @@
-// Docker login: the user and password that `docker login` has left for a registry, in Docker's own configuration or with a
-// program that keeps passwords. The file: https://docs.docker.com/reference/cli/docker/login/#credential-stores; the
-// programs: https://github.com/docker/docker-credential-helpers.
+// Reads the login of `docker login` (https://docs.docker.com/reference/cli/docker/login/#credential-stores) from
+// Docker's configuration or a credential helper (https://github.com/docker/docker-credential-helpers).
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { second } from '../core/time.ts';
+import { second } from '../core/model/time.ts';
 import { runLoginProgram } from '../http/login-program.ts';
 import type { Environment } from '../http/client.ts';
 
@@ -13,14 +12,13 @@ interface Login {
   readonly password: string;
 }
 
-/** A login, or why it cannot be read. Both are null if Docker has none. */
-export interface LoginFound {
+/** A login, or the reason why it cannot be read. Both are null if Docker has none. */
+export interface LoginResult {
   readonly login: Login | null;
   readonly problem: string | null;
 }
 
-/** The surroundings that Docker looks at. */
-export interface DockerPlace {
+export interface DockerContext {
   readonly env: Environment;
   readonly userHome: string;
 }
@@ -33,28 +31,28 @@ interface DockerConfig {
   readonly credHelpers?: Readonly<Record<string, string>>;
 }
 
-const nobody: LoginFound = { login: null, problem: null };
+const noLogin: LoginResult = { login: null, problem: null };
 
-/** Docker's login for that host (with its port). Never throws: a registry may answer without a login. */
-export async function dockerLogin(host: string, place: DockerPlace): Promise<LoginFound> {
-  const folder = place.env['DOCKER_CONFIG'] || join(place.userHome, '.docker');
+/** Docker's login for a host (with its port). Never throws, because a registry may answer without a login. */
+export async function dockerLogin(host: string, context: DockerContext): Promise<LoginResult> {
+  const folder = context.env['DOCKER_CONFIG'] || join(context.userHome, '.docker');
   const file = join(folder, 'config.json');
   let config: DockerConfig;
   try {
     config = JSON.parse(readFileSync(file, 'utf8')) as DockerConfig;
   } catch (error) {
     const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    return isAbsent ? nobody : problem(`${file} cannot be read: ${messageOf(error)}`);
+    return isAbsent ? noLogin : problem(`${file} cannot be read: ${messageOf(error)}`);
   }
   const auths = config.auths ?? {};
   const own = Object.keys(auths).find((key) => hostOf(key) === host);
   const helper = Object.entries(config.credHelpers ?? {}).find(([key]) => hostOf(key) === host)?.[1];
   const store = helper ?? config.credsStore;
   if (store !== undefined && store !== '') {
-    const found = await askHelper(store, own ?? host, place.env);
+    const found = await runCredentialHelper(store, own ?? host, context.env);
     if (found.login !== null || found.problem !== null || own === undefined) return found;
   }
-  if (own === undefined) return nobody;
+  if (own === undefined) return noLogin;
   const { auth, username, password } = auths[own] ?? {};
   if (auth !== undefined && auth !== '') {
     const pair = Buffer.from(auth, 'base64').toString('utf8').replaceAll('\0', '');
@@ -64,31 +62,31 @@ export async function dockerLogin(host: string, place: DockerPlace): Promise<Log
       : { login: { user: pair.slice(0, at), password: pair.slice(at + 1) }, problem: null };
   }
   if (username !== undefined && password !== undefined) return { login: { user: username, password }, problem: null };
-  return nobody;
+  return noLogin;
 }
 
-/** Docker writes registries with a scheme and a path as well. */
+/** Docker also writes registries with a scheme and a path. */
 function hostOf(key: string): string {
   return key.replace(/^https?:\/\//, '').replace(/\/.*$/, '');
 }
 
-/** Longer than that no program takes that has a password at hand; one that asks somebody has nobody to ask here. */
-const patience = 20 * second;
+/** A helper with a stored password needs less time. A helper that asks the user cannot: it has no terminal. */
+const helperTimeout = 20 * second;
 
 /** Runs `docker-credential-<name> get`, which reads the address and prints JSON. */
-async function askHelper(name: string, address: string, env: DockerPlace['env']): Promise<LoginFound> {
+async function runCredentialHelper(name: string, address: string, env: DockerContext['env']): Promise<LoginResult> {
   const program = `docker-credential-${name}`;
-  const { stdout, failed } = await runLoginProgram([program, 'get'], { env, input: address, within: patience });
-  if (failed !== undefined) {
+  const { stdout, failure } = await runLoginProgram([program, 'get'], { env, input: address, timeout: helperTimeout });
+  if (failure !== undefined) {
     // All credential helpers print this for an address without a login.
-    if (/credentials not found/i.test(stdout)) return nobody;
-    const [said = ''] = stdout.trim().split('\n');
-    return problem(`${program}, which your docker login names, ${failed}${said === '' ? '' : `: ${said}`}`);
+    if (/credentials not found/i.test(stdout)) return noLogin;
+    const [firstLine = ''] = stdout.trim().split('\n');
+    return problem(`${program}, which your docker login names, ${failure}${firstLine === '' ? '' : `: ${firstLine}`}`);
   }
   try {
     const { Username, Secret } = JSON.parse(stdout) as { readonly Username?: unknown; readonly Secret?: unknown };
-    if (typeof Username !== 'string' || typeof Secret !== 'string' || Username === '') return nobody;
-    // A token of an identity provider, which Docker exchanges for another; Harbor's API takes none.
+    if (typeof Username !== 'string' || typeof Secret !== 'string' || Username === '') return noLogin;
+    // An identity token, which Docker exchanges for another; Harbor's API does not accept it.
     if (Username === '<token>')
       return problem(`${program} has a token for ${address}, and Harbor takes a user with a password`);
     return { login: { user: Username, password: Secret }, problem: null };
@@ -97,7 +95,7 @@ async function askHelper(name: string, address: string, env: DockerPlace['env'])
   }
 }
 
-function problem(text: string): LoginFound {
+function problem(text: string): LoginResult {
   return { login: null, problem: text };
 }
 

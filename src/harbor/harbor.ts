@@ -1,66 +1,64 @@
-// Harbor: the door of app/images.ts to a real registry. What it said is kept, and told again for a while without asking.
+// Implements app/images.ts over a Harbor registry, with a cache of its answers.
 
-import { fanOut } from '../app/fan-out.ts';
-import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
+import { mapConcurrent } from '../app/concurrency.ts';
+import type { CachedResult, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { type Duration, type Instant, minute } from '../core/time.ts';
+import { type Duration, type Instant, minute } from '../core/model/time.ts';
 import type { Cache } from './cache.ts';
-import { type Asker, HarborRefusal } from './request.ts';
-import type { Form } from '../app/json.ts';
+import { type HarborClient, HarborError } from './client.ts';
+import type { Shape } from '../app/json.ts';
 
-interface HarborOf {
-  readonly asker: Asker;
+interface HarborOptions {
+  readonly client: HarborClient;
   readonly base: string;
   readonly project: string | null;
-  /** As whom the settings say to ask; with the address and the project it says what is kept. */
+  /** The user of the settings; part of the cache key, like the address and the project. */
   readonly user: string | null;
   readonly cache: Cache;
   readonly now: () => Instant;
 }
 
-/** A copy that is younger is told without asking. */
-const freshFor: Duration = 10 * minute;
-/** Questions that are under way at once: a registry serves others too, and counts. */
-const atOnce = 8;
+const cacheMaxAge: Duration = 10 * minute;
+/** Concurrent requests: a registry has other users too, and may limit the rate. */
+const maxConcurrent = 8;
 
-/** The images of that registry. */
-export function createHarbor({ asker, base, project, user, cache, now }: HarborOf): ImagePort {
+export function createHarbor({ client, base, project, user, cache, now }: HarborOptions): ImagePort {
   const { host } = new URL(base);
-  const questions = createQuestions(asker, host);
-  const listed = JSON.stringify(['images', project]);
+  const queries = createHarborQueries(client, host);
+  const listKey = JSON.stringify(['images', project]);
 
-  const kept = keptAnswers({ base, user, cache, now });
+  const cached = createCachedFetch({ base, user, cache, now });
 
-  const nameOf = ({ project: of, repository }: RepositoryPlace): string =>
+  const nameOf = ({ project: of, repository }: RepositoryRef): string =>
     of === project ? repository : `${of}/${repository}`;
 
   async function list(): Promise<readonly ImageRow[]> {
     const found = (
-      await fanOut(project === null ? await questions.projects() : [project], atOnce, async (of) =>
-        (await questions.repositories(of)).map((raw) => ({ of, raw })),
+      await mapConcurrent(project === null ? await queries.projects() : [project], maxConcurrent, async (of) =>
+        (await queries.repositories(of)).map((raw) => ({ of, raw })),
       )
     ).flat();
-    const rows = await fanOut(found, atOnce, async ({ of, raw }): Promise<ImageRow | null> => {
-      const place = {
+    const rows = await mapConcurrent(found, maxConcurrent, async ({ of, raw }): Promise<ImageRow | null> => {
+      const repository = {
         project: of,
         repository: raw.name.startsWith(`${of}/`) ? raw.name.slice(of.length + 1) : raw.name,
       };
       let tags: readonly string[] = [];
       try {
-        if (raw.artifact_count !== 0) tags = (await questions.artifacts(place)).flatMap((one) => one.tags);
+        if (raw.artifact_count !== 0) tags = (await queries.artifacts(repository)).flatMap((one) => one.tags);
       } catch (error) {
         // Deleted since the list was made.
-        if (error instanceof HarborRefusal && error.status === 404) return null;
+        if (error instanceof HarborError && error.status === 404) return null;
         throw error;
       }
       return {
-        name: nameOf(place),
-        ...place,
+        name: nameOf(repository),
+        ...repository,
         tags,
         artifacts: raw.artifact_count ?? 0,
         pulls: raw.pull_count ?? 0,
-        updatedAt: instantOf(raw.update_time),
+        updatedAt: parseTime(raw.update_time),
       };
     });
     return rows.filter((row) => row !== null).toSorted((one, other) => (one.name < other.name ? -1 : 1));
@@ -69,26 +67,26 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
   async function find(
     image: string,
     path: string,
-  ): Promise<{ readonly place: RepositoryPlace; readonly raw: RawRepository }> {
-    const places = placesOf(path, host, project);
-    if (places.length === 0) {
+  ): Promise<{ readonly repository: RepositoryRef; readonly raw: RawRepository }> {
+    const candidates = candidateRepositories(path, host, project);
+    if (candidates.length === 0) {
       throw new JobmanError(`Of which project is ${image}? The settings name none (harbor.project).`, exitCode.usage, [
         `Say it before the image: jobman image-details -i <project>/${path}`,
       ]);
     }
-    let refused: HarborRefusal | undefined;
-    for (const place of places) {
+    let refused: HarborError | undefined;
+    for (const repository of candidates) {
       try {
-        return { place, raw: await questions.repository(place) };
+        return { repository, raw: await queries.repository(repository) };
       } catch (error) {
-        // A first word that is no project is refused like a project that may not be seen.
-        const mayBeOther = error instanceof HarborRefusal && (error.status === 404 || error.status === 403);
+        // Harbor answers 403 for a first segment that is not a project, as for an invisible project.
+        const mayBeOther = error instanceof HarborError && (error.status === 404 || error.status === 403);
         if (!mayBeOther) throw error;
         refused ??= error;
       }
     }
     if (refused?.status === 403) throw refused;
-    const all = await kept(listed, { refresh: false }, list).catch(() => undefined);
+    const all = await cached(listKey, { refresh: false }, list).catch(() => undefined);
     const near = didYouMean(
       path,
       (all?.value ?? []).map(({ name }) => name),
@@ -102,25 +100,25 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
 
   async function details(image: string): Promise<ImageDetails> {
     const { path, reference } = parseImageName(image);
-    const { place, raw } = await find(image, path);
+    const { repository, raw } = await find(image, path);
     return {
-      name: nameOf(place),
-      ...place,
+      name: nameOf(repository),
+      ...repository,
       description: raw.description ?? '',
       pulls: raw.pull_count ?? 0,
-      artifacts: reference === null ? await questions.artifacts(place) : [await artifact(place, reference)],
+      artifacts: reference === null ? await queries.artifacts(repository) : [await artifact(repository, reference)],
     };
   }
 
-  async function artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact> {
+  async function artifact(repository: RepositoryRef, reference: string): Promise<ImageArtifact> {
     try {
-      return await questions.artifact(place, reference);
+      return await queries.artifact(repository, reference);
     } catch (error) {
-      if (!(error instanceof HarborRefusal) || error.status !== 404) throw error;
-      const tags = (await questions.artifacts(place)).flatMap((one) => one.tags);
+      if (!(error instanceof HarborError) || error.status !== 404) throw error;
+      const tags = (await queries.artifacts(repository)).flatMap((one) => one.tags);
       const near = didYouMean(reference, tags);
       throw new JobmanError(
-        `The image ${nameOf(place)} has no ${reference.includes(':') ? 'artifact' : 'tag'} ${reference}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+        `The image ${nameOf(repository)} has no ${reference.includes(':') ? 'artifact' : 'tag'} ${reference}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
         exitCode.notFound,
         [tags.length === 0 ? 'It has no tags at all.' : `Its newest tags: ${tags.slice(0, 10).join(', ')}`],
       );
@@ -129,59 +127,59 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
 
   return {
     server: base,
-    list: (query) => kept(listed, query, list),
-    details: (image, query) => kept(JSON.stringify(['image', project, image]), query, () => details(image)),
-    close: () => asker.close(),
+    list: (query) => cached(listKey, query, list),
+    details: (image, query) => cached(JSON.stringify(['image', project, image]), query, () => details(image)),
+    close: () => client.close(),
   };
 }
 
-/** A copy that is young enough, else the registry's answer; where it does not answer, an old copy that says so. */
-function keptAnswers({ base, user, cache, now }: Pick<HarborOf, 'base' | 'user' | 'cache' | 'now'>) {
-  return async <T>(what: string, { refresh }: ImageQuery, ask: () => Promise<T>): Promise<Dated<T>> => {
-    const question = JSON.stringify([base, user, what]);
-    const copy = refresh ? undefined : cache.read<T>(question);
-    // A copy from a moment that is still to come was made by a clock that was wrong.
-    const age = copy === undefined ? Infinity : now() - copy.at;
-    if (copy !== undefined && age >= 0 && age < freshFor) return { ...copy, because: null };
+/** A young copy, else the registry's answer; an old copy with the reason if the registry does not answer. */
+function createCachedFetch({ base, user, cache, now }: Pick<HarborOptions, 'base' | 'user' | 'cache' | 'now'>) {
+  return async <T>(what: string, { refresh }: ImageQuery, ask: () => Promise<T>): Promise<CachedResult<T>> => {
+    const key = JSON.stringify([base, user, what]);
+    const copy = refresh ? undefined : cache.read<T>(key);
+    // A copy with a time in the future comes from a wrong clock.
+    const age = copy === undefined ? Infinity : now() - copy.fetchedAt;
+    if (copy !== undefined && age >= 0 && age < cacheMaxAge) return { ...copy, staleReason: null };
     try {
       const value = await ask();
-      const at = now();
-      cache.write(question, { at, value });
-      return { at, value, because: null };
+      const fetchedAt = now();
+      cache.write(key, { fetchedAt, value });
+      return { fetchedAt, value, staleReason: null };
     } catch (error) {
       const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isRefusedLogin(error);
       if (copy === undefined || !mayBeOld) throw error;
-      return { ...copy, because: error.message };
+      return { ...copy, staleReason: error.message };
     }
   };
 }
 
-/** A login that is refused, or wanted, is no silence: an old copy would hide what there is to do. */
+/** A refused or missing login is not an outage: an old copy would hide what the user has to do. */
 function isRefusedLogin(error: JobmanError): boolean {
-  return error instanceof HarborRefusal && error.status === 401;
+  return error instanceof HarborError && error.status === 401;
 }
 
 // ------------------------------------------------------------------------------------------ names
 
 interface ImageName {
-  /** With the project and the registry, where they were said. */
+  /** With the project and the registry, if they were given. */
   readonly path: string;
   readonly reference: string | null;
 }
 
-interface RepositoryPlace {
+interface RepositoryRef {
   readonly project: string;
   readonly repository: string;
 }
 
 const segment = '[a-z0-9]+(?:(?:\\.|_{1,2}|-+)[a-z0-9]+)*';
-const form = new RegExp(
+const imageNamePattern = new RegExp(
   `^(?<path>(?:[A-Za-z0-9.-]+(?::\\d+)?/)?${segment}(?:/${segment})*)(?::(?<tag>[\\w][\\w.-]{0,127}))?(?:@(?<digest>[a-z0-9]+:[0-9a-fA-F]{32,}))?$`,
 );
 
-/** Throws JobmanError (usage) for what no image can be called. A digest goes before a tag, as for every registry. */
+/** Throws JobmanError (usage) for an invalid name. A digest takes precedence over a tag, as for every registry. */
 function parseImageName(text: string): ImageName {
-  const { path, tag, digest } = form.exec(text)?.groups ?? {};
+  const { path, tag, digest } = imageNamePattern.exec(text)?.groups ?? {};
   if (path === undefined) {
     throw new JobmanError(`\`${text}\` is no name of an image.`, exitCode.usage, [
       'Expected small letters, digits and dashes, with a tag or a digest behind: trainer, lab/trainer:3.1, trainer@sha256:...',
@@ -191,75 +189,75 @@ function parseImageName(text: string): ImageName {
 }
 
 /**
- * The repositories that the path may mean, likeliest first: below the project that the settings name, else with the project
- * as its first word. Behind the registry's own address the project is always said. Empty where no project is named at all.
+ * The possible repositories, most likely first: in the default project, then with the project as the first segment. A
+ * path with the registry's address always contains the project. Empty if no project is named.
  */
-function placesOf(path: string, host: string, project: string | null): readonly RepositoryPlace[] {
+function candidateRepositories(path: string, host: string, project: string | null): readonly RepositoryRef[] {
   const isFull = path.startsWith(`${host}/`);
   const rest = isFull ? path.slice(host.length + 1) : path;
   const at = rest.indexOf('/');
-  const said = at < 0 ? [] : [{ project: rest.slice(0, at), repository: rest.slice(at + 1) }];
-  const below = project === null || isFull ? [] : [{ project, repository: rest }];
-  return [...below, ...said];
+  const explicit = at < 0 ? [] : [{ project: rest.slice(0, at), repository: rest.slice(at + 1) }];
+  const inDefaultProject = project === null || isFull ? [] : [{ project, repository: rest }];
+  return [...inDefaultProject, ...explicit];
 }
 
 // ------------------------------------------------------------------------------------------ questions
 
-function createQuestions(asker: Asker, host: string) {
+function createHarborQueries(client: HarborClient, host: string) {
   return {
     async projects() {
-      const all = await asker.all<{ readonly name: string }>({
+      const all = await client.list<{ readonly name: string }>({
         path: '/projects',
         form: { name: 'string' },
         query: { with_detail: 'false' },
-        what: `list the projects of ${host}`,
+        action: `list the projects of ${host}`,
       });
       return all.map(({ name }) => name);
     },
 
     async repositories(project: string) {
-      const all = await asker.all<RawRepository>({
+      const all = await client.list<RawRepository>({
         path: `/projects/${encodeURIComponent(project)}/repositories`,
         form: repositoryForm,
-        what: `list the images of the project ${project} of ${host}`,
+        action: `list the images of the project ${project} of ${host}`,
       });
       // A push between two pages shifts the list, so that one entry is on both pages.
       return [...new Map(all.map((one) => [one.name, one])).values()];
     },
 
-    repository: (place: RepositoryPlace) =>
-      asker.get<RawRepository>({
-        path: pathOf(place),
+    repository: (repository: RepositoryRef) =>
+      client.get<RawRepository>({
+        path: repositoryPath(repository),
         form: repositoryForm,
-        what: `look at the image ${place.project}/${place.repository}`,
+        action: `look at the image ${repository.project}/${repository.repository}`,
       }),
 
     /** Newest first. */
-    async artifacts(place: RepositoryPlace) {
-      const all = await asker.all<RawArtifact>({
-        path: `${pathOf(place)}/artifacts`,
+    async artifacts(repository: RepositoryRef) {
+      const all = await client.list<RawArtifact>({
+        path: `${repositoryPath(repository)}/artifacts`,
         form: artifactForm,
         query: { with_tag: 'true', sort: '-push_time' },
-        what: `list the tags of ${place.project}/${place.repository} of ${host}`,
+        action: `list the tags of ${repository.project}/${repository.repository} of ${host}`,
       });
       const read = [...new Map(all.map((one) => [one.digest, readArtifact(one)])).values()];
       return read.toSorted((one, other) => (other.pushedAt ?? 0) - (one.pushedAt ?? 0));
     },
 
-    async artifact(place: RepositoryPlace, reference: string) {
-      const raw = await asker.get<RawArtifact>({
-        path: `${pathOf(place)}/artifacts/${encodeURIComponent(reference)}`,
+    async artifact(repository: RepositoryRef, reference: string) {
+      const raw = await client.get<RawArtifact>({
+        path: `${repositoryPath(repository)}/artifacts/${encodeURIComponent(reference)}`,
         form: artifactForm,
         query: { with_tag: 'true' },
-        what: `look at ${place.repository}:${reference}`,
+        action: `look at ${repository.repository}:${reference}`,
       });
       return readArtifact(raw);
     },
   };
 }
 
-/** A slash in a repository's name is encoded twice, as the API wants it. */
-function pathOf({ project, repository }: RepositoryPlace): string {
+/** The API requires a slash in a repository's name to be encoded twice. */
+function repositoryPath({ project, repository }: RepositoryRef): string {
   return `/projects/${encodeURIComponent(project)}/repositories/${encodeURIComponent(encodeURIComponent(repository))}`;
 }
 
@@ -280,20 +278,19 @@ interface RawArtifact {
   readonly pull_time?: string;
   readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
   readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
-  /** Of an index: what it leads to. */
   readonly references?:
     | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
     | null;
 }
 
-const repositoryForm: Form = {
+const repositoryForm: Shape = {
   name: 'string',
   description: 'string',
   artifact_count: 'number',
   pull_count: 'number',
   update_time: 'string',
 };
-const artifactForm: Form = {
+const artifactForm: Shape = {
   digest: 'string',
   size: 'number',
   push_time: 'string',
@@ -311,20 +308,20 @@ function readArtifact(raw: RawArtifact): ImageArtifact {
       : [],
   );
   const tags = (raw.tags ?? []).toSorted(
-    (one, other) => (instantOf(other.push_time) ?? 0) - (instantOf(one.push_time) ?? 0),
+    (one, other) => (parseTime(other.push_time) ?? 0) - (parseTime(one.push_time) ?? 0),
   );
   return {
     digest: raw.digest,
     tags: tags.map(({ name }) => name),
-    size: raw.size ?? null,
+    bytes: raw.size ?? null,
     platforms: [...new Set(platforms)],
-    pushedAt: instantOf(raw.push_time),
-    pulledAt: instantOf(raw.pull_time),
+    pushedAt: parseTime(raw.push_time),
+    pulledAt: parseTime(raw.pull_time),
   };
 }
 
-/** Harbor says the year 1 for what never happened. */
-function instantOf(text: string | undefined): Instant | null {
+/** Harbor writes the year 1 for "never". */
+function parseTime(text: string | undefined): Instant | null {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) || at < 0 ? null : at;
 }

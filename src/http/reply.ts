@@ -1,16 +1,15 @@
-// Reply: what an exchange with a server ends with, and why a certificate was not accepted.
+// Results of an exchange with a server, and the reasons why a certificate is not accepted.
 
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 
-/** A reply, whatever its status; a redirection is not followed. */
+/** A reply of any status; redirects are not followed. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly bytes: Buffer;
 }
 
-/** A reply with a status below 300 whose body is not read yet. */
-export interface OpenReply {
+export interface StreamReply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly stream: IncomingMessage;
@@ -20,7 +19,7 @@ export interface OpenReply {
 export class NoReply extends Error {
   /** False if no byte of the request can have arrived. */
   readonly wasSent: boolean;
-  /** Node's code of the error: `ECONNREFUSED`, `CERT_HAS_EXPIRED`; null if it has none. */
+  /** Node's error code: `ECONNREFUSED`, `CERT_HAS_EXPIRED`; null without one. */
   readonly reason: string | null;
 
   constructor(message: string, wasSent: boolean, reason: string | null, options?: ErrorOptions) {
@@ -32,29 +31,31 @@ export class NoReply extends Error {
 }
 
 /** If several addresses were tried, the message has the error of each. */
-export function noReply(error: unknown, wasSent: boolean): NoReply {
+export function toNoReply(error: unknown, wasSent: boolean): NoReply {
   const all = (error instanceof AggregateError ? error.errors : [error]) as readonly NodeJS.ErrnoException[];
   const { message, code } = error as NodeJS.ErrnoException;
   const text = all.map((one) => one.message).join(', ');
   return new NoReply(text || message, wasSent, code ?? all[0]?.code ?? null, { cause: error });
 }
 
-const notKnown = 'is of an authority that is not known here';
+const unknownAuthority = 'is of an authority that is not known here';
 
-/** Names of OpenSSL's verification as Node tells them (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
-const meanings: Readonly<Record<string, string>> = {
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: notKnown,
-  UNABLE_TO_GET_ISSUER_CERT: notKnown,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notKnown,
-  SELF_SIGNED_CERT_IN_CHAIN: notKnown,
-  DEPTH_ZERO_SELF_SIGNED_CERT: notKnown,
-  CERT_SIGNATURE_FAILURE: notKnown,
+/** Node's names of OpenSSL's errors (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
+const certificateProblems: Readonly<Record<string, string>> = {
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: unknownAuthority,
+  UNABLE_TO_GET_ISSUER_CERT: unknownAuthority,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: unknownAuthority,
+  SELF_SIGNED_CERT_IN_CHAIN: unknownAuthority,
+  DEPTH_ZERO_SELF_SIGNED_CERT: unknownAuthority,
+  CERT_SIGNATURE_FAILURE: unknownAuthority,
   CERT_HAS_EXPIRED: 'has expired',
   CERT_NOT_YET_VALID: 'is not valid yet: is the clock of this machine right?',
   ERR_TLS_CERT_ALTNAME_INVALID: 'is for another address',
 };
 
-/** `is of an authority that is not known here`; undefined for an error that is about no certificate. */
-export function certificateTrouble(code: string | null | undefined): string | undefined {
-  return code === null || code === undefined || !Object.hasOwn(meanings, code) ? undefined : meanings[code];
+/** The predicate for a message, such as `has expired`; undefined for an error that is not about a certificate. */
+export function certificateProblem(code: string | null | undefined): string | undefined {
+  return code === null || code === undefined || !Object.hasOwn(certificateProblems, code)
+    ? undefined
+    : certificateProblems[code];
 }

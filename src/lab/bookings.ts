@@ -1,35 +1,34 @@
-// Bookings: what the booking sheet says of each TPU, and the sheet that is a table of the record, which says free until somebody
-// says more.
+// Bookings: the contents of the booking sheet, and the sheet that is a table of the database. In that table a TPU
+// without a row is free.
 
-import type { Instant } from '../core/time.ts';
-import type { LabRecord } from './record.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { LabStore } from './lab-store.ts';
 import { aliasesOf, type LabTpu } from './tpus.ts';
 
 export interface Booking {
-  /** The full name where the sheet's word for it is known here, else that word. */
+  /** The full name if the registry knows the sheet's name, else the sheet's name. */
   readonly tpu: string;
   readonly alias: string;
   readonly status: BookingStatus;
-  /** The sheet name of who holds it; empty when free. */
+  /** The sheet name of the user; empty if free. */
   readonly user: string;
   readonly note: string;
-  /** The note of a program: that of `tpu run`, or the cloud's state. */
+  /** The note of `tpu run`, or the cloud's state. */
   readonly scriptNote: string;
-  readonly belongs: string;
+  readonly owner: string;
   readonly zone: string;
 }
 
-/** People's note and the program's, joined; empty where there is none. */
-export function notesIn({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
+export function joinNotes({ note, scriptNote }: Pick<Booking, 'note' | 'scriptNote'>): string {
   return [note, scriptNote].filter((text) => text !== '').join('; ');
 }
 
-/** `unknown`: a word that nobody here knows; `words` keeps it. */
+/** `unknown`: a status that jobman does not understand, kept in `text`. */
 export type BookingStatus =
   | { readonly kind: 'free' | 'running' | 'reserved' | 'gone' }
-  | { readonly kind: 'unknown'; readonly words: string };
+  | { readonly kind: 'unknown'; readonly text: string };
 
-/** A change of one booking: what is named is written, the rest is left as it is. */
+/** A change of one booking. Absent fields keep their value. */
 export interface BookingChange {
   readonly status?: 'free' | 'running' | 'reserved' | 'gone';
   readonly user?: string;
@@ -38,13 +37,13 @@ export interface BookingChange {
 }
 
 export interface BookingSheet {
-  /** The name for people: `the booking table`, `the spreadsheet "TPUs"`. */
-  readonly called: string;
-  /** Every row that can be read, and what could not, a sentence each. Throws JobmanError (5) where the sheet does not answer. */
+  /** The name in messages: `the booking table`, `the spreadsheet "TPUs"`. */
+  readonly name: string;
+  /** All readable rows, and a sentence for each unreadable one. Throws JobmanError (5) if the sheet does not answer. */
   read(): Promise<{ readonly bookings: readonly Booking[]; readonly problems: readonly string[] }>;
   /**
-   * Changes one TPU's booking after reading it again; `unless` gets what is there and answers why nothing is written. Resolves
-   * with the booking before, null where the TPU has no row. Throws JobmanError (5) where the sheet does not answer.
+   * Reads the TPU's booking again and changes it, unless `unless` returns a reason. `before` is null if the TPU has no
+   * row. Throws JobmanError (5) if the sheet does not answer.
    */
   change(
     tpu: string,
@@ -62,26 +61,26 @@ export interface BookingRow {
   readonly at: Instant;
 }
 
-export function createRecordSheet(
-  record: Pick<LabRecord, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
+export function createLocalSheet(
+  store: Pick<LabStore, 'tpus' | 'tpuAliases' | 'bookings' | 'changeBooking'>,
   now: () => Instant,
 ): BookingSheet {
   async function bookings(tpus: readonly LabTpu[]): Promise<(name: string, row: BookingRow | null) => Booking> {
-    const aliases = await record.tpuAliases();
+    const aliases = await store.tpuAliases();
     return (name, row) => ({
       tpu: name,
       alias: aliasesOf(name, aliases)[0] ?? name,
-      ...rowParts(row ?? emptyRow(name)),
-      belongs: '',
+      ...bookingFields(row ?? emptyRow(name)),
+      owner: '',
       zone: tpus.find((tpu) => tpu.name === name)?.zone ?? '',
     });
   }
 
   return {
-    called: 'the booking table',
+    name: 'the booking table',
 
     async read() {
-      const [rows, tpus] = await Promise.all([record.bookings(), record.tpus()]);
+      const [rows, tpus] = await Promise.all([store.bookings(), store.tpus()]);
       const booking = await bookings(tpus);
       const names = new Set([...tpus.map(({ name }) => name), ...rows.map(({ tpu }) => tpu)]);
       const all = [...names].map((name) => booking(name, rows.find(({ tpu }) => tpu === name) ?? null));
@@ -89,21 +88,21 @@ export function createRecordSheet(
     },
 
     async change(tpu, change, unless) {
-      // The other fields of a booking do not change meanwhile.
-      const stands = (await bookings(await record.tpus()))(tpu, null);
-      let before = stands;
+      // The transaction below changes no field of `base`.
+      const base = (await bookings(await store.tpus()))(tpu, null);
+      let before = base;
       let refused: string | null = null;
-      await record.changeBooking(tpu, (row) => {
-        before = row === null ? stands : { ...stands, ...rowParts(row) };
+      await store.changeBooking(tpu, (row) => {
+        before = row === null ? base : { ...base, ...bookingFields(row) };
         refused = unless?.(before) ?? null;
-        return refused === null ? changed(tpu, row, change, now()) : row;
+        return refused === null ? updatedRow(tpu, row, change, now()) : row;
       });
       return { before, refused };
     },
   };
 }
 
-function rowParts({
+function bookingFields({
   status,
   user,
   note,
@@ -116,9 +115,9 @@ function emptyRow(tpu: string): BookingRow {
   return { tpu, status: 'free', user: '', note: '', scriptNote: '', at: 0 };
 }
 
-/** A row that says nothing more than that the TPU is free need not stand. */
-function changed(tpu: string, row: BookingRow | null, change: BookingChange, at: Instant): BookingRow | null {
+/** A free booking without user and notes is the default, so it needs no row. */
+function updatedRow(tpu: string, row: BookingRow | null, change: BookingChange, at: Instant): BookingRow | null {
   const next = { ...(row ?? emptyRow(tpu)), ...change, at };
-  const saysNothing = next.status === 'free' && next.user === '' && next.note === '' && next.scriptNote === '';
-  return saysNothing ? null : next;
+  const isDefault = next.status === 'free' && next.user === '' && next.note === '' && next.scriptNote === '';
+  return isDefault ? null : next;
 }

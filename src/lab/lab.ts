@@ -1,29 +1,31 @@
-// Lab: all that the `tpu` command asks for in addition to jobs. `wiring/lab.ts` builds it; each part is loaded when it is asked
-// for.
+// The parts of the `tpu` command in addition to jobs. `wiring/lab.ts` builds them; each part loads on first use.
 
 import type { Services } from '../app/services.ts';
-import type { OldJobFolder } from './import-jobs.ts';
-import type { LabRecord } from './record.ts';
+import type { OldJobFolder } from './import-job-folders.ts';
+import type { LabStore } from './lab-store.ts';
 import type { Site } from './site.ts';
-import type { TpuDesk } from './tpu-desk.ts';
+import type { TpuOperations } from './tpu-operations.ts';
 import type { BookingSheet } from './bookings.ts';
 
 export interface Lab {
-  readonly record: LabRecord;
-  /** The facts of this site. Throws JobmanError with every problem of the settings. */
+  readonly store: LabStore;
+  /** Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
   /**
-   * The operations on the TPUs themselves. `note` is called when a cloud had to be started for that; `owner` is the person
-   * whose name a new TPU gets, by default the login. To be closed after use.
+   * Operations on the TPUs themselves; close them after use. `note` is called if the TPU emulator had to be started.
+   * `owner` (default: the login) is the user in the name of a new TPU.
    */
-  tpus(note?: (line: string) => void, owner?: string): Promise<TpuDesk>;
-  windows(): Promise<WindowHost>;
-  /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */
-  lookNow(jobs: readonly string[]): Promise<string | null>;
-  /** Throws the StoreError of a copied home whose original is still there: what a copy does to TPUs is done to the original's. */
-  expectOriginal(): Promise<void>;
-  /** Closes the record. What else was asked for is closed by whoever asked for it. */
+  tpus(note?: (line: string) => void, owner?: string): Promise<TpuOperations>;
+  tmuxWindows(): Promise<TmuxWindows>;
+  /**
+   * Lets the controller check the jobs now, and starts it if it is not running. Returns a message for the user, or
+   * null.
+   */
+  checkNow(jobs: readonly string[]): Promise<string | null>;
+  /** Throws the StoreError of a copied home whose original still exists: both control the same TPUs. */
+  assertOriginalHome(): Promise<void>;
+  /** Closes the database. Callers close the other parts. */
   close(): Promise<void>;
 }
 
@@ -32,34 +34,35 @@ export interface LabServices extends Services {
   labHome(): Promise<LabHome>;
 }
 
-export interface WindowHost {
+export interface TmuxWindows {
   readonly tmux: { readonly path: string; readonly version: string } | null;
   /**
-   * Opens that window of that session, both made if need be, showing what `argv` prints. Null, and nothing is disturbed, where
-   * there is no tmux or another window has that number.
+   * Opens the window, and its session if needed, and shows the output of `argv` there. Returns null and changes nothing
+   * if tmux is missing or another window has the number.
    */
   open(
     window: WindowRef,
     options: {
       readonly title: string;
-      /** The mark on the window that makes it ours: `000012/1`, the job and its attempt. */
-      readonly mark: string;
+      /** Identifies the window as ours: `000012/1`, the job and its attempt. */
+      readonly label: string;
       readonly argv: readonly string[];
     },
   ): Promise<Pane | null>;
   /**
-   * The program of an attempt's window: it shows the output, and how it ended, until the window is closed; then `closed` runs. `folder` is
-   * the attempt's run folder on this machine, `about` begins the last line, `next` is what may be typed then.
+   * The program in an attempt's window. It shows the output and the result until the window is closed, and then runs
+   * `onClosed`. `folder` is the attempt's run folder on this machine. The last line begins with `title` and suggests
+   * `nextCommand`.
    */
-  shower(of: {
+  viewerCommand(of: {
     readonly folder: string;
-    readonly about: string;
-    readonly next: string;
-    readonly closed: readonly string[];
+    readonly title: string;
+    readonly nextCommand: string;
+    readonly onClosed: readonly string[];
   }): readonly string[];
-  /** The windows of that session that are ours, by number; null where the session is not there. */
+  /** Numbers of our windows in the session; null if the session does not exist. */
   list(session: string): Promise<readonly number[] | null>;
-  /** Closes a window of ours. False where it is not there or is not ours. */
+  /** Closes one of our windows. False if it does not exist or is not ours. */
   close(window: WindowRef): Promise<boolean>;
 }
 
@@ -68,7 +71,7 @@ export interface WindowRef {
   readonly window: number;
 }
 
-/** The values of TMUX and TMUX_PANE for a script in that window. */
+/** The values of TMUX and TMUX_PANE in the window. */
 export interface Pane {
   readonly tmux: string;
   readonly pane: string;
@@ -76,26 +79,26 @@ export interface Pane {
 
 export interface LabHome {
   /**
-   * Makes the home, with all that is in it, one that this group of the system shares; safe to repeat. Resolves with a sentence
-   * for each change. Throws JobmanError: (3) no such group, (4) a controller runs in the home, (1) the system does not let this
-   * login do it.
+   * Shares the home and its contents with a system group; safe to repeat. Returns a sentence for each change. Throws
+   * JobmanError: (3) unknown group, (4) a controller runs in the home, (1) no permission.
    */
   share(group: string): Promise<readonly string[]>;
-  /** Files of a shared home with another mode or group than they should have; null where the home is its owner's alone. */
-  wrong(): Promise<readonly WrongMode[] | null>;
+  /** Files of a shared home with a wrong mode or group; null if the home is not shared. */
+  wrongModes(): Promise<readonly WrongMode[] | null>;
+  /** Writes a secret to a file that only this login can read, unless the file exists. `file` is absolute. */
+  saveSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
   /**
-   * Keeps a secret in a file that only this login may read, unless one of that name exists. Resolves with its absolute path and
-   * whether it is new.
+   * Copies the manifest and logs of an imported job to its folder here. Returns a sentence for each file that is not a
+   * regular file of `root`; such files are not copied. Throws StoreError if it cannot write.
    */
-  keepSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
-  /**
-   * Copies the manifest and the logs of an imported job into the folder of the job here. Files that are not regular files of
-   * `root` are left out, with a sentence each. Throws StoreError when it cannot write.
-   */
-  takeFiles(job: FilesTarget, root: string, from: Pick<OldJobFolder, 'path' | 'logs'>): Promise<readonly string[]>;
+  copyJobFiles(
+    job: JobFilesTarget,
+    root: string,
+    from: Pick<OldJobFolder, 'path' | 'logs'>,
+  ): Promise<readonly string[]>;
 }
 
-export interface FilesTarget {
+export interface JobFilesTarget {
   readonly id: string;
   readonly owner: string;
   readonly isNew: boolean;
@@ -104,15 +107,12 @@ export interface FilesTarget {
 export interface WrongMode {
   readonly path: string;
   /** `0600, should be 0660`. */
-  readonly says: string;
+  readonly message: string;
 }
 
-/**
- * The mode that it should have in a shared home; null where it and all that is in it stay as they are, because they belong to
- * one login.
- */
+/** The mode of an entry in a shared home; null if it and its contents belong to one login and stay unchanged. */
 export function sharedMode(entry: {
-  /** The names from the home down to it; none for the home itself. */
+  /** Names from the home down to the entry; empty for the home itself. */
   readonly path: readonly string[];
   readonly isFolder: boolean;
   readonly mode: number;
@@ -120,11 +120,11 @@ export function sharedMode(entry: {
   const { path, isFolder, mode } = entry;
   const [top = '', ...rest] = path;
   if (top === 'emulator' || top === 'secrets') return null;
-  // runs/<job>/<worker>/ takes the runs of any login; what is in it belongs to the one.
+  // Every login may add runs to runs/<job>/<worker>/. The contents of a run belong to its login.
   if (top === 'runs' && rest.length > 2) return null;
-  // jobs/<user>/<job>/secrets; and workdir/<n>/files, whose copies keep the modes that they were made of.
+  // jobs/<user>/<job>/secrets; and workdir/<n>/files, whose copies keep their original modes.
   if (top === 'jobs' && (rest[2] === 'secrets' || (rest[2] === 'workdir' && rest[4] === 'files'))) return null;
-  // The pins of hosts and the public halves of keys are for all; what else lies beside them is a private key.
+  // Host keys, public keys and sockets are shared. Any other file in ssh is a private key.
   if (top === 'ssh' && !isFolder && rest[0] !== 'known_hosts' && !/\.pub$|\.sock$/.test(rest[0] ?? '')) return null;
   if (isFolder) return 0o2770;
   return (mode & 0o100) === 0 ? 0o660 : 0o770;

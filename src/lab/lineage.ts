@@ -1,138 +1,145 @@
-// Lineage: which attempts an attempt continues. A resume or rerun on the same TPU is the next attempt of its job, one on another
-// TPU is the first attempt of a job that names its father. Both make one line: what `tpu check` shows as `12 < 11 < 9`, and what a
-// program loads.
+// Lineage: the attempts that an attempt continues. A resume or rerun on the same TPU is the job's next attempt; on
+// another TPU it is the first attempt of a job that names its parent. Both belong to one lineage: the `12 < 11 < 9` of
+// `tpu check`, and the source of a program's checkpoint.
 
 import type { JobView } from '../app/client.ts';
-import type { Attempt } from '../core/job.ts';
-import { isSettledPhase, type Phase } from '../core/phase.ts';
-import type { LabAttempt, LabJob, LabRecord, LabWindow, WindowReport } from './record.ts';
+import type { Attempt } from '../core/model/job.ts';
+import { isFinishedPhase, type Phase } from '../core/decide/phase.ts';
+import type { WindowWithJob, LabJob, LabStore, LabWindow, WindowReport } from './lab-store.ts';
 
-export interface AttemptName {
+export interface AttemptRef {
   readonly job: string;
   readonly attempt: number;
 }
 
-/** All that lines are read from: jobs with their fathers' fathers, and the windows of all of them, cleared ones too. */
-export interface Families {
+/** Jobs with all their ancestors, and all their windows, including cleared ones. */
+export interface Lineages {
   readonly jobs: ReadonlyMap<string, LabJob>;
-  /** By `nameOf`. */
+  /** By `attemptKey`. */
   readonly windows: ReadonlyMap<string, LabWindow>;
 }
 
-/** The part of a job that lines need, from its record or from its view. */
-export interface Tries {
-  readonly attempts: readonly Pick<Attempt, 'how' | 'asked' | 'stage' | 'startedAt'>[];
+/** The part of a stored job or of its view that a lineage needs. */
+export interface JobAttempts {
+  readonly attempts: readonly Pick<Attempt, 'startMode' | 'startedByOwner' | 'stage' | 'startedAt'>[];
 }
 
-export function triesOf(view: Pick<JobView, 'attempts'> | undefined): Tries | null {
+export function attemptsOf(view: Pick<JobView, 'attempts'> | undefined): JobAttempts | null {
   if (view === undefined) return null;
   return {
-    attempts: view.attempts.map(({ asked, how, stage, started }) => ({ asked, how, stage, startedAt: started })),
+    attempts: view.attempts.map(({ startedBy, startMode, stage, startedAt }) => ({
+      startedByOwner: startedBy === 'owner',
+      startMode,
+      stage,
+      startedAt,
+    })),
   };
 }
 
 /** `000042/3`. */
-export function nameOf({ job, attempt }: AttemptName): string {
+export function attemptKey({ job, attempt }: AttemptRef): string {
   return `${job}/${attempt}`;
 }
 
-/** Those jobs, everything that they come from, and the windows of all. `read`, all windows of some of them, are not read again. */
-export async function familiesOf(
-  record: LabRecord,
+/**
+ * Reads the jobs, all their ancestors and their windows. `read` has all windows of some jobs, which are not read again.
+ */
+export async function readLineages(
+  store: LabStore,
   jobs: readonly LabJob[],
-  read: readonly LabAttempt[] = [],
-): Promise<Families> {
+  read: readonly WindowWithJob[] = [],
+): Promise<Lineages> {
   const known = new Map(jobs.map((job) => [job.job, job]));
-  for (let wanted = fathersIn(known); wanted.length > 0; wanted = fathersIn(known)) {
-    const found = await Promise.all(wanted.map((job) => record.job(job)));
+  for (let wanted = missingParents(known); wanted.length > 0; wanted = missingParents(known)) {
+    const found = await Promise.all(wanted.map((job) => store.job(job)));
     const there = found.filter((job) => job !== null);
     if (there.length === 0) break;
     for (const job of there) known.set(job.job, job);
   }
   const done = new Set(read.map(({ job }) => job.job));
   const missing = [...known.keys()].filter((job) => !done.has(job));
-  const others = missing.length === 0 ? [] : await record.windows({ jobs: missing, cleared: true });
-  return { jobs: known, windows: new Map([...read, ...others].map(({ window }) => [nameOf(window), window])) };
+  const others = missing.length === 0 ? [] : await store.windows({ jobs: missing, cleared: true });
+  return { jobs: known, windows: new Map([...read, ...others].map(({ window }) => [attemptKey(window), window])) };
 }
 
-function fathersIn(known: ReadonlyMap<string, LabJob>): readonly string[] {
-  const fathers = [...known.values()].flatMap(({ father }) => (father === null ? [] : [father.job]));
-  return [...new Set(fathers)].filter((job) => !known.has(job));
+function missingParents(known: ReadonlyMap<string, LabJob>): readonly string[] {
+  const parents = [...known.values()].flatMap(({ parent }) => (parent === null ? [] : [parent.job]));
+  return [...new Set(parents)].filter((job) => !known.has(job));
 }
 
-export function lineOf({ jobs }: Pick<Families, 'jobs'>, { job, attempt }: AttemptName): readonly AttemptName[] {
-  const line: AttemptName[] = [];
-  const passed = new Set<string>();
-  for (let next: AttemptName | null = { job, attempt }; next !== null && !passed.has(next.job);) {
-    // An import may have brought two jobs that each call the other their father.
-    passed.add(next.job);
-    for (let one: number = next.attempt; one > 0; one -= 1) line.push({ job: next.job, attempt: one });
-    next = jobs.get(next.job)?.father ?? null;
+export function lineageOf({ jobs }: Pick<Lineages, 'jobs'>, { job, attempt }: AttemptRef): readonly AttemptRef[] {
+  const lineage: AttemptRef[] = [];
+  const visited = new Set<string>();
+  for (let next: AttemptRef | null = { job, attempt }; next !== null && !visited.has(next.job);) {
+    // Imported jobs may name each other as parent.
+    visited.add(next.job);
+    for (let one: number = next.attempt; one > 0; one -= 1) lineage.push({ job: next.job, attempt: one });
+    next = jobs.get(next.job)?.parent ?? null;
   }
-  return line;
+  return lineage;
 }
 
 /**
- * The part of its line whose work that attempt continues, the newest first and itself included, back to where the work began
- * from the start: what was saved before a rerun is no part of it. A job that is gone ends it.
+ * The attempts whose work this one continues, newest first and including itself, back to a start from the beginning.
+ * Work before a rerun does not count. A deleted job ends the list.
  */
-export function workOf(
-  { jobs }: Pick<Families, 'jobs'>,
-  { job, attempt }: AttemptName,
-  jobOf: (job: string) => Tries | null,
-): readonly AttemptName[] {
-  const work: AttemptName[] = [];
-  const passed = new Set<string>();
-  for (let next: AttemptName | null = { job, attempt }; next !== null && !passed.has(next.job);) {
-    passed.add(next.job);
+export function continuedWork(
+  { jobs }: Pick<Lineages, 'jobs'>,
+  { job, attempt }: AttemptRef,
+  jobOf: (job: string) => JobAttempts | null,
+): readonly AttemptRef[] {
+  const work: AttemptRef[] = [];
+  const visited = new Set<string>();
+  for (let next: AttemptRef | null = { job, attempt }; next !== null && !visited.has(next.job);) {
+    visited.add(next.job);
     const { attempts } = jobOf(next.job) ?? { attempts: [] };
-    const first = firstOfWork(attempts, next.attempt);
+    const first = firstContinuedAttempt(attempts, next.attempt);
     for (let one: number = next.attempt; one >= first; one -= 1) work.push({ job: next.job, attempt: one });
-    const father: LabJob['father'] = first === 1 ? (jobs.get(next.job)?.father ?? null) : null;
-    next = father !== null && father.how === 'resume' ? father : null;
+    const parent: LabJob['parent'] = first === 1 ? (jobs.get(next.job)?.parent ?? null) : null;
+    next = parent !== null && parent.startMode === 'resume' ? parent : null;
   }
   return work;
 }
 
 /**
- * The first attempt, within its job, of the work that an attempt continues. An attempt that never started saved nothing: a later
- * resume continues what ran before it, even over a rerun, and a rule that replaces it makes the same attempt again.
+ * The first attempt of this job whose work the given attempt continues. An attempt that never started saved nothing: a
+ * later resume continues the work before it, even if it was a rerun, and a rule's replacement repeats it.
  */
-function firstOfWork(attempts: Tries['attempts'], ordinal: number): number {
+function firstContinuedAttempt(attempts: JobAttempts['attempts'], ordinal: number): number {
   const hasStarted = (one: number): boolean => (attempts[one - 1]?.startedAt ?? null) !== null;
   let first = ordinal;
   while (first > 1) {
     const attempt = attempts[first - 1];
-    const isReplacement = attempt?.how === 'fresh' && !attempt.asked && !hasStarted(first - 1);
-    if (attempt?.how !== 'resume' && !isReplacement) return first;
+    const isReplacement = attempt?.startMode === 'fresh' && !attempt.startedByOwner && !hasStarted(first - 1);
+    if (attempt?.startMode !== 'resume' && !isReplacement) return first;
     first -= 1;
-    while (attempt.how === 'resume' && first > 1 && !hasStarted(first)) first -= 1;
+    while (attempt.startMode === 'resume' && first > 1 && !hasStarted(first)) first -= 1;
   }
   return first;
 }
 
 export function newestReport(
-  { windows }: Pick<Families, 'windows'>,
-  line: readonly AttemptName[],
-): (AttemptName & { readonly report: WindowReport }) | null {
-  for (const one of line) {
-    const report = windows.get(nameOf(one))?.report ?? null;
+  { windows }: Pick<Lineages, 'windows'>,
+  lineage: readonly AttemptRef[],
+): (AttemptRef & { readonly report: WindowReport }) | null {
+  for (const one of lineage) {
+    const report = windows.get(attemptKey(one))?.report ?? null;
     if (report !== null) return { ...one, report };
   }
   return null;
 }
 
 /**
- * The number of resumes of that attempt's work (`--config.stage`). A job resumed on another TPU counts on from its father;
- * whatever began from the start counts from 0.
+ * The number of resumes of the attempt's work (`--config.stage`). A job resumed on another TPU adds its parent's stage.
+ * A start from the beginning has stage 0.
  */
-export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, ordinal: number): number {
-  return (firstOfWork(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
+export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: JobAttempts, ordinal: number): number {
+  return (firstContinuedAttempt(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
 }
 
-/** The newest of these windows of each job, in the order of the jobs' first windows. */
-export function newestOf(windows: readonly LabAttempt[]): ReadonlyMap<string, LabAttempt> {
-  const newest = new Map<string, LabAttempt>();
+/** By job, in the order of the jobs' first windows. */
+export function newestWindows(windows: readonly WindowWithJob[]): ReadonlyMap<string, WindowWithJob> {
+  const newest = new Map<string, WindowWithJob>();
   for (const one of windows) {
     const before = newest.get(one.window.job);
     if (before === undefined || before.window.attempt < one.window.attempt) newest.set(one.window.job, one);
@@ -140,51 +147,59 @@ export function newestOf(windows: readonly LabAttempt[]): ReadonlyMap<string, La
   return newest;
 }
 
-export type Fate = 'live' | 'finished' | 'failed' | 'killed';
+export type LineageOutcome = 'live' | 'finished' | 'failed' | 'killed';
 
-export type Which = 'all' | 'finished' | 'failed';
+export type ClearFilter = 'all' | 'finished' | 'failed';
 
 export interface UserJobs {
   readonly jobs: readonly LabJob[];
-  /** The phase of a job; null for one that was deleted. */
+  /** Null for a deleted job. */
   readonly phaseOf: (job: string) => Phase | null;
 }
 
-/** The fate of each job. One that went on elsewhere is judged by the newest that came of it, and is live while any of them is. */
-export function fatesOf({ jobs, phaseOf }: UserJobs): (job: string) => Fate {
+/**
+ * The outcome of a job. A job with children has the outcome of the newest child, and is live while any of them is live.
+ */
+export function outcomesOf({ jobs, phaseOf }: UserJobs): (job: string) => LineageOutcome {
   const children = new Map<string, string[]>();
-  for (const { job, father } of jobs) {
-    if (father !== null) children.set(father.job, [...(children.get(father.job) ?? []), job]);
+  for (const { job, parent } of jobs) {
+    if (parent !== null) children.set(parent.job, [...(children.get(parent.job) ?? []), job]);
   }
-  const fate = (job: string, passed: ReadonlySet<string>): Fate => {
+  const outcomeOf = (job: string, visited: ReadonlySet<string>): LineageOutcome => {
     const phase = phaseOf(job);
-    if (phase !== null && !isSettledPhase(phase)) return 'live';
-    // An import may have brought two jobs that each call the other their father.
-    const after = (children.get(job) ?? []).filter((one) => !passed.has(one));
-    const fates = after.map((one) => fate(one, new Set([...passed, one])));
-    if (fates.includes('live')) return 'live';
-    return fates.at(-1) ?? (phase === 'succeeded' ? 'finished' : phase === 'failed' ? 'failed' : 'killed');
+    if (phase !== null && !isFinishedPhase(phase)) return 'live';
+    // An import may have brought two jobs that each call the other their parent.
+    const after = (children.get(job) ?? []).filter((one) => !visited.has(one));
+    const outcomes = after.map((one) => outcomeOf(one, new Set([...visited, one])));
+    if (outcomes.includes('live')) return 'live';
+    return outcomes.at(-1) ?? (phase === 'succeeded' ? 'finished' : phase === 'failed' ? 'failed' : 'killed');
   };
-  return (job) => fate(job, new Set([job]));
+  return (job) => outcomeOf(job, new Set([job]));
 }
 
-export function wentOn({ jobs }: Pick<UserJobs, 'jobs'>, windows: readonly LabAttempt[]): (one: LabAttempt) => boolean {
-  const newest = newestOf(windows);
-  const fathers = new Set(jobs.flatMap(({ father }) => (father === null ? [] : [father.job])));
-  return ({ window }) => fathers.has(window.job) || window.attempt < (newest.get(window.job)?.window.attempt ?? 0);
+export function isContinuedIn(
+  { jobs }: Pick<UserJobs, 'jobs'>,
+  windows: readonly WindowWithJob[],
+): (one: WindowWithJob) => boolean {
+  const newest = newestWindows(windows);
+  const parents = new Set(jobs.flatMap(({ parent }) => (parent === null ? [] : [parent.job])));
+  return ({ window }) => parents.has(window.job) || window.attempt < (newest.get(window.job)?.window.attempt ?? 0);
 }
 
-/** The windows that leave the list. `resumed`: those whose work went on in another as well, whatever became of it (`-re`). */
-export function toClear(
+/**
+ * The windows that leave the list. `includeContinued` (`-re`) adds windows whose work continues in another one,
+ * regardless of its outcome.
+ */
+export function windowsToClear(
   user: UserJobs,
-  windows: readonly LabAttempt[],
-  { which, resumed }: { readonly which: Which; readonly resumed: boolean },
-): readonly LabAttempt[] {
-  const fateOf = fatesOf(user);
-  const hasGoneOn = wentOn(user, windows);
+  windows: readonly WindowWithJob[],
+  { filter, includeContinued }: { readonly filter: ClearFilter; readonly includeContinued: boolean },
+): readonly WindowWithJob[] {
+  const outcomeOf = outcomesOf(user);
+  const isContinued = isContinuedIn(user, windows);
   return windows.filter((one) => {
-    if (resumed && hasGoneOn(one)) return true;
-    const fate = fateOf(one.window.job);
-    return fate !== 'live' && (which === 'all' || which === fate);
+    if (includeContinued && isContinued(one)) return true;
+    const outcome = outcomeOf(one.window.job);
+    return outcome !== 'live' && (filter === 'all' || filter === outcome);
   });
 }

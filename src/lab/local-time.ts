@@ -1,7 +1,7 @@
-// Local time: times as the clocks of a user's time zone show them. `us` and `cn` never change their offset and are computed here,
-// because the first time that Intl formats costs more than all else in a short command.
+// Times in a user's time zone. `us` and `cn` have a fixed offset and are computed here: the first use of Intl takes
+// longer than the rest of a short command.
 
-import { hour, minute, type Instant } from '../core/time.ts';
+import { hour, minute, type Instant } from '../core/model/time.ts';
 
 export interface LocalTime {
   readonly year: number;
@@ -10,11 +10,11 @@ export interface LocalTime {
   readonly time: string;
 }
 
-/** Converts times to that zone, which is a setting of a user: `local` (this machine's), `us`, `cn` or a name of the time zone database. */
-export function localTimes(zone: string): (at: Instant) => LocalTime {
+/** `zone` is a user's setting: `local` (this machine's), `us`, `cn` or a name of the time zone database. */
+export function localTimeConverter(zone: string): (at: Instant) => LocalTime {
   if (zone === 'local') return (at) => inUtc(at - new Date(at).getTimezoneOffset() * minute);
   if (zone === 'us') return (at) => inUtc(at - 4 * hour);
-  return zone === 'cn' ? (at) => inUtc(at + 8 * hour) : named(zone);
+  return zone === 'cn' ? (at) => inUtc(at + 8 * hour) : namedZoneConverter(zone);
 }
 
 function inUtc(at: Instant): LocalTime {
@@ -29,7 +29,7 @@ function inUtc(at: Instant): LocalTime {
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-function named(zone: string): (at: Instant) => LocalTime {
+function namedZoneConverter(zone: string): (at: Instant) => LocalTime {
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone: zone,
     day: 'numeric',
@@ -52,9 +52,9 @@ function named(zone: string): (at: Instant) => LocalTime {
   };
 }
 
-/** Formats times for a user in that zone (a setting): `08:11:40`, `20 Nov 08:11`. */
-export function clockFor(zone: string, now: Instant): (at: Instant) => string {
-  const timeOf = localTimes(zone);
+/** `08:11:40` today, `20 Nov 08:11` on another day. */
+export function timeFormatter(zone: string, now: Instant): (at: Instant) => string {
+  const timeOf = localTimeConverter(zone);
   const today = timeOf(now);
   return (at) => {
     const { day, month, year, time } = timeOf(at);
@@ -64,8 +64,8 @@ export function clockFor(zone: string, now: Instant): (at: Instant) => string {
   };
 }
 
-/** `us (UTC-4)`, `cn (UTC+8)`; any other zone by its name. */
-export function zoneText(zone: string): string {
+/** `us (UTC-4)`, `cn (UTC+8)`; the name of any other zone. */
+export function formatTimeZone(zone: string): string {
   if (zone === 'local') return new Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (zone === 'us') return 'us (UTC-4)';
   return zone === 'cn' ? 'cn (UTC+8)' : zone;

@@ -1,5 +1,5 @@
-// Log reading: only the new bytes of a log, and what was read is kept in a file for each user. That file may be lost or
-// overwritten at any time: then a little more of some logs is read.
+// Reads only the new bytes of a log and stores its progress in one file for each user. That file may be lost or
+// overwritten at any time: then more of some logs is read again.
 
 import {
   closeSync,
@@ -15,44 +15,44 @@ import {
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/files.ts';
-import { lastCharacters, type LogPhase, type LogSoFar, nothingRead, readOn } from '../core/log-lines.ts';
+import { lastCharacters, type LogPhase, type LogScan, emptyLogScan, continueScan } from '../core/model/log-lines.ts';
 
-/** The limit of new bytes that are read at once; nobody reads more of a log anyway. */
-const newMost = 1024 * 1024;
+/** Limit of new bytes in one read. Earlier output is skipped, because users do not read more. */
+const maxNewBytes = 1024 * 1024;
 
-const bytesMost = 4;
+const maxCharacterBytes = 4;
 
 /**
- * The knowledge of that log now; `before` is null at first. `bounds`: characters at the end of a new log, and of the kept tail. A log that cannot be read leaves what was known; one that is shorter
- * than it was is another one.
+ * Scans the new part of a log; `before` is null for a new log. `bounds` are in characters: `first` at the end of a new
+ * log, `tail` to keep. An unreadable log leaves `before` unchanged. A log that became shorter is a new one.
  */
 export function readLog(
   path: string,
-  before: LogSoFar | null,
+  before: LogScan | null,
   bounds: { readonly first: number; readonly tail: number },
-): LogSoFar {
-  // Asked first, because of most logs nothing is new, and to find out by opening one that is not there takes longer.
-  const seen = sizeOf(path);
-  if (seen === undefined || seen === before?.offset) return before ?? nothingRead;
+): LogScan {
+  // Check the size before opening: most logs have nothing new, and opening a missing file takes longer.
+  const currentSize = sizeOf(path);
+  if (currentSize === undefined || currentSize === before?.offset) return before ?? emptyLogScan;
   let file: number;
   try {
     file = openSync(path, 'r');
   } catch {
-    return before ?? nothingRead;
+    return before ?? emptyLogScan;
   }
   try {
     const { size } = fstatSync(file);
     const known = before === null || size < before.offset ? null : before;
     if (known !== null && size === known.offset) return known;
-    const wanted = known === null ? bounds.first * bytesMost : Math.min(size - known.offset, newMost);
+    const wanted = known === null ? bounds.first * maxCharacterBytes : Math.min(size - known.offset, maxNewBytes);
     const from = Math.max(known?.offset ?? 0, size - wanted);
     const { text, used } = readText(file, from, size - from);
     const isGapless = known !== null ? from === known.offset : from === 0;
-    const soFar = isGapless ? (known ?? nothingRead) : { ...(known ?? nothingRead), unfinished: '', tail: '' };
+    const soFar = isGapless ? (known ?? emptyLogScan) : { ...(known ?? emptyLogScan), unfinished: '', tail: '' };
     const read = known === null ? lastCharacters(text, bounds.first) : text;
-    return readOn(soFar, read, from + used, bounds.tail);
+    return continueScan(soFar, read, from + used, bounds.tail);
   } catch {
-    return before ?? nothingRead;
+    return before ?? emptyLogScan;
   } finally {
     closeSync(file);
   }
@@ -66,18 +66,18 @@ function sizeOf(path: string): number | undefined {
   }
 }
 
-/** The text of those bytes, without a character that has only begun; the bytes that it takes. */
+/** Decodes the bytes without an incomplete last character. `used` is the number of bytes decoded. */
 function readText(file: number, from: number, length: number): { readonly text: string; readonly used: number } {
   const bytes = Buffer.alloc(length);
   const read = bytes.subarray(0, readSync(file, bytes, 0, length, from));
-  const whole = read.subarray(0, read.length - begun(read));
+  const whole = read.subarray(0, read.length - incompleteBytes(read));
   return { text: whole.toString('utf8'), used: whole.length };
 }
 
-function begun(bytes: Uint8Array): number {
-  for (let back = 1; back < bytesMost && back <= bytes.length; back += 1) {
+function incompleteBytes(bytes: Uint8Array): number {
+  for (let back = 1; back < maxCharacterBytes && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
-    // A byte within a character: its first one is further back.
+    // A continuation byte: the first byte of the character is further back.
     if (byte >= 0x80 && byte < 0xc0) continue;
     const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
     return length > back ? back : 0;
@@ -85,17 +85,17 @@ function begun(bytes: Uint8Array): number {
   return 0;
 }
 
-/** Raise this when what is kept gets another form: an older file is then none. */
-const form = 1;
+/** Raise this number if the format changes. Files with another version are ignored. */
+const cacheVersion = 1;
 
-/** The logs of that user as they were kept, by attempt. Never throws, also when it writes changes. */
+/** The stored scans of the user's logs by attempt. Never throws, also when it writes. */
 export function openLogCache(home: string, user: string) {
   const path = join(home, 'cache', `check-${asFileName(user)}.json`);
   const before = readCache(path);
-  let now: ReadonlyMap<string, LogSoFar> = before;
+  let now: ReadonlyMap<string, LogScan> = before;
   return {
-    of: (attempt: string): LogSoFar | null => now.get(attempt) ?? null,
-    take(logs: ReadonlyMap<string, LogSoFar>): void {
+    get: (attempt: string): LogScan | null => now.get(attempt) ?? null,
+    replace(logs: ReadonlyMap<string, LogScan>): void {
       now = new Map([...logs].filter(([, { offset }]) => offset > 0));
     },
     write(): void {
@@ -105,11 +105,11 @@ export function openLogCache(home: string, user: string) {
   };
 }
 
-function writeCache(path: string, logs: ReadonlyMap<string, LogSoFar>): void {
+function writeCache(path: string, logs: ReadonlyMap<string, LogScan>): void {
   const unfinished = `${path}.${Math.random().toString(36).slice(2)}`;
   try {
     makeFolder(dirname(path));
-    writeFileSync(unfinished, JSON.stringify({ form, logs: Object.fromEntries(logs) }), {
+    writeFileSync(unfinished, JSON.stringify({ version: cacheVersion, logs: Object.fromEntries(logs) }), {
       mode: fileModeIn(dirname(path)),
     });
     renameSync(unfinished, path);
@@ -118,10 +118,11 @@ function writeCache(path: string, logs: ReadonlyMap<string, LogSoFar>): void {
   }
 }
 
-function readCache(path: string): ReadonlyMap<string, LogSoFar> {
+function readCache(path: string): ReadonlyMap<string, LogScan> {
   try {
     const read: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (typeof read !== 'object' || read === null || !('form' in read) || read.form !== form) return new Map();
+    if (typeof read !== 'object' || read === null || !('version' in read) || read.version !== cacheVersion)
+      return new Map();
     const logs = 'logs' in read && typeof read.logs === 'object' && read.logs !== null ? read.logs : {};
     return new Map(Object.entries(logs).flatMap(([name, log]) => (isLog(log) ? [[name, log]] : [])));
   } catch {
@@ -129,14 +130,14 @@ function readCache(path: string): ReadonlyMap<string, LogSoFar> {
   }
 }
 
-function isLog(log: unknown): log is LogSoFar {
+function isLog(log: unknown): log is LogScan {
   if (typeof log !== 'object' || log === null) return false;
-  const { offset, phase, trouble, unfinished, tail } = log as Partial<Record<keyof LogSoFar, unknown>>;
+  const { offset, phase, pattern, unfinished, tail } = log as Partial<Record<keyof LogScan, unknown>>;
   return (
     typeof offset === 'number' &&
     Number.isSafeInteger(offset) &&
     isPhase(phase) &&
-    (trouble === null || typeof trouble === 'string') &&
+    (pattern === null || typeof pattern === 'string') &&
     typeof unfinished === 'string' &&
     typeof tail === 'string'
   );

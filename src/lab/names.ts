@@ -1,10 +1,10 @@
-// Names: what a user, a session, an alias and a tag may be called. On a line of `tpu` each word is told by what it is, so a
-// name must be nothing else; letters of any language are fine.
+// Names of users, sessions, aliases and tags. A line of `tpu` recognizes each argument by its form, so a name must not
+// look like anything else. Letters of any language are allowed.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { acceleratorCalled } from './tpus.ts';
+import { parseAccelerator } from './tpus.ts';
 
-/** The config aliases that a new user begins with. */
+/** Config aliases of a new user. */
 export const defaultAliases: Readonly<Record<string, string>> = {
   lr: 'config.training.learning_rate',
   bs: 'config.training.batch_size',
@@ -15,11 +15,11 @@ export const defaultAliases: Readonly<Record<string, string>> = {
   ckpt: 'config.training.checkpoint_per_epoch',
 };
 
-export type Named = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';
+export type NameKind = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';
 
-export interface WordsInUse {
+export interface NamesInUse {
   readonly verbs: ReadonlySet<string>;
-  /** Keys that commands take: `tag` of `tag=T`. */
+  /** Keys of commands: `tag` of `tag=T`. */
   readonly keys: ReadonlySet<string>;
   readonly users: readonly string[];
   /** Full names by alias. */
@@ -27,44 +27,45 @@ export interface WordsInUse {
   readonly tpus: readonly string[];
 }
 
-/** The longest name, in UTF-16 units: it stands in columns, in names of folders and of tmux sessions. */
-const longest = 64;
+/** In UTF-16 units. Names appear in table columns, folder names and tmux sessions. */
+const maxNameLength = 64;
 
-/** The name as it is kept: letters that can be written in two ways (é) in one of them, so that equal names are equal. */
-export function kept(name: string): string {
+/** Unicode NFC, so that a letter with two encodings (é) has one. */
+export function normalizeName(name: string): string {
   return name.normalize('NFC');
 }
 
 /**
- * The reason why a user, an alias or a tag cannot be called that, as a sentence with what to do; null when it can. `use` does not hold its
- * own old name.
+ * A sentence that explains why the name is not allowed; null if it is. For a rename, `use` must not contain the old
+ * name.
  */
-export function nameProblem(what: Named, name: string, use: WordsInUse): string | null {
-  const why = formProblem(what, name) ?? readingProblem(what, name, use);
+export function nameProblem(what: NameKind, name: string, use: NamesInUse): string | null {
+  const why = formatProblem(what, name) ?? ambiguityProblem(what, name, use);
   if (why === null) return null;
-  // Signs that do not show are written out, so that the sentence is whole.
+  // Escape invisible characters, so that the message shows them.
   const shown = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
   return `"${shown}" cannot be the name of a ${what}: ${why}. Choose another.`;
 }
 
-/** The word as the name that is kept. Throws JobmanError (2) with its `nameProblem`. */
-export function newName(what: Named, word: string, use: WordsInUse): string {
-  const name = kept(word);
+/** The normalized name. Throws JobmanError (2) with its `nameProblem`. */
+export function parseName(what: NameKind, word: string, use: NamesInUse): string {
+  const name = normalizeName(word);
   const problem = nameProblem(what, name, use);
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   return name;
 }
 
-/** Joiners inside words of Persian and Indic scripts and inside some pictures, where they show. */
-const joiner =
+/** Joiners that are visible: inside Persian and Indic text, and inside some emoji. */
+const joinerPattern =
   /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
 
-function formProblem(what: Named, name: string): string | null {
+function formatProblem(what: NameKind, name: string): string | null {
   if (name === '') return 'it is empty';
-  if (name.length > longest) return `it has more than ${longest} characters`;
-  if (name !== kept(name)) return 'it is written with letters and accents apart; compose them (Unicode NFC)';
-  // Control and bidi signs change how a whole line looks; unassigned ones and halves of pairs are nothing on any screen.
-  if (/\p{C}/u.test(name.replaceAll(joiner, ''))) return 'it has a sign that does not show';
+  if (name.length > maxNameLength) return `it has more than ${maxNameLength} characters`;
+  if (name !== normalizeName(name)) return 'it is written with letters and accents apart; compose them (Unicode NFC)';
+  // Control and bidirectional characters change the display of a whole line. Unassigned characters and lone surrogates
+  // are invisible.
+  if (/\p{C}/u.test(name.replaceAll(joinerPattern, ''))) return 'it has a sign that does not show';
   if (/[\s\p{Z}]/u.test(name)) return 'it has a blank';
   if (/[/\\]/.test(name)) return 'it has a slash, and folders are named after it';
   if (/^\.+$/.test(name)) return 'it is the name of a folder to every system';
@@ -78,50 +79,50 @@ function formProblem(what: Named, name: string): string | null {
   return null;
 }
 
-function readingProblem(
-  what: Named,
+function ambiguityProblem(
+  what: NameKind,
   name: string,
-  { verbs, keys, users, tpuAliases, tpus }: WordsInUse,
+  { verbs, keys, users, tpuAliases, tpus }: NamesInUse,
 ): string | null {
   const small = name.toLowerCase();
-  // A session is never said on a line, so it may be called like its user.
+  // A session never appears on a line, so it may have the name of its user.
   if (what === 'session') return null;
-  // A tag follows `tag=`, or is the argument of `add-tag` that can be nothing else.
-  if (what === 'tag') return truthWords.has(small) ? 'it would be read as yes or no' : null;
+  // A tag follows `tag=`, or is the argument of `add-tag` without another meaning.
+  if (what === 'tag') return booleanWords.has(small) ? 'it would be read as yes or no' : null;
   if (verbs.has(name)) return `it is a command, \`tpu ${name}\``;
   if (keys.has(name)) return `it is a key of commands, ${name}=...`;
-  if (what !== 'config alias' && reserved.has(small)) return 'commands and settings use that word themselves';
-  if (truthWords.has(small)) return 'it would be read as yes or no';
-  const called = users.find((user) => plain(user) === plain(name));
+  if (what !== 'config alias' && reservedNames.has(small)) return 'commands and settings use that word themselves';
+  if (booleanWords.has(small)) return 'it would be read as yes or no';
+  const called = users.find((user) => comparisonKey(user) === comparisonKey(name));
   if (called !== undefined) {
     return called === name ? 'a user is called that' : `it could be taken for the user ${called}`;
   }
-  // A config alias is said in front of an equals sign, where no TPU can be.
+  // A config alias comes before an equals sign, and a TPU does not.
   if (what === 'config alias') return null;
   const meant = what === 'TPU alias' ? undefined : tpuAliases.get(name);
   if (meant !== undefined) return `it is an alias of the TPU ${meant}`;
   if (tpus.includes(name)) return 'it is the full name of a TPU';
-  if (family.test(small) || acceleratorCalled(small) !== null) return 'it is a type of TPU';
-  if (what !== 'TPU alias' && likeAlias.test(small)) return 'it looks like an alias of a TPU';
+  if (familyPattern.test(small) || parseAccelerator(small) !== null) return 'it is a type of TPU';
+  if (what !== 'TPU alias' && aliasPattern.test(small)) return 'it looks like an alias of a TPU';
   return null;
 }
 
-const truthWords: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
+const booleanWords: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
 
 /**
- * Words of usage lines, the letters of columns, and every user's config aliases: a user or a TPU of that name would read as
- * something else.
+ * Words of usage lines, column letters, and the default config aliases. A user or TPU with such a name would be
+ * ambiguous.
  */
-const usageWords = 'user username config configs tag tags tpu window windows alias default w d t s v';
-const reserved: ReadonlySet<string> = new Set([...usageWords.split(' '), ...Object.keys(defaultAliases)]);
+const usageTerms = 'user username config configs tag tags tpu window windows alias default w d t s v';
+const reservedNames: ReadonlySet<string> = new Set([...usageTerms.split(' '), ...Object.keys(defaultAliases)]);
 
-/** `v2`, `v234`, `v5e`, `v3+`, `v*`: what `tpu find` takes for types. */
-const family = /^v(\*|\d+[a-z]?\+?)$/;
+/** `v2`, `v234`, `v5e`, `v3+`, `v*`: types for `tpu find`. */
+const familyPattern = /^v(\*|\d+[a-z]?\+?)$/;
 
-/** `v2-32-p1`, `v2-1`: what aliases of TPUs look like in every lab that has some; the next one may be called just that. */
-const likeAlias = /^v\d+[a-z]*-\d+(-\w+)?$/;
+/** `v2-32-p1`, `v2-1`: the usual form of TPU aliases. A future alias may have this name. */
+const aliasPattern = /^v\d+[a-z]*-\d+(-\w+)?$/;
 
-/** Equal for names that people would take for one another: they differ in case or in how a letter is written only. */
-function plain(name: string): string {
-  return name.normalize('NFKC').replaceAll(joiner, '').toLowerCase();
+/** Equal for names that users could confuse: they differ only in case or in the encoding of a letter. */
+function comparisonKey(name: string): string {
+  return name.normalize('NFKC').replaceAll(joinerPattern, '').toLowerCase();
 }

@@ -1,15 +1,15 @@
-// News: what happened to the jobs of a user since they last looked, a group for each job, the newest last.
+// News: the events of a user's jobs since the user last read them, grouped by job, newest job last.
 
-import { lengthText, reasonWords, sentencePart } from '../app/figures.ts';
-import type { Event } from '../core/decision.ts';
-import type { Instant } from '../core/time.ts';
-import { errorOf } from './check.ts';
-import type { LabAttempt, LabEvent, LabJob } from './record.ts';
-import { localTimes } from './local-time.ts';
+import { formatDuration, reasonPhrases, asClause } from '../app/format.ts';
+import type { Event } from '../core/model/event.ts';
+import type { Instant } from '../core/model/time.ts';
+import { errorOf } from './check-rows.ts';
+import type { WindowWithJob, LabEvent, LabJob } from './lab-store.ts';
+import { localTimeConverter } from './local-time.ts';
 
 export interface JobNews {
   readonly job: LabJob;
-  /** The numbers of its windows, by attempt; one that never opened has none. */
+  /** Window numbers by attempt. An attempt without a window has none. */
   readonly windows: readonly number[];
   /** Oldest first; never empty. */
   readonly lines: readonly NewsLine[];
@@ -17,33 +17,33 @@ export interface JobNews {
 
 interface NewsLine {
   readonly at: Instant;
-  readonly says: string;
+  readonly message: string;
 }
 
-/** Events that a person wants to hear of: not observations, setup, or what the next event says again. */
-export const newsKinds = [
+/** Events for users, without observations, setup, and events that the next event repeats. */
+export const newsEventKinds = [
   'created',
-  'asked',
+  'command_received',
   'attempt_created',
   'attempt_started',
   'attempt_ending',
   'allocation_refused',
   'allocation_released',
   'step_failed',
-  'settled',
+  'finished',
   'removed',
 ] as const satisfies readonly Event['kind'][];
 
-export type NewsEvent = LabEvent<(typeof newsKinds)[number]>;
+export type NewsEvent = LabEvent<(typeof newsEventKinds)[number]>;
 
 /**
- * The news by job, the job with the newest last. `windows` are all of these jobs, cleared ones too; `jobs` those without
- * windows, and others. A job that the lab does not know is left out.
+ * Groups events by job. `windows` has all windows of these jobs, including cleared ones; `jobs` has at least the jobs
+ * without windows. Skips jobs that the lab does not know.
  */
-export function newsOf(
+export function groupNews(
   events: readonly NewsEvent[],
   jobs: readonly LabJob[],
-  windows: readonly LabAttempt[],
+  windows: readonly WindowWithJob[],
 ): readonly JobNews[] {
   const known = new Map([...jobs, ...windows.map(({ job }) => job)].map((job) => [job.job, job]));
   const numbers = Map.groupBy(windows, ({ window }) => window.job);
@@ -60,7 +60,7 @@ export function newsOf(
 
 function linesOf(events: readonly NewsEvent[], job: LabJob, windows: ReadonlyMap<number, number>): readonly NewsLine[] {
   const lines: NewsLine[] = [];
-  /** Refusals in a row: a wait of a night is one line. */
+  /** Consecutive refusals are one line: a wait may take all night. */
   let refusals = 0;
   let firstRefusal = 0;
   for (const { event } of events) {
@@ -68,20 +68,20 @@ function linesOf(events: readonly NewsEvent[], job: LabJob, windows: ReadonlyMap
       if (refusals > 0) lines.pop();
       else firstRefusal = event.at;
       refusals += 1;
-      const often = refusals === 1 ? '' : `, ${refusals} times in ${lengthText(event.at - firstRefusal)}`;
-      lines.push({ at: event.at, says: `its TPU was not given${often}: ${sentencePart(event.error.message)}` });
+      const often = refusals === 1 ? '' : `, ${refusals} times in ${formatDuration(event.at - firstRefusal)}`;
+      lines.push({ at: event.at, message: `its TPU was not given${often}: ${asClause(event.error.message)}` });
       continue;
     }
-    const says = newsIn(event, job, windows);
-    if (says === null) continue;
+    const message = formatEvent(event, job, windows);
+    if (message === null) continue;
     refusals = 0;
-    lines.push({ at: event.at, says });
+    lines.push({ at: event.at, message });
   }
   return lines;
 }
 
-/** Null for what is no news after all: a beginning, and what its owner has wanted. */
-function newsIn(
+/** Null for an event that is not news: a first attempt, or a command of the owner. */
+function formatEvent(
   event: Exclude<NewsEvent['event'], { readonly kind: 'allocation_refused' }>,
   job: LabJob,
   windows: ReadonlyMap<number, number>,
@@ -89,11 +89,11 @@ function newsIn(
   switch (event.kind) {
     case 'created':
       return event.by === job.user ? 'created' : `created by ${event.by}`;
-    case 'asked':
-      return askedText(event, job);
+    case 'command_received':
+      return formatRequest(event, job);
     case 'attempt_created':
       if (event.attempt === 1) return null;
-      return event.how === 'resume'
+      return event.startMode === 'resume'
         ? `is resumed, for the ${ordinal(event.stage + job.baseStage)} time`
         : 'begins anew';
     case 'attempt_started': {
@@ -102,26 +102,29 @@ function newsIn(
     }
     case 'attempt_ending': {
       if (event.reason === 'succeeded' || event.reason === 'stopped') return null;
-      const detail = sentencePart(event.evidence.detail);
-      // The same word as in `tpu check`.
-      const error = errorOf(event) ?? reasonWords[event.reason];
+      const detail = asClause(event.evidence.detail);
+      // The same phrase as in `tpu check`.
+      const error = errorOf(event) ?? reasonPhrases[event.reason];
       return detail === '' ? error : `${error}: ${detail}`;
     }
     case 'allocation_released':
-      return `its TPU is made anew: ${sentencePart(event.why)}`;
+      return `its TPU is made anew: ${asClause(event.why)}`;
     case 'step_failed':
-      return `setup step ${event.step} failed on worker ${event.worker}: ${sentencePart(event.detail)}`;
-    case 'settled':
+      return `setup step ${event.step} failed on worker ${event.worker}: ${asClause(event.detail)}`;
+    case 'finished':
       return event.verdict === 'succeeded' ? 'finished' : event.verdict === 'cancelled' ? 'killed' : event.verdict;
     case 'removed':
       return 'was deleted';
   }
 }
 
-function askedText({ verb, by }: Extract<Event, { readonly kind: 'asked' }>, job: LabJob): string | null {
-  if (verb === 'judge') return null;
-  if (verb === 'last') return 'its window was closed: no rule brings it back';
-  // The next line tells what the owner's own command led to.
+function formatRequest(
+  { verb, by }: Extract<Event, { readonly kind: 'command_received' }>,
+  job: LabJob,
+): string | null {
+  if (verb === 'accept-exit') return null;
+  if (verb === 'disable-recovery') return 'its window was closed: no rule brings it back';
+  // The next line shows the effect of the owner's own command.
   if (by === job.user) return null;
   return verb === 'cancel' || verb === 'stop' || verb === 'delete' ? `${by} ended it` : `${by} said ${verb}`;
 }
@@ -132,9 +135,9 @@ function ordinal(count: number): string {
   return `${count}${ending}`;
 }
 
-/** Formats times for a user of that zone (a setting): `21 Nov 02:10`, with the year unless it is the present one. */
-export function clockOf(zone: string, now: Instant): (at: Instant) => string {
-  const timeOf = localTimes(zone);
+/** `21 Nov 02:10`, with the year unless it is the current one. */
+export function newsTimeFormatter(zone: string, now: Instant): (at: Instant) => string {
+  const timeOf = localTimeConverter(zone);
   const present = timeOf(now).year;
   return (at) => {
     const { day, month, year, time } = timeOf(at);

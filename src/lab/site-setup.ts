@@ -1,34 +1,34 @@
-// Setup of a TPU's workers for one site: its NFS shares, and a login to Weights & Biases. A check changes nothing and an apply may
-// be repeated: for commands, and as setup steps of a `tpu` job, which run again on a new TPU.
+// Setup of a TPU's workers for one site: NFS shares and the W&B login. Used by commands, and as setup steps of a `tpu`
+// job, which run again on a new TPU. A check changes nothing; an apply is safe to repeat.
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { SetupStep, StepFile } from '../core/spec.ts';
-import { minute } from '../core/time.ts';
-import { shellWord } from './script.ts';
-import type { Share, Site } from './site.ts';
+import type { SetupStep, StepFile } from '../core/model/spec.ts';
+import { minute } from '../core/model/time.ts';
+import { shellQuote } from './run-script.ts';
+import type { NfsShare, Site } from './site.ts';
 
-/** POSIX shell; both exit with 0 when it holds. What went wrong is the last line that `apply` prints. */
-export interface Remedy {
+/** POSIX shell. Both exit with 0 if the setup is done. After a failure the last line of `apply` is the reason. */
+export interface SetupScript {
   readonly check: string;
   readonly apply: string;
 }
 
-export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly Share[] {
+export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly NfsShare[] {
   const escaped = (part: string): string => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  const isMeant = (pattern: string): boolean =>
+  const matches = (pattern: string): boolean =>
     new RegExp(`^${pattern.split('*').map(escaped).join('.*')}$`).test(zone);
-  return site.shares.filter(({ zones }) => zones.length === 0 || zones.some(isMeant));
+  return site.shares.filter(({ zones }) => zones.length === 0 || zones.some(matches));
 }
 
-export function mountRemedy(shares: readonly Share[]): Remedy | null {
+export function mountScript(shares: readonly NfsShare[]): SetupScript | null {
   if (shares.length === 0) return null;
   const lines = (verb: string): string =>
     shares
       .map(
         ({ source, target, options }) =>
-          `${verb} ${[source, target, options === '' ? 'vers=3' : options].map(shellWord).join(' ')} || exit 1\n`,
+          `${verb} ${[source, target, options === '' ? 'vers=3' : options].map(shellQuote).join(' ')} || exit 1\n`,
       )
       .join('');
   return {
@@ -37,16 +37,19 @@ export function mountRemedy(shares: readonly Share[]): Remedy | null {
   };
 }
 
-/** A function of POSIX shell that runs a command as the administrator, whom the login of a TPU VM may become. */
-export const administrator = `as_administrator() {
+/** A POSIX shell function that runs a command as root. The login of a TPU VM has sudo. */
+export const sudoFunction = `as_administrator() {
   if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
 }
 `;
 
-/** In the kernel's table a blank is \040; whoever lists a share whose server is silent waits for ever, so nobody does. */
+/**
+ * /proc/self/mounts writes a space as \040. Listing a share whose server is down never returns, so `ls` has a time
+ * limit.
+ */
 const mountFunctions = `
 fail() { echo "$1"; exit 1; }
-${administrator}# What is mounted at that path: the source, or nothing.
+${sudoFunction}# What is mounted at that path: the source, or nothing.
 source_at() {
   found=
   while read -r from point rest; do
@@ -71,7 +74,7 @@ mount_share() {
 }
 `;
 
-/** A fresh machine runs its own updates, which must not be ended in the middle: the package manager waits for them. */
+/** A new machine runs its own package updates. Interrupting them is unsafe, so apt-get waits for their lock. */
 const installNfs = `
 if ! command -v mount.nfs >/dev/null 2>&1 && ! [ -x /sbin/mount.nfs ] && ! [ -x /usr/sbin/mount.nfs ]; then
   echo 'Installing nfs-common.'
@@ -84,13 +87,16 @@ if ! command -v mount.nfs >/dev/null 2>&1 && ! [ -x /sbin/mount.nfs ] && ! [ -x 
 fi
 `;
 
-/** The variable in which the key travels to a worker, where it is not in `keyOnWorker`. */
+/** The variable that holds the key on a worker, unless `remoteKeyPath` does. */
 export const wandbVariable = 'WANDB_API_KEY';
-/** The file in which a setup step puts the key. It is deleted as soon as it was read. */
-const keyOnWorker = '~/.jobman/wandb-key';
+/** A setup step puts the key here and deletes the file after reading it. */
+const remoteKeyPath = '~/.jobman/wandb-key';
 
-/** Logs in as `wandb login` does, by an entry of ~/.netrc for api.wandb.ai. Other entries stay. The key is in no command line. */
-export const wandbRemedy: Remedy = (() => {
+/**
+ * Logs in like `wandb login`: an entry of ~/.netrc for api.wandb.ai. Other entries stay. The key appears in no command
+ * line.
+ */
+export const wandbScript: SetupScript = (() => {
   const functions = `
 umask 077
 fail() { echo "$1"; exit 1; }
@@ -130,35 +136,40 @@ echo 'Logged in to W&B.'
   };
 })();
 
-/** The setup steps of a job on a TPU of that zone: the shares, then W&B where the site names a key. */
+/** The setup steps of a job on a TPU of the zone: the shares, then W&B if the site has a key. */
 export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
-  const mount = mountRemedy(sharesOf(site, zone));
+  const mount = mountScript(sharesOf(site, zone));
   const { wandbKeyFile } = site;
   return [
-    ...(mount === null ? [] : [step('mount-disk', mount, [], 15 * minute)]),
+    ...(mount === null ? [] : [setupStep('mount-disk', mount, [], 15 * minute)]),
     ...(wandbKeyFile === null
       ? []
       : [
-          step('wandb', wandbRemedy, [{ kind: 'local', from: wandbKeyFile, to: keyOnWorker, mode: 0o600 }], 2 * minute),
+          setupStep(
+            'wandb',
+            wandbScript,
+            [{ kind: 'local', from: wandbKeyFile, to: remoteKeyPath, mode: 0o600 }],
+            2 * minute,
+          ),
         ]),
   ];
 }
 
-function step(name: string, remedy: Remedy, files: readonly StepFile[], timeout: number): SetupStep {
+function setupStep(name: string, script: SetupScript, files: readonly StepFile[], timeout: number): SetupStep {
   const key = createHash('sha256')
-    .update(JSON.stringify([name, remedy, files]))
+    .update(JSON.stringify([name, script, files]))
     .digest('hex')
     .slice(0, 16);
-  return { name, key, ...remedy, files, timeout };
+  return { name, key, ...script, files, timeout };
 }
 
-/** The key; null where there is none. Throws JobmanError (2) when there is something else in its place. */
+/** The key, or null. Throws JobmanError (2) if the file is unreadable or the value is not a key. */
 export async function wandbKey(
   { wandbKeyFile }: Pick<Site, 'wandbKeyFile'>,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<string | null> {
-  const said = env[wandbVariable] ?? '';
-  if (said !== '') return checked(said.trim(), `The variable ${wandbVariable}`);
+  const fromEnvironment = env[wandbVariable] ?? '';
+  if (fromEnvironment !== '') return validKey(fromEnvironment.trim(), `The variable ${wandbVariable}`);
   if (wandbKeyFile === null) return null;
   let text: string;
   try {
@@ -170,13 +181,13 @@ export async function wandbKey(
       'jobman settings unset lab.wandbKeyFile    does without',
     ]);
   }
-  return checked(text.trim(), `The file ${wandbKeyFile}`);
+  return validKey(text.trim(), `The file ${wandbKeyFile}`);
 }
 
-function checked(key: string, called: string): string {
+function validKey(key: string, source: string): string {
   if (/^[A-Za-z0-9_.-]{8,}$/.test(key)) return key;
   throw new JobmanError(
-    `${called} should hold a key for W&B, one word of letters and digits, and does not.`,
+    `${source} should hold a key for W&B, one word of letters and digits, and does not.`,
     exitCode.usage,
   );
 }

@@ -1,37 +1,37 @@
-// Site: what is true of one lab only: its zones, shared disks and Python. All of it is in the section `lab` of the settings.
+// Facts of one lab: zones, shared disks and Python. All of them are in the `lab` section of the settings.
 
 import { isAbsolute, join, resolve } from 'node:path';
 import type { LabSettings } from '../app/settings.ts';
-import type { Duration } from '../core/time.ts';
+import type { Duration } from '../core/model/time.ts';
 
 export interface Site {
   readonly zones: readonly string[];
   /** NFS shares that every TPU of a zone mounts, in order. */
-  readonly shares: readonly Share[];
-  /** The conda environment that scripts and `check-env` use; null: the system's Python. */
+  readonly shares: readonly NfsShare[];
+  /** The conda environment of scripts and `check-env`; null: the system's Python. */
   readonly condaEnvironment: string | null;
-  /** The Python that `check-env` runs on the workers, absolute there; null: `python3`. */
+  /** Absolute path of the workers' Python for `check-env`; null: `python3`. */
   readonly python: string | null;
-  /** A file of this machine that holds the W&B key, absolute; null: nobody logs in to W&B. The key itself is in no setting. */
+  /** Absolute path of a local file with the W&B key; null: no login to W&B. No setting contains the key itself. */
   readonly wandbKeyFile: string | null;
-  /** The login on the workers and the private key file that opens it, as a manifest has them; null: jobman's own. */
+  /** The login on the workers and its private key file, as in a manifest; null: jobman's own. */
   readonly remoteUser: string | null;
   readonly privateKey: string | null;
-  /** The beginning of a TPU's name that is not shown (`kmh-tpuvm-`), or empty. */
+  /** A prefix of TPU names that is not shown (`kmh-tpuvm-`); may be empty. */
   readonly namePrefix: string;
-  /** The limit of resumes by rules for a job of `tpu run`. */
+  /** Maximum number of resumes by rules for a job of `tpu run`. */
   readonly stageLimit: number;
-  /** The longest silence of a program after a failed call between workers before it counts as hung. */
+  /** A program counts as hung after this silence that follows a failed call between workers. */
   readonly hangGrace: Duration;
-  /** The spreadsheet that bookings are in; null: the table of the record. */
+  /** The spreadsheet with the bookings; null: the table of the database. */
   readonly spreadsheet: Spreadsheet | null;
 }
 
-export interface Share {
+export interface NfsShare {
   /** `10.0.0.2:/kmh_nfs_ssd`. */
   readonly source: string;
   readonly target: string;
-  /** The zones whose TPUs mount it, with `*` as in shells; empty: all. */
+  /** Zones whose TPUs mount it, with `*` as in shells; empty: all. */
   readonly zones: readonly string[];
   /** Options of mount(8); empty: `vers=3`. */
   readonly options: string;
@@ -39,21 +39,21 @@ export interface Share {
 
 export interface Spreadsheet {
   readonly id: string;
-  /** The tab; null: the first. */
+  /** Null: the first tab. */
   readonly tab: string | null;
-  /** A file of this machine with a service account's key, as Google gives it out, absolute. */
+  /** Absolute path of a local file with a service account key in Google's JSON format. */
   readonly credentials: string;
-  /** Another address of the Sheets API, for tests. */
+  /** Replaces Google's address in tests. */
   readonly endpoint: string | null;
 }
 
-/** Relative paths of this machine are meant from `home`, which is `$JOBMAN_HOME`. */
+/** Relative local paths start at `home`, which is `$JOBMAN_HOME`. */
 export function siteOf(
   settings: LabSettings,
   { home, userHome }: { readonly home: string; readonly userHome: string },
 ): Site {
   const { zones, shares, wandbKeyFile, privateKey, spreadsheet } = settings;
-  const whole = (path: string): string => {
+  const resolvePath = (path: string): string => {
     if (path === '~' || path.startsWith('~/')) return join(userHome, path.slice(1));
     return isAbsolute(path) ? path : resolve(home, path);
   };
@@ -67,9 +67,9 @@ export function siteOf(
     })),
     condaEnvironment: settings.condaEnvironment,
     python: settings.python,
-    wandbKeyFile: wandbKeyFile === null ? null : whole(wandbKeyFile),
+    wandbKeyFile: wandbKeyFile === null ? null : resolvePath(wandbKeyFile),
     remoteUser: settings.remoteUser,
-    privateKey: privateKey === null ? null : whole(privateKey),
+    privateKey: privateKey === null ? null : resolvePath(privateKey),
     namePrefix: settings.namePrefix,
     stageLimit: settings.stageLimit,
     hangGrace: settings.hangGraceMs,
@@ -79,7 +79,7 @@ export function siteOf(
         : {
             id: spreadsheet.id,
             tab: spreadsheet.tab ?? null,
-            credentials: whole(spreadsheet.credentials),
+            credentials: resolvePath(spreadsheet.credentials),
             endpoint: spreadsheet.endpoint ?? null,
           },
   };

@@ -1,19 +1,19 @@
-// Solve: what may be wrong with a TPU, as a table in the order of causes: a preempted TPU has no disks, a full disk hides a Python
-// that cannot start. To add a case, add an entry to `cases` and a row to test/lab/solve.test.ts.
+// Solve: a table of possible problems of a TPU, causes first: a preempted TPU has no disks, and a full disk keeps
+// Python from starting. To add a case, add an entry to `problemChecks` and a row to test/lab/solve.test.ts.
 
-import { type Duration, type Instant, minute, second } from '../core/time.ts';
-import { administrator, mountRemedy, sharesOf } from './site-setup.ts';
+import { type Duration, type Instant, minute, second } from '../core/model/time.ts';
+import { sudoFunction, mountScript, sharesOf } from './site-setup.ts';
 import type { Site } from './site.ts';
-import type { Holder, TpuDesk, TpuState } from './tpu-desk.ts';
+import type { DeviceHolder, TpuOperations, TpuState } from './tpu-operations.ts';
 import type { LabTpu } from './tpus.ts';
 import {
-  type Environment,
-  environmentOf,
+  type EnvironmentCheck,
+  worstEnvironment,
   environmentScript,
-  environmentWithin,
+  environmentTimeout,
   factsScript,
   lockFile,
-  readFacts,
+  parseFacts,
   type WorkerFacts,
 } from './worker-facts.ts';
 
@@ -22,186 +22,193 @@ export interface SolveFacts {
   readonly site: Pick<Site, 'shares' | 'python'>;
   readonly state: TpuState;
   readonly workers: readonly WorkerFacts[];
-  readonly silent: readonly { readonly worker: number; readonly says: string }[];
-  /** Null while nobody has asked Python: it is the last to be asked. */
-  readonly environment: Environment | null;
+  readonly unresponsive: readonly { readonly worker: number; readonly message: string }[];
+  /** Null until Python was checked, which is the last check. */
+  readonly environment: EnvironmentCheck | null;
 }
 
 export type Repair =
   | { readonly kind: 'apply' | 'reapply' | 'restart' }
-  /** A script of POSIX shell on those workers; its last line says what went wrong. */
-  | { readonly kind: 'script'; readonly script: string; readonly says: string; readonly within: Duration }
-  | { readonly kind: 'login'; readonly says: string }
-  /** Programs that have to end. Whose they are is asked about. */
-  | { readonly kind: 'end'; readonly holders: readonly Holder[] }
-  /** It comes by itself. */
-  | { readonly kind: 'wait'; readonly length: Duration }
-  | { readonly kind: 'by hand'; readonly says: string };
+  /** POSIX shell for the problem's workers. Its last line is the reason of a failure. */
+  | { readonly kind: 'script'; readonly script: string; readonly description: string; readonly timeout: Duration }
+  | { readonly kind: 'login'; readonly description: string }
+  /** Programs that have to end. The user confirms, because they may be another user's. */
+  | { readonly kind: 'end'; readonly holders: readonly DeviceHolder[] }
+  /** The problem ends without a repair. */
+  | { readonly kind: 'wait'; readonly duration: Duration }
+  | { readonly kind: 'manual'; readonly description: string };
 
-export interface Finding {
+export interface TpuProblem {
   readonly name: string;
-  readonly says: string;
-  /** The workers that it is about; empty: the whole TPU. */
+  readonly message: string;
+  /** The affected workers; empty: the whole TPU. */
   readonly workers: readonly number[];
   readonly repair: Repair;
 }
 
-/** Google's words for a TPU that never comes back by itself. */
-const takenAway = ['preempted', 'terminated', 'suspended', 'failed'];
+/** Google's states of a TPU that never recovers. */
+const lostStates = ['preempted', 'terminated', 'suspended', 'failed'];
 
-type Case = (facts: SolveFacts) => Omit<Finding, 'name'> | null;
+type ProblemCheck = (facts: SolveFacts) => Omit<TpuProblem, 'name'> | null;
 
-/** Below this a program that writes a checkpoint or a log fails. */
-const freeLeastMb = 500;
-/** Beyond this logins and certificates are refused. */
-const clockMost: Duration = 30 * second;
+/** With less space, writing a checkpoint or a log fails. */
+const minFreeMb = 500;
+/** With a larger difference, logins and certificates are refused. */
+const maxClockSkew: Duration = 30 * second;
 
-export const cases: Readonly<Record<string, Case>> = {
-  'not there': ({ state }) => whole(is(state, 'absent'), 'the cloud has no TPU of that name', { kind: 'apply' }),
+export const problemChecks: Readonly<Record<string, ProblemCheck>> = {
+  'not there': ({ state }) =>
+    tpuProblem(isState(state, 'absent'), 'the cloud has no TPU of that name', { kind: 'apply' }),
   'taken away': ({ state }) =>
-    whole(is(state, ...takenAway), `it was taken away (${word(state)})`, { kind: 'reapply' }),
-  stopped: ({ state }) => whole(is(state, 'stopped'), 'it is stopped', { kind: 'restart' }),
+    tpuProblem(isState(state, ...lostStates), `it was taken away (${stateName(state)})`, { kind: 'reapply' }),
+  stopped: ({ state }) => tpuProblem(isState(state, 'stopped'), 'it is stopped', { kind: 'restart' }),
   'under way': ({ state }) =>
-    whole(state.kind === 'known' && !is(state, 'ready', 'absent', 'stopped', ...takenAway), `it is ${word(state)}`, {
-      kind: 'wait',
-      length: minute,
-    }),
-  'no answer by SSH': ({ silent, workers }) => {
-    // A login that is refused is refused after a restart too.
-    const isRefused = silent.every((one) =>
-      /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.says),
+    tpuProblem(
+      state.kind === 'known' && !isState(state, 'ready', 'absent', 'stopped', ...lostStates),
+      `it is ${stateName(state)}`,
+      {
+        kind: 'wait',
+        duration: minute,
+      },
+    ),
+  'no answer by SSH': ({ unresponsive, workers }) => {
+    // A restart does not change a refused login.
+    const isRefused = unresponsive.every((one) =>
+      /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.message),
     );
-    const byHand = 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU';
-    return about(
-      silent,
-      (found) => `${whose(found)} no answer by SSH: ${found[0]?.says}`,
-      isRefused && workers.length === 0 ? { kind: 'by hand', says: byHand } : { kind: 'restart' },
+    const advice = 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU';
+    return workerProblem(
+      unresponsive,
+      (found) => `${workersHave(found)} no answer by SSH: ${found[0]?.message}`,
+      isRefused && workers.length === 0 ? { kind: 'manual', description: advice } : { kind: 'restart' },
     );
   },
   'disk full': ({ workers }) =>
-    about(
-      workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < freeLeastMb)),
-      (found) => `${whose(found)} less than ${freeLeastMb} MB of disk left`,
-      script(freeDisk, 'removing packages, logs and old traces that can be fetched again', 5 * minute),
+    workerProblem(
+      workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < minFreeMb)),
+      (found) => `${workersHave(found)} less than ${minFreeMb} MB of disk left`,
+      scriptRepair(freeDiskScript, 'removing packages, logs and old traces that can be fetched again', 5 * minute),
     ),
   'clock off': ({ workers }) =>
-    about(
-      workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > clockMost),
+    workerProblem(
+      workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > maxClockSkew),
       (found) => {
         const most = Math.max(...found.map(({ clockAheadMs }) => Math.abs(clockAheadMs)));
-        return `${whose(found)} a clock that is ${Math.round(most / second)} s off`;
+        return `${workersHave(found)} a clock that is ${Math.round(most / second)} s off`;
       },
-      script(setClock, 'setting the clock by the time servers', minute),
+      scriptRepair(setClockScript, 'setting the clock by the time servers', minute),
     ),
   'share missing': ({ workers, site }) => {
-    const found = workers.filter(({ shares }) => shares.some(({ how }) => how !== 'mounted'));
-    const wrong = found.flatMap(({ shares }) => shares.filter(({ how }) => how !== 'mounted'));
-    const targets = [...new Set(wrong.map(({ share, how }) => `${share.target} (${shareWords[how]})`))].join(', ');
+    const found = workers.filter(({ shares }) => shares.some(({ state }) => state !== 'mounted'));
+    const wrong = found.flatMap(({ shares }) => shares.filter(({ state }) => state !== 'mounted'));
+    const targets = [...new Set(wrong.map(({ share, state }) => `${share.target} (${shareStateText[state]})`))].join(
+      ', ',
+    );
     const wanted = site.shares.filter((share) => found.some(({ shares }) => shares.some((one) => one.share === share)));
-    return about(
+    return workerProblem(
       found,
-      () => `${whose(found)} a share that is not as it should be: ${targets}`,
-      wrong.some(({ how }) => how === 'other')
-        ? { kind: 'by hand', says: 'unmount there what is none of the shares of the settings' }
-        : script(mountRemedy(wanted)?.apply ?? 'true', 'mounting the shares', 15 * minute),
+      () => `${workersHave(found)} a share that is not as it should be: ${targets}`,
+      wrong.some(({ state }) => state === 'other')
+        ? { kind: 'manual', description: 'unmount there what is none of the shares of the settings' }
+        : scriptRepair(mountScript(wanted)?.apply ?? 'true', 'mounting the shares', 15 * minute),
     );
   },
   'not logged in to W&B': ({ workers }) =>
-    about(
+    workerProblem(
       workers.filter(({ isLoggedIn }) => isLoggedIn === false),
-      (found) => `${whose(found)} no login to W&B`,
-      { kind: 'login', says: 'logging in to W&B' },
+      (found) => `${workersHave(found)} no login to W&B`,
+      { kind: 'login', description: 'logging in to W&B' },
     ),
   'no Python': ({ workers, site }) =>
-    about(
+    workerProblem(
       workers.filter(({ hasPython }) => !hasPython),
-      (found) => `${whose(found)} no ${site.python ?? 'python3'}`,
-      { kind: 'by hand', says: 'see whether lab.python in the settings is on one of the shares' },
+      (found) => `${workersHave(found)} no ${site.python ?? 'python3'}`,
+      { kind: 'manual', description: 'see whether lab.python in the settings is on one of the shares' },
     ),
   'device busy': ({ workers }) =>
-    about(
+    workerProblem(
       workers.filter((one) => one.holders.length > 0),
-      (found) => `its devices are held by ${holderWords(found.flatMap(({ holders }) => holders))}`,
+      (found) => `its devices are held by ${formatHolders(found.flatMap(({ holders }) => holders))}`,
       { kind: 'end', holders: workers.flatMap(({ holders }) => holders) },
     ),
   'stale lock file': ({ workers }) =>
-    about(
+    workerProblem(
       workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
-      (found) => `${whose(found)} a lock file of libtpu whose owner is dead`,
-      script(removeLock, `removing ${lockFile}`, minute),
+      (found) => `${workersHave(found)} a lock file of libtpu whose owner is dead`,
+      scriptRepair(removeLockScript, `removing ${lockFile}`, minute),
     ),
   'libtpu in use': ({ environment }) =>
-    whole(
+    tpuProblem(
       environment?.class === 'occupied',
-      `libtpu is in use on worker ${environment?.worker}, by a program that does not show itself: ${environment?.says}`,
+      `libtpu is in use on worker ${environment?.worker}, by a program that does not show itself: ${environment?.message}`,
       { kind: 'restart' },
     ),
   'Python hangs': ({ environment }) =>
-    whole(environment?.class === 'timeout', `Python does not come to its devices: ${environment?.says}`, {
+    tpuProblem(environment?.class === 'timeout', `Python does not come to its devices: ${environment?.message}`, {
       kind: 'restart',
     }),
   'Python fails': ({ environment }) =>
-    about(
+    workerProblem(
       environment?.class === 'file error' || environment?.class === 'unknown' ? [environment] : [],
-      ([found]) => `Python on worker ${found?.worker} does not see its devices: ${found?.says}`,
-      { kind: 'by hand', says: 'mend what it says, in the environment that lab.python names' },
+      ([found]) => `Python on worker ${found?.worker} does not see its devices: ${found?.message}`,
+      { kind: 'manual', description: 'mend what it says, in the environment that lab.python names' },
     ),
 };
 
-/** Everything that is wrong, by causes; where the cloud does not say how the TPU is, nothing is known. */
-export function findings(facts: SolveFacts): readonly Finding[] {
+/** All problems, causes first. Empty if the cloud does not report the TPU's state. */
+export function findProblems(facts: SolveFacts): readonly TpuProblem[] {
   if (facts.state.kind === 'unknown') return [];
-  return Object.entries(cases).flatMap(([name, looks]) => {
-    const found = looks(facts);
+  return Object.entries(problemChecks).flatMap(([name, check]) => {
+    const found = check(facts);
     return found === null ? [] : [{ name, ...found }];
   });
 }
 
-/** Whether workers are to be asked: only those of a TPU that is ready are there. */
+/** Only a ready TPU has workers. */
 export function hasWorkers(state: TpuState): boolean {
-  return is(state, 'ready');
+  return isState(state, 'ready');
 }
 
-function is(state: TpuState, ...states: readonly string[]): boolean {
+function isState(state: TpuState, ...states: readonly string[]): boolean {
   return state.kind === 'known' && states.includes(state.state);
 }
 
-function word(state: TpuState): string {
+function stateName(state: TpuState): string {
   return state.kind === 'known' ? state.state : 'unknown';
 }
 
-interface OnWorker {
+interface WithWorker {
   readonly worker: number;
 }
 
-function whole(isWrong: boolean, says: string, repair: Repair): ReturnType<Case> {
-  return isWrong ? { says, workers: [], repair } : null;
+function tpuProblem(isWrong: boolean, message: string, repair: Repair): ReturnType<ProblemCheck> {
+  return isWrong ? { message, workers: [], repair } : null;
 }
 
-function script(text: string, says: string, within: Duration): Repair {
-  return { kind: 'script', script: text, says, within };
+function scriptRepair(text: string, description: string, timeout: Duration): Repair {
+  return { kind: 'script', script: text, description, timeout };
 }
 
-function about<One extends OnWorker>(
+function workerProblem<One extends WithWorker>(
   found: readonly One[],
-  says: (found: readonly One[]) => string,
+  message: (found: readonly One[]) => string,
   repair: Repair,
-): ReturnType<Case> {
-  return found.length === 0 ? null : { says: says(found), workers: numbers(found), repair };
+): ReturnType<ProblemCheck> {
+  return found.length === 0 ? null : { message: message(found), workers: workerNumbers(found), repair };
 }
 
-function numbers(found: readonly OnWorker[]): readonly number[] {
+function workerNumbers(found: readonly WithWorker[]): readonly number[] {
   return found.map(({ worker }) => worker);
 }
 
-function whose(found: readonly OnWorker[]): string {
-  const all = numbers(found);
+function workersHave(found: readonly WithWorker[]): string {
+  const all = workerNumbers(found);
   if (all.length === 1) return `worker ${all[0]} has`;
   const shown = all.length > 4 ? `${all.slice(0, 3).join(', ')} and ${all.length - 3} more` : all.join(', ');
   return `workers ${shown} have`;
 }
 
-function holderWords(holders: readonly Holder[]): string {
+function formatHolders(holders: readonly DeviceHolder[]): string {
   const words = holders.map(({ pid, worker, user, command }) => {
     const shown = command.length > 60 ? `${command.slice(0, 59)}…` : command;
     return `process ${pid} of ${user} on worker ${worker} (${shown})`;
@@ -209,15 +216,18 @@ function holderWords(holders: readonly Holder[]): string {
   return words.length > 3 ? `${words.slice(0, 2).join(', ')} and ${words.length - 2} more` : words.join(', ');
 }
 
-const shareWords = {
+const shareStateText = {
   mounted: 'mounted',
   missing: 'not mounted',
   silent: 'its server does not answer',
   other: 'something else is mounted there',
 } as const;
 
-/** Only what can be fetched again and what nobody reads any more: packages that were unpacked, the journal, traces of libtpu a day old. */
-const freeDisk = `${administrator}
+/**
+ * Deletes only files that can be downloaded again or are no longer needed: unpacked packages, the journal, libtpu
+ * traces older than a day.
+ */
+const freeDiskScript = `${sudoFunction}
 as_administrator apt-get clean
 as_administrator journalctl --vacuum-size=100M 2>/dev/null
 as_administrator find /tmp/tpu_logs /tmp/tensorboard -xdev -type f -mmin +1440 -delete 2>/dev/null
@@ -226,57 +236,58 @@ as_administrator du -xm --max-depth=2 / 2>/dev/null | sort -rn | head -n 8
 exit 0
 `;
 
-const setClock = `${administrator}
+const setClockScript = `${sudoFunction}
 as_administrator systemctl restart chrony 2>/dev/null || as_administrator systemctl restart systemd-timesyncd
 as_administrator chronyc makestep 2>/dev/null
 sleep 2
 exit 0
 `;
 
-const removeLock = `${administrator}
+const removeLockScript = `${sudoFunction}
 as_administrator rm -f ${lockFile} || { echo '${lockFile} cannot be removed.'; exit 1; }
 `;
 
-/** A worker that hangs costs no more than this. */
-const factsWithin = 40 * second;
+/** Limits the cost of a worker that hangs. */
+const factsTimeout = 40 * second;
 
-/** Everything but Python. Throws JobmanError as the desk does. */
+/** All facts except Python. Throws JobmanError like TpuOperations. */
 export async function gatherFacts(
-  desk: Pick<TpuDesk, 'describe' | 'onWorkers'>,
+  tpus: Pick<TpuOperations, 'describe' | 'onWorkers'>,
   tpu: LabTpu,
   options: {
     readonly site: Site;
-    /** Whether workers are to be logged in to W&B. */
+    /** True if workers need a W&B login. */
     readonly hasKey: boolean;
     readonly now: () => Instant;
     readonly signal: AbortSignal;
   },
 ): Promise<SolveFacts> {
   const { site, hasKey, now, signal } = options;
-  const state = await desk.describe(tpu);
-  const nobody = { tpu, site, state, workers: [], silent: [], environment: null };
-  if (state.kind === 'unknown' || !hasWorkers(state)) return nobody;
+  const state = await tpus.describe(tpu);
+  const empty = { tpu, site, state, workers: [], unresponsive: [], environment: null };
+  if (state.kind === 'unknown' || !hasWorkers(state)) return empty;
   const shares = sharesOf(site, state.zone);
   const from = now();
-  const answers = await desk.onWorkers(tpu, factsScript(shares, site), { timeoutMs: factsWithin, signal });
-  const asked = { shares, hasKey, from, to: now() };
-  const workers = answers.flatMap((answer) => readFacts(answer, asked) ?? []);
-  const silent = answers
+  const answers = await tpus.onWorkers(tpu, factsScript(shares, site), { timeoutMs: factsTimeout, signal });
+  const query = { shares, hasKey, from, to: now() };
+  const workers = answers.flatMap((answer) => parseFacts(answer, query) ?? []);
+  const unresponsive = answers
     .filter(({ worker }) => !workers.some((one) => one.worker === worker))
     .map((answer) => ({
       worker: answer.worker,
-      says: answer.kind === 'no_answer' ? answer.says : `what it told cannot be read: ${answer.output.slice(0, 200)}`,
+      message:
+        answer.kind === 'no_answer' ? answer.message : `what it told cannot be read: ${answer.output.slice(0, 200)}`,
     }));
-  return { ...nobody, workers, silent };
+  return { ...empty, workers, unresponsive };
 }
 
-/** Has Python look at the devices. Throws JobmanError as the desk does. */
-export async function askPython(
-  desk: Pick<TpuDesk, 'onWorkers'>,
+/** Lets Python list the devices. Throws JobmanError like TpuOperations. */
+export async function checkPython(
+  tpus: Pick<TpuOperations, 'onWorkers'>,
   tpu: LabTpu,
   site: Pick<Site, 'python'>,
   signal: AbortSignal,
-): Promise<Environment> {
-  const answers = await desk.onWorkers(tpu, environmentScript(site), { timeoutMs: environmentWithin, signal });
-  return environmentOf(answers);
+): Promise<EnvironmentCheck> {
+  const answers = await tpus.onWorkers(tpu, environmentScript(site), { timeoutMs: environmentTimeout, signal });
+  return worstEnvironment(answers);
 }

@@ -1,30 +1,37 @@
-// User settings: one row for each setting; commands, completion and manual read the table.
+// User settings: one row for each setting. Commands, completion and manual read the table.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { choiceText } from '../app/figures.ts';
+import { formatChoices } from '../app/format.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Kind } from '../schema/kinds.ts';
 import { newFindings } from '../schema/problems.ts';
-import { keysOf, setting, settingsOf, type SettingsOf } from '../schema/settings.ts';
+import { keysOfTable, defineSetting, settingsOf, type SettingsOf } from '../schema/settings.ts';
 
-const truth = wordOf('True or False', yesOrNo);
+const booleanKind = stringKind('True or False', readBoolean);
 
 const table = {
-  monitor_after_run: setting(truth, true, '`tpu run` goes on as `tpu monitor`.'),
-  monitor_upd_time: setting(number(1, 3600), 5, 'Seconds between two looks of the monitor.'),
-  monitor_length: setting(number(1, 1_000_000), 800, 'How many characters at the end of a log tell the phase.'),
-  monitor_dir: setting(truth, true, '`check` and `monitor` show the directory.'),
-  monitor_tpu: setting(truth, true, '`check` and `monitor` show the TPU.'),
-  monitor_verbose: setting(truth, false, 'The last lines are shown also where the status is known.'),
-  show_length: setting(number(0, 100_000), 200, 'How many characters of output are shown.'),
-  time_zone: setting(
-    wordOf('"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin', zoneNamed),
+  monitor_after_run: defineSetting(booleanKind, true, '`tpu run` goes on as `tpu monitor`.'),
+  monitor_upd_time: defineSetting(integerKind(1, 3600), 5, 'Seconds between two looks of the monitor.'),
+  monitor_length: defineSetting(
+    integerKind(1, 1_000_000),
+    800,
+    'How many characters at the end of a log tell the phase.',
+  ),
+  monitor_dir: defineSetting(booleanKind, true, '`check` and `monitor` show the directory.'),
+  monitor_tpu: defineSetting(booleanKind, true, '`check` and `monitor` show the TPU.'),
+  monitor_verbose: defineSetting(booleanKind, false, 'The last lines are shown also where the status is known.'),
+  show_length: defineSetting(integerKind(0, 100_000), 200, 'How many characters of output are shown.'),
+  time_zone: defineSetting(
+    stringKind(
+      '"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
+      parseTimeZone,
+    ),
     'local',
     'The time zone that moments are shown in.',
   ),
-  /** Empty: as the settings above say. */
-  monitor_columns: setting(
-    wordOf('letters of "wdtsv", each at most once, or "default"', (word) => {
+  /** Empty: the settings above decide. */
+  monitor_columns: defineSetting(
+    stringKind('letters of "wdtsv", each at most once, or "default"', (word) => {
       if (word === '' || word === 'default') return '';
       return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
     }),
@@ -35,7 +42,7 @@ const table = {
 
 type UserSettingKey = keyof typeof table;
 
-/** The settings of a user. Those of an older program that have no meaning here are kept in `extra_settings`. */
+/** `extra_settings` keeps settings of an older program that have no meaning here. */
 export type UserSettings = SettingsOf<typeof table> & { readonly extra_settings: Readonly<Record<string, unknown>> };
 
 type Value = UserSettings[UserSettingKey];
@@ -44,24 +51,24 @@ export const defaultUserSettings: UserSettings = { ...settingsOf(table, new Map(
 
 export interface UserSetting {
   readonly key: UserSettingKey;
-  /** The values, as the end of "should be": `True or False`. */
-  readonly form: string;
-  readonly meaning: string;
-  /** The value that a word of a command line means; undefined when it means none. */
+  /** The end of a sentence with "should be": `True or False`. */
+  readonly expected: string;
+  readonly description: string;
+  /** Parses a value of the command line; undefined if it is invalid. */
   readonly read: (word: string) => Value | undefined;
 }
 
-export const userSettings: readonly UserSetting[] = keysOf(table).map(({ key, kind, meaning }) => ({
+export const userSettings: readonly UserSetting[] = keysOfTable(table).map(({ key, kind, description }) => ({
   key: key as UserSettingKey,
-  form: kind.words,
-  meaning,
+  expected: kind.description,
+  description,
   read(word) {
-    const place = { in: 'set', set: word } as const;
-    return (kind as Kind<Value>).read({ kind: 'scalar', value: word, source: word, place }, [], newFindings());
+    const position = { in: 'set', set: word } as const;
+    return (kind as Kind<Value>).read({ kind: 'scalar', value: word, source: word, position }, [], newFindings());
   },
 }));
 
-/** The row of a setting. Throws JobmanError (2) with the nearest one, or all. */
+/** Throws JobmanError (2) that proposes the nearest setting, or all. */
 export function userSetting(key: string): UserSetting {
   const found = userSettings.find((one) => one.key === key);
   if (found !== undefined) return found;
@@ -72,40 +79,40 @@ export function userSetting(key: string): UserSetting {
     );
   const keys = userSettings.map((one) => one.key);
   const near = didYouMean(key, keys);
-  const guess = near === undefined ? choiceText(keys) : `Did you mean "${near}"?`;
+  const guess = near === undefined ? formatChoices(keys) : `Did you mean "${near}"?`;
   throw new JobmanError(`There is no setting "${key}". ${guess}`, exitCode.usage);
 }
 
-/** The settings with that one set to what the word means. Throws JobmanError (2) when there is none, or no such value. */
+/** Throws JobmanError (2) if the setting or the value is invalid. */
 export function withSetting(settings: UserSettings, key: string, word: string): UserSettings {
-  const { read, form } = userSetting(key);
+  const { read, expected } = userSetting(key);
   const value = read(word.trim());
   if (value === undefined) {
-    throw new JobmanError(`"${key}" should be ${form}, and "${word}" is not. Nothing was changed.`, exitCode.usage);
+    throw new JobmanError(`"${key}" should be ${expected}, and "${word}" is not. Nothing was changed.`, exitCode.usage);
   }
   return { ...settings, [key]: value };
 }
 
-/** The settings with that one, or with null all, as a new user has them. Settings that nobody here knows stay. */
+/** Resets the setting, or all of them with null, to the default. `extra_settings` stay. */
 export function withoutSetting(settings: UserSettings, key: string | null): UserSettings {
   if (key === null) return { ...defaultUserSettings, extra_settings: settings.extra_settings };
   const { key: known } = userSetting(key);
   return { ...settings, [known]: defaultUserSettings[known] };
 }
 
-/** A value as people write it: `True`, `us`; `default` for columns that nobody has chosen. */
-export function settingWord(value: Value): string {
+/** `True`, `us`; `default` for columns that the user has not chosen. */
+export function formatSetting(value: Value): string {
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   return value === '' ? 'default' : String(value);
 }
 
-/** The settings of another program's file, with a sentence for each that could not be taken as it was. */
-export function takenSettings(given: Readonly<Record<string, unknown>>): {
+/** Converts another program's settings, with a note for each changed value. */
+export function importSettings(given: Readonly<Record<string, unknown>>): {
   readonly settings: UserSettings;
   readonly notes: readonly string[];
 } {
   const notes: string[] = [];
-  const taken: Record<string, Value> = {};
+  const imported: Record<string, Value> = {};
   const extra: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(given)) {
     const setting = userSettings.find((one) => one.key === key);
@@ -114,22 +121,22 @@ export function takenSettings(given: Readonly<Record<string, unknown>>): {
     else if (setting === undefined) extra[key] = value;
     else {
       const isWord = ['string', 'number', 'boolean'].includes(typeof value);
-      const meant = isWord ? setting.read(String(value)) : undefined;
-      if (meant !== undefined) taken[key] = meant;
+      const parsed = isWord ? setting.read(String(value)) : undefined;
+      if (parsed !== undefined) imported[key] = parsed;
       else
         notes.push(
-          `its setting ${key} is ${JSON.stringify(value)}, and should be ${setting.form}: left at its default`,
+          `its setting ${key} is ${JSON.stringify(value)}, and should be ${setting.expected}: left at its default`,
         );
     }
   }
-  return { settings: { ...defaultUserSettings, ...taken, extra_settings: extra }, notes };
+  return { settings: { ...defaultUserSettings, ...imported, extra_settings: extra }, notes };
 }
 
-/** The name as it is kept; undefined where there is no such zone. */
-function zoneNamed(word: string): string | undefined {
+/** The normalized name, or undefined. */
+function parseTimeZone(word: string): string | undefined {
   const small = word.toLowerCase();
   if (small === 'us' || small === 'cn' || small === 'local') return small;
-  // An offset alone (+08:00) is one to Intl, and a slip for a name to people: it keeps no summer time.
+  // Intl accepts an offset such as +08:00, but here it is most likely a mistake: it has no summer time.
   if (!/^[a-z]/i.test(word)) return undefined;
   try {
     return new Intl.DateTimeFormat('en', { timeZone: word }).resolvedOptions().timeZone;
@@ -138,20 +145,20 @@ function zoneNamed(word: string): string | undefined {
   }
 }
 
-/** `True`, `1`, `yes`, `on` and their opposites, in any case; undefined for every other word. */
-export function yesOrNo(word: string): boolean | undefined {
+/** `True`, `1`, `yes`, `on` and their opposites, in any case; otherwise undefined. */
+export function readBoolean(word: string): boolean | undefined {
   const small = word.toLowerCase();
   if (['true', '1', 'yes', 'on'].includes(small)) return true;
   return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
 }
 
-function number(least: number, most: number): Kind<number> {
-  return wordOf(`a whole number from ${least} to ${most}`, (word) => {
+function integerKind(least: number, most: number): Kind<number> {
+  return stringKind(`a whole number from ${least} to ${most}`, (word) => {
     const value = /^\d{1,9}$/.test(word) ? Number(word) : Number.NaN;
     return value >= least && value <= most ? value : undefined;
   });
 }
 
-function wordOf<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
-  return { words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
+function stringKind<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
+  return { description: words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
 }

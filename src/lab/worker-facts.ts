@@ -1,39 +1,40 @@
-// Worker facts: what one script tells of a worker (clock, disks, shares, Python, lock file of libtpu, who holds its chips), and
-// whether its Python sees the devices. All workers of a slice are asked together, since they open their devices together.
+// Facts of a worker from one script: clock, disks, shares, Python, libtpu's lock file, holders of its chips. A second
+// script checks that its Python sees the devices. All workers of a slice run together, because libtpu opens their
+// devices together.
 
-import { type Duration, type Instant, second } from '../core/time.ts';
-import { shellWord } from './script.ts';
-import type { Share, Site } from './site.ts';
-import type { Holder, WorkerAnswer } from './tpu-desk.ts';
+import { type Duration, type Instant, second } from '../core/model/time.ts';
+import { shellQuote } from './run-script.ts';
+import type { NfsShare, Site } from './site.ts';
+import type { DeviceHolder, WorkerAnswer } from './tpu-operations.ts';
 
 export interface WorkerFacts {
   readonly worker: number;
   readonly clockAheadMs: Duration;
   readonly disks: readonly { readonly path: string; readonly freeMb: number }[];
-  readonly shares: readonly ShareFact[];
+  readonly shares: readonly ShareState[];
   readonly hasPython: boolean;
-  /** Whether there is a lock file of libtpu, and which processes have it open. */
+  /** The processes that have libtpu's lock file open; null without a lock file. */
   readonly lock: { readonly openedBy: readonly number[] } | null;
-  readonly holders: readonly Holder[];
-  /** Whether it is logged in to W&B; null where the site has no key. */
+  readonly holders: readonly DeviceHolder[];
+  /** True if logged in to W&B; null if the site has no key. */
   readonly isLoggedIn: boolean | null;
 }
 
-interface ShareFact {
-  readonly share: Share;
-  /** `other`: something else is mounted there. `silent`: it is mounted, and its server does not answer. */
-  readonly how: 'mounted' | 'missing' | 'silent' | 'other';
+interface ShareState {
+  readonly share: NfsShare;
+  /** `other`: another source is mounted there. `silent`: mounted, but its server does not answer. */
+  readonly state: 'mounted' | 'missing' | 'silent' | 'other';
 }
 
-/** The file by which libtpu keeps a second program off. */
+/** libtpu's lock against a second program. */
 export const lockFile = '/tmp/libtpu_lockfile';
 
-/** Changes nothing. */
-export function factsScript(shares: readonly Share[], { python }: Pick<Site, 'python'>): string {
+/** The script changes nothing. */
+export function factsScript(shares: readonly NfsShare[], { python }: Pick<Site, 'python'>): string {
   const shareLines = shares.map(
-    ({ source, target }, index) => `tell_share ${index} ${shellWord(source)} ${shellWord(target)}\n`,
+    ({ source, target }, index) => `tell_share ${index} ${shellQuote(source)} ${shellQuote(target)}\n`,
   );
-  return `${processFunctions}${findHolders}
+  return `${processFunctions}${findHoldersFunction}
 tell_share() {
   found=
   while read -r from point rest; do
@@ -53,7 +54,7 @@ printf 'clock\\t%s\\n' "$now"
 for path in / /tmp "$HOME"; do
   printf 'disk\\t%s\\t%s\\n' "$path" "$(df -Pk "$path" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 done
-${shareLines.join('')}command -v ${shellWord(python ?? 'python3')} >/dev/null 2>&1 && printf 'python\\n'
+${shareLines.join('')}command -v ${shellQuote(python ?? 'python3')} >/dev/null 2>&1 && printf 'python\\n'
 if [ -e ${lockFile} ]; then
   open=
   for file in $(as_administrator find /proc/[0-9]*/fd -type l -lname ${lockFile} 2>/dev/null); do
@@ -70,10 +71,15 @@ exit 0
 `;
 }
 
-/** The facts that a worker printed between those two times; null where nothing can be read. */
-export function readFacts(
+/** The facts that a worker printed between two times; null if unreadable. */
+export function parseFacts(
   answer: WorkerAnswer,
-  asked: { readonly shares: readonly Share[]; readonly hasKey: boolean; readonly from: Instant; readonly to: Instant },
+  query: {
+    readonly shares: readonly NfsShare[];
+    readonly hasKey: boolean;
+    readonly from: Instant;
+    readonly to: Instant;
+  },
 ): WorkerFacts | null {
   if (answer.kind === 'no_answer' || answer.code !== 0) return null;
   const { worker } = answer;
@@ -84,25 +90,25 @@ export function readFacts(
   const [lock] = of('lock');
   return {
     worker,
-    // A clock that was read between the two is off only by what is outside of them.
-    clockAheadMs: Math.max(0, Number(clock) - asked.to) + Math.min(0, Number(clock) - asked.from),
+    // The exact time of the reading is unknown, so only the distance to the interval counts.
+    clockAheadMs: Math.max(0, Number(clock) - query.to) + Math.min(0, Number(clock) - query.from),
     disks: of('disk').flatMap(([, path = '', free = '']) =>
       /^\d+$/.test(free) ? [{ path, freeMb: Math.floor(Number(free) / 1024) }] : [],
     ),
-    shares: of('share').flatMap(([, index = '', how = '']) => {
-      const share = asked.shares[Number(index)];
-      return share === undefined ? [] : [{ share, how: how as ShareFact['how'] }];
+    shares: of('share').flatMap(([, index = '', state = '']) => {
+      const share = query.shares[Number(index)];
+      return share === undefined ? [] : [{ share, state: state as ShareState['state'] }];
     }),
     hasPython: of('python').length > 0,
     lock: lock === undefined ? null : { openedBy: (lock[1] ?? '').split(' ').filter(Boolean).map(Number) },
-    holders: of('holder').flatMap(([, ...fields]) => holderIn(worker, fields.join('\t'))),
-    isLoggedIn: asked.hasKey ? of('wandb').length > 0 : null,
+    holders: of('holder').flatMap(([, ...fields]) => parseHolder(worker, fields.join('\t'))),
+    isLoggedIn: query.hasKey ? of('wandb').length > 0 : null,
   };
 }
 
 /**
- * Functions of POSIX shell. Only the administrator sees what other users' processes hold. `tell` prints a process's number, user
- * and command line, parted by tabs; nothing about one that has gone.
+ * POSIX shell functions. Only root sees the open files of other users' processes. `tell` prints a process's id, user
+ * and command line, separated by tabs; nothing if the process is gone.
  */
 export const processFunctions = `
 as_administrator() {
@@ -116,10 +122,10 @@ tell() {
 `;
 
 /**
- * Prints the numbers of the processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. JOBMAN_DEVICES in the worker's
+ * Prints the ids of processes that hold a chip: `accel0` up to v4, `vfio/0` since v5. JOBMAN_DEVICES in the worker's
  * environment replaces /dev.
  */
-export const findHolders = `
+export const findHoldersFunction = `
 find_holders() {
   devices=\${JOBMAN_DEVICES:-/dev}
   as_administrator find /proc/[0-9]*/fd -type l \\
@@ -128,53 +134,53 @@ find_holders() {
 }
 `;
 
-/** A line that \`tell\` printed on that worker, or none. */
-export function holderIn(worker: number, line: string): readonly Holder[] {
+/** Parses a line of `tell`; empty if it is not one. */
+export function parseHolder(worker: number, line: string): readonly DeviceHolder[] {
   const [pid = '', user = '', ...command] = line.split('\t');
   return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
 }
 
-/** `file error`: there is no such Python, or a file that it needs is not there, as when a share is not mounted. */
+/** `file error`: Python or a file that it needs is missing, as when a share is not mounted. */
 export type EnvironmentClass = 'success' | 'file error' | 'occupied' | 'timeout' | 'unknown';
 
-export interface Environment {
+export interface EnvironmentCheck {
   readonly class: EnvironmentClass;
-  /** The line that says it; of `success` the devices of worker 0. */
-  readonly says: string;
+  /** The decisive line; for `success`, the devices of worker 0. */
+  readonly message: string;
   readonly worker: number;
 }
 
-/** The time limit of Python: libtpu waits for the other workers of a slice. */
-const pythonWithin: Duration = 120 * second;
-export const environmentWithin: Duration = pythonWithin + 30 * second;
+/** Long, because libtpu waits for the other workers of a slice. */
+const pythonTimeout: Duration = 120 * second;
+export const environmentTimeout: Duration = pythonTimeout + 30 * second;
 
-/** Prints the devices as JAX names them: `[TpuDevice(id=0, ...)]`. */
+/** The script prints JAX's devices: `[TpuDevice(id=0, ...)]`. */
 export function environmentScript({ python }: Pick<Site, 'python'>): string {
-  const program = shellWord(python ?? 'python3');
-  return `command -v ${program} >/dev/null 2>&1 || { echo ${shellWord(`${python ?? 'python3'}: No such file or directory`)}; exit 127; }
-timeout -k 5 ${pythonWithin / second} ${program} -c 'import jax; print(jax.local_devices())' 2>&1
+  const program = shellQuote(python ?? 'python3');
+  return `command -v ${program} >/dev/null 2>&1 || { echo ${shellQuote(`${python ?? 'python3'}: No such file or directory`)}; exit 127; }
+timeout -k 5 ${pythonTimeout / second} ${program} -c 'import jax; print(jax.local_devices())' 2>&1
 `;
 }
 
-const signs: readonly (readonly [EnvironmentClass, RegExp])[] = [
+const errorPatterns: readonly (readonly [EnvironmentClass, RegExp])[] = [
   ['occupied', /The TPU is already in use|libtpu_lockfile|Device or resource busy/],
   ['file error', /No such file or directory/],
 ];
 
-export function environmentOf(answers: readonly WorkerAnswer[]): Environment {
-  const each = answers.map(classOf);
+export function worstEnvironment(answers: readonly WorkerAnswer[]): EnvironmentCheck {
+  const each = answers.map(classifyAnswer);
   const worst = (['occupied', 'file error', 'timeout', 'unknown'] as const)
     .map((one) => each.find((environment) => environment.class === one))
     .find((found) => found !== undefined);
-  return worst ?? each[0] ?? { class: 'unknown', says: 'there are no workers', worker: 0 };
+  return worst ?? each[0] ?? { class: 'unknown', message: 'there are no workers', worker: 0 };
 }
 
-function classOf(answer: WorkerAnswer): Environment {
+function classifyAnswer(answer: WorkerAnswer): EnvironmentCheck {
   const { worker } = answer;
   if (answer.kind === 'no_answer') {
     return {
-      class: /did not (end|answer) within/.test(answer.says) ? 'timeout' : 'unknown',
-      says: answer.says,
+      class: /did not (end|answer) within/.test(answer.message) ? 'timeout' : 'unknown',
+      message: answer.message,
       worker,
     };
   }
@@ -182,15 +188,15 @@ function classOf(answer: WorkerAnswer): Environment {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  for (const [name, pattern] of signs) {
+  for (const [name, pattern] of errorPatterns) {
     const line = lines.find((one) => pattern.test(one));
-    if (line !== undefined) return { class: name, says: line, worker };
+    if (line !== undefined) return { class: name, message: line, worker };
   }
   if (answer.code === 124 || answer.code === 137) {
-    return { class: 'timeout', says: `Python did not end within ${pythonWithin / second} s`, worker };
+    return { class: 'timeout', message: `Python did not end within ${pythonTimeout / second} s`, worker };
   }
-  // A Python that finds no TPU is content with the processor.
+  // Without a TPU, Python uses the CPU and still succeeds.
   const devices = lines.find((line) => /TpuDevice|TPU_\d|TPU v/.test(line));
-  if (answer.code === 0 && devices !== undefined) return { class: 'success', says: devices, worker };
-  return { class: 'unknown', says: lines.at(-1) ?? `Python ended with ${answer.code} and said nothing`, worker };
+  if (answer.code === 0 && devices !== undefined) return { class: 'success', message: devices, worker };
+  return { class: 'unknown', message: lines.at(-1) ?? `Python ended with ${answer.code} and said nothing`, worker };
 }

@@ -1,44 +1,37 @@
-// Capacity: the section `tpu` or `local`, as what is asked for, and whether a cloud has it. Google adds types and zones faster than
-// tables are renewed, so there a doubt is a warning; what the built-in cloud does not have it will never have, so there it is a
-// problem.
+// Capacity: the section `tpu` or `local`. Google adds types and zones faster than our tables, so an unknown one is a
+// warning. The TPU emulator offers exactly the tables, so there it is a problem.
 
+import { findAccelerator, generationOf, suggestAccelerator, parseSpelling } from '../catalogue/accelerators.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
 import {
-  accelerator as knownType,
-  generationOf,
-  accelerator,
-  acceleratorMeant,
-  spelledAs,
-} from '../catalogue/accelerators.ts';
-import { given } from '../core/given.ts';
-import {
-  jobIdMark,
-  nodeNameMark,
+  jobIdPlaceholder,
+  nodeNamePlaceholder,
   type CapacitySpec,
   type DataDisk,
   type LocalSpec,
-  type TpuPlace,
+  type TpuAlternative,
   type TpuSpec,
-  builtInProject,
-} from '../core/spec.ts';
-import { minute } from '../core/time.ts';
-import { readText, pathHere, type Surroundings } from './files.ts';
+  emulatorProject,
+} from '../core/model/spec.ts';
+import { minute } from '../core/model/time.ts';
+import { readTextFile, localPath, type ManifestContext } from './files.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { generationOfVersion, runtimeVersionMeant, runtimeVersions } from '../catalogue/runtime-versions.ts';
-import { zoneMeant, zones, zonesOffering } from '../catalogue/zones.ts';
+import { generationOfVersion, suggestRuntimeVersion, runtimeVersions } from '../catalogue/runtime-versions.ts';
+import { suggestZone, zones, zonesOffering } from '../catalogue/zones.ts';
 
-/** The metadata of a node may be this large. */
-const startupScriptMost = 256 * 1024;
+/** Google's limit for the metadata of a node. */
+const maxStartupScriptBytes = 256 * 1024;
 
-/** Undefined when the manifest does not say enough; what is wrong has then been said. */
+/** Undefined when the manifest lacks a necessary value; the problem is then reported. */
 export function readCapacity(
   sections: Sections,
   jobName: string,
   remoteUser: string | null,
-  around: Surroundings,
+  context: ManifestContext,
 ): CapacitySpec | undefined {
-  const hasLocal = sections.stands('local');
+  const hasLocal = sections.isPresent('local');
   const hasTpu = sections.has(['tpu']);
   if (hasLocal && hasTpu) {
     sections.problem(
@@ -52,49 +45,49 @@ export function readCapacity(
       'nothing says where the job runs: add a section tpu, local: {} for this machine, or kubernetes: {} for a cluster',
     );
   }
-  const local = hasLocal ? readLocal(sections, around) : undefined;
-  return hasTpu ? readTpu(sections, jobName, remoteUser, around) : local;
+  const local = hasLocal ? readLocal(sections, context) : undefined;
+  return hasTpu ? readTpu(sections, jobName, remoteUser, context) : local;
 }
 
-function readLocal(sections: Sections, { door, folder, home }: Surroundings): LocalSpec {
+function readLocal(sections: Sections, { files, folder, home }: ManifestContext): LocalSpec {
   const local = sections.read('local');
-  const workdir = pathHere(local?.workdir ?? '.', folder, home);
-  if (local?.workdir !== undefined && door.look(workdir).kind !== 'folder') {
+  const workdir = localPath(local?.workdir ?? '.', folder, home);
+  if (local?.workdir !== undefined && files.inspect(workdir).kind !== 'folder') {
     sections.problem(['local', 'workdir'], `there is no folder ${workdir} on this machine`);
   }
-  return { kind: 'local', ownership: 'standing', workdir };
+  return { kind: 'local', ownership: 'persistent', workdir };
 }
 
 function readTpu(
   sections: Sections,
   jobName: string,
   remoteUser: string | null,
-  around: Surroundings,
+  context: ManifestContext,
 ): TpuSpec | undefined {
   const tpu = sections.read('tpu');
   if (tpu === undefined) return undefined;
 
-  const project = tpu.project ?? around.project;
+  const project = tpu.project ?? context.project;
   if (project === null && !sections.has(['tpu', 'project'])) {
     const answers =
       '`project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing';
     sections.problem(['tpu', 'project'], `no project is named here or in the settings; write ${answers}`);
   }
-  const isAskable = checkOffered(sections, { tpu, project, at: ['tpu'] });
-  const version = tpu.version ?? (isAskable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
-  if (isAskable && version === undefined && !sections.has(['tpu', 'version'])) {
+  const isRequestable = checkIsOffered(sections, { tpu, project, path: ['tpu'] });
+  const version = tpu.version ?? (isRequestable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
+  if (isRequestable && version === undefined && !sections.has(['tpu', 'version'])) {
     const message = `must be given: jobman does not know ${tpu.accelerator}, and so not which runtime version it wants`;
     sections.problem(['tpu', 'version'], message);
   }
-  const name = tpu.name ?? nameFrom(jobName);
-  // Elsewhere the mark stands for this very name, so it can only have come round in a circle.
-  if (name.includes(nodeNameMark)) sections.problem(['tpu', 'name'], 'refers to itself');
-  const script = tpu.startup_script === undefined ? null : readStartupScript(sections, tpu.startup_script, around);
-  if (!isAskable || tpu.accelerator === undefined || version === undefined) return undefined;
+  const name = tpu.name ?? tpuNameFrom(jobName);
+  // In other keys the placeholder means this name, so here it is a cycle.
+  if (name.includes(nodeNamePlaceholder)) sections.problem(['tpu', 'name'], 'refers to itself');
+  const script = tpu.startup_script === undefined ? null : readStartupScript(sections, tpu.startup_script, context);
+  if (!isRequestable || tpu.accelerator === undefined || version === undefined) return undefined;
   if (tpu.zone === undefined || project === null || script === undefined) return undefined;
 
   const pricing = tpu.pricing ?? (tpu.reservation === undefined ? 'spot' : 'ondemand');
-  const own: TpuPlace = {
+  const own: TpuAlternative = {
     zone: tpu.zone,
     accelerator: tpu.accelerator,
     pricing,
@@ -102,14 +95,14 @@ function readTpu(
     ...(tpu.topology === undefined ? {} : { topology: tpu.topology }),
     pricePerHour: null,
   };
-  const ownership = tpu.ownership ?? (tpu.adopt === true ? 'standing' : 'owned');
-  checkTogether(sections, tpu);
+  const ownership = tpu.ownership ?? (tpu.adopt === true ? 'persistent' : 'ephemeral');
+  checkTpuKeys(sections, tpu);
   checkTopology(sections, own, ['tpu']);
   const alternatives = readAlternatives(sections, tpu, own, project);
-  const places = [own, ...alternatives];
+  const allAlternatives = [own, ...alternatives];
 
-  // The cloud is asked before the node has its full name, so here the name stands as it was written.
-  const named = (text: string): string => text.replaceAll(nodeNameMark, name);
+  // The request needs these values before the node has its full name, so they get the name as written.
+  const withNodeName = (text: string): string => text.replaceAll(nodeNamePlaceholder, name);
   return {
     kind: 'tpu',
     ownership,
@@ -121,36 +114,36 @@ function readTpu(
     runtimeVersion: version,
     pricing,
     startupScript: script,
-    networkTags: [...new Set((tpu.tags ?? []).map(named))],
-    metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, named(value)])),
+    networkTags: [...new Set((tpu.tags ?? []).map(withNodeName))],
+    metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, withNodeName(value)])),
     remoteUser,
-    privateKey: readLoginKey(sections, around),
-    // The backend knows the price of a type; a manifest does not.
+    privateKey: readLoginKey(sections, context),
+    // Only the backend knows the price.
     pricePerHour: null,
-    // A stored spec is as short as its manifest.
-    ...given({ topology: tpu.topology }),
+    // Absent keys stay absent, so that a stored spec is as short as its manifest.
+    ...omitUndefined({ topology: tpu.topology }),
     ...(alternatives.length === 0 ? {} : { alternatives }),
-    // A queue is no refusal: without an end to the wait the others would never be asked.
+    // A queued request is not refused: without a limit on the wait, the next alternative would never be tried.
     ...(alternatives.length === 0 ? {} : { alternativesWait: tpu.alternatives_wait ?? 15 * minute }),
-    ...given({
+    ...omitUndefined({
       reservation: tpu.reservation,
       network: tpu.network,
       subnetwork: tpu.subnetwork,
       serviceAccount: tpu.service_account,
-      dataDisks: readDisks(sections, tpu, places),
+      dataDisks: readDisks(sections, tpu, allAlternatives),
     }),
     ...(tpu.node_count === undefined || tpu.node_count === 1 ? {} : { nodeCount: tpu.node_count }),
-    ...given({ validUntil: tpu.valid_until }),
+    ...omitUndefined({ validUntil: tpu.valid_until }),
   };
 }
 
-type Tpu = Section<'tpu'>;
+type TpuSection = Section<'tpu'>;
 
-function checkTogether(sections: Sections, tpu: Tpu): void {
+function checkTpuKeys(sections: Sections, tpu: TpuSection): void {
   const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
-  const isStanding = tpu.ownership === 'standing' || tpu.adopt === true;
-  if (tpu.adopt === true && tpu.ownership === 'owned') {
-    sections.problem(['tpu', 'adopt'], 'and ownership: owned contradict each other; remove one of them');
+  const isPersistent = tpu.ownership === 'persistent' || tpu.adopt === true;
+  if (tpu.adopt === true && tpu.ownership === 'ephemeral') {
+    sections.problem(['tpu', 'adopt'], 'and ownership: ephemeral contradict each other; remove one of them');
   }
   if (tpu.adopt === true && tpu.name === undefined && !sections.has(['tpu', 'name'])) {
     sections.problem(['tpu', 'name'], 'must be given with tpu.adopt: it is the exact name of the TPU that exists');
@@ -170,10 +163,10 @@ function checkTogether(sections: Sections, tpu: Tpu): void {
       `is ${tpu.pricing}, and reserved capacity is never; remove it, or tpu.reservation`,
     );
   }
-  if (isStanding && (tpu.alternatives?.length ?? 0) > 0) {
+  if (isPersistent && (tpu.alternatives?.length ?? 0) > 0) {
     sections.problem(['tpu', 'alternatives'], 'are for TPUs that are asked for; one that exists is in one place');
   }
-  if (isStanding && (tpu.node_count ?? 1) > 1) {
+  if (isPersistent && (tpu.node_count ?? 1) > 1) {
     sections.problem(['tpu', 'node_count'], 'is for TPUs that are asked for; one that exists is one');
   }
   if (tpu.alternatives_wait !== undefined && (tpu.alternatives?.length ?? 0) === 0) {
@@ -181,47 +174,52 @@ function checkTogether(sections: Sections, tpu: Tpu): void {
   }
 }
 
-function readAlternatives(sections: Sections, tpu: Tpu, own: TpuPlace, project: string): readonly TpuPlace[] {
-  const places: TpuPlace[] = [];
-  for (const [index, part] of (tpu.alternatives ?? []).entries()) {
+function readAlternatives(
+  sections: Sections,
+  tpu: TpuSection,
+  own: TpuAlternative,
+  project: string,
+): readonly TpuAlternative[] {
+  const alternatives: TpuAlternative[] = [];
+  for (const [index, entry] of (tpu.alternatives ?? []).entries()) {
     const at = ['tpu', 'alternatives', index];
-    const asked = {
-      zone: part.zone ?? own.zone,
-      accelerator: part.accelerator ?? own.accelerator,
-      version: part.version,
+    const requested = {
+      zone: entry.zone ?? own.zone,
+      accelerator: entry.accelerator ?? own.accelerator,
+      version: entry.version,
     };
-    if (!checkOffered(sections, { tpu: asked, project, at })) continue;
-    const runtimeVersion = part.version ?? imageFor(asked.accelerator, own);
+    if (!checkIsOffered(sections, { tpu: requested, project, path: at })) continue;
+    const runtimeVersion = entry.version ?? runtimeVersionFor(requested.accelerator, own);
     if (runtimeVersion === undefined) {
-      const message = `must be given: jobman does not know ${asked.accelerator}, and so not which runtime version it wants`;
+      const message = `must be given: jobman does not know ${requested.accelerator}, and so not which runtime version it wants`;
       sections.problem([...at, 'version'], message);
       continue;
     }
-    const wired = part.topology ?? (asked.accelerator === own.accelerator ? own.topology : undefined);
-    const place: TpuPlace = {
-      zone: asked.zone,
-      accelerator: asked.accelerator,
-      pricing: part.pricing ?? own.pricing,
+    const topology = entry.topology ?? (requested.accelerator === own.accelerator ? own.topology : undefined);
+    const alternative: TpuAlternative = {
+      zone: requested.zone,
+      accelerator: requested.accelerator,
+      pricing: entry.pricing ?? own.pricing,
       runtimeVersion,
-      ...(wired === undefined ? {} : { topology: wired }),
+      ...(topology === undefined ? {} : { topology }),
       pricePerHour: null,
     };
-    checkTopology(sections, place, at);
-    const isTwice = [own, ...places].some(
+    checkTopology(sections, alternative, at);
+    const isDuplicate = [own, ...alternatives].some(
       (other) =>
-        other.zone === place.zone &&
-        other.accelerator === place.accelerator &&
-        other.pricing === place.pricing &&
-        other.topology === place.topology,
+        other.zone === alternative.zone &&
+        other.accelerator === alternative.accelerator &&
+        other.pricing === alternative.pricing &&
+        other.topology === alternative.topology,
     );
-    if (isTwice) sections.warning(at, 'is a place that is named before already, and is asked twice in each round');
-    places.push(place);
+    if (isDuplicate) sections.warning(at, 'is a place that is named before already, and is asked twice in each round');
+    alternatives.push(alternative);
   }
-  return places;
+  return alternatives;
 }
 
-/** The image for a type at another place: the section's own within a generation, else the one that Google names. */
-function imageFor(type: string, own: TpuPlace): string | undefined {
+/** Images work within one generation only; another generation needs the one that Google recommends. */
+function runtimeVersionFor(type: string, own: TpuAlternative): string | undefined {
   const generation = generationOf(type);
   if (type === own.accelerator || generation === generationOf(own.accelerator)) return own.runtimeVersion;
   return generation?.runtimeVersion;
@@ -229,10 +227,10 @@ function imageFor(type: string, own: TpuPlace): string | undefined {
 
 function checkTopology(
   sections: Sections,
-  { accelerator, topology }: TpuPlace,
+  { accelerator, topology }: TpuAlternative,
   at: readonly (string | number)[],
 ): void {
-  const known = knownType(accelerator);
+  const known = findAccelerator(accelerator);
   if (topology === undefined || known === undefined) return;
   const chips = topology.split('x').reduce((product, side) => product * Number(side), 1);
   if (chips === known.chips) return;
@@ -240,11 +238,16 @@ function checkTopology(
   sections.problem([...at, 'topology'], message, known.topology);
 }
 
-/** The machines of a slice are several, and only what nobody writes to can be shared. */
-function readDisks(sections: Sections, tpu: Tpu, places: readonly TpuPlace[]): readonly DataDisk[] | undefined {
+/** Several machines can share only a read-only disk. */
+function readDisks(
+  sections: Sections,
+  tpu: TpuSection,
+  alternatives: readonly TpuAlternative[],
+): readonly DataDisk[] | undefined {
   if (tpu.data_disks === undefined || tpu.data_disks.length === 0) return undefined;
   const machines =
-    Math.max(...places.map(({ accelerator }) => knownType(accelerator)?.workers ?? 1)) * (tpu.node_count ?? 1);
+    Math.max(...alternatives.map(({ accelerator }) => findAccelerator(accelerator)?.workers ?? 1)) *
+    (tpu.node_count ?? 1);
   return tpu.data_disks.flatMap(({ source, mode }, index) => {
     if (source === undefined) return [];
     if (mode === 'read-write' && machines > 1) {
@@ -255,24 +258,28 @@ function readDisks(sections: Sections, tpu: Tpu, places: readonly TpuPlace[]): r
   });
 }
 
-function readStartupScript(sections: Sections, path: string, { door, folder, home }: Surroundings): string | undefined {
-  const file = pathHere(path, folder, home);
+function readStartupScript(
+  sections: Sections,
+  path: string,
+  { files, folder, home }: ManifestContext,
+): string | undefined {
+  const file = localPath(path, folder, home);
   // Reading a FIFO or a device might never end.
-  const isFile = door.look(file).kind !== 'stream';
-  const read = isFile ? readText(door, file, startupScriptMost) : { why: 'is not a regular file' };
+  const isFile = files.inspect(file).kind !== 'stream';
+  const read = isFile ? readTextFile(files, file, maxStartupScriptBytes) : { reason: 'is not a regular file' };
   if ('text' in read) return read.text;
-  sections.problem(['tpu', 'startup_script'], `the file ${file} ${read.why}`);
+  sections.problem(['tpu', 'startup_script'], `the file ${file} ${read.reason}`);
   return undefined;
 }
 
-function readLoginKey(sections: Sections, { folder, home }: Surroundings): string | null {
+function readLoginKey(sections: Sections, { folder, home }: ManifestContext): string | null {
   const key = sections.read('ssh')?.private_key;
-  return key === undefined ? null : pathHere(key, folder, home);
+  return key === undefined ? null : localPath(key, folder, home);
 }
 
-function nameFrom(jobName: string): string {
+function tpuNameFrom(jobName: string): string {
   const plain = jobName
-    .replaceAll(jobIdMark, '')
+    .replaceAll(jobIdPlaceholder, '')
     .normalize('NFKD')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -282,92 +289,89 @@ function nameFrom(jobName: string): string {
   return plain === '' ? 'job' : plain;
 }
 
-// ------------------------------------------------------------------------------------------ what a cloud has
-
-/** A request to a cloud. The project is null when none is named anywhere, which is a problem of its own. */
-interface Asked {
+/** The project is null when none is named, which is reported separately. */
+interface CapacityRequest {
   readonly tpu: Partial<Pick<Section<'tpu'>, 'accelerator' | 'zone' | 'version'>>;
   readonly project: string | null;
-  readonly at: readonly (string | number)[];
+  readonly path: readonly (string | number)[];
 }
 
-/** Reports what the cloud of that project most likely does not have. Answers whether the type may be requested. */
-function checkOffered(sections: Sections, { tpu, project, at }: Asked): boolean {
-  const isGoogles = project !== null && project !== builtInProject;
-  const doubt = isGoogles ? sections.warning : sections.problem;
-  const has = isGoogles
+/** Reports values that the project's cloud most likely does not offer. Returns whether the type may be requested. */
+function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequest): boolean {
+  const isGoogleProject = project !== null && project !== emulatorProject;
+  const reportDoubt = isGoogleProject ? sections.warning : sections.problem;
+  const qualifier = isGoogleProject
     ? 'that jobman knows; Google is asked for it all the same'
     : project === null
       ? 'that jobman knows'
       : 'of the built-in cloud';
-  if (isGoogles && at.length === 1) checkProject(sections, project);
+  if (isGoogleProject && path.length === 1) checkProject(sections, project);
 
   const { accelerator: type, zone, version } = tpu;
-  const known = type === undefined ? undefined : accelerator(type);
+  const known = type === undefined ? undefined : findAccelerator(type);
   if (type !== undefined && known === undefined) {
-    const isWrong = isMisspelt(type);
-    const message = `"${type}" is no type of TPU ${isWrong ? 'that jobman knows' : has}`;
-    (isWrong ? sections.problem : doubt)([...at, 'accelerator'], message, acceleratorMeant(type));
+    const isMisspelled = isMisspelledType(type);
+    const message = `"${type}" is no type of TPU ${isMisspelled ? 'that jobman knows' : qualifier}`;
+    (isMisspelled ? sections.problem : reportDoubt)([...path, 'accelerator'], message, suggestAccelerator(type));
   }
   if (zone !== undefined) {
     const offering = known === undefined ? [] : zonesOffering(known);
     if (!zones.includes(zone)) {
-      doubt([...at, 'zone'], `"${zone}" is no zone with TPUs ${has}`, zoneMeant(zone, offering));
-    } else if (known !== undefined && !offering.includes(zone) && (offering.length > 0 || !isGoogles)) {
-      const where = offering.length === 0 ? 'no zone has any' : `it is offered in ${listed(offering)}`;
-      const near = offering.length === 1 ? offering[0] : didYouMean(zone, offering);
-      doubt(
-        [...at, 'zone'],
-        `${zone} has no ${known.type}${isGoogles ? ', as far as jobman knows' : ''}: ${where}`,
-        near,
+      reportDoubt([...path, 'zone'], `"${zone}" is no zone with TPUs ${qualifier}`, suggestZone(zone, offering));
+    } else if (known !== undefined && !offering.includes(zone) && (offering.length > 0 || !isGoogleProject)) {
+      const where = offering.length === 0 ? 'no zone has any' : `it is offered in ${formatNames(offering)}`;
+      const suggestion = offering.length === 1 ? offering[0] : didYouMean(zone, offering);
+      reportDoubt(
+        [...path, 'zone'],
+        `${zone} has no ${known.type}${isGoogleProject ? ', as far as jobman knows' : ''}: ${where}`,
+        suggestion,
       );
     }
   }
-  // A type that is newer than the tables has an image that is.
-  if (version !== undefined && (known !== undefined || !isGoogles)) {
-    checkVersion(sections, [...at, 'version'], { version, generation: known?.generation.name, isGoogles });
+  // For an unknown type, which may be newer than the tables, an unknown version may be right too.
+  if (version !== undefined && (known !== undefined || !isGoogleProject)) {
+    checkVersion(sections, [...path, 'version'], { version, generation: known?.generation.name, isGoogleProject });
   }
-  return type !== undefined && (known !== undefined || (isGoogles && !isMisspelt(type)));
+  return type !== undefined && (known !== undefined || (isGoogleProject && !isMisspelledType(type)));
 }
 
-/** Nobody is kept from a project of Google's that is called nearly like the built-in cloud; but it is told. */
 function checkProject(sections: Sections, project: string): void {
-  if (project.includes(builtInProject) || didYouMean(project, [builtInProject]) === undefined) return;
+  if (project.includes(emulatorProject) || didYouMean(project, [emulatorProject]) === undefined) return;
   const message = `"${project}" is taken for a project of Google Cloud, where TPUs cost money; the built-in cloud is called otherwise`;
-  sections.warning(['tpu', 'project'], message, builtInProject);
+  sections.warning(['tpu', 'project'], message, emulatorProject);
 }
 
-/** No name of Google's, whatever it may add: letters and a number with a hyphen between, and no other word for one we know. */
-function isMisspelt(type: string): boolean {
+/** Every type of Google's has letters, a hyphen and a number. Another spelling of a known type is a mistake too. */
+function isMisspelledType(type: string): boolean {
   if (!/^[a-z][a-z0-9]*-[1-9]\d*$/.test(type)) return true;
-  return generationOf(type) === undefined && spelledAs(type) !== undefined;
+  return generationOf(type) === undefined && parseSpelling(type) !== undefined;
 }
 
 function checkVersion(
   sections: Sections,
   at: readonly (string | number)[],
-  asked: { readonly version: string; readonly generation: string | undefined; readonly isGoogles: boolean },
+  requested: { readonly version: string; readonly generation: string | undefined; readonly isGoogleProject: boolean },
 ): void {
-  const { version, generation, isGoogles } = asked;
-  const meant = runtimeVersionMeant(version);
+  const { version, generation, isGoogleProject } = requested;
+  const suggestion = suggestRuntimeVersion(version);
   const madeFor = generationOfVersion(version);
-  if (!isGoogles && !runtimeVersions.includes(version)) {
+  if (!isGoogleProject && !runtimeVersions.includes(version)) {
     sections.problem(
       at,
       `"${version}" is no runtime version of the built-in cloud; leave it out for the usual one`,
-      meant,
+      suggestion,
     );
   } else if (madeFor !== null) {
     if (generation === undefined || madeFor === generation) return;
     const message = `"${version}" is made for ${madeFor}, and the TPU is a ${generation}: programs may not find its chips`;
     sections.warning(at, message);
-  } else if (!runtimeVersions.includes(version) && meant !== undefined) {
+  } else if (!runtimeVersions.includes(version) && suggestion !== undefined) {
     const message = `"${version}" is no runtime version that jobman knows; Google is asked for it all the same`;
-    sections.warning(at, message, meant);
+    sections.warning(at, message, suggestion);
   }
 }
 
-function listed(names: readonly string[]): string {
+function formatNames(names: readonly string[]): string {
   const shown = names.slice(0, 4).join(', ');
   return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown;
 }

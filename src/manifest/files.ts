@@ -1,61 +1,60 @@
-// Files: what a manifest is read against, and paths. Parsing opens the few files whose content becomes part of a job through
-// `FileDoor`, so that it stays a function; cli/disk.ts is the real one.
+// Files: the context in which a manifest is read, and paths. The parser opens files only through `FileReader`, so that
+// it stays a function; cli/disk.ts is the real one.
 
 import { isAbsolute, join, normalize, resolve } from 'node:path/posix';
 
-type Look =
+type FileInfo =
   | { readonly kind: 'file'; readonly bytes: number; readonly isExecutable: boolean }
   | { readonly kind: 'folder'; readonly entries: readonly string[] }
-  /** A pipe or a device: it can be read, and its length is not known before. */
+  /** A pipe or a device: readable, but its length is unknown before reading. */
   | { readonly kind: 'stream' }
   | { readonly kind: 'absent' }
-  /** There, or perhaps there, and out of reach: the reason is one phrase. */
+  /** The file may exist but cannot be accessed. `detail` is a phrase with the reason. */
   | { readonly kind: 'unreadable'; readonly detail: string };
 
-export interface FileDoor {
-  /** Looks at an absolute path; follows links. Never throws. */
-  look(path: string): Look;
-  /** The first bytes of a file, `most + 1` at most, so that a longer one is noticed. Undefined with a reason when it cannot be read. */
-  read(path: string, most: number): { readonly bytes: Uint8Array } | { readonly detail: string };
+export interface FileReader {
+  /** Inspects an absolute path; follows links. Never throws. */
+  inspect(path: string): FileInfo;
+  /** At most `maxBytes + 1` bytes, so that the caller notices a longer file. Never throws; `detail` is a reason. */
+  read(path: string, maxBytes: number): { readonly bytes: Uint8Array } | { readonly detail: string };
 }
 
-/** A whole small text file, or one phrase that says why not, after "the file ...". */
-export function readText(
-  door: FileDoor,
+/** A small text file as a whole, or a phrase with the reason, to be printed after "the file ...". */
+export function readTextFile(
+  files: FileReader,
   path: string,
-  most: number,
-): { readonly text: string } | { readonly why: string } {
-  const look = door.look(path);
-  switch (look.kind) {
+  maxBytes: number,
+): { readonly text: string } | { readonly reason: string } {
+  const info = files.inspect(path);
+  switch (info.kind) {
     case 'absent':
-      return { why: 'does not exist' };
+      return { reason: 'does not exist' };
     case 'folder':
-      return { why: 'is a folder' };
+      return { reason: 'is a folder' };
     case 'unreadable':
-      return { why: `cannot be read: ${look.detail}` };
+      return { reason: `cannot be read: ${info.detail}` };
     case 'file':
-      if (look.bytes > most) return { why: tooLarge(look.bytes, most) };
+      if (info.bytes > maxBytes) return { reason: tooLargeMessage(info.bytes, maxBytes) };
       break;
     case 'stream':
       break;
   }
-  const read = door.read(path, most);
-  if ('detail' in read) return { why: `cannot be read: ${read.detail}` };
-  if (read.bytes.length > most) return { why: tooLarge(null, most) };
-  if (read.bytes.includes(0)) return { why: 'is binary, not text' };
+  const read = files.read(path, maxBytes);
+  if ('detail' in read) return { reason: `cannot be read: ${read.detail}` };
+  if (read.bytes.length > maxBytes) return { reason: tooLargeMessage(null, maxBytes) };
+  if (read.bytes.includes(0)) return { reason: 'is binary, not text' };
   try {
     return { text: new TextDecoder('utf-8', { fatal: true }).decode(read.bytes) };
   } catch {
-    return { why: 'is not text in UTF-8' };
+    return { reason: 'is not text in UTF-8' };
   }
 }
 
-function tooLarge(bytes: number | null, most: number): string {
-  return `is too large${bytes === null ? '' : ` (${binarySizeText(bytes)})`}; the limit is ${binarySizeText(most)}`;
+function tooLargeMessage(bytes: number | null, maxBytes: number): string {
+  return `is too large${bytes === null ? '' : ` (${formatBinarySize(bytes)})`}; the limit is ${formatBinarySize(maxBytes)}`;
 }
 
-/** `512 KiB`, `9.5 MiB`, in powers of two. */
-export function binarySizeText(bytes: number): string {
+export function formatBinarySize(bytes: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB'];
   let size = bytes;
   let unit = 0;
@@ -66,51 +65,48 @@ export function binarySizeText(bytes: number): string {
   return `${Number.isInteger(size) ? size : size.toFixed(1)} ${units[unit]}`;
 }
 
-export interface Surroundings {
-  /** The manifest's own folder, absolute: where its relative paths start. */
+export interface ManifestContext {
+  /** The manifest's folder, absolute. Relative paths start there. */
   readonly folder: string;
   readonly home: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly door: FileDoor;
-  /** The project of the settings, for manifests that name none. */
+  readonly files: FileReader;
   readonly project: string | null;
-  /** For `create`, a file that is missing here is a problem; a `check` (an import of a job that ran elsewhere) only warns. */
+  /** A file that is missing here is a problem for `create`, and a warning for `check` of a job that ran elsewhere. */
   readonly purpose: 'create' | 'check';
 }
 
-// ------------------------------------------------------------------------------------------ paths
-
-/** A file on this machine: `~/` is the user's home folder, anything relative starts at the manifest's folder. */
-export function pathHere(text: string, folder: string, home: string): string {
+/** A path on this machine: `~/` is the user's home folder, relative paths start at the manifest's folder. */
+export function localPath(text: string, folder: string, home: string): string {
   if (text === '~') return home;
   if (text.startsWith('~/')) return join(home, text.slice(2));
   return isAbsolute(text) ? normalize(text) : resolve(folder, text);
 }
 
-/** A file on a worker: absolute, or below the login folder as `~/…`. A relative path starts at the login folder. */
-export function pathOnWorker(text: string): string {
+/** A path on a worker: absolute, or `~/…` below the login folder. Relative paths start at the login folder. */
+export function remotePath(text: string): string {
   const below = text.startsWith('~/') ? text.slice(2) : text === '~' ? '' : text;
-  if (isAbsolute(below)) return trimmed(normalize(below));
+  if (isAbsolute(below)) return withoutTrailingSlash(normalize(below));
   const inside = normalize(below === '' ? '.' : below);
-  return inside === '.' ? '~' : trimmed(`~/${inside}`);
+  return inside === '.' ? '~' : withoutTrailingSlash(`~/${inside}`);
 }
 
-/** True when the path leads out of the login folder (`~/../other`) or names another user's (`~name`). */
+/** True when the path leaves the login folder (`~/../other`) or names another user's (`~name`). */
 export function leavesHome(text: string): boolean {
-  return pathOnWorker(text).startsWith('~/..') || /^~[^/]/.test(text);
+  return remotePath(text).startsWith('~/..') || /^~[^/]/.test(text);
 }
 
-function trimmed(path: string): string {
+function withoutTrailingSlash(path: string): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-/** With a home folder that is written out in full as `~`, because the login is not known here. */
-export function belowHome(path: string): string {
+/** Replaces a home folder written in full (`/home/NAME`, `/root`) by `~`, because the login name is unknown here. */
+export function withTilde(path: string): string {
   return path.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~');
 }
 
-/** True for a path below that folder, both as `pathOnWorker` answers them. */
+/** True for the folder itself too. Both paths have the form that `remotePath` returns. */
 export function isWithin(path: string, folder: string): boolean {
-  const [inner, outer] = [belowHome(path), belowHome(folder)];
+  const [inner, outer] = [withTilde(path), withTilde(folder)];
   return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
 }

@@ -1,34 +1,30 @@
-// Job files: `job.files`, read here and frozen into the job, so that every attempt gets the same bytes; and the places that the
-// values of `job.secrets` are read from, which are no part of a manifest.
-
 import { basename, join } from 'node:path/posix';
-import type { FilesModule, FrozenFile } from '../setup/modules.ts';
-import { binarySizeText, leavesHome, pathHere, pathOnWorker, type Surroundings } from './files.ts';
+import type { FilesModule, InlineFile } from '../setup/modules.ts';
+import { formatBinarySize, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
-import type { CommandSpec, SecretSource } from '../core/spec.ts';
+import type { CommandSpec, SecretSource } from '../core/model/spec.ts';
 
-/** A file is stored with the job and sent to every worker of every allocation; this is what that stays cheap for. */
-const fileMost = 1024 * 1024;
-const allMost = 4 * fileMost;
-const countMost = 500;
-const depthMost = 20;
+/** Each file is stored with the job and sent to every worker of every allocation, so the sizes are limited. */
+const maxFileBytes = 1024 * 1024;
+const maxTotalBytes = 4 * maxFileBytes;
+const maxFileCount = 500;
+const maxFolderDepth = 20;
 
-/** Left out of a folder: no program needs them. */
-const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
+const ignoredNames = new Set(['.git', '__pycache__', '.DS_Store']);
 
-const bucket = 'put it in a bucket and mount that with gcsfuse';
+const bucketHint = 'put it in a bucket and mount that with gcsfuse';
 
-export function readJobFiles(sections: Sections, { folder, home, door }: Surroundings): FilesModule {
+export function readJobFiles(sections: Sections, { folder, home, files }: ManifestContext): FilesModule {
   const entries = sections.read('job')?.files ?? [];
   const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
-  const files = new Map<string, FrozenFile>();
+  const inlineFiles = new Map<string, InlineFile>();
   let total = 0;
-  let isOver = false;
+  let isTooLarge = false;
 
   for (const [index, entry] of entries.entries()) {
     const at = entry.lastIndexOf(':');
     const from = at === -1 ? entry : entry.slice(0, at);
-    const source = pathHere(from, folder, home);
+    const source = localPath(from, folder, home);
     const to = at === -1 ? basename(source) : entry.slice(at + 1).trim();
     if (from === '' || to === '') {
       refuse(index, 'wants from:to, a path here and a path on the worker');
@@ -38,62 +34,61 @@ export function readJobFiles(sections: Sections, { folder, home, door }: Surroun
       refuse(index, `${to} lies outside the login folder; write a path below it, or an absolute one`);
       continue;
     }
-    // `to` with a slash at its end is a folder to put the thing into, as cp has it.
-    const target = to.endsWith('/') ? join(pathOnWorker(to), basename(source)) : pathOnWorker(to);
+    // As with cp, a target with a slash at its end is the folder that receives the file.
+    const target = to.endsWith('/') ? join(remotePath(to), basename(source)) : remotePath(to);
     if (target === '~') {
       refuse(index, 'the login folder itself cannot be replaced; name a file or folder in it');
       continue;
     }
     add(index, source, target, from, 0);
   }
-  return { name: 'files', files: [...files.values()] };
+  return { name: 'files', files: [...inlineFiles.values()] };
 
   function add(index: number, source: string, target: string, name: string, depth: number): void {
-    if (isOver) return;
+    if (isTooLarge) return;
     // A backslash would be an escape in the list of checksums that the worker compares.
-    // oxlint-disable-next-line no-control-regex -- Names with control characters are what is refused.
+    // oxlint-disable-next-line no-control-regex -- The expression rejects names with control characters.
     if (/[\\\u0000-\u001f\u007f]/.test(target))
       return refuse(index, `${JSON.stringify(name)} has a character in its name that jobman cannot copy`);
-    const look = door.look(source);
-    if (look.kind === 'absent') return refuse(index, `${name} does not exist (looked for ${source})`);
-    if (look.kind === 'unreadable') return refuse(index, `${name} cannot be read: ${look.detail}`);
-    if (look.kind === 'stream') return refuse(index, `${name} is neither a file nor a folder`);
-    if (look.kind === 'folder') {
-      if (depth > depthMost) return refuse(index, `${name} is a folder more than ${depthMost} levels deep`);
-      for (const entry of look.entries) {
-        if (!leftOut.has(entry)) add(index, join(source, entry), join(target, entry), `${name}/${entry}`, depth + 1);
+    const info = files.inspect(source);
+    if (info.kind === 'absent') return refuse(index, `${name} does not exist (looked for ${source})`);
+    if (info.kind === 'unreadable') return refuse(index, `${name} cannot be read: ${info.detail}`);
+    if (info.kind === 'stream') return refuse(index, `${name} is neither a file nor a folder`);
+    if (info.kind === 'folder') {
+      if (depth > maxFolderDepth) return refuse(index, `${name} is a folder more than ${maxFolderDepth} levels deep`);
+      for (const entry of info.entries) {
+        if (!ignoredNames.has(entry))
+          add(index, join(source, entry), join(target, entry), `${name}/${entry}`, depth + 1);
       }
       return;
     }
-    if (look.bytes > fileMost)
+    if (info.bytes > maxFileBytes)
       return refuse(
         index,
-        `${name} has ${binarySizeText(look.bytes)}, the limit is ${binarySizeText(fileMost)}; ${bucket}`,
+        `${name} has ${formatBinarySize(info.bytes)}, the limit is ${formatBinarySize(maxFileBytes)}; ${bucketHint}`,
       );
-    const read = door.read(source, fileMost);
+    const read = files.read(source, maxFileBytes);
     if ('detail' in read) return refuse(index, `${name} cannot be read: ${read.detail}`);
     total += read.bytes.length;
-    if (total > allMost || files.size >= countMost) {
-      isOver = true;
-      const limit = files.size >= countMost ? `${countMost} files` : binarySizeText(allMost);
-      return refuse(index, `job.files together are more than ${limit}; ${bucket}`);
+    if (total > maxTotalBytes || inlineFiles.size >= maxFileCount) {
+      isTooLarge = true;
+      const limit = inlineFiles.size >= maxFileCount ? `${maxFileCount} files` : formatBinarySize(maxTotalBytes);
+      return refuse(index, `job.files together are more than ${limit}; ${bucketHint}`);
     }
-    files.set(target, {
+    inlineFiles.set(target, {
       to: target,
       base64: Buffer.from(read.bytes).toString('base64'),
-      mode: look.isExecutable ? 0o755 : 0o644,
+      mode: info.isExecutable ? 0o755 : 0o644,
     });
   }
 }
 
-// ------------------------------------------------------------------------------------------ secrets
-
-/** Reads where each secret is. A missing one is a problem for `create` and a warning for a check. */
-export function readSecrets(
+/** Only the source of a secret is stored. A missing source is a problem for `create` and a warning for `check`. */
+export function readSecretSources(
   sections: Sections,
   written: Readonly<Record<string, string>>,
   plain: Readonly<Record<string, string>>,
-  around: Surroundings,
+  context: ManifestContext,
 ): NonNullable<CommandSpec['secrets']> {
   const secrets: Record<string, SecretSource> = {};
   for (const [name, from] of Object.entries(written)) {
@@ -101,39 +96,40 @@ export function readSecrets(
     if (Object.hasOwn(plain, name))
       sections.problem(at, `${name} is a plain variable of the command too (job.env or command.env); keep one of them`);
     const variable = from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
-    const missing = variable === undefined ? missingFile(from, around) : missingVariable(variable, around);
-    if (missing !== undefined) sections.missing(at, missing);
+    const missing =
+      variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
+    if (missing !== undefined) sections.missingHere(at, missing);
     secrets[name] =
       variable === undefined
-        ? { kind: 'file', path: pathHere(from, around.folder, around.home) }
+        ? { kind: 'file', path: localPath(from, context.folder, context.home) }
         : { kind: 'environment', variable };
   }
   return secrets;
 }
 
-// A value in place of a name is a common mistake, so no message repeats what the manifest says: it is printed and kept in logs.
+// Messages are printed and logged, so none repeats the value: users often write a secret instead of its source.
 
-const howToName = 'a secret is named, not written: `env`, `env:NAME`, or the path of a file';
+const secretHint = 'a secret is named, not written: `env`, `env:NAME`, or the path of a file';
 
-function missingVariable(variable: string, { env }: Surroundings): string | undefined {
+function missingVariableMessage(variable: string, { env }: ManifestContext): string | undefined {
   if ((env[variable] ?? '') !== '') return undefined;
   return /^[A-Z_][A-Z0-9_]*$/.test(variable)
     ? `the variable ${variable} is not set where the job is created`
-    : `names a variable that is not set where the job is created (${howToName})`;
+    : `names a variable that is not set where the job is created (${secretHint})`;
 }
 
-function missingFile(from: string, { folder, home, door }: Surroundings): string | undefined {
+function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
   if (from === '') return 'says neither `env` nor a file';
-  const look = door.look(pathHere(from, folder, home));
-  switch (look.kind) {
+  const info = files.inspect(localPath(from, folder, home));
+  switch (info.kind) {
     case 'file':
     case 'stream':
       return undefined;
     case 'folder':
       return 'names a folder, not a file';
     case 'absent':
-      return `names a file that does not exist on this machine (${howToName})`;
+      return `names a file that does not exist on this machine (${secretHint})`;
     case 'unreadable':
-      return `names a file that cannot be read (${howToName})`;
+      return `names a file that cannot be read (${secretHint})`;
   }
 }

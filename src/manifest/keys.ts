@@ -1,13 +1,13 @@
-// Keys: every key that a manifest may have, in one table; each section has its file in keys/. The parser checks it, the JSON
-// Schema and the tables of docs/configuration.md are made from it, so that the three cannot disagree.
+// Manifest keys: one table of every key, with a file for each section in keys/. The parser, the JSON Schema and the
+// tables of docs/configuration.md use this table, so that they cannot disagree.
 
-import { keyNamed, otherNames, section } from './kinds.ts';
+import { findKey, aliasesOf, section } from './kinds.ts';
 import type { Keys, Kind, Path, Schema } from '../schema/kinds.ts';
 import { command, job, local, vars } from './keys/job.ts';
 import { conda, docker, venv } from './keys/environments.ts';
 import { gcsfuse, type cache, setup, ssh } from './keys/setup.ts';
 import { kubernetes } from './keys/kubernetes.ts';
-import { recovery, type longForm } from './keys/recovery.ts';
+import { recovery, type recoverySection } from './keys/recovery.ts';
 import { tpu } from './keys/tpu.ts';
 
 export type { EnvironmentName } from './keys/environments.ts';
@@ -36,33 +36,32 @@ export const manifest = section(
 export type SectionName = Extract<keyof ManifestValue, string>;
 type ManifestValue = typeof manifest extends Kind<infer T> ? T : never;
 export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N]>;
-export type RecoverySection = SectionOf<typeof longForm>;
+export type RecoverySection = SectionOf<typeof recoverySection>;
 export type CacheSection = SectionOf<typeof cache>;
 type SectionOf<K> = K extends Kind<infer T> ? T : never;
 
-/** The kind of what stands at a path; undefined when the table has no such key. */
+/** Kind of the value at a path; undefined when the table has no such key. */
 export function kindAt(path: Path): Kind<unknown> | undefined {
   let kind: Kind<unknown> | undefined = manifest;
   for (const part of path) {
     if (kind === undefined) return undefined;
     if (typeof part === 'number' && kind.element !== undefined) kind = kind.element;
-    else kind = kind.keys === undefined ? undefined : (keyNamed(kind.keys, String(part))?.kind ?? kind.free);
+    else kind = kind.keys === undefined ? undefined : (findKey(kind.keys, String(part))?.kind ?? kind.customKeys);
   }
   return kind;
 }
 
-/** The keys of the section that a path leads into: those among which its last part is one. */
-export function keysAround(path: Path): Keys | undefined {
+export function siblingKeys(path: Path): Keys | undefined {
   return kindAt(path.slice(0, -1))?.keys;
 }
 
 export function aliasesAt(path: Path): readonly string[] {
-  const keys = keysAround(path);
+  const keys = siblingKeys(path);
   const last = path.at(-1);
-  return keys === undefined || last === undefined ? [] : otherNames(keys, String(last));
+  return keys === undefined || last === undefined ? [] : aliasesOf(keys, String(last));
 }
 
-/** The JSON Schema of manifests. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
+/** JSON Schema of manifests. It accepts every manifest that `create` accepts. */
 export function manifestSchema(): Schema {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

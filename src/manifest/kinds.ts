@@ -1,15 +1,15 @@
-// Kinds: what a value in a manifest may be. A kind reads a value of the tree, describes itself in words for people and as
-// JSON Schema for editors. The table of keys (keys.ts) is built of them, so that parser, schema and documents agree.
+// Kinds of values in a manifest. The table of keys (keys.ts) consists of kinds, so that parser, schema and
+// documentation agree.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { jobIdMark } from '../core/spec.ts';
-import type { Duration } from '../core/time.ts';
-import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';
+import { jobIdPlaceholder } from '../core/model/spec.ts';
+import type { Duration } from '../core/model/time.ts';
+import { suggestDuration, maxDuration, formatExactDuration, parseDuration } from './durations.ts';
 import {
-  absent,
-  defaultText,
-  readGiven,
-  refuse,
+  notGiven,
+  formatDefault,
+  readIfGiven,
+  reportProblem,
   type Key,
   type Keys,
   type Kind,
@@ -18,43 +18,43 @@ import {
   type Schema,
   type SectionValue,
 } from '../schema/kinds.ts';
-import { pathText, type Report } from '../schema/problems.ts';
-import { isNull, plain, type Mapping, type Tree } from '../schema/tree.ts';
+import { formatPath, type Report } from '../schema/problems.ts';
+import { isNull, toPlainValue, type Mapping, type Tree } from '../schema/tree.ts';
 
 export interface TextOptions {
   readonly pattern?: RegExp;
   /** For tables and messages, after "wants". */
-  readonly words?: string;
-  /** Said after the text as it was written. */
+  readonly description?: string;
+  /** Message after the value as written. */
   readonly rule?: string;
-  /** A guess at the text that was meant; it is suggested when it fits itself. */
-  readonly meant?: (written: string) => string | undefined;
+  /** A guess at the intended text; offered only when it matches `pattern`. */
+  readonly suggest?: (written: string) => string | undefined;
   readonly examples?: readonly string[];
 }
 
 export function text(options: TextOptions = {}): Kind<string> {
-  const words = options.words ?? 'text';
+  const description = options.description ?? 'text';
   return {
-    words,
+    description,
     schema: {
       type: ['string', 'number', 'boolean'],
       ...(options.examples === undefined ? {} : { examples: options.examples }),
     },
     read(tree, path, report) {
-      if (tree.kind !== 'scalar' || tree.value === null) return wrongKind(tree, words, path, report);
-      // Numbers and truths are taken as they were written: a version 3.10 is not 3.1, a name may be `on`.
+      if (tree.kind !== 'scalar' || tree.value === null) return reportWrongKind(tree, description, path, report);
+      // Numbers and booleans keep their text: version 3.10 is not 3.1, and a name may be `on`.
       const value = typeof tree.value === 'string' ? tree.value : tree.source;
-      if (value.includes('\0')) return refuse(tree, path, report, 'holds a zero byte');
-      // The id that will be in place of ${job.id} fits wherever six digits do.
-      if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdMark, '000000'))) {
-        const meant = options.meant?.(value);
-        const fits = meant !== undefined && options.pattern.test(meant);
-        return refuse(
+      if (value.includes('\0')) return reportProblem(tree, path, report, 'holds a zero byte');
+      // The placeholder of ${job.id} is valid wherever six digits are.
+      if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdPlaceholder, '000000'))) {
+        const suggestion = options.suggest?.(value);
+        const isValid = suggestion !== undefined && options.pattern.test(suggestion);
+        return reportProblem(
           tree,
           path,
           report,
-          `${quoted(value)} ${options.rule ?? `is no ${words}`}`,
-          fits ? meant : undefined,
+          `${quoteValue(value)} ${options.rule ?? `is no ${description}`}`,
+          isValid ? suggestion : undefined,
         );
       }
       return value;
@@ -62,7 +62,7 @@ export function text(options: TextOptions = {}): Kind<string> {
   };
 }
 
-/** A text of one line: names, paths, images. Whatever goes into a command line or a file of settings. */
+/** A text of one line, for values that go into command lines and settings files. */
 export function line(options: TextOptions = {}): Kind<string> {
   const inner = text(options);
   return {
@@ -71,24 +71,31 @@ export function line(options: TextOptions = {}): Kind<string> {
       const value = inner.read(tree, path, report);
       if (value === undefined) return undefined;
       const trimmed = value.trim();
-      if (trimmed === '') return refuse(tree, path, report, 'is empty');
-      // oxlint-disable-next-line no-control-regex -- Control characters are what is refused here.
-      if (/[\u0000-\u001f\u007f]/.test(trimmed)) return refuse(tree, path, report, 'must be one line of plain text');
+      if (trimmed === '') return reportProblem(tree, path, report, 'is empty');
+      // oxlint-disable-next-line no-control-regex -- The expression rejects control characters.
+      if (/[\u0000-\u001f\u007f]/.test(trimmed))
+        return reportProblem(tree, path, report, 'must be one line of plain text');
       return trimmed;
     },
   };
 }
 
-/** A path. A number or a truth in its place is a slip, such as a value that belongs to the next key; quotes make it a name. */
+/** A path. An unquoted number or boolean is refused: it is usually a value that belongs to another key. */
 export function path(options: TextOptions = {}): Kind<string> {
-  const words = options.words ?? 'path';
-  const inner = line({ words, ...options });
+  const description = options.description ?? 'path';
+  const inner = line({ description, ...options });
   return {
     ...inner,
     schema: { ...inner.schema, type: 'string' },
     read(tree, at, report) {
       if (tree.kind === 'scalar' && tree.value !== null && typeof tree.value !== 'string') {
-        return refuse(tree, at, report, `wants a ${words}, this is ${describe(tree)}`, `"${tree.source}"`);
+        return reportProblem(
+          tree,
+          at,
+          report,
+          `wants a ${description}, this is ${describeTree(tree)}`,
+          `"${tree.source}"`,
+        );
       }
       return inner.read(tree, at, report);
     },
@@ -96,71 +103,78 @@ export function path(options: TextOptions = {}): Kind<string> {
 }
 
 export function script(): Kind<string> {
-  const inner = text({ words: 'shell script' });
+  const inner = text({ description: 'shell script' });
   return { ...inner, schema: { type: 'string' }, isScript: true };
 }
 
-export function truth(): Kind<boolean> {
-  const words = 'true or false';
+export function bool(): Kind<boolean> {
+  const description = 'true or false';
   return {
-    words,
+    description,
     schema: orTemplate({ type: 'boolean' }),
     read(tree, path, report) {
       if (tree.kind === 'scalar') {
         if (typeof tree.value === 'boolean') return tree.value;
-        // The YAML of the older jobman took these for true and false.
+        // YAML 1.1, which the older jobman read, has these for true and false.
         if (/^(yes|on|true)$/i.test(tree.source)) return true;
         if (/^(no|off|false)$/i.test(tree.source)) return false;
       }
-      return refuse(tree, path, report, `wants ${words}, this is ${describe(tree)}`, truthMeant(tree));
+      return reportProblem(
+        tree,
+        path,
+        report,
+        `wants ${description}, this is ${describeTree(tree)}`,
+        suggestBool(tree),
+      );
     },
   };
 }
 
-function truthMeant(tree: Tree): string | undefined {
+function suggestBool(tree: Tree): string | undefined {
   if (tree.kind !== 'scalar') return undefined;
-  const word = tree.source.trim().toLowerCase();
-  if (/^(y|t|1|enabled?|always)$/.test(word)) return 'true';
-  if (/^(n|f|0|disabled?|none|never)$/.test(word)) return 'false';
-  const near = didYouMean(word, ['true', 'false', 'yes', 'off']);
+  const text = tree.source.trim().toLowerCase();
+  if (/^(y|t|1|enabled?|always)$/.test(text)) return 'true';
+  if (/^(n|f|0|disabled?|none|never)$/.test(text)) return 'false';
+  const near = didYouMean(text, ['true', 'false', 'yes', 'off']);
   return near === undefined ? undefined : near === 'true' || near === 'yes' ? 'true' : 'false';
 }
 
-export function whole(least: number, most: number = Number.MAX_SAFE_INTEGER): Kind<number> {
-  const words = 'whole number';
+export function int(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<number> {
+  const description = 'whole number';
   return {
-    words,
+    description,
     schema: orTemplate({
       type: 'integer',
-      minimum: least,
-      ...(most === Number.MAX_SAFE_INTEGER ? {} : { maximum: most }),
+      minimum: min,
+      ...(max === Number.MAX_SAFE_INTEGER ? {} : { maximum: max }),
     }),
     read(tree, path, report) {
       const value = asNumber(tree);
-      if (value === undefined || !Number.isInteger(value)) return wrongKind(tree, `a ${words}`, path, report);
-      if (value < least) return refuse(tree, path, report, `is ${value}; the least is ${least}`);
-      if (value > most) return refuse(tree, path, report, `is ${value}; the most is ${most}`);
+      if (value === undefined || !Number.isInteger(value))
+        return reportWrongKind(tree, `a ${description}`, path, report);
+      if (value < min) return reportProblem(tree, path, report, `is ${value}; the least is ${min}`);
+      if (value > max) return reportProblem(tree, path, report, `is ${value}; the most is ${max}`);
       return value;
     },
   };
 }
 
-export function duration(least: Duration = 0): Kind<Duration> {
-  const words = 'duration';
+export function duration(min: Duration = 0): Kind<Duration> {
+  const description = 'duration';
   return {
-    words,
+    description,
     schema: { type: ['string', 'integer', 'null'], examples: ['30s', '5m', '2h', '1d'] },
     read(tree, path, report) {
       const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source : undefined;
-      if (written === undefined) return wrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
+      if (written === undefined) return reportWrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
       const value = parseDuration(written);
       if (value === undefined) {
-        const message = `${quoted(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${durationMost / 86_400_000}d)`;
-        return refuse(tree, path, report, message, durationMeant(written));
+        const message = `${quoteValue(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${maxDuration / 86_400_000}d)`;
+        return reportProblem(tree, path, report, message, suggestDuration(written));
       }
-      if (value < least) {
-        const message = `${quoted(written)} is too short; the least is ${durationText(least)}`;
-        return refuse(tree, path, report, message);
+      if (value < min) {
+        const message = `${quoteValue(written)} is too short; the least is ${formatExactDuration(min)}`;
+        return reportProblem(tree, path, report, message);
       }
       return value;
     },
@@ -171,41 +185,41 @@ export function choice<const W extends string>(...values: readonly W[]): Kind<W>
   return oneOf(values, () => undefined);
 }
 
-/** One of several words. `meant` knows what else people call them; slips of the finger are seen to without it. */
+/** One of several values. `suggest` knows other names for them; typing mistakes are handled without it. */
 export function oneOf<const W extends string>(
   values: readonly W[],
-  meant: (written: string) => string | undefined,
+  suggest: (written: string) => string | undefined,
 ): Kind<W> {
-  const words = values.join(' | ');
+  const description = values.join(' | ');
   return {
-    words,
+    description,
     schema: orTemplate({ enum: values }),
     read(tree, path, report) {
       const written = tree.kind === 'scalar' ? tree.source : undefined;
-      if (written === undefined) return wrongKind(tree, `one of ${values.join(', ')}`, path, report);
+      if (written === undefined) return reportWrongKind(tree, `one of ${values.join(', ')}`, path, report);
       const found = values.find((value) => value === written);
       if (found !== undefined) return found;
-      const message = `${quoted(written)} is none of ${values.join(', ')}`;
-      return refuse(tree, path, report, message, meant(written) ?? didYouMean(written, values));
+      const message = `${quoteValue(written)} is none of ${values.join(', ')}`;
+      return reportProblem(tree, path, report, message, suggest(written) ?? didYouMean(written, values));
     },
   };
 }
 
-/** A list; one value alone is taken for a list of one. */
-export function listOf<T>(element: Kind<T>, words = `list of ${element.words}`): Kind<readonly T[]> {
+/** A list; a single value counts as a list of one. */
+export function listOf<T>(element: Kind<T>, description = `list of ${element.description}`): Kind<readonly T[]> {
   return {
-    words,
+    description,
     schema: { anyOf: [{ type: 'array', items: element.schema }, element.schema] },
     element,
     read(tree, path, report) {
       const items =
         tree.kind === 'list' ? tree.items : tree.kind === 'map' && element.keys === undefined ? undefined : [tree];
-      if (items === undefined) return wrongKind(tree, `a ${words}`, path, report);
+      if (items === undefined) return reportWrongKind(tree, `a ${description}`, path, report);
       const values: T[] = [];
       for (const [index, item] of items.entries()) {
         const at = tree.kind === 'list' ? [...path, index] : path;
-        const value = readGiven(item, element, at, report);
-        if (value === absent) refuse(item, at, report, 'is empty; remove it or give it a value');
+        const value = readIfGiven(item, element, at, report);
+        if (value === notGiven) reportProblem(item, at, report, 'is empty; remove it or give it a value');
         else if (value !== undefined) values.push(value);
       }
       return values;
@@ -217,7 +231,7 @@ export function durationOrNone(): Kind<Duration | 'none'> {
   const inner = duration();
   return {
     ...inner,
-    words: 'duration or none',
+    description: 'duration or none',
     read: (tree, path, report) =>
       tree.kind === 'scalar' && tree.value === 'none' ? 'none' : inner.read(tree, path, report),
   };
@@ -227,23 +241,23 @@ export function mapOf(name: {
   readonly pattern: RegExp;
   readonly rule: string;
 }): Kind<Readonly<Record<string, string>>> {
-  const words = 'map of text';
+  const description = 'map of text';
   const value = text();
   return {
-    words,
+    description,
     schema: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean', 'null'] } },
     read(tree, path, report) {
-      if (tree.kind !== 'map') return wrongKind(tree, 'a map (NAME: value)', path, report);
+      if (tree.kind !== 'map') return reportWrongKind(tree, 'a map (NAME: value)', path, report);
       const values: Record<string, string> = {};
       for (const [key, entry] of tree.entries) {
         const at = [...path, key];
         if (!name.pattern.test(key)) {
-          refuse(entry, at, report, name.rule);
+          reportProblem(entry, at, report, name.rule);
           continue;
         }
-        const read = readGiven(entry.value, value, at, report);
-        // A null is an empty text here: the name was given on purpose.
-        if (read === absent) values[key] = '';
+        const read = readIfGiven(entry.value, value, at, report);
+        // A null is an empty text, because the user wrote the name on purpose.
+        if (read === notGiven) values[key] = '';
         else if (read !== undefined) values[key] = read;
       }
       return values;
@@ -251,70 +265,70 @@ export function mapOf(name: {
   };
 }
 
-export function anything(): Kind<Tree> {
-  return { words: 'anything', schema: {}, read: (tree) => tree };
+export function anyValue(): Kind<Tree> {
+  return { description: 'anything', schema: {}, read: (tree) => tree };
 }
 
-/** A single value of any type; for free keys next to known ones. */
-export function freeValue(): Kind<Tree> {
+/** A single value of any type, for the user's own keys in a section. */
+export function customValue(): Kind<Tree> {
   return {
-    words: 'your own value',
+    description: 'your own value',
     schema: { type: ['string', 'number', 'boolean', 'null'] },
-    // It is there to be put into the command, so what looks like the shell's is the shell's.
+    // The value is made to be inserted into the command, so text that looks like a shell variable stays one.
     isScript: true,
     read(tree, path, report) {
       return tree.kind === 'scalar'
         ? tree
-        : wrongKind(tree, 'a single value (lists and maps go below vars:)', path, report);
+        : reportWrongKind(tree, 'a single value (lists and maps go below vars:)', path, report);
     },
   };
 }
 
-/** `first` when `fits` says so of the value's shape, else `second`. */
-export function either<A, B>(first: Kind<A>, fits: (tree: Tree) => boolean, second: Kind<B>): Kind<A | B> {
+/** Uses `first` when `isFirst` accepts the value's form, else `second`. */
+export function either<A, B>(first: Kind<A>, isFirst: (tree: Tree) => boolean, second: Kind<B>): Kind<A | B> {
   return {
-    words: `${first.words}, or ${second.words}`,
+    description: `${first.description}, or ${second.description}`,
     schema: { anyOf: [first.schema, second.schema] },
     ...(first.keys === undefined ? {} : { keys: first.keys }),
     ...(second.keys === undefined ? {} : { keys: second.keys }),
-    read: (tree, path, report) => (fits(tree) ? first.read(tree, path, report) : second.read(tree, path, report)),
+    read: (tree, path, report) => (isFirst(tree) ? first.read(tree, path, report) : second.read(tree, path, report)),
   };
 }
 
-/** A section: a map of known keys, and of free ones where `free` says so. */
+/** A section: a map of known keys, and of the user's own keys if `customKeys` is given. */
 export function section<const K extends Keys>(
   keys: K,
-  free?: Kind<unknown>,
+  customKeys?: Kind<unknown>,
   retired: Retired = {},
 ): Kind<SectionValue<K>> {
   const kind: Kind<SectionValue<K>> = {
-    words: 'section',
-    schema: sectionSchema(keys, free),
+    description: 'section',
+    schema: sectionSchema(keys, customKeys),
     keys,
-    ...(free === undefined ? {} : { free }),
+    ...(customKeys === undefined ? {} : { customKeys }),
     retired,
     read(tree, path, report) {
       if (tree.kind !== 'map')
-        return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
-      sayUnknownKeys(tree, kind, path, report);
-      // The value of a misspelt name is read too, so that its own slips are reported in the same round.
-      const slips = misspelt(tree, keys);
+        return reportWrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
+      reportUnknownKeys(tree, kind, path, report);
+      // Read the value of a misspelled key too, so that its problems are reported in the same run.
+      const misspellings = misspelledKeys(tree, keys);
       const values: Record<string, unknown> = {};
       for (const [name, key] of Object.entries(keys)) {
-        const given = givenNames(tree, name, key);
-        sayDisagreement(tree, given, path, report);
-        const [under = slips.get(name) ?? name] = given;
-        const entry = tree.entries.get(under);
-        const value = entry === undefined ? absent : readGiven(entry.value, key.kind, [...path, under], report);
-        if (value === absent) {
+        const presentNames = namesPresent(tree, name, key);
+        reportConflictingAliases(tree, presentNames, path, report);
+        const [usedName = misspellings.get(name) ?? name] = presentNames;
+        const entry = tree.entries.get(usedName);
+        const value = entry === undefined ? notGiven : readIfGiven(entry.value, key.kind, [...path, usedName], report);
+        if (value === notGiven) {
           if (key.isRequired === true) {
-            const place = entry?.place ?? tree.owner;
+            const position = entry?.position ?? tree.keyPosition;
             const example = key.example === undefined ? '' : `, for example ${name}: ${key.example}`;
             report.problem({
-              place,
-              path: pathText([...path, name]),
+              position,
+              path: formatPath([...path, name]),
               message: `must be given${example}`,
-              isLack: true,
+              isMissing: true,
             });
           }
         } else if (value !== undefined) values[name] = value;
@@ -325,40 +339,41 @@ export function section<const K extends Keys>(
   return kind;
 }
 
-function givenNames(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
+function namesPresent(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
   const present = [name, ...(key.aliases ?? [])].filter((one) => tree.entries.has(one));
   const withValue = present.filter((one) => !isNull(tree.entries.get(one)?.value));
   return withValue.length > 0 ? withValue : present;
 }
 
-/** The names in this map that are none of these keys, by the key's own name that each is most likely a slip of. */
-export function misspelt(tree: Mapping, keys: Keys): ReadonlyMap<string, string> {
+/** Maps each key to the unknown name in this map that most likely means it. */
+export function misspelledKeys(tree: Mapping, keys: Keys): ReadonlyMap<string, string> {
   const names = allNames(keys);
-  const slips = new Map<string, string>();
+  const misspellings = new Map<string, string>();
   for (const written of tree.entries.keys()) {
-    const isMisplaced = sectionWith(keys, written) !== undefined;
-    const meant = keyNamed(keys, written) === undefined && !isMisplaced ? didYouMean(written, names) : undefined;
-    const own = meant === undefined || Object.hasOwn(keys, meant) ? meant : otherNames(keys, meant)[0];
-    if (own !== undefined && !slips.has(own)) slips.set(own, written);
+    const isMisplaced = sectionContaining(keys, written) !== undefined;
+    const suggestion = findKey(keys, written) === undefined && !isMisplaced ? didYouMean(written, names) : undefined;
+    const own =
+      suggestion === undefined || Object.hasOwn(keys, suggestion) ? suggestion : aliasesOf(keys, suggestion)[0];
+    if (own !== undefined && !misspellings.has(own)) misspellings.set(own, written);
   }
-  return slips;
+  return misspellings;
 }
 
-/** The section among these keys that has a key of exactly this name: `job` for `env`, which belongs one level further down. */
-function sectionWith(keys: Keys, name: string): string | undefined {
-  return Object.entries(keys).find(([, { kind }]) => keyNamed(kind.keys ?? {}, name) !== undefined)?.[0];
+/** The section among these keys that has this key: `job` for `env`, which belongs one level deeper. */
+function sectionContaining(keys: Keys, name: string): string | undefined {
+  return Object.entries(keys).find(([, { kind }]) => findKey(kind.keys ?? {}, name) !== undefined)?.[0];
 }
 
 function allNames(keys: Keys): readonly string[] {
   return Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
 }
 
-export function keyNamed(keys: Keys, name: string): Key<unknown> | undefined {
+export function findKey(keys: Keys, name: string): Key<unknown> | undefined {
   const own = Object.hasOwn(keys, name) ? keys[name] : undefined;
   return own ?? Object.values(keys).find((key) => key.aliases?.includes(name) === true);
 }
 
-export function otherNames(keys: Keys, name: string): readonly string[] {
+export function aliasesOf(keys: Keys, name: string): readonly string[] {
   for (const [own, key] of Object.entries(keys)) {
     const all = [own, ...(key.aliases ?? [])];
     if (all.includes(name)) return all.filter((one) => one !== name);
@@ -366,73 +381,76 @@ export function otherNames(keys: Keys, name: string): readonly string[] {
   return [];
 }
 
-/** Reports keys that the table does not have, with what was probably meant. */
-export function sayUnknownKeys(
+/** Reports keys that the table does not have, with suggestions. */
+export function reportUnknownKeys(
   tree: Mapping,
-  { keys = {}, free, retired = {} }: Pick<Kind<unknown>, 'keys' | 'free' | 'retired'>,
+  { keys = {}, customKeys, retired = {} }: Pick<Kind<unknown>, 'keys' | 'customKeys' | 'retired'>,
   path: Path,
   report: Report,
 ): void {
   const names = allNames(keys);
   for (const [name, entry] of tree.entries) {
-    if (keyNamed(keys, name) !== undefined) continue;
-    const section = sectionWith(keys, name);
-    const meant = section === undefined ? didYouMean(name, names) : pathText([...path, section, name]);
+    if (findKey(keys, name) !== undefined) continue;
+    const section = sectionContaining(keys, name);
+    const suggestion = section === undefined ? didYouMean(name, names) : formatPath([...path, section, name]);
     const at = [...path, name];
     if (Object.hasOwn(retired, name)) {
-      refuse(entry, at, report, retired[name] ?? '');
-    } else if (free === undefined) {
-      const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${pathText(path)}`;
-      refuse(entry, at, report, message, meant);
-    } else if (meant !== undefined && names.length > 0) {
-      // A slip of the finger must not become a value of one's own that nobody reads.
-      const message = `is no key of ${pathText(path)}, and too near to one for a value of your own (put it below vars:)`;
-      refuse(entry, at, report, message, meant);
-    } else readGiven(entry.value, free, at, report);
+      reportProblem(entry, at, report, retired[name] ?? '');
+    } else if (customKeys === undefined) {
+      const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${formatPath(path)}`;
+      reportProblem(entry, at, report, message, suggestion);
+    } else if (suggestion !== undefined && names.length > 0) {
+      // Without this check a misspelled key would silently become a key of the user.
+      const message = `is no key of ${formatPath(path)}, and too near to one for a value of your own (put it below vars:)`;
+      reportProblem(entry, at, report, message, suggestion);
+    } else readIfGiven(entry.value, customKeys, at, report);
   }
 }
 
-function sayDisagreement(tree: Mapping, given: readonly string[], path: Path, report: Report): void {
-  const [first, ...others] = given;
+function reportConflictingAliases(tree: Mapping, names: readonly string[], path: Path, report: Report): void {
+  const [first, ...others] = names;
   if (first === undefined) return;
   for (const other of others) {
     const [one, two] = [tree.entries.get(first), tree.entries.get(other)];
     if (one === undefined || two === undefined) continue;
-    if (JSON.stringify(plain(one.value)) === JSON.stringify(plain(two.value))) continue;
+    if (JSON.stringify(toPlainValue(one.value)) === JSON.stringify(toPlainValue(two.value))) continue;
     const message = `${other} and ${first} are two names of one key and disagree; keep one of them`;
-    refuse(two, [...path, other], report, message);
+    reportProblem(two, [...path, other], report, message);
   }
 }
 
-export function wrongKind(tree: Tree, wants: string, path: Path, report: Report): undefined {
-  return refuse(tree, path, report, `wants ${wants}, this is ${describe(tree)}`);
+export function reportWrongKind(tree: Tree, expected: string, path: Path, report: Report): undefined {
+  return reportProblem(tree, path, report, `wants ${expected}, this is ${describeTree(tree)}`);
 }
 
-function describe(tree: Tree): string {
+function describeTree(tree: Tree): string {
   if (tree.kind === 'list') return 'a list';
   if (tree.kind === 'map') return 'a map';
   if (tree.kind === 'unknown' || tree.value === null) return 'nothing';
-  if (typeof tree.value === 'string') return `the text ${quoted(tree.value)}`;
+  if (typeof tree.value === 'string') return `the text ${quoteValue(tree.value)}`;
   return typeof tree.value === 'number' ? `the number ${tree.source}` : tree.source;
 }
 
-export function quoted(value: string): string {
+export function quoteValue(value: string): string {
   const [first = ''] = value.split('\n', 1);
   const shown = first.length > 60 || first.length < value.length ? `${first.slice(0, 57)}...` : first;
   return `"${shown}"`;
 }
 
-/** A number, also when it came as text from an environment variable or from quotes. */
+/** A number, or a text of digits from an environment variable or quotes. */
 export function asNumber(tree: Tree): number | undefined {
   if (tree.kind !== 'scalar') return undefined;
   if (typeof tree.value === 'number') return tree.value;
   return typeof tree.value === 'string' && /^-?\d+$/.test(tree.value) ? Number(tree.value) : undefined;
 }
 
-function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
+function sectionSchema(keys: Keys, customKeys: Kind<unknown> | undefined): Schema {
   const properties: Record<string, Schema> = {};
   for (const [name, key] of Object.entries(keys)) {
-    const described = { ...nullable(key.kind.schema ?? {}), description: `${key.about} Default: ${defaultText(key)}.` };
+    const described = {
+      ...nullable(key.kind.schema ?? {}),
+      description: `${key.description} Default: ${formatDefault(key)}.`,
+    };
     properties[name] = described;
     for (const alias of key.aliases ?? []) {
       properties[alias] = {
@@ -442,7 +460,7 @@ function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
       };
     }
   }
-  return { type: 'object', properties, additionalProperties: free === undefined ? false : free.schema };
+  return { type: 'object', properties, additionalProperties: customKeys === undefined ? false : customKeys.schema };
 }
 
 function nullable(schema: Schema): Schema {
@@ -457,7 +475,6 @@ function nullable(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }
 
-/** A number or a word, or `${...}` in its place. */
 function orTemplate(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'string', pattern: '\\$\\{' }] };
 }

@@ -1,15 +1,18 @@
-// Kubernetes job: a file with a whole Job object of Kubernetes, as YAML or JSON. The cluster decides what a field of the spec means;
-// here only the parts are checked without which there is no Job to create.
+// Kubernetes job file: a whole Job object as YAML or JSON. The cluster validates it; this file checks only the parts
+// without which no Job can be created.
 
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { problemOfFile, type Problem } from '../schema/problems.ts';
+import { fileProblem, type Problem } from '../schema/problems.ts';
 
 export type JobFile = { readonly job: Readonly<Record<string, unknown>> } | { readonly problems: readonly Problem[] };
 
 const topKeys = ['apiVersion', 'kind', 'metadata', 'spec', 'status'];
 
-/** https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/; what a cluster writes is left out of a submit. */
+/**
+ * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/; a submit omits the fields that
+ * the cluster sets.
+ */
 const metadataKeys = [
   'name',
   'generateName',
@@ -28,41 +31,41 @@ const metadataKeys = [
   'selfLink',
 ];
 
-/** Reads the one Job of the file; never throws for what the text holds. */
+/** Reads the one Job of the file. Never throws because of the text. */
 export function readJobFile(text: string): JobFile {
   const lines = new LineCounter();
   const problems: Problem[] = [];
   const report = (offset: number, path: string, message: string, suggestion: string | null = null): void => {
     const { line, col } = lines.linePos(offset);
-    problems.push({ ...problemOfFile(message), path, suggestion, line, column: col });
+    problems.push({ ...fileProblem(message), path, suggestion, line, column: col });
   };
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
-  const written = (Array.isArray(documents) ? documents : []).filter(({ contents }) => contents !== null);
-  for (const document of written) {
+  const nonEmpty = (Array.isArray(documents) ? documents : []).filter(({ contents }) => contents !== null);
+  for (const document of nonEmpty) {
     const [error] = document.errors;
     if (error !== undefined) report(error.pos[0], '', error.message.split('\n')[0] ?? 'is not valid YAML');
   }
   if (problems.length > 0) return { problems };
-  const [document, second] = written;
-  if (document === undefined) return { problems: [problemOfFile('the file is empty')] };
+  const [document, second] = nonEmpty;
+  if (document === undefined) return { problems: [fileProblem('the file is empty')] };
   if (second !== undefined) {
     const at = isNode(second.contents) ? second.contents.range?.[0] : undefined;
-    report(at ?? 0, '', `the file has ${written.length} objects, and a submit creates one Job`);
+    report(at ?? 0, '', `the file has ${nonEmpty.length} objects, and a submit creates one Job`);
     return { problems };
   }
   const { contents } = document;
-  if (!isMap(contents)) return { problems: [problemOfFile('the file is not an object of Kubernetes')] };
+  if (!isMap(contents)) return { problems: [fileProblem('the file is not an object of Kubernetes')] };
 
-  const placeOf = (path: readonly (string | number)[]): number => {
+  const offsetOf = (path: readonly (string | number)[]): number => {
     const node: unknown = path.length === 0 ? contents : document.getIn(path, true);
     if (isNode(node) && node.range !== null && node.range !== undefined) return node.range[0];
-    return path.length === 0 ? 0 : placeOf(path.slice(0, -1));
+    return path.length === 0 ? 0 : offsetOf(path.slice(0, -1));
   };
   let job: unknown;
   try {
     job = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
-    return { problems: [problemOfFile(error instanceof Error ? error.message : String(error))] };
+    return { problems: [fileProblem(error instanceof Error ? error.message : String(error))] };
   }
   const at = (value: unknown, ...path: readonly (string | number)[]): unknown =>
     path.reduce<unknown>(
@@ -70,12 +73,12 @@ export function readJobFile(text: string): JobFile {
         typeof within === 'object' && within !== null ? (within as Record<string, unknown>)[key] : undefined,
       value,
     );
-  const expect = (path: readonly string[], isRight: (value: unknown) => boolean, words: string): void => {
-    if (!isRight(at(job, ...path))) report(placeOf(path), path.join('.'), words);
+  const expect = (path: readonly string[], isValid: (value: unknown) => boolean, message: string): void => {
+    if (!isValid(at(job, ...path))) report(offsetOf(path), path.join('.'), message);
   };
   const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
   const isObjectOrAbsent = (value: unknown): boolean => value === undefined || value === null || isObject(value);
-  const isTexts = (value: unknown): boolean =>
+  const isStringMap = (value: unknown): boolean =>
     value === undefined ||
     value === null ||
     (isObject(value) && Object.values(value as object).every((one) => typeof one === 'string'));
@@ -83,16 +86,20 @@ export function readJobFile(text: string): JobFile {
   expect(
     ['kind'],
     (value) => value === 'Job',
-    `should be Job, and is ${said(at(job, 'kind'))}; for other objects: kubectl apply`,
+    `should be Job, and is ${formatValue(at(job, 'kind'))}; for other objects: kubectl apply`,
   );
-  expect(['apiVersion'], (value) => value === 'batch/v1', `should be batch/v1, and is ${said(at(job, 'apiVersion'))}`);
+  expect(
+    ['apiVersion'],
+    (value) => value === 'batch/v1',
+    `should be batch/v1, and is ${formatValue(at(job, 'apiVersion'))}`,
+  );
   const expectKeys = (map: unknown, path: string, known: readonly string[]): void => {
     if (!isMap(map)) return;
     for (const { key } of map.items) {
       const name = String(isNode(key) ? key.toJSON() : key);
       if (known.includes(name)) continue;
-      const place = isNode(key) ? (key.range?.[0] ?? 0) : 0;
-      report(place, `${path}${name}`, 'is not a field of a Job', didYouMean(name, known) ?? null);
+      const offset = isNode(key) ? (key.range?.[0] ?? 0) : 0;
+      report(offset, `${path}${name}`, 'is not a field of a Job', didYouMean(name, known) ?? null);
     }
   };
   expectKeys(contents, '', topKeys);
@@ -100,13 +107,17 @@ export function readJobFile(text: string): JobFile {
   expect(['metadata'], isObjectOrAbsent, 'should be an object');
   expect(['metadata', 'name'], (value) => value === undefined || typeof value === 'string', 'should be a text');
   expect(['metadata', 'namespace'], (value) => value === undefined || typeof value === 'string', 'should be a text');
-  expect(['metadata', 'labels'], isTexts, 'should be an object of texts; a number needs quotes');
-  expect(['metadata', 'annotations'], isTexts, 'should be an object of texts; a number needs quotes');
+  expect(['metadata', 'labels'], isStringMap, 'should be an object of texts; a number needs quotes');
+  expect(['metadata', 'annotations'], isStringMap, 'should be an object of texts; a number needs quotes');
   expect(['spec'], isObject, 'is missing: the spec of the Job');
   if (isObject(at(job, 'spec'))) {
     expect(['spec', 'template'], isObject, 'is missing: the template of the pods');
     expect(['spec', 'template', 'metadata'], isObjectOrAbsent, 'should be an object');
-    expect(['spec', 'template', 'metadata', 'labels'], isTexts, 'should be an object of texts; a number needs quotes');
+    expect(
+      ['spec', 'template', 'metadata', 'labels'],
+      isStringMap,
+      'should be an object of texts; a number needs quotes',
+    );
     if (isObject(at(job, 'spec', 'template'))) {
       expect(
         ['spec', 'template', 'spec', 'containers'],
@@ -118,11 +129,11 @@ export function readJobFile(text: string): JobFile {
   return problems.length > 0 ? { problems } : { job: job as Readonly<Record<string, unknown>> };
 }
 
-function said(value: unknown): string {
+function formatValue(value: unknown): string {
   return value === undefined ? 'missing' : JSON.stringify(value);
 }
 
-/** True of a file with objects of Kubernetes, even if it has mistakes: no manifest of jobman has these keys at its top. */
+/** True for a file with a Kubernetes object, even an invalid one: a manifest has neither key at its top. */
 export function isKubernetesFile(text: string): boolean {
   return /^(?:apiVersion|kind)[ \t]*:/m.test(text) || /^\s*\{[^]*"apiVersion"\s*:/.test(text);
 }

@@ -1,22 +1,23 @@
-// Kubernetes: from the sections of a manifest to what `jobman submit` is told in flags. Such a job lives in its cluster,
-// which brings it back and ends it by rules of its own; so what jobman would do for a job of its own has no place here.
+// Kubernetes: turns the sections of a manifest into the options of `jobman submit`. The cluster restarts and ends such
+// a job by its own rules, so keys for jobman's recovery and setup do not apply.
 
-import { given } from '../core/given.ts';
-import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
+import { quantityPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-values.ts';
 import type { Section } from './keys.ts';
-import { pathHere, type Surroundings } from './files.ts';
+import { localPath, type ManifestContext } from './files.ts';
 import type { Sections } from './sections.ts';
 
-/** `node_selector` as `nodeSelector`. */
-type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
-  ? `${First}${Capitalize<Camel<Rest>>}`
+type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;
-type Camelled<T> = { readonly [Name in keyof T as Camel<Name & string>]: T[Name] };
+type CamelCaseKeys<T> = { readonly [Name in keyof T as CamelCase<Name & string>]: T[Name] };
 
-type Keys = Camelled<{ [Name in keyof Section<'kubernetes'>]?: NonNullable<Section<'kubernetes'>[Name]> }>;
+type KubernetesKeys = CamelCaseKeys<{
+  [Name in keyof Section<'kubernetes'>]?: NonNullable<Section<'kubernetes'>[Name]>;
+}>;
 
-/** A manifest with a section `kubernetes`; an absent field was not given. Keys of the same name are in keys/kubernetes.ts. */
-export interface ClusterManifest extends Omit<Keys, 'resources'> {
+/** A manifest with a section `kubernetes`; an absent field was not given. keys/kubernetes.ts describes the keys. */
+export interface ClusterManifest extends Omit<KubernetesKeys, 'resources'> {
   readonly name?: string;
   readonly resources?: {
     readonly requests: Readonly<Record<string, string>>;
@@ -24,25 +25,25 @@ export interface ClusterManifest extends Omit<Keys, 'resources'> {
   };
   readonly env?: Readonly<Record<string, string>>;
   readonly workdir?: string;
-  /** The requests of one pod, over those of the flavor. */
+  /** Request of one pod; overrides the flavor's. */
   readonly cpu?: string;
   readonly memory?: string;
 }
 
-/** Sections that say how jobman sets up and looks after a machine; a pod is set up by its image. */
-const elsewhere = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recovery'] as const;
+/** These sections set up and monitor a machine; an image sets up a pod. */
+const unusedSections = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recovery'] as const;
 
 const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
 
-/** Reads the sections and reports problems. Only for a manifest with a section `kubernetes`. */
-export function readKubernetes(sections: Sections, { folder, home }: Surroundings): ClusterManifest {
+/** Reads the sections and reports problems. Requires a section `kubernetes`. */
+export function readKubernetes(sections: Sections, { folder, home }: ManifestContext): ClusterManifest {
   const kubernetes: Partial<Section<'kubernetes'>> = sections.read('kubernetes') ?? {};
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const hasCommand = sections.has(['command']);
   const command: Partial<Section<'command'>> = hasCommand ? (sections.read('command') ?? {}) : {};
   sections.readUnused('vars');
-  sayUnused(sections, job, command);
-  sayProblems(sections, kubernetes, job, hasCommand);
+  reportUnused(sections, job, command);
+  reportProblems(sections, kubernetes, job, hasCommand);
 
   const { flavor, resources, ...keys } = kubernetes;
   const { requests, limits } = resources ?? {};
@@ -51,11 +52,11 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
     sections.problem(['command', 'workdir'], 'should begin with a slash: in a cluster it is a folder of the image');
   }
   const env = { ...job.env, ...command.env };
-  return given({
-    ...camelled(keys),
+  return omitUndefined({
+    ...camelCaseKeys(keys),
     name: job.name,
-    // A name has no slash, so a file beside the manifest is told by one; and JSON begins with a brace.
-    flavor: flavor?.includes('/') === true && !flavor.startsWith('{') ? pathHere(flavor, folder, home) : flavor,
+    // A flavor's name has no slash, so a value with a slash is a file, unless it is JSON, which begins with a brace.
+    flavor: flavor?.includes('/') === true && !flavor.startsWith('{') ? localPath(flavor, folder, home) : flavor,
     resources: requests === undefined ? undefined : { requests, limits: limits ?? null },
     command: command.run === undefined ? kubernetes.command : ['sh', '-c', command.run],
     env: Object.keys(env).length === 0 ? undefined : env,
@@ -64,21 +65,21 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
   });
 }
 
-function camelled<T extends object>(keys: T): Camelled<T> {
+function camelCaseKeys<T extends object>(keys: T): CamelCaseKeys<T> {
   const named = Object.entries(keys).map(([name, value]) => [
     name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
     value as unknown,
   ]);
-  return Object.fromEntries(named) as Camelled<T>;
+  return Object.fromEntries(named) as CamelCaseKeys<T>;
 }
 
-function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
-  for (const place of ['tpu', 'local'] as const) {
-    if (!sections.stands(place)) continue;
-    sections.problem([place], 'stands beside kubernetes; a job runs in one place, so remove one of them');
-    sections.readUnused(place);
+function reportUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
+  for (const section of ['tpu', 'local'] as const) {
+    if (!sections.isPresent(section)) continue;
+    sections.problem([section], 'stands beside kubernetes; a job runs in one place, so remove one of them');
+    sections.readUnused(section);
   }
-  for (const name of elsewhere) {
+  for (const name of unusedSections) {
     sections.readUnused(name);
     if (sections.has([name])) sections.warning([name], 'is not used: the job runs in a cluster');
   }
@@ -90,7 +91,7 @@ function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Pa
   }
 }
 
-function sayProblems(
+function reportProblems(
   sections: Sections,
   kubernetes: Partial<Section<'kubernetes'>>,
   job: Partial<Section<'job'>>,
@@ -98,7 +99,7 @@ function sayProblems(
 ): void {
   if (job.name !== undefined) {
     const name = readJobName(job.name);
-    if ('wrong' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.wrong}`, name.meant);
+    if ('problem' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.problem}`, name.suggestion);
   }
   for (const where of ['job', 'command'] as const) {
     const env: Readonly<Record<string, string>> = (where === 'job' ? job.env : sections.read('command')?.env) ?? {};
@@ -121,7 +122,7 @@ function sayProblems(
   }
   for (const side of ['requests', 'limits'] as const) {
     for (const [name, amount] of Object.entries(kubernetes.resources?.[side] ?? {})) {
-      if (amountPattern.test(amount)) continue;
+      if (quantityPattern.test(amount)) continue;
       sections.problem(['kubernetes', 'resources', side, name], `"${amount}" is no amount; write 500m, 1G or 2Gi`);
     }
   }

@@ -1,116 +1,120 @@
-// Parse: a manifest in, a spec or every problem out. This is the door of the room.
-
 import { basename, dirname, extname } from 'node:path/posix';
-import type { JobSpec } from '../core/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import { namedBuckets, type NamedBucket } from './buckets.ts';
 import { buildSpec } from './build.ts';
-import { readText, pathHere, type Surroundings } from './files.ts';
+import { readTextFile, localPath, type ManifestContext } from './files.ts';
 import { aliasesAt, manifest } from './keys.ts';
 import { isKubernetesFile } from './kubernetes-job.ts';
-import { misspelt, sayUnknownKeys } from './kinds.ts';
+import { misspelledKeys, reportUnknownKeys } from './kinds.ts';
 import { readKubernetes, type ClusterManifest } from './kubernetes.ts';
-import { overridesOf, withOverrides, applySets, type SetValue } from './overrides.ts';
+import { overridesOf, withOverrides, applySets, type SetArgument } from './overrides.ts';
 import type { Path } from '../schema/kinds.ts';
-import { newFindings, placed, problemAt, problemOfFile, type Problem } from '../schema/problems.ts';
+import { newFindings, toProblems, toProblem, fileProblem, type Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
 import { parseText } from './yaml.ts';
 import type { Mapping } from '../schema/tree.ts';
 
-export interface ManifestInput extends Omit<Surroundings, 'folder'> {
+export interface ManifestInput extends Omit<ManifestContext, 'folder'> {
   readonly text: string;
-  /** The manifest's file, absolute. It need not exist: its folder is where relative paths start. */
+  /** Absolute. The file need not exist; relative paths start at its folder. */
   readonly file: string;
-  readonly sets?: readonly SetValue[];
+  readonly sets?: readonly SetArgument[];
 }
 
-/** Either a spec or problems, never both; and what is worth a warning, which stands in no one's way. */
+/** Either a spec or problems, never both. Warnings do not prevent the job. */
 export type ManifestResult = { readonly warnings: readonly Problem[] } & (
   | {
       readonly spec: JobSpec;
-      /** The manifest's text with the values of `sets` in it, for the record. */
-      readonly recorded: string;
+      /** The manifest's text with the values of `sets`, as stored with the job. */
+      readonly storedText: string;
       readonly buckets: readonly NamedBucket[];
-      /** The place of `job.workdir`, for whoever finds that the folder cannot be copied. */
-      readonly workdirAt: NamedBucket['at'];
+      /** Position of `job.workdir`, for a later problem with copying the folder. */
+      readonly workdirPosition: NamedBucket['position'];
     }
-  /** A job that lives in a Kubernetes cluster, and is no spec of ours. */
+  /** A job in a Kubernetes cluster, which has no spec. */
   | {
       readonly cluster: ClusterManifest;
-      /** The place of its flavor or its section: the settings may not have what it asks for. */
-      readonly flavorAt: NamedBucket['at'];
+      /** Position of the flavor or its section, for the check against the settings. */
+      readonly flavorPosition: NamedBucket['position'];
     }
   | { readonly problems: readonly Problem[] }
 );
 
-/** A manifest larger than this is something else. It is refused by its size, before it is read. */
-export const manifestMost = 1024 * 1024;
+/** A larger file is refused before it is read. */
+export const maxManifestBytes = 1024 * 1024;
 
-/** Reads and parses. A file that is missing, a folder, too large, binary or empty is a problem like any other; nothing is thrown. */
+/** Reports a missing, too large, binary or empty file or a folder like any other problem. Never throws. */
 export function loadManifest(
   input: Omit<ManifestInput, 'text' | 'file'> & { readonly file: string; readonly cwd: string },
 ): ManifestResult & { readonly text: string | null } {
-  // `~` is the shell's affair here: what reaches us was expanded by it, or quoted on purpose.
-  const file = pathHere(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
-  const read = readText(input.door, file, manifestMost);
-  if ('why' in read) {
-    const where = read.why === 'does not exist' && file !== input.file ? ` (looked for ${file})` : '';
-    return { problems: [problemOfFile(`the manifest ${read.why}${where}`)], warnings: [], text: null };
+  // The shell expands `~`. A `~` that is still in the argument was quoted and belongs to the file's name.
+  const file = localPath(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
+  const read = readTextFile(input.files, file, maxManifestBytes);
+  if ('reason' in read) {
+    const where = read.reason === 'does not exist' && file !== input.file ? ` (looked for ${file})` : '';
+    return { problems: [fileProblem(`the manifest ${read.reason}${where}`)], warnings: [], text: null };
   }
   return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
 }
 
-/** Parses a manifest's text. Pure but for the files that the manifest names, which come through `door`. */
+/** Parses a manifest's text. Pure except for the files that the manifest names, which it reads through `files`. */
 export function parseManifest(input: ManifestInput): ManifestResult {
   if (isKubernetesFile(input.text)) {
     const message =
       'this is an object of Kubernetes, not a manifest of jobman; to create a Job from the file: jobman submit -f FILE';
-    return { problems: [{ ...problemOfFile(message), line: 1, column: 1 }], warnings: [] };
+    return { problems: [{ ...fileProblem(message), line: 1, column: 1 }], warnings: [] };
   }
   const findings = newFindings();
-  const { tree: written, linePos } = parseText(input.text, findings);
-  const problemsNow = (): ManifestResult => ({
-    problems: placed(findings.problems, linePos),
-    warnings: placed(findings.warnings, linePos),
+  const { tree, linePos } = parseText(input.text, findings);
+  const problemResult = (): ManifestResult => ({
+    problems: toProblems(findings.problems, linePos),
+    warnings: toProblems(findings.warnings, linePos),
   });
-  if (written === undefined) return problemsNow();
+  if (tree === undefined) return problemResult();
 
-  const set = applySets(written, input.sets ?? [], aliasesAt, findings);
-  sayUnknownKeys(set, manifest, [], findings);
-  const sections = openSections(asMeant(set), input.env, nameOf(input.file), input.purpose, findings);
-  const around = { ...input, folder: dirname(input.file) };
-  const locate = (path: Path) => problemAt({ ...sections.at(path), message: '' }, linePos);
-  if (sections.stands('kubernetes')) {
-    const cluster = readKubernetes(sections, around);
-    if (findings.problems.length > 0) return problemsNow();
-    const flavorAt = locate(cluster.flavor === undefined ? ['kubernetes'] : ['kubernetes', 'flavor']);
-    return { cluster, flavorAt, warnings: placed(findings.warnings, linePos) };
+  const overridden = applySets(tree, input.sets ?? [], aliasesAt, findings);
+  reportUnknownKeys(overridden, manifest, [], findings);
+  const sections = openSections(
+    withCorrectedSections(overridden),
+    input.env,
+    defaultNameOf(input.file),
+    input.purpose,
+    findings,
+  );
+  const context = { ...input, folder: dirname(input.file) };
+  const locate = (path: Path) => toProblem({ ...sections.positionOf(path), message: '' }, linePos);
+  if (sections.isPresent('kubernetes')) {
+    const cluster = readKubernetes(sections, context);
+    if (findings.problems.length > 0) return problemResult();
+    const flavorPosition = locate(cluster.flavor === undefined ? ['kubernetes'] : ['kubernetes', 'flavor']);
+    return { cluster, flavorPosition, warnings: toProblems(findings.warnings, linePos) };
   }
-  const spec = buildSpec(sections, nameOf(input.file), around);
-  if (findings.problems.length > 0) return problemsNow();
+  const spec = buildSpec(sections, defaultNameOf(input.file), context);
+  if (findings.problems.length > 0) return problemResult();
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
   const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
   const overrides = overridesOf(input.sets ?? []);
   return {
     spec: overrides.length === 0 ? spec : { ...spec, overrides },
-    recorded: withOverrides(input.text, written, overrides),
+    storedText: withOverrides(input.text, tree, overrides),
     buckets,
-    workdirAt: locate(['job', 'workdir']),
-    warnings: placed(findings.warnings, linePos),
+    workdirPosition: locate(['job', 'workdir']),
+    warnings: toProblems(findings.warnings, linePos),
   };
 }
 
-/** The tree with each misspelt section under the name that was meant: what is wrong inside is told in the same round. */
-function asMeant(tree: Mapping): Mapping {
+/** Allows problems inside a misspelled section to be reported in the same run. */
+function withCorrectedSections(tree: Mapping): Mapping {
   const entries = new Map(tree.entries);
-  for (const [name, written] of misspelt(tree, manifest.keys ?? {})) {
-    const entry = tree.entries.get(written);
+  for (const [name, misspelled] of misspelledKeys(tree, manifest.keys ?? {})) {
+    const entry = tree.entries.get(misspelled);
     if (entry !== undefined && !entries.has(name)) entries.set(name, entry);
   }
   return { ...tree, entries };
 }
 
-function nameOf(file: string): string {
+function defaultNameOf(file: string): string {
   const plain = basename(file, extname(file))
     .replace(/[\s/]+/g, '-')
     .replace(/^-+/, '')

@@ -1,44 +1,42 @@
-// Recovery: from `recovery:` and `job.loop` to rules, budgets and waits.
-
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { given } from '../core/given.ts';
-import { patterns } from '../core/log-lines.ts';
-import { presets, usualSetupFailures, type PresetName } from '../core/recover.ts';
-import type { RecoverySpec, Rule } from '../core/spec.ts';
-import { minute, second } from '../core/time.ts';
+import { omitUndefined } from '../core/model/omit-undefined.ts';
+import { failurePatterns } from '../core/model/log-lines.ts';
+import { defaultSetupFailures } from '../core/decide/recover.ts';
+import { presets, type PresetName } from '../core/policy/presets.ts';
+import type { RecoverySpec, RecoveryRule } from '../core/model/spec.ts';
+import { minute, second } from '../core/model/time.ts';
 import type { Path } from '../schema/kinds.ts';
 import type { RecoverySection } from './keys.ts';
 
-/** A job that loops runs for weeks, so its budget of failures is large. A setup that fails costs money, so its budget is small. */
-export function recoverySpec(read: {
+/** A looping job runs for weeks, so its failure budget is large. A failed setup costs money, so its budget is small. */
+export function buildRecoverySpec(input: {
   readonly recovery: string | RecoverySection | undefined;
   readonly loop: boolean | 'failures' | undefined;
   readonly isRevocable: boolean;
-  /** Whether there is a zone to go to when one is to be avoided. */
   readonly hasOtherZone: boolean;
   readonly refuse: (path: Path, message: string, suggestion?: string) => void;
 }): RecoverySpec {
-  const { recovery, loop, isRevocable, hasOtherZone, refuse } = read;
+  const { recovery, loop, isRevocable, hasOtherZone, refuse } = input;
   const section: Partial<RecoverySection> = typeof recovery === 'string' ? {} : (recovery ?? {});
   const named = typeof recovery === 'string' ? recovery : section.preset;
   const namedAt = typeof recovery === 'string' ? ['recovery'] : ['recovery', 'preset'];
-  const looping: PresetName | undefined =
+  const loopPreset: PresetName | undefined =
     loop === true ? 'loop: true' : loop === 'failures' ? 'loop: failures' : undefined;
 
-  let preset: PresetName = looping ?? (isRevocable ? 'pre' : 'pass');
+  let preset: PresetName = loopPreset ?? (isRevocable ? 'pre' : 'pass');
   if (named !== undefined) {
     const names = Object.keys(presets) as PresetName[];
     const found = names.find((one) => one === named);
     if (found === undefined) {
       refuse(namedAt, `"${named}" is no preset; there are ${names.join(', ')}`, didYouMean(named, names));
-    } else if (looping !== undefined && looping !== found) {
-      refuse(namedAt, `asks for ${found} and job.loop for ${looping}; keep one of them`);
+    } else if (loopPreset !== undefined && loopPreset !== found) {
+      refuse(namedAt, `asks for ${found} and job.loop for ${loopPreset}; keep one of them`);
     } else preset = found;
   }
 
-  const rules = section.rules?.flatMap((rule, index): Rule[] => {
+  const rules = section.rules?.flatMap((rule, index): RecoveryRule[] => {
     const at = (key: string): Path => ['recovery', 'rules', index, key];
-    const names = patterns.map(({ name }) => name);
+    const names = failurePatterns.map(({ name }) => name);
     const evidence = names.find((name) => name === rule.evidence);
     if (rule.evidence !== undefined && evidence === undefined) {
       const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
@@ -50,34 +48,34 @@ export function recoverySpec(read: {
       refuse(at('log'), 'would fit every line; write a text that the line must have');
     if (rule.delay !== undefined && rule.delay_max !== undefined && rule.delay_max < rule.delay)
       refuse(at('delay_max'), 'is less than the delay of this rule');
-    // Both keys have been reported, and the rest of the rule is checked above.
+    // The table of keys has reported the missing key; the other keys of the rule are checked above.
     if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
       refuse(at('on'), 'a preempted TPU is gone; only a new one can follow');
     }
-    const goesOn = rule.then === 'resume' || rule.then === 'rerun';
+    const continues = rule.then === 'resume' || rule.then === 'rerun';
     for (const key of ['limit', 'delay', 'delay_max', 'avoid_zone'] as const) {
-      if (!goesOn && rule[key] !== undefined) refuse(at(key), `has no effect with then: ${rule.then}`);
+      if (!continues && rule[key] !== undefined) refuse(at(key), `has no effect with then: ${rule.then}`);
     }
-    if (goesOn && rule.avoid_zone === true) {
+    if (continues && rule.avoid_zone === true) {
       if (on !== 'new') refuse(at('avoid_zone'), 'needs on: new; the same TPU stays in its zone');
       else if (!hasOtherZone) refuse(at('avoid_zone'), 'needs tpu.alternatives with another zone to go to');
     }
-    const sought = evidence ?? rule.log;
+    const pattern = evidence ?? rule.log;
     const codes = typeof rule.exit_code === 'number' ? [rule.exit_code] : rule.exit_code;
     return [
       {
         reason: rule.reason,
-        ...given({ evidence: sought, exitCodes: codes, worker: rule.worker }),
+        ...omitUndefined({ evidence: pattern, exitCodes: codes, worker: rule.worker }),
         answer: { then: rule.then, on },
         ...(rule.avoid_zone === true && { avoidZone: true as const }),
-        ...given({ limit: rule.limit, delay: rule.delay, delayMax: rule.delay_max }),
+        ...omitUndefined({ limit: rule.limit, delay: rule.delay, delayMax: rule.delay_max }),
       },
     ];
   });
 
-  const texts = [...new Set(section.rules?.flatMap(({ log }) => (log === undefined ? [] : [log])))];
+  const customPatterns = [...new Set(section.rules?.flatMap(({ log }) => (log === undefined ? [] : [log])))];
   const isLoop = preset.startsWith('loop');
   const delay = section.delay ?? 10 * second;
   if (section.delay_max !== undefined && section.delay_max < delay)
@@ -85,11 +83,11 @@ export function recoverySpec(read: {
   return {
     preset: rules === undefined || rules.length === 0 ? preset : `${preset} and rules of its own`,
     rules: [...(rules ?? []), ...presets[preset]],
-    ...(texts.length === 0 ? {} : { texts }),
+    ...(customPatterns.length === 0 ? {} : { customPatterns }),
     budget: {
       preemptions: section.budget?.preemptions ?? 1000,
       failures: section.budget?.failures ?? (isLoop ? 1000 : 3),
-      setupFailures: section.budget?.setup_failures ?? usualSetupFailures,
+      setupFailures: section.budget?.setup_failures ?? defaultSetupFailures,
     },
     delay,
     delayMax: Math.max(delay, section.delay_max ?? 10 * minute),

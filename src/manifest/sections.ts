@@ -1,30 +1,30 @@
-// Sections: reads the sections of a manifest one by one, those that are used strictly and the others only for their shape.
+// Sections: reads the sections of a manifest one at a time. Unused sections are checked for their form only.
 
-import { aliasesAt, keysAround, kindAt, manifest, type Section, type SectionName } from './keys.ts';
-import { interpolation } from './interpolate.ts';
-import { absent, readGiven, type Path } from '../schema/kinds.ts';
-import { pathText, type Place, type Report } from '../schema/problems.ts';
+import { aliasesAt, siblingKeys, kindAt, manifest, type Section, type SectionName } from './keys.ts';
+import { createInterpolator } from './interpolate.ts';
+import { notGiven, readIfGiven, type Path } from '../schema/kinds.ts';
+import { formatPath, type SourcePosition, type Report } from '../schema/problems.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { childOf, isNull, type Mapping, type Tree } from '../schema/tree.ts';
 
 export interface Sections {
-  /** True when something stands at that path of the file, be it wrong; null counts as nothing. */
+  /** True when the manifest has a value at that path, even an invalid one. A null does not count. */
   has(path: Path): boolean;
-  stands(name: SectionName): boolean;
-  /** The section's values. Undefined when it is not there or wrong as a whole; what is wrong is reported. Safe to repeat. */
+  isPresent(name: SectionName): boolean;
+  /** Undefined when the section is absent or invalid as a whole; problems are reported. Safe to repeat. */
   read<N extends SectionName>(name: N): Section<N> | undefined;
-  /** The text as written at that path, before anything is put in; undefined where there is none. */
-  written(path: Path): string | undefined;
-  /** Reads a section that is not used: slips in it are reported, what it lacks is not. */
+  /** Text at that path before interpolation; undefined where there is none. */
+  sourceText(path: Path): string | undefined;
+  /** Reads a section that the job does not use: reports its mistakes, but no missing keys. */
   readUnused(name: SectionName): void;
-  /** False once a problem of the section has been reported: then nothing can be supposed from what it does not hold. */
-  isSound(name: SectionName): boolean;
-  /** The place of a key, by its path in the table, and the path as the user wrote it. For a key that is not there, the nearest that is. */
-  at(path: Path): { readonly place: Place; readonly path: string };
+  /** False once a problem of the section has been reported; then its absent values mean nothing. */
+  isValid(name: SectionName): boolean;
+  /** Position and written path of a key of the table. An absent key has the position of its nearest parent. */
+  positionOf(path: Path): { readonly position: SourcePosition; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
   readonly warning: (path: Path, message: string, suggestion?: string) => void;
-  /** Reports what is missing on this machine: a problem for `create`, and a warning for a check of a job that ran elsewhere. */
-  readonly missing: (path: Path, message: string) => void;
+  /** Something is missing on this machine: a problem for `create`, a warning for `check` (the job ran elsewhere). */
+  readonly missingHere: (path: Path, message: string) => void;
 }
 
 export function openSections(
@@ -34,24 +34,24 @@ export function openSections(
   purpose: 'create' | 'check',
   findings: Report,
 ): Sections {
-  const unsound = new Set<string>();
+  const invalidSections = new Set<string>();
   const report: Report = {
-    problem(found) {
-      unsound.add(/^[^.[]*/.exec(found.path)?.[0] ?? '');
-      findings.problem(found);
+    problem(finding) {
+      invalidSections.add(/^[^.[]*/.exec(finding.path)?.[0] ?? '');
+      findings.problem(finding);
     },
-    warning: (found) => findings.warning(found),
+    warning: (finding) => findings.warning(finding),
   };
-  const values = interpolation({
+  const values = createInterpolator({
     tree,
     env,
     defaultName,
     isScript: (path) => kindAt(path)?.isScript === true,
     aliases: aliasesAt,
-    isKnown: (path) => kindAt(path) !== undefined && !isFree(path),
-    meant: (path) => meantBy(path, tree),
+    isKnownKey: (path) => kindAt(path) !== undefined && !isCustomKey(path),
+    suggest: (path) => suggestReference(path, tree),
   });
-  const silent: Report = { problem: () => {}, warning: () => {} };
+  const silentReport: Report = { problem: () => {}, warning: () => {} };
   const resolved = new Map<string, Tree>();
 
   const resolve = (name: string, to: Report): Tree | undefined => {
@@ -60,22 +60,22 @@ export function openSections(
     return value;
   };
 
-  const written = (path: Path): Tree | undefined => writtenIn(tree, path);
+  const rawAt = (path: Path): Tree | undefined => rawTreeAt(tree, path);
 
-  const at: Sections['at'] = (path) => {
+  const positionOf: Sections['positionOf'] = (path) => {
     const [name = ''] = path;
-    let place = tree.entries.get(String(name))?.place ?? tree.place;
-    let node: Tree | undefined = resolved.get(String(name)) ?? written([name]);
+    let position = tree.entries.get(String(name))?.position ?? tree.position;
+    let node: Tree | undefined = resolved.get(String(name)) ?? rawAt([name]);
     const names: (string | number)[] = path.slice(0, 1);
     for (const [index, part] of path.slice(1).entries()) {
-      // One value alone is a list of one, and has no index of its own.
+      // A single value counts as a list of one and has no index.
       if (node?.kind === 'scalar' && typeof part === 'number') continue;
-      const own = nameUsed(node, part, path.slice(0, index + 2));
+      const own = usedNameOf(node, part, path.slice(0, index + 2));
       names.push(own);
       node = node === undefined ? undefined : childOf(node, own);
-      place = node?.place ?? place;
+      position = node?.position ?? position;
     }
-    return { place, path: pathText(names) };
+    return { position, path: formatPath(names) };
   };
 
   const read = new Map<string, unknown>();
@@ -83,69 +83,68 @@ export function openSections(
     const value = resolve(name, report);
     const key = manifest.keys?.[name];
     if (value === undefined || key === undefined) return undefined;
-    const section = readGiven(value, key.kind, [name], report);
-    return section === absent ? undefined : section;
+    const section = readIfGiven(value, key.kind, [name], report);
+    return section === notGiven ? undefined : section;
   };
 
   const problem: Sections['problem'] = (path, message, suggestion) =>
-    report.problem({ ...at(path), message, suggestion });
+    report.problem({ ...positionOf(path), message, suggestion });
   const warning: Sections['warning'] = (path, message, suggestion) =>
-    report.warning({ ...at(path), message, suggestion });
+    report.warning({ ...positionOf(path), message, suggestion });
 
   return {
-    has: (path) => !isNull(written(path)),
-    stands: (name) => tree.entries.has(name),
+    has: (path) => !isNull(rawAt(path)),
+    isPresent: (name) => tree.entries.has(name),
     read<N extends SectionName>(name: N) {
       if (!read.has(name)) read.set(name, readSection(name));
-      // The table says what each section reads as; the lookup by name loses that.
+      // The cast restores the section's type, which the lookup by name loses.
       return read.get(name) as Section<N> | undefined;
     },
-    written(path) {
-      const node = written(path);
+    sourceText(path) {
+      const node = rawAt(path);
       return node?.kind === 'scalar' ? node.source : undefined;
     },
     readUnused(name) {
-      const value = resolve(name, silent);
+      const value = resolve(name, silentReport);
       const key = manifest.keys?.[name];
       if (value === undefined || key === undefined) return;
-      readGiven(value, key.kind, [name], {
+      readIfGiven(value, key.kind, [name], {
         ...report,
-        problem: (found) => (found.isLack === true ? undefined : report.problem(found)),
+        problem: (finding) => (finding.isMissing === true ? undefined : report.problem(finding)),
       });
     },
-    isSound: (name) => !unsound.has(name),
-    at,
+    isValid: (name) => !invalidSections.has(name),
+    positionOf,
     problem,
     warning,
-    missing: purpose === 'create' ? problem : warning,
+    missingHere: purpose === 'create' ? problem : warning,
   };
 }
 
-function writtenIn(tree: Tree, path: Path): Tree | undefined {
+function rawTreeAt(tree: Tree, path: Path): Tree | undefined {
   let node: Tree | undefined = tree;
   for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
   return node;
 }
 
-function nameUsed(node: Tree | undefined, part: string | number, path: Path): string | number {
+function usedNameOf(node: Tree | undefined, part: string | number, path: Path): string | number {
   if (node?.kind !== 'map') return part;
   return [String(part), ...aliasesAt(path)].find((name) => node.entries.has(name)) ?? part;
 }
 
-/** Keys of the user's own have no place in the table: they are there or they are not. */
-function isFree(path: Path): boolean {
-  const keys = keysAround(path);
+/** Keys of the user are not in the table, so they are known only by being present. */
+function isCustomKey(path: Path): boolean {
+  const keys = siblingKeys(path);
   return path[0] === 'vars' || keys === undefined || !Object.hasOwn(keys, String(path.at(-1)));
 }
 
-/** The key that `${...}` most likely meant: among all that the manifest has and all that it may have at that place. */
-function meantBy(path: Path, tree: Mapping): string | undefined {
-  const before = path.slice(0, -1);
-  const node = writtenIn(tree, before);
-  const given = node?.kind === 'map' ? [...node.entries.keys()] : [];
-  const last = didYouMean(String(path.at(-1)), [...given, ...Object.keys(keysAround(path) ?? {})]);
-  if (last !== undefined) return pathText([...before, last]);
-  // The section may be the slip: `${comand.lr}`.
+function suggestReference(path: Path, tree: Mapping): string | undefined {
+  const parents = path.slice(0, -1);
+  const node = rawTreeAt(tree, parents);
+  const presentNames = node?.kind === 'map' ? [...node.entries.keys()] : [];
+  const last = didYouMean(String(path.at(-1)), [...presentNames, ...Object.keys(siblingKeys(path) ?? {})]);
+  if (last !== undefined) return formatPath([...parents, last]);
+  // The mistake may be in the section: `${comand.lr}`.
   const section = didYouMean(String(path[0]), [...tree.entries.keys()]);
-  return section === undefined || section === path[0] ? undefined : pathText([section, ...path.slice(1)]);
+  return section === undefined || section === path[0] ? undefined : formatPath([section, ...path.slice(1)]);
 }

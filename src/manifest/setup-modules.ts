@@ -1,8 +1,8 @@
-// Setup modules: which of the sections ssh, gcsfuse, docker, conda, venv and of job.files are used, in which order, and what the
-// steps are made of. Sections that are not chosen may stay: people keep docker, conda and venv next to each other and switch.
+// Setup modules: from sections to modules. A section that is not chosen is allowed, because users keep docker, conda
+// and venv in one manifest and switch.
 
 import { basename } from 'node:path/posix';
-import { bucketMark } from '../core/spec.ts';
+import { bucketPlaceholder } from '../core/model/spec.ts';
 import type {
   BucketCache,
   CondaModule,
@@ -14,110 +14,109 @@ import type {
   VenvModule,
 } from '../setup/modules.ts';
 import { splitWords } from '../setup/script.ts';
-import { mountsOf, plainBucket } from './buckets.ts';
-import { readText, leavesHome, pathHere, pathOnWorker, type Surroundings } from './files.ts';
+import { mountsOf, bucketNameOf } from './buckets.ts';
+import { readTextFile, leavesHome, localPath, remotePath, type ManifestContext } from './files.ts';
 import { readJobFiles } from './job-files.ts';
 import type { CacheSection, Section, EnvironmentName, ModuleName } from './keys.ts';
 import type { Sections } from './sections.ts';
 import type { Path } from '../schema/kinds.ts';
 
-/** Requirements and environment files travel inside the job. */
-const recipeMost = 256 * 1024;
+/** Requirements and environment files are stored in the job. */
+const maxEnvironmentFileBytes = 256 * 1024;
 
-/** The chosen modules, in their order. What is wrong with one is said, and it is left out. */
-export function readModules(sections: Sections, choice: Choice, around: Surroundings): readonly SetupModule[] {
+export function readModules(
+  sections: Sections,
+  choice: ModuleChoice,
+  context: ManifestContext,
+): readonly SetupModule[] {
   return choice.modules.flatMap((name): readonly SetupModule[] => {
-    const module = readModule(name, sections, around);
+    const module = readModule(name, sections, context);
     return module === undefined ? [] : [module];
   });
 }
 
 function readModule(
-  name: Choice['modules'][number],
+  name: ModuleChoice['modules'][number],
   sections: Sections,
-  around: Surroundings,
+  context: ManifestContext,
 ): SetupModule | undefined {
   switch (name) {
     case 'files':
-      return readJobFiles(sections, around);
+      return readJobFiles(sections, context);
     case 'ssh':
-      return readSsh(sections, around);
+      return readSsh(sections, context);
     case 'gcsfuse':
       return readGcsfuse(sections);
     case 'docker':
       return readDocker(sections);
     case 'conda':
-      return readConda(sections, around);
+      return readConda(sections, context);
     case 'venv':
-      return readVenv(sections, around);
+      return readVenv(sections, context);
   }
 }
 
-// ------------------------------------------------------------------------------------------ ssh
-
-function readSsh(sections: Sections, around: Surroundings): SshModule | undefined {
+function readSsh(sections: Sections, context: ManifestContext): SshModule | undefined {
   const ssh = sections.read('ssh');
   if (ssh === undefined) return undefined;
-  const here = (path: string): string => pathHere(path, around.folder, around.home);
-  const login = ssh.private_key === undefined ? undefined : here(ssh.private_key);
-  if (login !== undefined) lookForKey(sections, around, ['ssh', 'private_key'], login);
+  const localPathOf = (path: string): string => localPath(path, context.folder, context.home);
+  const login = ssh.private_key === undefined ? undefined : localPathOf(ssh.private_key);
+  if (login !== undefined) checkKeyFile(sections, context, ['ssh', 'private_key'], login);
 
   const keys: SshKey[] = [];
   const configEntries: string[] = [];
-  // The older form: one pair of keys, with which the workers reach each other.
+  // Older form: one key pair, with which the workers log in to each other.
   if (ssh.tpu_public_key !== undefined) {
-    const publicKey = here(ssh.tpu_public_key);
-    lookForKey(sections, around, ['ssh', 'tpu_public_key'], publicKey);
+    const publicKey = localPathOf(ssh.tpu_public_key);
+    checkKeyFile(sections, context, ['ssh', 'tpu_public_key'], publicKey);
     if (login === undefined) {
       if (!sections.has(['ssh', 'private_key']) && !sections.has(['ssh', 'tpu_private_key']))
         sections.problem(['ssh', 'tpu_public_key'], 'stands without ssh.private_key, its other half');
     } else {
       keys.push({ privateKey: login, publicKey, isAuthorized: true });
-      configEntries.push(siblingsEntry(basename(login)));
+      configEntries.push(sliceSshEntry(basename(login)));
     }
   }
   for (const [index, identity] of (ssh.identities ?? []).entries()) {
     const at = (key: string): Path => ['ssh', 'identities', index, key];
-    const publicKey = identity.public_key === undefined ? null : here(identity.public_key);
-    if (publicKey !== null) lookForKey(sections, around, at('public_key'), publicKey);
+    const publicKey = identity.public_key === undefined ? null : localPathOf(identity.public_key);
+    if (publicKey !== null) checkKeyFile(sections, context, at('public_key'), publicKey);
     if (identity.private_key === undefined) continue;
-    const privateKey = here(identity.private_key);
-    lookForKey(sections, around, at('private_key'), privateKey);
+    const privateKey = localPathOf(identity.private_key);
+    checkKeyFile(sections, context, at('private_key'), privateKey);
     keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
     if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
   }
-  const twice = keys.find((key, index) => {
+  const duplicate = keys.find((key, index) => {
     return keys.some(
       (other, at) =>
         at < index && basename(other.privateKey) === basename(key.privateKey) && other.privateKey !== key.privateKey,
     );
   });
-  if (twice !== undefined) {
-    const message = `two keys are called ${basename(twice.privateKey)} and would replace each other in ~/.ssh of the workers`;
+  if (duplicate !== undefined) {
+    const message = `two keys are called ${basename(duplicate.privateKey)} and would replace each other in ~/.ssh of the workers`;
     sections.problem(['ssh', 'identities'], message);
   }
   return { name: 'ssh', keys, configEntries };
 }
 
-/** The entry of the older jobman; the addresses inside a slice begin with 10. */
-function siblingsEntry(file: string): string {
+/** The addresses inside a slice begin with 10. */
+function sliceSshEntry(file: string): string {
   return `Host 10.*\n  IdentityFile ~/.ssh/${file}\n  IdentitiesOnly yes\n  StrictHostKeyChecking accept-new`;
 }
 
-/** Keys are read when a worker is set up, perhaps hours from now: that one is missing should be known before. */
-function lookForKey(sections: Sections, { door }: Surroundings, at: Path, file: string): void {
-  const look = door.look(file);
-  if (look.kind === 'file' || look.kind === 'stream') return;
-  const is =
-    look.kind === 'unreadable'
-      ? `cannot be read (${look.detail})`
-      : look.kind === 'folder'
+/** Keys are read when a worker is set up, perhaps hours later, so a missing one is reported now. */
+function checkKeyFile(sections: Sections, { files }: ManifestContext, at: Path, file: string): void {
+  const info = files.inspect(file);
+  if (info.kind === 'file' || info.kind === 'stream') return;
+  const problem =
+    info.kind === 'unreadable'
+      ? `cannot be read (${info.detail})`
+      : info.kind === 'folder'
         ? 'is a folder'
         : 'does not exist';
-  sections.missing(at, `the key file ${file} ${is} on this machine`);
+  sections.missingHere(at, `the key file ${file} ${problem} on this machine`);
 }
-
-// ------------------------------------------------------------------------------------------ gcsfuse
 
 function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
   const gcsfuse = sections.read('gcsfuse');
@@ -130,46 +129,46 @@ function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
       if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
       paths.add(onWorker);
       if (bucket === undefined) return [];
-      return [{ bucket: bucketText(bucket), path: onWorker, cache: bucketCache(cache) }];
+      return [{ bucket: bucketOrPlaceholder(bucket), path: onWorker, cache: bucketCache(cache) }];
     },
   );
   return { name: 'gcsfuse', mounts };
 }
 
-function bucketText(bucket: string | Readonly<Record<string, string>>): string {
-  if (typeof bucket === 'string') return plainBucket(bucket);
-  return bucketMark(Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, plainBucket(name)])));
+function bucketOrPlaceholder(bucket: string | Readonly<Record<string, string>>): string {
+  if (typeof bucket === 'string') return bucketNameOf(bucket);
+  return bucketPlaceholder(
+    Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, bucketNameOf(name)])),
+  );
 }
 
 function bucketCache(cache: CacheSection | undefined): BucketCache {
   return {
-    dir: cache?.dir === undefined ? null : pathOnWorker(cache.dir),
+    dir: cache?.dir === undefined ? null : remotePath(cache.dir),
     metadataTtlSeconds: cache?.metadata_ttl_secs ?? null,
-    statCacheMostMb: cache?.stat_cache_max_size_mb ?? null,
-    typeCacheMostMb: cache?.type_cache_max_size_mb ?? null,
-    fileCacheMostMb: cache?.file_cache_max_size_mb ?? null,
+    maxStatCacheMb: cache?.stat_cache_max_size_mb ?? null,
+    maxTypeCacheMb: cache?.type_cache_max_size_mb ?? null,
+    maxFileCacheMb: cache?.file_cache_max_size_mb ?? null,
     wholeFileOnRangeRead: cache?.cache_file_for_range_read ?? null,
     parallelDownloads: cache?.enable_parallel_downloads ?? null,
-    before: cache?.prefix ?? null,
+    prepareScript: cache?.prefix ?? null,
   };
 }
-
-// ------------------------------------------------------------------------------------------ environments
 
 function readDocker(sections: Sections): DockerModule | undefined {
   const docker = sections.read('docker');
   if (docker === undefined) return undefined;
   const flags = (docker.flags ?? []).flatMap((flag, index) => {
-    const words = splitWords(flag);
-    if (words === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
-    // `docker run` would end at once, with 0: the job would have succeeded, and its container would go on with nobody to end it.
-    const detaching = words?.find((word) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(word));
+    const args = splitWords(flag);
+    if (args === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
+    // `docker run -d` ends at once with 0: the job would succeed while its container runs on and is never ended.
+    const detaching = args?.find((arg) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(arg));
     if (detaching !== undefined)
       sections.problem(
         ['docker', 'flags', index],
         `${detaching} lets the container go, so that nobody would see its end; leave it out, the job goes on without a terminal anyway`,
       );
-    return words ?? [];
+    return args ?? [];
   });
   if (docker.image === undefined) return undefined;
   return {
@@ -182,21 +181,21 @@ function readDocker(sections: Sections): DockerModule | undefined {
   };
 }
 
-function readConda(sections: Sections, around: Surroundings): CondaModule | undefined {
+function readConda(sections: Sections, context: ManifestContext): CondaModule | undefined {
   const conda = sections.read('conda');
-  const config = readRecipe(sections, ['conda', 'config_file'], conda?.config_file, around);
+  const config = readEnvironmentFile(sections, ['conda', 'config_file'], conda?.config_file, context);
   return config === undefined || conda?.name === undefined
     ? undefined
     : { name: 'conda', environment: conda.name, config };
 }
 
-function readVenv(sections: Sections, around: Surroundings): VenvModule | undefined {
+function readVenv(sections: Sections, context: ManifestContext): VenvModule | undefined {
   const venv: Partial<Section<'venv'>> | undefined = sections.read('venv');
   if (venv === undefined) return undefined;
-  const requirements = readRecipe(sections, ['venv', 'requirements_file'], venv.requirements_file, around);
+  const requirements = readEnvironmentFile(sections, ['venv', 'requirements_file'], venv.requirements_file, context);
   const folder =
     venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path);
-  if (venv.path !== undefined && venv.name !== undefined && basename(pathOnWorker(venv.path)) !== venv.name) {
+  if (venv.path !== undefined && venv.name !== undefined && basename(remotePath(venv.path)) !== venv.name) {
     sections.problem(
       ['venv', 'path'],
       `path and name disagree: ${venv.path} is no folder called ${venv.name}; keep one of them`,
@@ -219,72 +218,70 @@ function readVenv(sections: Sections, around: Surroundings): VenvModule | undefi
   };
 }
 
-/** The text of a file that an environment is made from; null when none is named, undefined after having said what is wrong. */
-function readRecipe(
+/** Text of the file for an environment; null when none is named, undefined after a reported problem. */
+function readEnvironmentFile(
   sections: Sections,
   at: Path,
   path: string | undefined,
-  around: Surroundings,
+  context: ManifestContext,
 ): string | null | undefined {
   if (path === undefined) return null;
-  const file = pathHere(path, around.folder, around.home);
-  const read = readText(around.door, file, recipeMost);
+  const file = localPath(path, context.folder, context.home);
+  const read = readTextFile(context.files, file, maxEnvironmentFileBytes);
   if ('text' in read) return read.text;
-  sections.problem(at, `the file ${file} ${read.why}`);
+  sections.problem(at, `the file ${file} ${read.reason}`);
   return undefined;
 }
 
-/** A path on a worker, which `~name/` and `~/..` must not lead out of. */
+/** A path on a worker. Reports one that leaves the login folder (`~name/`, `~/..`). */
 export function workerPath(sections: Sections, at: Path, path: string): string {
   if (leavesHome(path))
     sections.problem(at, `${path} is not below the login folder; write an absolute path, or one that begins with ~/`);
-  return pathOnWorker(path);
+  return remotePath(path);
 }
-
-// ------------------------------------------------------------------------------------------ the choice of modules
 
 type StepModule = Exclude<ModuleName, 'command'>;
 
-export interface Choice {
-  /** In the order of the steps; `files` comes first unless `setup.modules` puts it elsewhere. */
+export interface ModuleChoice {
+  /** In the order of the steps; `files` is first unless `setup.modules` lists it elsewhere. */
   readonly modules: readonly StepModule[];
   readonly environments: readonly EnvironmentName[];
 }
 
 const environmentNames: readonly EnvironmentName[] = ['docker', 'conda', 'venv'];
 
-/** Reports a section that is chosen and missing, two environments, or several and none chosen. */
-export function readChoice(
+/** Reports a listed module without its section, two environments, and an ambiguous choice of environment. */
+export function chooseModules(
   sections: Sections,
   job: Partial<Section<'job'>>,
   { modules: listed }: Partial<Section<'setup'>>,
-): Choice {
-  const isThere = (name: StepModule): boolean => {
+): ModuleChoice {
+  const isPresent = (name: StepModule): boolean => {
     if (name === 'files') return job.files !== undefined && job.files.length > 0;
-    return sections.has([name]) && !/^(false|no|off)$/i.test(sections.written([name, 'enabled']) ?? '');
+    return sections.has([name]) && !/^(false|no|off)$/i.test(sections.sourceText([name, 'enabled']) ?? '');
   };
   const steps = (listed ?? []).filter((name) => name !== 'command');
   for (const [index, name] of (listed ?? []).entries()) {
     if (listed?.indexOf(name) !== index) sections.problem(['setup', 'modules', index], `lists ${name} twice`);
   }
 
-  const environments = chooseEnvironments(sections, steps, job.env_type, listed !== undefined, isThere);
+  const environments = chooseEnvironments(sections, steps, job.env_type, listed !== undefined, isPresent);
   for (const name of new Set([...steps, ...environments])) {
-    if (isThere(name)) continue;
+    if (isPresent(name)) continue;
     const message =
       name === 'files' ? 'lists files, and job.files names none' : `chooses ${name}, and there is no section ${name}`;
-    sections.problem(whoChose(name, steps), message);
+    sections.problem(choicePath(name, steps), message);
   }
   const [first, second] = environments;
   if (first !== undefined && second !== undefined && (environments.length > 2 || !environments.includes('docker'))) {
     const rule = 'a command runs in one of them, or in a container and one of conda and venv inside it';
-    sections.problem(whoChose(second, steps), `two environments are chosen, ${environments.join(' and ')}; ${rule}`);
+    sections.problem(choicePath(second, steps), `two environments are chosen, ${environments.join(' and ')}; ${rule}`);
   }
 
-  const unasked: readonly StepModule[] = isThere('files') && !steps.includes('files') ? ['files'] : [];
-  const ordered = listed === undefined ? (['ssh', 'gcsfuse'] as const).filter(isThere) : steps;
-  const chosen = [...new Set([...unasked, ...ordered, ...environments])];
-  // This machine is set up by its owner: jobman copies nothing to it, mounts nothing and writes no keys.
+  const implicit: readonly StepModule[] = isPresent('files') && !steps.includes('files') ? ['files'] : [];
+  const ordered = listed === undefined ? (['ssh', 'gcsfuse'] as const).filter(isPresent) : steps;
+  const chosen = [...new Set([...implicit, ...ordered, ...environments])];
+  // The owner sets up this machine: jobman copies no files to it, mounts nothing and writes no keys.
   const isLocal = isLocalJob(sections);
   const modules = isLocal ? chosen.filter((name) => environments.some((one) => one === name)) : chosen;
   for (const name of chosen) {
@@ -295,39 +292,37 @@ export function readChoice(
     );
   }
   for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
-    // The login key of the section ssh counts, whether or not the workers are given keys.
+    // The login key of the section ssh is used even when the workers get no keys.
     if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);
   }
   sections.readUnused('vars');
   return { modules, environments };
 }
 
-/** Whether the manifest means this machine; what is wrong with a section makes it no other. */
 export function isLocalJob(sections: Sections): boolean {
-  return sections.stands('local');
+  return sections.isPresent('local');
 }
 
-/** Those that are named; when nothing says anything, the one whose section stands alone. */
 function chooseEnvironments(
   sections: Sections,
   steps: readonly StepModule[],
   envType: EnvironmentName | undefined,
   isListed: boolean,
-  isThere: (name: StepModule) => boolean,
+  isPresent: (name: StepModule) => boolean,
 ): readonly EnvironmentName[] {
   const named = environmentNames.filter((name) => steps.includes(name) || envType === name);
   if (named.length > 0 || isListed) return named;
-  const there = environmentNames.filter(isThere);
-  const [first, second] = there;
-  if (first === undefined || second === undefined) return there;
+  const present = environmentNames.filter(isPresent);
+  const [first, second] = present;
+  if (first === undefined || second === undefined) return present;
   if (sections.has(['setup', 'modules']) || sections.has(['job', 'env_type'])) return [];
   sections.problem(
     [second],
-    `${there.join(' and ')} stand here and none is chosen; say which with job.env_type, for example ${first}`,
+    `${present.join(' and ')} stand here and none is chosen; say which with job.env_type, for example ${first}`,
   );
   return [];
 }
 
-function whoChose(name: StepModule, steps: readonly StepModule[]): readonly string[] {
+function choicePath(name: StepModule, steps: readonly StepModule[]): readonly string[] {
   return steps.includes(name) ? ['setup', 'modules'] : ['job', 'env_type'];
 }

@@ -1,41 +1,41 @@
-// Template: a text with `${…}` in it, taken apart. What each part stands for is found out in interpolate.ts.
+// Template: splits a text with `${…}` into its parts; interpolate.ts finds their values.
 //
-// The grammar is OmegaConf's, since the manifests of the older jobman were written for it: `${a.b}`, `${list[0]}`,
-// relative `${.x}` and `${..x}`, nested `${a.${b}}`, resolvers `${oc.env:HOME,none}`, and `\${` for a plain `${`.
-// A shell script uses the same two characters for its own variables, so inside one the border is drawn here: a name with a
-// dot or a bracket is ours, a bare name may be either (interpolate.ts asks the manifest), everything else is the shell's.
+// The grammar is OmegaConf's, which manifests of the older jobman use: `${a.b}`, `${list[0]}`, relative `${.x}` and
+// `${..x}`, nested `${a.${b}}`, resolvers `${oc.env:HOME,none}`, and `\${` for a plain `${`. A shell script uses `${…}`
+// for its own variables. Inside a script, a name with a dot or a bracket is a manifest key, a simple name may be either
+// (interpolate.ts checks the manifest), and everything else belongs to the shell.
 
 export type Part =
   | { readonly kind: 'text'; readonly text: string }
-  /** `name` is a path of the manifest, whose parts may be templates themselves. */
+  /** `name` is a path in the manifest; its parts may be templates. */
   | { readonly kind: 'name'; readonly name: readonly Part[]; readonly written: string; readonly mayBeShell: boolean }
   | { readonly kind: 'resolver'; readonly name: string; readonly args: readonly Arg[]; readonly written: string }
   | { readonly kind: 'mistake'; readonly message: string; readonly written: string };
 
-/** One argument of a resolver: a template, or quoted text, which is never taken for a number. */
+/** An argument of a resolver: a template, or quoted text, which is never read as a number. */
 export interface Arg {
   readonly parts: readonly Part[];
-  readonly quoted: boolean;
+  readonly isQuoted: boolean;
 }
 
-/** Stands for a nested `${…}` while the text around it is classified. */
-const hole = '\uE010';
+/** Replaces a nested `${…}` while the text around it is classified. */
+const nestedPlaceholder = '\uE010';
 
-const key = `[\\p{L}\\p{N}_${hole}-]+`;
+const key = `[\\p{L}\\p{N}_${nestedPlaceholder}-]+`;
 const namePattern = new RegExp(`^\\s*\\.*${key}(?:\\.${key}|\\[\\s*${key}\\s*\\])*\\s*$`, 'u');
 const resolverPattern = /^\s*([A-Za-z_][A-Za-z0-9_.]*)\s*:/;
-/** A name with a dot or a bracket at the head of something: ours, even when the rest is not understood. */
-const oursPattern = new RegExp(`^\\s*(?:\\.+${key}|${key}[.[])`, 'u');
-/** Whole arrays of a shell, which no key of ours can be: `${hosts[@]}`. */
+/** A text that begins with a name with a dot or a bracket refers to the manifest, even when its rest is invalid. */
+const manifestNamePattern = new RegExp(`^\\s*(?:\\.+${key}|${key}[.[])`, 'u');
+/** Whole shell arrays such as `${hosts[@]}`, which no manifest key can be. */
 const shellArrayPattern = /^[A-Za-z_]\w*\[[@*]\]/;
 
-/** A name longer than this is none; a script may well have that much between two braces. */
-const nameMost = 2000;
-const depthMost = 16;
+/** A longer text is no name: a script can have that much text between two braces. */
+const maxNameLength = 2000;
+const maxDepth = 16;
 
-/** Takes a text apart. `shell`: the text is a script, where what is not ours is left as it stands. */
-export function parseTemplate(text: string, shell: boolean, depth = 0): readonly Part[] {
-  const ends = closings(text);
+/** Splits a text. `isShell`: the text is a script, in which parts that are no manifest keys stay unchanged. */
+export function parseTemplate(text: string, isShell: boolean, depth = 0): readonly Part[] {
+  const ends = findClosings(text);
   const parts: Part[] = [];
   let literal = '';
   const add = (part: Part) => {
@@ -48,7 +48,7 @@ export function parseTemplate(text: string, shell: boolean, depth = 0): readonly
   while (at < text.length) {
     const start = text.indexOf('${', at);
     if (start === -1) break;
-    // Backslashes count only before a `${`: an odd one takes its meaning away, each pair stands for one.
+    // Backslashes count only before `${`: an odd one escapes it, and each pair is one backslash.
     let slashes = 0;
     while (start - slashes > at && text[start - slashes - 1] === '\\') slashes += 1;
     literal += text.slice(at, start - slashes) + '\\'.repeat(Math.floor(slashes / 2));
@@ -58,9 +58,10 @@ export function parseTemplate(text: string, shell: boolean, depth = 0): readonly
       continue;
     }
     const end = ends.get(start);
-    const part = end === undefined ? unclosed(text, start, shell) : classify(text.slice(start + 2, end), shell, depth);
+    const part =
+      end === undefined ? unclosed(text, start, isShell) : classify(text.slice(start + 2, end), isShell, depth);
     if (part === 'shell') {
-      // Only the opening is copied: what stands inside may hold names of ours again, `${NAME:-${vars.x}}`.
+      // Copies only the opening, because the inside may contain manifest keys: `${NAME:-${vars.x}}`.
       literal += '${';
       at = start + 2;
     } else {
@@ -77,20 +78,20 @@ export function isTemplate(text: string): boolean {
   return text.includes('${');
 }
 
-function unclosed(text: string, start: number, shell: boolean): Part | 'shell' {
-  if (shell) return 'shell';
+function unclosed(text: string, start: number, isShell: boolean): Part | 'shell' {
+  if (isShell) return 'shell';
   const written = text.slice(start, start + 30).split('\n', 1)[0] ?? '';
   return { kind: 'mistake', message: `${written} has no closing brace; write \\\${ for a plain \${`, written };
 }
 
-function classify(inner: string, shell: boolean, depth: number): Part | 'shell' {
+function classify(inner: string, isShell: boolean, depth: number): Part | 'shell' {
   const written = `\${${inner}}`;
-  const masked = mask(inner.slice(0, nameMost));
-  if (depth > depthMost)
-    return { kind: 'mistake', message: `names are nested deeper than ${depthMost} levels`, written: '' };
-  if (inner.length <= nameMost && namePattern.test(masked)) {
+  const masked = maskNested(inner.slice(0, maxNameLength));
+  if (depth > maxDepth)
+    return { kind: 'mistake', message: `names are nested deeper than ${maxDepth} levels`, written: '' };
+  if (inner.length <= maxNameLength && namePattern.test(masked)) {
     const bare = !/[.[]/.test(masked);
-    return { kind: 'name', name: parseTemplate(inner.trim(), false, depth + 1), written, mayBeShell: shell && bare };
+    return { kind: 'name', name: parseTemplate(inner.trim(), false, depth + 1), written, mayBeShell: isShell && bare };
   }
   const resolver = resolverPattern.exec(masked);
   if (resolver?.[1]?.includes('.') === true) {
@@ -101,13 +102,12 @@ function classify(inner: string, shell: boolean, depth: number): Part | 'shell' 
       written,
     };
   }
-  if (shell && (shellArrayPattern.test(masked) || !oursPattern.test(masked))) return 'shell';
+  if (isShell && (shellArrayPattern.test(masked) || !manifestNamePattern.test(masked))) return 'shell';
   const shown = written.length > 60 ? `${written.slice(0, 57)}...` : written;
-  const hint = shell ? `; write \\${shown} when it is the shell's` : '; write \\${ for a plain ${';
+  const hint = isShell ? `; write \\${shown} when it is the shell's` : '; write \\${ for a plain ${';
   return { kind: 'mistake', message: `${shown} is no name of a key${hint}`, written };
 }
 
-/** The arguments of a resolver, split at commas that are not inside quotes, brackets or a nested `${…}`. */
 function parseArgs(text: string, depth: number): readonly Arg[] {
   if (text.trim() === '') return [];
   const args: string[] = [];
@@ -131,13 +131,13 @@ function parseArgs(text: string, depth: number): readonly Arg[] {
   args.push(current);
   return args.map((raw) => {
     const arg = raw.trim();
-    const quoted = /^(["']).*\1$/s.test(arg) && arg.length > 1;
-    return { parts: parseTemplate(quoted ? arg.slice(1, -1) : arg, false, depth), quoted };
+    const isQuoted = /^(["']).*\1$/s.test(arg) && arg.length > 1;
+    return { parts: parseTemplate(isQuoted ? arg.slice(1, -1) : arg, false, depth), isQuoted };
   });
 }
 
-/** For each `${`, where its brace is closed: one pass, so that a text of a hundred thousand of them is no trouble. */
-function closings(text: string): ReadonlyMap<number, number> {
+/** Maps each `${` to its closing brace, in one pass, so that a text with a hundred thousand of them stays fast. */
+function findClosings(text: string): ReadonlyMap<number, number> {
   const ends = new Map<number, number>();
   const open: number[] = [];
   for (let at = 0; at < text.length; at += 1) {
@@ -151,15 +151,15 @@ function closings(text: string): ReadonlyMap<number, number> {
   return ends;
 }
 
-/** The text with every nested `${…}` made one character, so that its own shape can be seen. */
-function mask(inner: string): string {
-  const ends = closings(inner);
+/** Replaces every nested `${…}` by one character, so that the outer form can be matched. */
+function maskNested(inner: string): string {
+  const ends = findClosings(inner);
   let masked = '';
   for (let at = 0; at < inner.length; at += 1) {
     const end = ends.get(at);
     if (end === undefined) masked += inner[at];
     else {
-      masked += hole;
+      masked += nestedPlaceholder;
       at = end;
     }
   }

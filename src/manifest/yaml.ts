@@ -1,67 +1,72 @@
-// YAML: the text as maps, lists and scalars, each with the place where it was written. Everything after this file works on
-// the tree and knows nothing of YAML.
-
 import { isScalar, LineCounter } from 'yaml';
-import { refuse } from '../schema/kinds.ts';
-import type { Place, Report } from '../schema/problems.ts';
-import { nestedMost, type Mapping, type Scalar, type Tree } from '../schema/tree.ts';
+import { reportProblem } from '../schema/kinds.ts';
+import type { SourcePosition, Report } from '../schema/problems.ts';
+import { maxDepth, type Mapping, type Scalar, type Tree } from '../schema/tree.ts';
 import { parseYaml, treeOf } from '../schema/yaml.ts';
 
 export interface ParsedText {
-  /** Undefined when the text is no YAML map, or empty; the report then says so. */
+  /** Undefined when the text is empty or is no YAML map; the problem is then reported. */
   readonly tree: Mapping | undefined;
   readonly linePos: (offset: number) => { line: number; col: number };
 }
 
-/** Parses a manifest's text. Every mistake of the YAML itself is reported; never throws for what a text holds. */
+/** Parses a manifest's text and reports every YAML error. Never throws because of the text. */
 export function parseText(text: string, report: Report): ParsedText {
   const lines = new LineCounter();
   const linePos = (offset: number) => lines.linePos(offset);
-  const whole: Place = { in: 'file', offset: 0 };
+  const start: SourcePosition = { in: 'file', offset: 0 };
   const document = parseYaml(text, lines);
   if (document === undefined) {
-    return { tree: refuse({ place: whole }, [], report, `is nested deeper than ${nestedMost} levels`), linePos };
+    return {
+      tree: reportProblem({ position: start }, [], report, `is nested deeper than ${maxDepth} levels`),
+      linePos,
+    };
   }
 
   const seen = new Set<number>();
   for (const error of document.errors) {
-    // One slip often raises several errors at one place; the first names it best.
+    // One mistake often causes several errors on one line; the first describes it best.
     if (seen.has(linePos(error.pos[0]).line)) continue;
     seen.add(linePos(error.pos[0]).line);
-    refuse({ place: { in: 'file', offset: error.pos[0] } }, [], report, yamlWords(error));
+    reportProblem({ position: { in: 'file', offset: error.pos[0] } }, [], report, yamlMessage(error));
   }
   for (const warning of document.warnings) {
-    refuse({ place: { in: 'file', offset: warning.pos[0] } }, [], report, `YAML: ${firstLine(warning.message)}`);
+    reportProblem(
+      { position: { in: 'file', offset: warning.pos[0] } },
+      [],
+      report,
+      `YAML: ${firstLine(warning.message)}`,
+    );
   }
   if (document.errors.length > 0) return { tree: undefined, linePos };
   if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
-    return { tree: refuse({ place: whole }, [], report, 'the manifest is empty'), linePos };
+    return { tree: reportProblem({ position: start }, [], report, 'the manifest is empty'), linePos };
   }
   const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report);
   if (tree !== undefined && tree.kind !== 'map') {
     const is = tree.kind === 'list' ? 'a list' : 'a single value';
     const message = `a manifest is a map of sections (job:, tpu:, command:), this is ${is}`;
-    return { tree: refuse(tree, [], report, message), linePos };
+    return { tree: reportProblem(tree, [], report, message), linePos };
   }
   return { tree, linePos };
 }
 
-/** Parses a value of the command line (`--set a.b=VALUE`) as YAML; what is no YAML is text. */
+/** Parses the value of `--set a.b=VALUE` as YAML. Text that is not valid YAML becomes a string. */
 export function parseValue(text: string, set: string): Tree {
-  const place: Place = { in: 'set', set };
-  const plain: Scalar = { kind: 'scalar', value: text, source: text, place };
+  const position: SourcePosition = { in: 'set', set };
+  const plain: Scalar = { kind: 'scalar', value: text, source: text, position };
   const document = parseYaml(text);
   if (document === undefined || document.errors.length > 0 || document.warnings.length > 0) return plain;
-  // An alias in a value has nothing to stand for; such a text is taken as it is.
+  // A YAML alias has no anchor in a single value, so the text becomes a string.
   let failed = false;
   const fail: Report = { problem: () => (failed = true), warning: () => {} };
-  const tree = document.contents === null ? undefined : treeOf(document, () => place, fail);
+  const tree = document.contents === null ? undefined : treeOf(document, () => position, fail);
   if (text === '') return { ...plain, value: '' };
   return tree === undefined || failed ? plain : tree;
 }
 
-/** The parser's own words for the frequent slips say what the grammar wanted; ours say what to do. */
-function yamlWords(error: { readonly code: string; readonly message: string }): string {
+/** The YAML parser describes the grammar; these messages say what to change. */
+function yamlMessage(error: { readonly code: string; readonly message: string }): string {
   switch (error.code) {
     case 'TAB_AS_INDENT':
       return 'a tab indents this line; YAML wants spaces';
@@ -78,7 +83,7 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
       if (error.message.startsWith('Missing closing')) return 'a quote is not closed';
       return `YAML: ${firstLine(error.message)}`;
     default:
-      if (error.message.includes('call stack')) return `is nested deeper than ${nestedMost} levels`;
+      if (error.message.includes('call stack')) return `is nested deeper than ${maxDepth} levels`;
       return `YAML: ${firstLine(error.message)}`;
   }
 }

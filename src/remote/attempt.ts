@@ -1,31 +1,32 @@
-// An attempt on one worker after its launch: a look (which only reads), the output as it grows, and the end of the program
-// with all its children.
+// An attempt on one worker after its launch: an observation (which only reads), the growing output, and ending the
+// program with all its children.
 
 import { constants } from 'node:os';
-import type { RunSeen, WorkerSeen } from '../core/observation.ts';
-import type { Instant } from '../core/time.ts';
-import { prelude, quote, startPatienceMs } from './run-folder.ts';
+import type { RunStatus, WorkerStatus } from '../core/model/observation.ts';
+import type { Instant } from '../core/model/time.ts';
+import { prelude, quote, startTimeoutMs } from './run-folder.ts';
 
 /**
- * The exit codes of a program that a machine ends before it goes down: 128 and SIGHUP, SIGKILL or SIGTERM. Such an end is the
- * program's own only while the machine has not begun again since; a segmentation fault is its own always.
+ * The exit codes of a program that a machine ends before it goes down: 128 plus SIGHUP, SIGKILL or SIGTERM. Such an
+ * exit is the program's own only if the machine has not restarted since. A segmentation fault is always the program's
+ * own.
  */
-export const codesOfGoingDown: readonly number[] = [129, 137, 143];
+export const shutdownExitCodes: readonly number[] = [129, 137, 143];
 
-export const restartedWords = 'the machine was restarted';
+export const restartedMessage = 'the machine was restarted';
 
 /**
- * Prints, one thing a line: `jobman-look 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`.
- * An answer without its `end` was cut and is no answer.
+ * Prints one item per line: `jobman-look 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`. An
+ * answer without `end` was cut and counts as no answer.
  */
-export function lookScript(
+export function observeScript(
   root: string,
-  ask: {
+  query: {
     readonly allocation: number;
-    readonly jobMark: string;
-    readonly mark: (attempt: string) => string;
-    /** The attempt whose program should be alive there by all that is recorded; looked for also without its folder. */
-    readonly expected?: number;
+    readonly jobMarker: string;
+    readonly marker: (attempt: string) => string;
+    /** The attempt whose program should be alive there by the store; the script finds it even without its folder. */
+    readonly expectedAttempt?: number;
   },
 ): string {
   return `
@@ -35,7 +36,7 @@ printf 'jobman-look 1\\n'
 printf 'boot %s\\n' "$boot"
 read_clock
 printf 'now %s\\n' "$now"
-for file in "$root"/proofs/${ask.allocation}/*; do
+for file in "$root"/proofs/${query.allocation}/*; do
   ! is_proven "$file" || printf 'proof %s\\n' "\${file##*/}"
 done
 
@@ -43,7 +44,7 @@ done
 # there are none is believed the second time, because one that is just becoming another program shows no mark.
 some=unknown
 find_some() {
-  some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${ask.jobMark}`)} /proc/[0-9]*/environ 2>/dev/null)
+  some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${query.jobMarker}`)} /proc/[0-9]*/environ 2>/dev/null)
 }
 is_marked() {
   if [ "$some" = unknown ]; then
@@ -51,7 +52,7 @@ is_marked() {
     [ -n "$some" ] || { nap 0.05; find_some; }
   fi
   [ -n "$some" ] || return 1
-  find_marked "${ask.mark('$1')}"
+  find_marked "${query.marker('$1')}"
   [ -n "$found" ]
 }
 
@@ -60,10 +61,10 @@ read_exit() {
   { read -r code ended <"$1/exit"; } 2>/dev/null
   [ -n "$ended" ]
 }
-say_restarted() { printf 'run %s vanished ${restartedWords}\\n' "$attempt"; }
+say_restarted() { printf 'run %s vanished ${restartedMessage}\\n' "$attempt"; }
 say_exit() {
   case $code in
-    ${codesOfGoingDown.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then say_restarted; return; fi ;;
+    ${shutdownExitCodes.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then say_restarted; return; fi ;;
   esac
   printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
 }
@@ -95,85 +96,83 @@ for dir in "$root"/attempt_*; do
   else
     since=$(stat -c %Y "$dir" 2>/dev/null)
     since=\${since:-0}000
-    if is_marked "$attempt" || [ $((now - since)) -lt ${startPatienceMs} ]; then
+    if is_marked "$attempt" || [ $((now - since)) -lt ${startTimeoutMs} ]; then
       printf 'run %s starting %s\\n' "$attempt" "$since"
     else
       printf 'run %s vanished its start was cut in the middle, and nothing ran\\n' "$attempt"
     fi
   fi
 done
-${ask.expected === undefined ? '' : lostFolder(ask.expected)}printf 'end\\n'
+${query.expectedAttempt === undefined ? '' : lostFolderCheck(query.expectedAttempt)}printf 'end\\n'
 `;
 }
 
-/**
- * A program whose folder was taken away (by a hand, or by itself while it cleaned up) lives all the same. Nobody can read
- * what it prints or how it ends, and still nothing may be started beside it.
- */
-function lostFolder(attempt: number): string {
+/** A program whose folder was deleted still lives: its end cannot be read, but no other program may start. */
+function lostFolderCheck(attempt: number): string {
   return `if [ ! -d "$root/attempt_${attempt}" ] && is_marked ${attempt}; then printf 'run ${attempt} starting %s\\n' "$now"; fi
 `;
 }
 
 /**
- * Reads a look's answer. Undefined when it is not one, word for word: whoever asked then knows nothing. Instants are
- * moved by the difference between the worker's clock and ours, `at` being our time when the answer came.
+ * Parses an observation's answer. Undefined for a malformed answer, which means unknown. Timestamps are shifted by the
+ * difference between the worker's clock and ours; `at` is our time when the answer came.
  */
-export function parseLook(answer: string, at: Instant): WorkerSeen | undefined {
+export function parseObservation(answer: string, at: Instant): WorkerStatus | undefined {
   const lines = answer.split('\n');
   if (lines.at(-1) !== '' || lines.at(-2) !== 'end' || lines[0] !== 'jobman-look 1') return undefined;
   let bootId: string | undefined;
-  let behind: number | undefined;
+  let clockOffset: number | undefined;
   const proofs: string[] = [];
-  const runs: RunSeen[] = [];
+  const runs: RunStatus[] = [];
   for (const line of lines.slice(1, -2)) {
-    const [word, first = '', ...rest] = line.split(' ');
-    if (word === 'boot' && first !== '') bootId = first;
-    else if (word === 'now' && isNumber(first)) behind = clockGap(at - Number(first));
-    else if (word === 'proof' && first !== '') proofs.push(first);
-    else if (word === 'run' && behind !== undefined) {
-      const run = parseRun(first, rest, behind);
+    const [key, first = '', ...rest] = line.split(' ');
+    if (key === 'boot' && first !== '') bootId = first;
+    else if (key === 'now' && isNumber(first)) clockOffset = clockGap(at - Number(first));
+    else if (key === 'proof' && first !== '') proofs.push(first);
+    else if (key === 'run' && clockOffset !== undefined) {
+      const run = parseRun(first, rest, clockOffset);
       if (run === undefined) return undefined;
       runs.push(run);
     } else return undefined;
   }
-  if (bootId === undefined || behind === undefined) return undefined;
+  if (bootId === undefined || clockOffset === undefined) return undefined;
   return { bootId, proofs, runs: runs.toSorted((a, b) => a.attempt - b.attempt) };
 }
 
-/** The answer's own way takes a moment; a gap of that size says nothing about the clocks, and instants should not wander. */
+/** A gap of up to two seconds may be the answer's travel time; ignoring it keeps timestamps stable. */
 function clockGap(gap: number): number {
   return Math.abs(gap) < 2_000 ? 0 : gap;
 }
 
-function parseRun(number: string, words: readonly string[], behind: number): RunSeen | undefined {
-  const [state, first = '', second = ''] = words;
+function parseRun(number: string, fields: readonly string[], clockOffset: number): RunStatus | undefined {
+  const [state, first = '', second = ''] = fields;
   if (!isNumber(number)) return undefined;
   const attempt = Number(number);
   switch (state) {
     case 'exited':
-      return isNumber(first) && isNumber(second) ? exited(attempt, Number(first), Number(second) + behind) : undefined;
+      return isNumber(first) && isNumber(second)
+        ? exitedRun(attempt, Number(first), Number(second) + clockOffset)
+        : undefined;
     case 'running': {
       if (!isNumber(first) || !isNumber(second)) return undefined;
-      const startedAt = Number(first) + behind;
-      return { attempt, state, startedAt, outputAt: Math.max(startedAt, Number(second) + behind) };
+      const startedAt = Number(first) + clockOffset;
+      return { attempt, state, startedAt, outputAt: Math.max(startedAt, Number(second) + clockOffset) };
     }
     case 'starting':
-      return isNumber(first) ? { attempt, state, since: Number(first) + behind } : undefined;
+      return isNumber(first) ? { attempt, state, since: Number(first) + clockOffset } : undefined;
     case 'vanished':
-      return { attempt, state, detail: words.slice(1).join(' ') };
+      return { attempt, state, detail: fields.slice(1).join(' ') };
     default:
       return undefined;
   }
 }
 
-/** A run that ended with that code; 128 + n is how a shell says that signal n ended it. */
-export function exited(attempt: number, exitCode: number, endedAt: Instant): RunSeen {
+export function exitedRun(attempt: number, exitCode: number, endedAt: Instant): RunStatus {
   const signal = signalNames.get(exitCode - 128);
   return { attempt, state: 'exited', exitCode, endedAt, ...(signal === undefined ? {} : { signal }) };
 }
 
-/** `TERM` and not `SIGTERM`: the words of the manifest. Numbers are those of Linux, where workers run. */
+/** `TERM` and not `SIGTERM`, as in the manifest. The numbers are those of Linux, where workers run. */
 const signalNames = new Map(
   Object.entries(constants.signals).map(([name, number]) => [number, name.replace('SIG', '')]),
 );
@@ -182,22 +181,23 @@ function isNumber(word: string): boolean {
   return /^\d{1,15}$/u.test(word);
 }
 
-export const tailCodes = { over: 0, missing: 4 } as const;
+export const tailExitCodes = { ended: 0, missing: 4 } as const;
 
 /**
- * Sends the log from byte `from` on as it grows, and ends with `over` soon after the run has. The last bytes may then
- * still be missing: `restScript` sends them, from where the receiver has come to. Ends by itself when we have gone.
+ * Sends the log from byte `from` on as it grows, and ends with the exit code `ended` soon after the run has. The last
+ * bytes may then be missing: `remainderScript` sends them from the receiver's position. Ends by itself when we have
+ * gone.
  */
 export function followScript(
   root: string,
-  run: { readonly attempt: number; readonly mark: string; readonly from: number },
+  run: { readonly attempt: number; readonly marker: string; readonly from: number },
 ): string {
   return `
 root=${root}
 dir=$root/attempt_${run.attempt}
-mark=${quote(run.mark)}
+mark=${quote(run.marker)}
 ${prelude}
-[ -d "$dir" ] || exit ${tailCodes.missing}
+[ -d "$dir" ] || exit ${tailExitCodes.missing}
 
 # True when nothing of it is alive and nothing more will be written.
 is_over() {
@@ -215,7 +215,7 @@ is_over() {
 turns=0
 # A tail that begins behind the end would not wait for it.
 until [ -e "$dir/log" ] && [ "$(wc -c <"$dir/log")" -ge ${run.from} ]; do
-  ! is_over || exit ${tailCodes.over}
+  ! is_over || exit ${tailExitCodes.ended}
   nap 0.3
 done
 tail -c +${run.from + 1} -f "$dir/log" 3<&- &
@@ -226,38 +226,37 @@ exec 3<&-
 trap 'kill $follower $watcher 2>/dev/null; exit 1' TERM
 until is_over; do nap 0.3; done
 kill $follower $watcher 2>/dev/null
-exit ${tailCodes.over}
+exit ${tailExitCodes.ended}
 `;
 }
 
-/** Sends what is there from that byte on. For a log that has ended. */
-export function restScript(root: string, run: { readonly attempt: number; readonly from: number }): string {
+export function remainderScript(root: string, run: { readonly attempt: number; readonly from: number }): string {
   return `
 root=${root}
 log=$root/attempt_${run.attempt}/log
-[ -d "\${log%/log}" ] || exit ${tailCodes.missing}
+[ -d "\${log%/log}" ] || exit ${tailExitCodes.missing}
 [ ! -e "$log" ] || tail -c +${run.from + 1} "$log"
 `;
 }
 
-/** How long a kill is repeated before what is left is reported: processes that wait in the kernel die late. */
-const killTurns = 50;
+/** Limit for repeating a kill before the rest is reported: processes that wait in the kernel die late. */
+const maxKillRounds = 50;
 
 /**
- * Prints one line: `gone` (nothing of it is alive, or will ever be), `asked <how many>` or `left <pids>`. An attempt that
- * has no folder yet gets one that says `never`, so that a launcher that is still on its way finds it taken. One whose folder
- * was taken away while its program runs is stopped by its mark, as any other; a launcher on its way carries the mark as
- * well, and is given a moment to find that it came too late.
+ * Prints one line: `gone` (nothing of it is alive, or ever will be), `asked <count>` or `left <pids>`. An attempt
+ * without a folder gets one with the file `never`, so that a late launcher finds it taken. If the folder was deleted
+ * while the program runs, the program is found by its marker; a late launcher carries the marker too, and gets a short
+ * time to notice that it lost.
  */
 export function stopScript(
   root: string,
-  stop: { readonly attempt: number; readonly mark: string; readonly how: 'ask' | 'kill'; readonly signal: string },
+  stop: { readonly attempt: number; readonly marker: string; readonly how: 'stop' | 'kill'; readonly signal: string },
 ): string {
   return `
 umask 077
 root=${root}
 dir=$root/attempt_${stop.attempt}
-mark=${quote(stop.mark)}
+mark=${quote(stop.marker)}
 ${prelude}
 mkdir -p "$root" || exit 1
 if mkdir "$dir" 2>/dev/null; then
@@ -269,15 +268,15 @@ if mkdir "$dir" 2>/dev/null; then
   fi
 fi
 [ -d "$dir" ] || { echo "there is no folder $dir" >&2; exit 1; }
-${stop.how === 'ask' ? askBody(stop.signal) : killBody}`;
+${stop.how === 'stop' ? signalBody(stop.signal) : killBody}`;
 }
 
 /**
- * The launcher is left alone: it waits for the program and writes down how it ended. So is what runs in a container of the
- * attempt's command, where it can be seen from here: docker's client, which waits at the end of the line `line` (see
- * src/setup/docker.ts), hands the signal on, and a program may take a second one for impatience.
+ * Spares the launcher: it waits for the program and writes its exit. Spares processes inside a container of the
+ * attempt's command if they are visible here: docker's client, which waits at the end of the pipe `line` (see
+ * src/setup/docker.ts), forwards the signal, and a program may take a second signal as an order to quit at once.
  */
-function askBody(signal: string): string {
+function signalBody(signal: string): string {
   return `
 printf '' >"$dir/asked"
 find_marked "$mark"
@@ -301,10 +300,7 @@ if [ $count -eq 0 ] && [ -z "$launcher" ]; then echo gone; else echo "asked $cou
 `;
 }
 
-/**
- * Again and again until two searches have found none, because a program may be starting new ones meanwhile, and one that is
- * just becoming another program shows no mark.
- */
+/** Repeats until two searches find none: a program may start new ones, and during an exec it shows no marker. */
 const killBody = `
 printf '' >"$dir/asked"
 turns=0
@@ -321,7 +317,7 @@ while [ $quiet -lt 2 ]; do
     quiet=$((quiet + 1))
   fi
   turns=$((turns + 1))
-  [ $turns -lt ${killTurns} ] || { echo "left$found"; exit; }
+  [ $turns -lt ${maxKillRounds} ] || { echo "left$found"; exit; }
   [ $quiet -eq 2 ] || nap 0.1
 done
 if [ ! -e "$dir/exit" ]; then

@@ -1,30 +1,29 @@
-// Launch: starts a command on a worker, detached and at most once, no matter who asks or how often.
+// Launch: starts a command on a worker, detached and at most once, however many callers ask and however often.
 //
-// The launcher itself, already in its own session, creates the folder attempt_<n>; mkdir lets exactly one win. So if the
-// folder exists a launcher did run, and everything before that point can be repeated. Had the starter
-// made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
-// may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
+// The launcher itself, already in its own session, creates the folder attempt_<n>; mkdir lets exactly one win. So an
+// existing folder proves that a launcher ran, and every step before that point may be repeated. If the starter made the
+// folder, a starter that was killed before the launcher began would leave an attempt that must never start. A launcher
+// that is killed between mkdir and pid has run nothing; an observation reports that after a while.
 //
-// Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken fails with
-// a meaningless error or waits forever.
+// Before the start the devices are checked: a chip serves one process at a time, and a program that finds it taken
+// fails with a meaningless error or waits forever.
 
-import { checkpointRecord, type Launch } from '../core/prepare.ts';
-import { workdirMark, type ResumeFrom } from '../core/spec.ts';
-import { fileText, prelude, quote } from './run-folder.ts';
+import { checkpointRecord, type Launch } from '../core/decide/prepare.ts';
+import { workdirPlaceholder, type ResumeFrom } from '../core/model/spec.ts';
+import { writeFileCommand, prelude, quote } from './run-folder.ts';
 
-export interface LaunchText {
-  /** JOBMAN_RUN of every process of it. Null: the program's processes are not marked, and what it leaves behind stays. */
-  readonly mark: string | null;
+export interface LauncherOptions {
+  /** JOBMAN_RUN of its processes. Null: no marker, and processes that the program leaves behind stay. */
+  readonly marker: string | null;
   readonly workdir: string | null;
-  /** With a value, JOBMAN_CHECKPOINT_DIR is this folder as an absolute path, whatever way it was written. */
+  /** With a value, JOBMAN_CHECKPOINT_DIR is the absolute path of this folder. */
   readonly checkpointDir: string | null;
-  /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder that counts, or the folder while it has none. */
+  /** JOBMAN_RESUME_FROM becomes the newest complete entry that counts, or the folder if it has no complete one. */
   readonly resume: boolean;
   /**
-   * The job whose records of the folder count, and the worker that writes one (see `checkpointRecord` in core/prepare.ts).
-   * Null: every entry counts.
+   * Entries that this owner's records do not list count (`checkpointRecord` in prepare.ts). Null: every entry counts.
    */
-  readonly record: { readonly owner: string; readonly worker: string } | null;
+  readonly checkpointRecord: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
   readonly resumeFrom: ResumeFrom | null;
   /** The only boot of the machine in which it may start; null for any. */
@@ -32,76 +31,75 @@ export interface LaunchText {
 }
 
 /**
- * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to whoever started it and
- * then lets go of its output: `started`, `already` (somebody else made the folder), `restarted` (the machine was, so that
- * nothing ran) or `failed <why>` (nothing ran and no folder stands).
+ * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to its starter
+ * and then closes its output: `started`, `already` (another launcher made the folder), `restarted` (the machine was
+ * restarted, so nothing ran) or `failed <why>` (nothing ran and there is no folder).
  */
-export function launchText(text: LaunchText): string {
-  const value = (word: string | null): string => quote(word ?? '');
-  return `mark=${value(text.mark)}
-workdir=${value(text.workdir)}
-checkpoints=${value(text.checkpointDir)}
-resume=${text.resume ? 'yes' : ''}
-owner=${value(text.record?.owner ?? null)}
-worker=${value(text.record?.worker ?? null)}
-begin=${value(text.resumeFrom === null || text.resumeFrom.kind === 'job' ? null : text.resumeFrom.path)}
-begin_kind=${value(text.resumeFrom?.kind ?? null)}
-begin_job=${value(text.resumeFrom?.kind === 'folder' ? (text.resumeFrom.job ?? null) : null)}
-boot_wanted=${value(text.bootId)}
-${launcher}`;
+export function launcherScript(options: LauncherOptions): string {
+  const value = (text: string | null): string => quote(text ?? '');
+  return `mark=${value(options.marker)}
+workdir=${value(options.workdir)}
+checkpoints=${value(options.checkpointDir)}
+resume=${options.resume ? 'yes' : ''}
+owner=${value(options.checkpointRecord?.owner ?? null)}
+worker=${value(options.checkpointRecord?.worker ?? null)}
+begin=${value(options.resumeFrom === null || options.resumeFrom.kind === 'job' ? null : options.resumeFrom.path)}
+begin_kind=${value(options.resumeFrom?.kind ?? null)}
+begin_job=${value(options.resumeFrom?.kind === 'folder' ? (options.resumeFrom.job ?? null) : null)}
+boot_wanted=${value(options.bootId)}
+${launcherBody}`;
 }
 
-function exportText(variables: Readonly<Record<string, string>>): string {
+function exportLines(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .map(([name, value]) => `export ${name}=${quote(value)}\n`)
     .join('');
 }
 
-/** The first name that no shell can export, or a value with a NUL; undefined when all is well. */
-export function badVariable(env: Readonly<Record<string, string>>): string | undefined {
+/**
+ * The first variable that a shell cannot export, because of its name or a NUL in its value; undefined if there is none.
+ */
+export function invalidVariable(env: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || env[name]?.includes('\0'));
 }
 
-function recordOf({ checkpointOwner: owner, env }: Launch): LaunchText['record'] {
+function checkpointRecordOf({ checkpointOwner: owner, env }: Launch): LauncherOptions['checkpointRecord'] {
   return owner === undefined ? null : { owner, worker: env['JOBMAN_WORKER'] ?? '0' };
 }
 
-/** The files that a launcher of an attempt takes with it, by name. `secrets` are the values of those that the launch names. */
-export function attemptTexts(
+/** The files of an attempt's launcher, by name. `secrets` are the values of the secrets that the launch names. */
+export function attemptFiles(
   launch: Launch,
-  mark: string,
+  marker: string,
   secrets: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   return {
     script: launch.script,
-    // Read by the shell that becomes the command and by no other; `secrets` is gone as soon as that shell has read it.
-    env: exportText({ ...launch.env, JOBMAN_RUN: mark }),
-    ...(Object.keys(secrets).length === 0 ? {} : { secrets: exportText(secrets) }),
-    launch: launchText({
-      mark,
+    // Only the shell that becomes the command reads these files; `secrets` is deleted once that shell has read it.
+    env: exportLines({ ...launch.env, JOBMAN_RUN: marker }),
+    ...(Object.keys(secrets).length === 0 ? {} : { secrets: exportLines(secrets) }),
+    launch: launcherScript({
+      marker,
       workdir: launch.workdir,
       checkpointDir: launch.checkpointDir,
       resume: launch.resume,
-      record: recordOf(launch),
+      checkpointRecord: checkpointRecordOf(launch),
       resumeFrom: launch.resumeFrom ?? null,
       bootId: launch.bootId ?? null,
     }),
   };
 }
 
-/**
- * Starts a launcher on a remote worker. Prints `said <the launcher's line>`. Safe to repeat at any moment, also by two
- * at once.
- */
+/** Prints `said <the launcher's line>`. Safe to repeat at any time, also by two callers at once. */
 export function startScript(
   root: string,
   launch: Launch,
-  mark: string,
+  marker: string,
   secrets: Readonly<Record<string, string>> = {},
 ): string {
   const folder = `attempt_${launch.attempt.ordinal}`;
   const encoder = new TextEncoder();
-  const texts = attemptTexts(launch, mark, secrets);
+  const files = attemptFiles(launch, marker, secrets);
   return `
 mask=$(umask)
 umask 077
@@ -116,29 +114,26 @@ if [ -d "$root/$folder" ]; then
   exit 0
 fi
 busy() { printf 'said busy %s\\n' "$1"; exit 0; }
-${devicesText({ job: mark.split('/').slice(0, 2).join('/') + '/', attempt: mark })}check_devices
+${deviceCheck({ job: marker.split('/').slice(0, 2).join('/') + '/', attempt: marker })}check_devices
 # What a start that was cut has left of its secrets.
 for left in "$root"/start_*/secrets "$root"/attempt_*/secrets; do
   case $left in */"$folder"/* | */start_"$folder".*) ;; *) rm -f "$left" ;; esac
 done
 prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write below $root"
-${Object.entries(texts)
-  .map(([name, text]) => fileText(`"$prepared/${name}"`, encoder.encode(text)))
+${Object.entries(files)
+  .map(([name, text]) => writeFileCommand(`"$prepared/${name}"`, encoder.encode(text)))
   .join('')}
 # The launcher's line is all of its output: it lets go of the pipe once it has told how it went.
-said=$(umask "$mask"; JOBMAN_RUN=${quote(mark)} setsid sh "$prepared/launch" "$folder" </dev/null 2>/dev/null 3<&- &)
+said=$(umask "$mask"; JOBMAN_RUN=${quote(marker)} setsid sh "$prepared/launch" "$folder" </dev/null 2>/dev/null 3<&- &)
 printf 'said %s\\n' "$said"
 `;
 }
 
-/** The record of a folder with a million files is smaller, in bytes. */
-const recordMost = 256 * 1024 * 1024;
+/** In bytes. The record of a folder with a million files is smaller. */
+const maxRecordBytes = 256 * 1024 * 1024;
 
-/**
- * The body of the launcher. Its own words are kept out of the log, which is the program's alone; the program's
- * variables are kept out of this shell, where one of them could be called \`folder\`.
- */
-const launcher = `
+/** Its own output stays out of the program's log, and the program's variables out of this shell (e.g. \`folder\`). */
+const launcherBody = `
 unset JOBMAN_RUN
 folder=$1
 mask=$(umask)
@@ -183,7 +178,7 @@ expand() {
   case $1 in
     '~') expanded=$HOME ;;
     '~/'*) expanded=$HOME/\${1#'~/'} ;;
-    '${workdirMark}'*) expanded=$root/workdir\${1#'${workdirMark}'} ;;
+    '${workdirPlaceholder}'*) expanded=$root/workdir\${1#'${workdirPlaceholder}'} ;;
     *) expanded=$1 ;;
   esac
 }
@@ -210,7 +205,7 @@ list_entries() {
 # read, because a FIFO, a device and some files of /proc, to which a link may lead, have no end.
 read_owner() {
   recorded=
-  [ ! -h "$1" ] && [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${recordMost} ] || return 0
+  [ ! -h "$1" ] && [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${maxRecordBytes} ] || return 0
   recorded=$(head -c 4096 "$1" | head -n 1)
 } 2>/dev/null
 
@@ -421,15 +416,16 @@ done
 `;
 
 /**
- * Words of shell that end when nobody holds the chips but this very attempt. What an earlier attempt of the same job has left
- * there is killed: it carries the job's mark, and has been asked to end long ago. Anybody else is named by process and command
- * line, and never touched. Calls `busy` with a sentence about who it is, or `fail` about what does not die.
+ * Shell text that ends when no other process holds the chips. Leftovers of an earlier attempt of the same job are
+ * killed: they carry the job's marker, and were asked to end long ago. Any other process is reported with its pid and
+ * command line, and never touched. Calls `busy` with a sentence about such a process, or `fail` about processes that do
+ * not die.
  *
- * The devices are `accel0` and so on up to v4, `vfio/0` and so on since v5 (Google's public launchers look for both); a host
- * without any has nothing to look for. JOBMAN_DEVICES in its environment names another folder than /dev. Other users'
- * processes show what they hold to the administrator only, whom the login of a TPU VM may become.
+ * The devices are `accel0` and so on up to v4, `vfio/0` and so on since v5 (Google's public launchers search for both).
+ * A host without devices needs no check. JOBMAN_DEVICES in its environment names another folder than /dev. Only the
+ * administrator can see the devices of other users' processes, and the login of a TPU VM may use sudo.
  */
-function devicesText(marks: { readonly job: string; readonly attempt: string }): string {
+function deviceCheck(markers: { readonly job: string; readonly attempt: string }): string {
   return `
 as_administrator() {
   if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
@@ -447,8 +443,8 @@ check_devices() {
     for holder in $(as_administrator find /proc/[0-9]*/fd -type l \\
       \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
       sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un); do
-      [ -d "/proc/$holder" ] && ! is_marked_with "$holder" ${quote(marks.attempt)} || continue
-      if is_marked_with "$holder" ${quote(marks.job)}; then
+      [ -d "/proc/$holder" ] && ! is_marked_with "$holder" ${quote(markers.attempt)} || continue
+      if is_marked_with "$holder" ${quote(markers.job)}; then
         ours="$ours $holder"
         continue
       fi

@@ -1,65 +1,65 @@
-// The run folder: what jobman leaves on a worker, and the words of shell that every script there begins with.
+// Run folder: the files that jobman leaves on a worker, and the shell functions that every script there begins with.
 //
-//   <root>/attempt_<n>/   script  env  launch   what was to run
-//                         secrets               variables that only the program may see; gone once it has started
-//                         pid                   pid, start in clock ticks since boot, boot id, start in ms; one line
-//                         log                   output and errors together, byte for byte
-//                         exit                  exit code, end in ms, blanks; one line, complete from the moment it is there
-//                         failure               why an exit code of 0 is no success; a line that a run on the controller's own
-//                                               machine may leave before it exits
-//                         asked                 there once the program was asked to stop
-//                         never                 there when the attempt was stopped before it had begun: it will never run
-//   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless
-//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its first line is the boot id at that time, since
-//                                               what a step makes (a mount, a service) may not outlive a reboot; each further
-//                                               line is a process that it needs, with its start in clock ticks: when one of
-//                                               them has died (a mount's daemon) the proof counts no more
-//   <root>/workdir/       the job's copy of a working directory, and beside it `workdir.sent`, what was sent there
-//   <root>/steps/<allocation>/<step key>/try_<n>/   as an attempt: each try of a setup step
+//   <root>/attempt_<n>/
+//       script  env  launch   the program to run
+//       secrets    variables that only the program may see; deleted once it has started
+//       pid        pid, start in clock ticks since boot, boot id, start in ms; one line
+//       log        output and errors together, byte for byte
+//       exit       exit code, end in ms, padding; one line, complete when the file exists
+//       failure    why an exit code of 0 is no success; a line that a run on the controller's own machine may leave
+//                  before it exits
+//       asked      exists once the program was asked to stop
+//       never      the attempt was stopped before it had begun, and will never run
+//   <root>/start_<n>.*/
+//       the files of a launcher until it has won attempt_<n>; a leftover of an interrupted start is harmless
+//   <root>/proofs/<allocation>/<step key>
+//       The proof that a setup step holds. Its first line is the boot id at that time, because the results of a step
+//       (a mount, a service) may not outlive a reboot. Each further line is a process that the step needs, with its
+//       start in clock ticks: when one of them (a mount's daemon) has died, the proof is invalid.
+//   <root>/workdir/
+//       the job's copy of a working directory; `workdir.sent` next to it lists the files that were sent
+//   <root>/steps/<allocation>/<step key>/try_<n>/
+//       each try of a setup step, in the same form as an attempt
 
-import type { Job } from '../core/job.ts';
-import type { WorkerId } from '../core/spec.ts';
+import type { Job } from '../core/model/job.ts';
+import type { WorkerId } from '../core/model/spec.ts';
 
-/**
- * The root of a job on a remote worker, as a shell word: below the login's home folder, whatever that is called.
- * `~/.jobman/runs/<installation>/<job id>`.
- */
+/** Quoted for the shell: `~/.jobman/runs/<installation>/<job id>`. */
 export function remoteRoot(job: Job): string {
   return `"$HOME"/.jobman/runs/${quote(`${job.installation}/${job.id}`)}`;
 }
 
-/** The mark that every process of one attempt on one worker carries in its environment as JOBMAN_RUN. */
-export function runMark(job: Job, attempt: number | string, worker: WorkerId): string {
+/** Every process of the attempt on that worker carries this as JOBMAN_RUN. */
+export function runMarker(job: Job, attempt: number | string, worker: WorkerId): string {
   return `${job.installation}/${job.id}/${attempt}/${worker}`;
 }
 
-export function jobMark(job: Job): string {
+export function jobMarker(job: Job): string {
   return `${job.installation}/${job.id}/`;
 }
 
-/** The file that tells one boot of a machine from the next. JOBMAN_BOOT_ID_FILE in a host's environment names another. */
+/** Its content identifies one boot of a machine. JOBMAN_BOOT_ID_FILE in a host's environment names another file. */
 export const bootIdFile = '/proc/sys/kernel/random/boot_id';
 
-/** How long an attempt may be without a pid and without a process before its start counts as cut in the middle. */
-export const startPatienceMs = 10_000;
+/** An attempt without pid and process counts as interrupted at its start after this time. */
+export const startTimeoutMs = 10_000;
 
 /**
- * Writes a file from bytes that travel inside the script, in base64, so that none of them is ever read by a shell. `to`
- * is a shell word. When it cannot be written the script's own `fail` is called.
+ * In base64, so that the shell never interprets the bytes. `to` is quoted. Calls the script's own `fail` on failure.
  */
-export function fileText(to: string, bytes: Uint8Array): string {
+export function writeFileCommand(to: string, bytes: Uint8Array): string {
   const lines = Buffer.from(bytes)
     .toString('base64')
     .replaceAll(/.{1,76}/gu, '$&\n');
   return `base64 -d 2>/dev/null >${to} <<'END_OF_FILE' || fail "cannot write "${to}\n${lines}END_OF_FILE\n`;
 }
 
-/** Reads into `boot` what tells this boot of the machine from every other. */
-export const readBoot = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown`;
+export const readBootCommand = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown`;
 
 /**
- * Functions that the scripts share. They fork as little as they can: these run for every worker and every look.
- * `now`, `ticks`, `pid`, `found` and `members` are their answers; what they do with a pid file needs `boot` of `readBoot`.
+ * Functions that the scripts share. They fork as little as possible, because they run for every worker at every
+ * observation. `now`, `ticks`, `pid`, `found` and `members` are their results; the functions for pid files need `boot`
+ * of `readBootCommand`.
  */
 export const shellFunctions = `
 # Milliseconds where date can, else full seconds.
@@ -142,10 +142,12 @@ nap() {
 `;
 
 export const prelude = `
-${readBoot}
+${readBootCommand}
 ${shellFunctions}`;
 
-/** The word in single quotes, taken literally by every POSIX shell. Throws on a NUL, which no shell word can hold. */
+/**
+ * The text in single quotes, taken literally by every POSIX shell. Throws on a NUL, which no shell argument can hold.
+ */
 export function quote(word: string): string {
   if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
   return `'${word.replaceAll("'", `'\\''`)}'`;

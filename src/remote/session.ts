@@ -1,45 +1,45 @@
-// Session: a program on a worker for as long as somebody listens, as ssh would run it, and ended when nobody does.
+// Session: a program on a worker that runs as long as a client listens, as ssh would run it, and ends when the client
+// leaves.
 //
-// The program takes the place of the shell that read the script, so that its exit code or signal is the session's own.
-// Beside it a watcher reads commands from the session's input: `data <n>` followed by n bytes for the program, `end` for the
-// end of its input, and `stop`. If that input ends while the program is alive, nobody is listening any more, and the watcher
-// ends the program. A program that has ended by itself and left something running in the background is not touched.
+// The program replaces the shell that read the script, so that its exit code or signal is the session's own. A watcher
+// next to it reads commands from the session's input: `data <n>` followed by n bytes for the program, `end` for the end
+// of its input, and `stop`. If that input ends while the program is alive, no client is listening any more, and the
+// watcher ends the program. If the program has ended by itself, background processes that it left are not touched.
 
-import { textOf } from '../app/errors.ts';
-import type { Program, Session, SessionEnd } from '../app/by-hand.ts';
+import { messageOf } from '../app/errors.ts';
+import type { Program, Session, SessionEnd } from '../app/worker-access.ts';
 import { quote, shellFunctions } from './run-folder.ts';
 
-/** Ends what a login shell's start-up files may say on standard error before the program does. */
-const errorMark = 'jobman begins here\n';
+/** Ends the output of a login shell's start-up files on standard error. */
+const beginMarker = 'jobman begins here\n';
 
-/** The most bytes that may stand behind one `data`. */
-export const dataMost = 1 << 20;
+export const maxDataBytes = 1 << 20;
 
-/** How long a session that was told to stop may take before its line is closed. */
-export const stopMost = 6_000;
+/** After a stop, the connection is closed when the session has not ended in this time. */
+export const stopTimeoutMs = 6_000;
 
-export const word = {
+export const sessionCommands = {
   data: (length: number): string => `data ${length}\n`,
   end: 'end\n',
   stop: 'stop\n',
 } as const;
 
 /**
- * The script of a session, for `asProgram` of transport.ts. It reads nothing in /proc before the program begins, because a
- * shell's `read` asks the kernel for each single byte. Groups are named to `kill` in the one form that dash, bash
- * and busybox all take without a complaint: a signal with its hyphen, and no `--`.
+ * The script of a session, for `wrapScript` of transport.ts. It reads nothing in /proc before the program begins,
+ * because a shell's `read` makes a system call for each byte. `kill` gets groups in the only form that dash, bash and
+ * busybox all accept: a signal with its hyphen, and no `--`.
  */
-export function sessionScript(program: Program, receives: boolean): string {
-  return `printf '${errorMark.replace('\n', '\\n')}' >&2
+export function sessionScript(program: Program, hasInput: boolean): string {
+  return `printf '${beginMarker.replace('\n', '\\n')}' >&2
 ${shellFunctions}
 main=$$
 # The program leads a process group of its own, so that all of it can be ended. A session of sshd is one already.
 lead=setsid
 ! kill -0 "-$main" 2>/dev/null || lead=
-${receives ? openInput : ''}
+${hasInput ? openInput : ''}
 (
   trap '' HUP INT TERM
-${receives ? '  exec >"$input"' : ''}
+${hasInput ? '  exec >"$input"' : ''}
   said=
   while read -r said count <&3; do
     case $said in
@@ -71,52 +71,51 @@ ${receives ? '  exec >"$input"' : ''}
   kill -KILL "-$main"
 ) >/dev/null 2>&1 &
 exec 3<&-
-${receives ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${becoming(program)}
+${hasInput ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${execCommand(program)}
 `;
 }
 
 /**
- * A pipe with a name, because the program is no child of the watcher that writes into it. In memory where the disk takes no
- * folder more: a full disk is one of the things that people come to look at.
+ * Named, because the program is no child of the watcher. In memory if the disk is full, which users may investigate.
  */
 const openInput = `input=$(mktemp -d 2>/dev/null || mktemp -d -p /dev/shm)/input || exit 255
 mkfifo -m 600 "$input" || exit 255`;
 
-function becoming(program: Program): string {
+function execCommand(program: Program): string {
   if (program.kind === 'argv') return `exec $lead ${program.argv.map(quote).join(' ')}`;
   const { line } = program;
   const byShell = `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(line)}`;
-  const first = plainProgram(line);
+  const first = programOf(line);
   if (first === undefined) return byShell;
-  // The shell would do no more than begin it, and takes as long as a short program itself. One that is not there is left to
-  // the shell, whose words about it people know; so is everything where the shell reads a file of the user's first.
+  // A shell would only start the program, and takes as long as a short program itself. The shell handles a missing
+  // program, because users know its error message, and everything if it first reads a file of the user (BASH_ENV).
   return `case \${SHELL##*/}\${BASH_ENV+ and a file} in
   bash | dash | sh) ! command -v ${first} >/dev/null 2>&1 || exec $lead ${line} ;;
 esac
 ${byShell}`;
 }
 
-/** Words of bash and dash, and `which`, which some systems make a function of bash. They may be programs as well. */
-const shellWords = new Set(
+/** Builtins and keywords of bash and dash, and `which`, which can be a bash function. They may be programs as well. */
+const shellBuiltins = new Set(
   `alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs disown do done
   echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill
   let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test
   then time times trap true type typeset ulimit umask unalias unset until wait which while`.split(/\s+/u),
 );
 
-function plainProgram(line: string): string | undefined {
+function programOf(line: string): string | undefined {
   const [, first] = /^([a-z][\w.-]*)(?: [\w@%+:,./-]+)*$/u.exec(line) ?? [];
-  return first === undefined || shellWords.has(first) ? undefined : first;
+  return first === undefined || shellBuiltins.has(first) ? undefined : first;
 }
 
 /**
- * The login shell is asked to become this inside the container of a job's command: a shell there, which reads the same
- * script. The container is found by the label that the docker module gives it; the variables are the command's own,
- * without the secrets, which are in no file.
- * `mark` is `<installation>/<job id>`. Exits with 125, as docker does, when there is no such container.
+ * The command that replaces the login shell: a shell inside the container of a job's command, which reads the same
+ * script. The container is found by the label that the docker module sets. The variables are the command's own, without
+ * the secrets, which are in no file. `marker` is `<installation>/<job id>`. Exits with 125, as docker does, when there
+ * is no such container.
  */
-export function containerEntry(mark: string): string {
-  const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${mark}`)} | head -n 1)
+export function containerEntry(marker: string): string {
+  const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${marker}`)} | head -n 1)
 if [ -z "$container" ]; then
   if docker info >/dev/null 2>&1; then
     echo 'No container of this job runs on this worker now. --in-container works while the command runs; without it the command runs on the worker itself.' >&2
@@ -136,12 +135,17 @@ exec sh -c "$text"`;
   return `exec sh -c ${quote(asMember)} sh ${quote(text)}`;
 }
 
-/** A session whose way is still looked for; what is said meanwhile is passed on in order. */
-export function sessionLater(coming: Promise<Session>): Session {
+/** A session whose start is still pending; calls are passed on in order. */
+export function deferSession(pending: Promise<Session>): Session {
   let isStopped = false;
-  // All by one `then`, so that none overtakes another.
-  const later = (call: (session: Session) => void | Promise<void>): Promise<void> => coming.then(call, () => undefined);
-  const problem = (error: unknown): SessionEnd => ({ kind: 'no_answer', reason: textOf(error), sent: false });
+  // All calls use one `then`, so that none overtakes another.
+  const later = (call: (session: Session) => void | Promise<void>): Promise<void> =>
+    pending.then(call, () => undefined);
+  const problem = (error: unknown): SessionEnd => ({
+    kind: 'unreachable',
+    reason: messageOf(error),
+    mayHaveRun: false,
+  });
   return {
     write: (bytes) => later((session) => session.write(bytes)),
     end: () => void later((session) => session.end()),
@@ -150,6 +154,6 @@ export function sessionLater(coming: Promise<Session>): Session {
       isStopped = true;
       void later((session) => session.stop());
     },
-    ended: coming.then((session) => session.ended, problem),
+    ended: pending.then((session) => session.ended, problem),
   };
 }

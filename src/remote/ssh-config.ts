@@ -1,7 +1,7 @@
-// The user's own ssh_config, as OpenSSH itself understands it: `ssh -G host` prints what would be done for that host.
+// The user's ssh_config as OpenSSH itself interprets it: `ssh -G host` prints the settings for that host.
 
 import { isAbsolute, join } from 'node:path';
-import { createGate } from '../app/fan-out.ts';
+import { createLimiter } from '../app/concurrency.ts';
 import { runProcess } from './process.ts';
 
 export interface SshConfig {
@@ -9,16 +9,16 @@ export interface SshConfig {
   readonly port: number;
   readonly user: string;
   readonly keyFiles: readonly string[];
-  /** Certificates that the configuration names. They cannot be used in process. */
+  /** They cannot be used in process. */
   readonly certificates: readonly string[];
-  /** The agent's socket: null when there is none or none is to be used. */
+  /** The socket; null without an agent or when the configuration disables it. */
   readonly agent: string | null;
   readonly proxy: readonly string[] | null;
-  /** Whether it limits how long a host may take to answer (ConnectTimeout), and to be silent then (ServerAliveInterval). */
+  /** True when the configuration sets ConnectTimeout, and ServerAliveInterval. */
   readonly limits: { readonly connecting: boolean; readonly silence: boolean };
 }
 
-export interface SshQuestion {
+export interface SshConfigQuery {
   readonly host: string;
   readonly port: number | null;
   readonly user: string | null;
@@ -28,48 +28,48 @@ export interface SshDefaults {
   readonly user: string;
   readonly userHome: string;
   readonly agent: string | null;
-  /** Further arguments of the system's ssh, such as `-F file`. */
+  /** For example `-F file`. */
   readonly sshArgs: readonly string[];
 }
 
-/** How long an answer of `ssh -G` is believed: a person who edits the file sees it soon. */
-const believedMs = 60_000;
+/** Short enough that an edited file takes effect soon. */
+const cacheTtlMs = 60_000;
 
-/** Asks `ssh -G` and remembers the answer for a minute. Without an ssh program the defaults hold. */
-export function createSshConfigs(defaults: SshDefaults): (question: SshQuestion) => Promise<SshConfig> {
+/** Runs `ssh -G` and caches the answer. Without an ssh program the defaults hold. */
+export function createSshConfigReader(defaults: SshDefaults): (query: SshConfigQuery) => Promise<SshConfig> {
   const answers = new Map<string, { readonly at: number; readonly config: Promise<SshConfig> }>();
-  const gate = createGate(4);
-  async function ask(question: SshQuestion): Promise<SshConfig> {
+  const gate = createLimiter(4);
+  async function ask(query: SshConfigQuery): Promise<SshConfig> {
     const result = await runProcess({
       argv: [
         'ssh',
         ...defaults.sshArgs,
         '-G',
-        ...(question.port === null ? [] : ['-p', String(question.port)]),
-        ...(question.user === null ? [] : ['-l', question.user]),
-        question.host,
+        ...(query.port === null ? [] : ['-p', String(query.port)]),
+        ...(query.user === null ? [] : ['-l', query.user]),
+        query.host,
       ],
       timeoutMs: 5_000,
-      outputMost: 200_000,
+      maxOutputBytes: 200_000,
     });
-    if (result.exitCode !== 0) return plainSshConfig(question, defaults);
-    return parseSshConfig(new TextDecoder().decode(result.stdout), question, defaults);
+    if (result.exitCode !== 0) return defaultSshConfig(query, defaults);
+    return parseSshConfig(new TextDecoder().decode(result.stdout), query, defaults);
   }
-  return (question) => {
-    const key = `${question.user}@${question.host}:${question.port}`;
+  return (query) => {
+    const key = `${query.user}@${query.host}:${query.port}`;
     const held = answers.get(key);
-    if (held !== undefined && performance.now() - held.at < believedMs) return held.config;
-    const config = gate(() => ask(question));
+    if (held !== undefined && performance.now() - held.at < cacheTtlMs) return held.config;
+    const config = gate(() => ask(query));
     answers.set(key, { at: performance.now(), config });
     return config;
   };
 }
 
-export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): SshConfig {
+export function defaultSshConfig(query: SshConfigQuery, defaults: SshDefaults): SshConfig {
   return {
-    host: question.host,
-    port: question.port ?? 22,
-    user: question.user ?? defaults.user,
+    host: query.host,
+    port: query.port ?? 22,
+    user: query.user ?? defaults.user,
     keyFiles: [],
     certificates: [],
     agent: defaults.agent,
@@ -78,7 +78,7 @@ export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): Ss
   };
 }
 
-export function parseSshConfig(text: string, question: SshQuestion, defaults: SshDefaults): SshConfig {
+export function parseSshConfig(text: string, query: SshConfigQuery, defaults: SshDefaults): SshConfig {
   const values = new Map<string, string[]>();
   for (const line of text.split('\n')) {
     const space = line.indexOf(' ');
@@ -87,17 +87,17 @@ export function parseSshConfig(text: string, question: SshQuestion, defaults: Ss
     values.set(key, [...(values.get(key) ?? []), line.slice(space + 1)]);
   }
   const first = (key: string): string | undefined => values.get(key)?.[0];
-  const host = first('hostname') ?? question.host;
-  const port = Number(first('port') ?? question.port ?? 22);
-  const user = first('user') ?? question.user ?? defaults.user;
+  const host = first('hostname') ?? query.host;
+  const port = Number(first('port') ?? query.port ?? 22);
+  const user = first('user') ?? query.user ?? defaults.user;
   const path = (name: string): string =>
-    absolute(expandTokens(name, { host, port, user, name: question.host, defaults }), defaults);
+    absolute(expandTokens(name, { host, port, user, name: query.host, defaults }), defaults);
   const jump = first('proxyjump');
   const command = first('proxycommand');
   let proxy: readonly string[] | null = null;
   if (jump !== undefined && jump !== 'none') proxy = jumpArgv(jump, host, port, defaults.sshArgs);
   else if (command !== undefined && command !== 'none') {
-    proxy = ['/bin/sh', '-c', `exec ${expandTokens(command, { host, port, user, name: question.host, defaults })}`];
+    proxy = ['/bin/sh', '-c', `exec ${expandTokens(command, { host, port, user, name: query.host, defaults })}`];
   }
   return {
     host,
@@ -107,7 +107,7 @@ export function parseSshConfig(text: string, question: SshQuestion, defaults: Ss
     certificates: (values.get('certificatefile') ?? []).filter((name) => name !== 'none').map(path),
     agent: agentOf(first('identityagent'), path, defaults.agent),
     proxy,
-    // Unset options are printed as well, as `none` and as 0.
+    // Unset options are printed too, as `none` and as 0.
     limits: {
       connecting: (first('connecttimeout') ?? 'none') !== 'none',
       silence: (first('serveraliveinterval') ?? '0') !== '0',
@@ -115,14 +115,14 @@ export function parseSshConfig(text: string, question: SshQuestion, defaults: Ss
   };
 }
 
-function agentOf(value: string | undefined, path: (name: string) => string, usual: string | null): string | null {
-  if (value === undefined || value === 'SSH_AUTH_SOCK') return usual;
-  // A variable's name after a dollar sign: only the usual one is handed down to us.
-  if (value.startsWith('$')) return value.includes('SSH_AUTH_SOCK') ? usual : null;
+function agentOf(value: string | undefined, path: (name: string) => string, fallback: string | null): string | null {
+  if (value === undefined || value === 'SSH_AUTH_SOCK') return fallback;
+  // A dollar sign and a variable's name: only SSH_AUTH_SOCK is passed to jobman.
+  if (value.startsWith('$')) return value.includes('SSH_AUTH_SOCK') ? fallback : null;
   return value === 'none' ? null : path(value);
 }
 
-/** The last machine of the chain makes the line; the ones before it are its own jumps. */
+/** The last jump host opens the connection; the ones before it are its own jumps. */
 function jumpArgv(jump: string, host: string, port: number, sshArgs: readonly string[]): readonly string[] {
   const hops = jump.split(',').map((hop) => hop.trim());
   const last = hops.pop() ?? '';
@@ -166,7 +166,7 @@ function absolute(path: string, defaults: SshDefaults): string {
   return isAbsolute(path) ? path : join(defaults.userHome, '.ssh', path);
 }
 
-/** True for a host name or an address. The cloud names hosts, and another text could become an option of ssh or a new line of its file. */
+/** The cloud names hosts, and any other text could become an option of ssh or a new line of its file. */
 export function isHostName(text: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_.:%-]*$/u.test(text);
 }

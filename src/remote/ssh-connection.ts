@@ -1,41 +1,39 @@
-// One SSH connection: the route, the login, which host key is trusted, and the pings that detect a dead peer.
+// One SSH connection: the route, the login, the trusted host key, and the pings that detect a dead peer.
 
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex, Writable } from 'node:stream';
 import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
-import { textOf } from '../app/errors.ts';
-import { createGate } from '../app/fan-out.ts';
-import { second, type Duration } from '../core/time.ts';
+import { messageOf } from '../app/errors.ts';
+import { createLimiter } from '../app/concurrency.ts';
+import { second, type Duration } from '../core/model/time.ts';
 import { processAsStream } from './process.ts';
-import { createSshConfigs, isHostName, plainSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
+import { createSshConfigReader, isHostName, defaultSshConfig, type SshConfig, type SshDefaults } from './ssh-config.ts';
 import { fingerprint, keyFromWire, loadKey, type HostKeys } from './ssh-keys.ts';
 import type { SshTarget } from './ssh.ts';
 
-/** TCP and the handshake each get less than the eight seconds of a look, so that the look can say what was wrong. */
+/** Both are less than the eight seconds of an observation, so that the observation can report the cause. */
 const tcpTimeout: Duration = 6 * second;
 const handshakeTimeout: Duration = 7 * second;
 /**
- * A ping each three seconds, and the line is dead when the third finds two unanswered: nine seconds after its last sign
- * of life. Pings stop when an idle connection is closed.
+ * A ping every three seconds. The connection is dead when the third ping finds two unanswered: nine seconds after its
+ * last sign of life. Pings stop when an idle connection is closed.
  */
 const pingInterval: Duration = 3 * second;
-const pingsUnanswered = 2;
+const maxUnansweredPings = 2;
 /**
- * A line that a ping and two seconds have brought nothing on is doubted. It lives on, since whoever works over it would lose
- * his work with it, but what may be asked again is asked over another one. A host that hangs is known to be silent after
- * these five seconds and the hurry below: within ten, which is what people are told.
+ * A connection is silent when a ping and two more seconds have brought nothing. It stays open, because its sessions
+ * would lose their work, but repeatable requests use another connection. A hanging host is detected after these five
+ * seconds and `shortTimeout`: within ten, as promised to users.
  */
-const quietMost: Duration = 4.5 * second;
-/** Once more, with a turn of the event loop in between: it may have been us who stood still. */
-const quietMore: Duration = 0.5 * second;
-/** How long the way to a host is tried that another line was just doubted of, until it speaks. */
-const hurry: Duration = 3.5 * second;
+const silenceTimeout: Duration = 4.5 * second;
+/** Checked a second time after this, because this process may have been the one that was blocked. */
+const silenceRecheck: Duration = 0.5 * second;
+/** Time that a host has to answer a new connection when another one has just fallen silent. */
+const shortTimeout: Duration = 3.5 * second;
 
-/**
- * curve25519 first: it costs a tenth of the processor time of the others. Both its names are one method.
- */
+/** curve25519 first: it costs a tenth of the processor time of the others. Both its names are one method. */
 const keyExchange = [
   'curve25519-sha256',
   'curve25519-sha256@libssh.org',
@@ -66,33 +64,32 @@ export interface Connection {
   readonly client: Client;
   channels: number;
   isOpen: boolean;
-  /** Nothing has come over it for so long that it is doubted. It may speak again. */
-  isQuiet: boolean;
-  /** Called each time when it begins to be doubted. */
-  readonly whenQuiet: Set<() => void>;
-  why: string;
-  idle: NodeJS.Timeout | undefined;
+  /** The connection may recover. */
+  isSilent: boolean;
+  readonly silenceListeners: Set<() => void>;
+  closeReason: string;
+  idleTimer: NodeJS.Timeout | undefined;
 }
 
 export function createConnector(
   hostKeys: HostKeys,
   options: SshDefaults & {
-    readonly connectingMost: number;
+    readonly maxConnecting: number;
   },
 ) {
-  const configs = createSshConfigs(options);
-  const gate = createGate(options.connectingMost);
-  const shaking = new Set<Client>();
+  const configs = createSshConfigReader(options);
+  const gate = createLimiter(options.maxConnecting);
+  const handshaking = new Set<Client>();
   let loaded: Promise<Ssh2> | undefined;
   let isClosed = false;
 
-  async function configOf({ host, port, user, userConfig }: SshTarget): Promise<SshConfig> {
-    const question = { host, port, user };
-    return userConfig ? configs(question) : plainSshConfig(question, options);
+  async function configOf({ host, port, user, usesUserConfig }: SshTarget): Promise<SshConfig> {
+    const query = { host, port, user };
+    return usesUserConfig ? configs(query) : defaultSshConfig(query, options);
   }
 
-  /** Logs in there. `isHurried` when a line to that host has just fallen quiet. Never throws. */
-  async function connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem> {
+  /** Never throws. `isUrgent`: another connection to that host has just fallen silent. */
+  async function connect(target: SshTarget, isUrgent: boolean): Promise<Connection | Problem> {
     const began = performance.now();
     if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
     loaded ??= import('ssh2').then((module) => ('default' in module ? (module.default as Ssh2) : module));
@@ -100,19 +97,20 @@ export function createConnector(
     const config = await configOf(target);
     const login = await loginMethods(target, config, ssh2, options.userHome);
     if (login.methods.length === 0) {
-      const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAdd(target)];
+      const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAddKey(target)];
       return { problem: `there is no key to log in to ${config.host} with: ${notes.join('; ')}` };
     }
     let pinned: string | undefined;
     try {
-      pinned = await hostKeys.pinned(target.pin);
+      pinned = await hostKeys.pinned(target.pinName);
     } catch (error) {
-      return { problem: `the pinned host key of ${config.host} cannot be read: ${textOf(error)}` };
+      return { problem: `the pinned host key of ${config.host} cannot be read: ${messageOf(error)}` };
     }
-    // A server hangs up after some refused keys (MaxAuthTries of sshd_config); the rest is offered on another connection.
+    // A server hangs up after a few refused keys (MaxAuthTries of sshd_config); the remaining keys are offered on
+    // another connection.
     for (let from = 0; ;) {
       const rest = { ...login, methods: login.methods.slice(from) };
-      const opened = await attempt({ ssh2, target, config, login: rest, pinned, isHurried, began });
+      const opened = await attempt({ ssh2, target, config, login: rest, pinned, isUrgent, began });
       if (!('offered' in opened) || opened.offered === 0 || from + opened.offered >= login.methods.length) {
         return 'offered' in opened ? { problem: refusal(target, config, login) } : opened;
       }
@@ -120,21 +118,25 @@ export function createConnector(
     }
   }
 
-  async function attempt(way: Way & { readonly isHurried: boolean; readonly began: number }): Promise<Outcome> {
-    const { config, isHurried, began } = way;
-    // A host that is down must not stand in the way of those that answer: only the handshake has to wait for its turn.
-    const socket = await openSocket(config, isHurried ? hurry : tcpTimeout);
+  async function attempt(
+    plan: LoginPlan & { readonly isUrgent: boolean; readonly began: number },
+  ): Promise<ConnectResult> {
+    const { config, isUrgent, began } = plan;
+    // Only the handshake waits for the limiter, so that a host that is down does not delay the others.
+    const socket = await openSocket(config, isUrgent ? shortTimeout : tcpTimeout);
     if ('problem' in socket) return socket;
-    // A line that breaks while it waits for its turn is noticed at the handshake.
+    // A socket that breaks while it waits for the limiter is noticed at the handshake.
     socket.stream.on('error', () => undefined);
-    // Nor must one that hangs: its kernel takes connections, and nobody says a word on them.
-    const patience = isHurried ? hurry - (performance.now() - began) : handshakeTimeout;
-    if (!(await speaks(socket.stream, patience))) {
-      const said = await socket.words();
+    // A hanging host must not delay the others either: its kernel accepts connections, but nothing answers on them.
+    const patience = isUrgent ? shortTimeout - (performance.now() - began) : handshakeTimeout;
+    if (!(await sendsAnything(socket.stream, patience))) {
+      const errorOutput = await socket.errorOutput();
       socket.stream.destroy();
-      return { problem: `${config.host} did not finish the SSH handshake in time${said === '' ? '' : ` (${said})`}` };
+      return {
+        problem: `${config.host} did not finish the SSH handshake in time${errorOutput === '' ? '' : ` (${errorOutput})`}`,
+      };
     }
-    return gate(() => handshake(way, socket, { hostKeys, shaking, isClosed: () => isClosed }));
+    return gate(() => handshake(plan, socket, { hostKeys, handshaking, isClosed: () => isClosed }));
   }
 
   return {
@@ -142,66 +144,73 @@ export function createConnector(
     connect,
     close(): void {
       isClosed = true;
-      for (const client of shaking) client.destroy();
+      for (const client of handshaking) client.destroy();
     },
   };
 }
 
-function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket, shared: Shared): Promise<Outcome> {
-  const { hostKeys, shaking } = shared;
+function handshake(
+  { ssh2, target, config, login, pinned }: LoginPlan,
+  socket: Socket,
+  shared: HandshakeContext,
+): Promise<ConnectResult> {
+  const { hostKeys, handshaking } = shared;
   const client = new ssh2.Client();
   const connection: Connection = {
     client,
     channels: 0,
     isOpen: false,
-    isQuiet: false,
-    whenQuiet: new Set(),
-    why: '',
-    idle: undefined,
+    isSilent: false,
+    silenceListeners: new Set(),
+    closeReason: '',
+    idleTimer: undefined,
   };
   const accepted = pinned === undefined ? target.hostKeys : [pinned];
-  let shown: string | undefined;
+  let presentedKey: string | undefined;
   let keyProblem: string | undefined;
   let isOver = false;
   let offered = 0;
   let isRefused = false;
-  shaking.add(client);
+  handshaking.add(client);
   return new Promise((resolve) => {
-    // The program that makes the line knows better what was wrong with it than the line's end here.
+    // The proxy program's error output explains the failure better than the end of the connection.
     const fail = async (): Promise<void> => {
-      const said = await socket.words();
+      const errorOutput = await socket.errorOutput();
       socket.stream.destroy();
       if (isRefused) resolve({ offered });
-      else resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
+      else
+        resolve({
+          problem: errorOutput === '' ? connection.closeReason : `${connection.closeReason} (${errorOutput})`,
+        });
     };
     client.on('error', (error: Error & { level?: string }) => {
-      // An agent that does not answer is one key source less.
+      // An agent that does not answer is only one key source less.
       if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
       isRefused = keyProblem === undefined && isLoginRefused(error);
       connection.isOpen = false;
-      connection.why = problemOf(error, { config, keyProblem });
+      connection.closeReason = connectionProblem(error, { config, keyProblem });
       void fail();
     });
     client.on('close', () => {
       isOver = true;
-      shaking.delete(client);
+      handshaking.delete(client);
       connection.isOpen = false;
-      if (connection.why === '') connection.why = `${config.host} closed the connection`;
-      clearTimeout(connection.idle);
+      if (connection.closeReason === '') connection.closeReason = `${config.host} closed the connection`;
+      clearTimeout(connection.idleTimer);
       void fail();
     });
     client.on('ready', () => {
-      void pinShown(hostKeys, target.pin, shown ?? '').then((problem) => {
+      void pinPresentedKey(hostKeys, target.pinName, presentedKey ?? '').then((problem) => {
         if (problem !== undefined || shared.isClosed()) {
-          connection.why = problem ?? 'jobman is ending';
+          connection.closeReason = problem ?? 'jobman is ending';
           client.destroy();
           return;
         }
-        // The host may have closed it while the key was being pinned.
+        // The host may have closed the connection while the key was being pinned.
         if (isOver) return;
-        shaking.delete(client);
+        handshaking.delete(client);
         connection.isOpen = true;
-        watchForQuiet(connection, socket.stream);
+        watchForSilence(connection, socket.stream);
         resolve(connection);
       });
     });
@@ -216,62 +225,62 @@ function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket,
       }) as never,
       readyTimeout: handshakeTimeout,
       keepaliveInterval: pingInterval,
-      keepaliveCountMax: pingsUnanswered,
+      keepaliveCountMax: maxUnansweredPings,
       algorithms: { kex: [...keyExchange], serverHostKey: orderedTypes(accepted) },
       hostVerifier: (bytes: Buffer): boolean => {
-        shown = keyFromWire(bytes);
-        if (accepted.length === 0 || accepted.includes(shown)) return true;
+        presentedKey = keyFromWire(bytes);
+        if (accepted.length === 0 || accepted.includes(presentedKey)) return true;
         keyProblem =
           pinned === undefined
-            ? `${config.host} shows the host key ${fingerprint(shown)}, which is not the one that it was made with; nothing was sent`
-            : `the host key of ${config.host} has changed within one allocation: pinned is ${fingerprint(pinned)}, shown is ${fingerprint(shown)}; ` +
-              `nothing was sent. If you know why it changed, remove ${hostKeys.file(target.pin)}`;
+            ? `${config.host} shows the host key ${fingerprint(presentedKey)}, which is not the one that it was made with; nothing was sent`
+            : `the host key of ${config.host} has changed within one allocation: pinned is ${fingerprint(pinned)}, shown is ${fingerprint(presentedKey)}; ` +
+              `nothing was sent. If you know why it changed, remove ${hostKeys.file(target.pinName)}`;
         return false;
       },
     };
     try {
       client.connect(settings);
     } catch (error) {
-      connection.why = textOf(error);
+      connection.closeReason = messageOf(error);
       void fail();
     }
   });
 }
 
-/** True as soon as the other side has said something, or is gone; false when it says nothing for so long. Reads nothing. */
-function speaks(stream: Duplex, patience: Duration): Promise<boolean> {
+/** True as soon as the other side has sent data or closed; false when it sends nothing for that long. Reads nothing. */
+function sendsAnything(stream: Duplex, patience: Duration): Promise<boolean> {
   return new Promise((resolve) => {
     const settle = (answer: boolean): void => {
       clearTimeout(timer);
-      stream.off('readable', said).off('close', said);
+      stream.off('readable', onData).off('close', onData);
       resolve(answer);
     };
-    const said = (): void => settle(true);
+    const onData = (): void => settle(true);
     const timer = setTimeout(() => settle(false), patience);
-    stream.on('readable', said).on('close', said);
+    stream.on('readable', onData).on('close', onData);
   });
 }
 
-export function hearQuiet({ whenQuiet }: Connection, call: () => void): () => void {
-  whenQuiet.add(call);
-  return () => void whenQuiet.delete(call);
+export function onSilence({ silenceListeners }: Connection, call: () => void): () => void {
+  silenceListeners.add(call);
+  return () => void silenceListeners.delete(call);
 }
 
-/** Doubts the connection while nothing comes over its stream. Its timers keep no process alive. */
-function watchForQuiet(connection: Connection, stream: Duplex): void {
+/** Sets `isSilent` while nothing comes over the stream. Its timers keep no process alive. */
+function watchForSilence(connection: Connection, stream: Duplex): void {
   let isDoubted = false;
   const first = setTimeout(() => {
     isDoubted = true;
     again.refresh();
-  }, quietMost).unref();
+  }, silenceTimeout).unref();
   const again = setTimeout(() => {
     if (!isDoubted || !connection.isOpen) return;
-    connection.isQuiet = true;
-    for (const call of connection.whenQuiet) call();
-  }, quietMore).unref();
+    connection.isSilent = true;
+    for (const call of connection.silenceListeners) call();
+  }, silenceRecheck).unref();
   stream.on('data', () => {
     isDoubted = false;
-    connection.isQuiet = false;
+    connection.isSilent = false;
     first.refresh();
   });
   connection.client.on('close', () => {
@@ -280,7 +289,7 @@ function watchForQuiet(connection: Connection, stream: Duplex): void {
   });
 }
 
-interface Way {
+interface LoginPlan {
   readonly ssh2: Ssh2;
   readonly target: SshTarget;
   readonly config: SshConfig;
@@ -288,14 +297,13 @@ interface Way {
   readonly pinned: string | undefined;
 }
 
-interface Shared {
+interface HandshakeContext {
   readonly hostKeys: HostKeys;
-  readonly shaking: Set<Client>;
+  readonly handshaking: Set<Client>;
   readonly isClosed: () => boolean;
 }
 
-/** `offered`: so many login methods were offered, and the server accepted none of them. */
-type Outcome = Connection | Problem | { readonly offered: number };
+type ConnectResult = Connection | Problem | { readonly offered: number };
 
 interface Login {
   readonly methods: readonly AnyAuthMethod[];
@@ -304,8 +312,9 @@ interface Login {
 }
 
 /**
- * The key files to try on a machine, in order. On a machine that existed before jobman knew it, those of the user's ssh_config
- * and the one that gcloud makes follow jobman's: its maker most likely authorized one of them.
+ * The key files to try on a machine, in order. On a machine that existed before jobman knew it, jobman's key is
+ * followed by the keys of the user's ssh_config and by gcloud's key: the machine's creator most likely authorized one
+ * of them.
  */
 export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
   const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
@@ -313,18 +322,21 @@ export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: strin
   return [...new Set([...own, ...config.keyFiles, join(userHome, '.ssh', 'google_compute_engine')])];
 }
 
-function howToAdd({ existing }: SshTarget): readonly string[] {
+function howToAddKey({ existing }: SshTarget): readonly string[] {
   return existing === undefined ? [] : [`to add one: ${existing.addKey}`];
 }
 
 function refusal(target: SshTarget, config: SshConfig, { names, notes }: Login): string {
   const tried = target.existing === undefined ? [] : [`tried ${names.join(', ')}`];
-  return [`${config.host} accepts none of our keys for ${config.user}`, ...tried, ...notes, ...howToAdd(target)].join(
-    '; ',
-  );
+  return [
+    `${config.host} accepts none of our keys for ${config.user}`,
+    ...tried,
+    ...notes,
+    ...howToAddKey(target),
+  ].join('; ');
 }
 
-/** Also when the server hangs up before every key was offered. */
+/** True also when the server hangs up before every key was offered. */
 function isLoginRefused(error: Error & { level?: string }): boolean {
   return error.level === 'client-authentication' || /too many authentication failures/iu.test(error.message);
 }
@@ -360,7 +372,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
 
 interface Socket {
   readonly stream: Duplex;
-  readonly words: () => Promise<string>;
+  readonly errorOutput: () => Promise<string>;
 }
 
 function openSocket(config: SshConfig, patience: Duration): Promise<Socket | Problem> {
@@ -372,10 +384,10 @@ function openSocket(config: SshConfig, patience: Duration): Promise<Socket | Pro
       socket.destroy();
       resolve({ problem: `${at} does not answer` });
     }, patience);
-    gatherWrites(socket);
+    batchWrites(socket);
     socket.once('connect', () => {
       clearTimeout(timer);
-      resolve({ stream: socket, words: () => Promise.resolve('') });
+      resolve({ stream: socket, errorOutput: () => Promise.resolve('') });
     });
     socket.once('error', (error) => {
       clearTimeout(timer);
@@ -388,25 +400,25 @@ function openSocket(config: SshConfig, patience: Duration): Promise<Socket | Pro
   });
 }
 
-/** Pins what was shown once the login has succeeded: before, nobody has proven to hold that key. */
-async function pinShown(hostKeys: HostKeys, name: string, shown: string): Promise<string | undefined> {
+/** Pins the host key after the login has succeeded: before that, the host has not proven that it holds the key. */
+async function pinPresentedKey(hostKeys: HostKeys, name: string, presentedKey: string): Promise<string | undefined> {
   try {
-    const pinned = await hostKeys.pin(name, shown);
-    return pinned === shown
+    const pinned = await hostKeys.pin(name, presentedKey);
+    return pinned === presentedKey
       ? undefined
       : `another host key was pinned for ${name} in the same moment: ${fingerprint(pinned)}`;
   } catch (error) {
-    return `the host key cannot be pinned: ${textOf(error)}`;
+    return `the host key cannot be pinned: ${messageOf(error)}`;
   }
 }
 
-/** The accepted key's own type first, so that a host with several keys shows the one that is known. */
+/** The accepted key's type first, so that a host with several keys shows the known one. */
 function orderedTypes(accepted: readonly string[]): ServerHostKeyAlgorithm[] {
   const known = accepted.map((key) => key.split(' ')[0]).map((type) => (type === 'ssh-rsa' ? 'rsa-sha2-512' : type));
   return hostKeyTypes.toSorted((a, b) => Number(known.includes(b)) - Number(known.includes(a)));
 }
 
-function problemOf(
+function connectionProblem(
   error: Error & { level?: string },
   facts: { config: SshConfig; keyProblem: string | undefined },
 ): string {
@@ -418,13 +430,13 @@ function problemOf(
 }
 
 /**
- * Makes a stream hold what is written to it until the code that writes has come to its end, and send it as one. The SSH
- * library writes each of its packets by itself; on a socket every one of them is a call of the kernel here and a wakeup there.
+ * Holds writes until the running code ends, and sends them as one. The SSH library writes each packet separately, and
+ * each write to a socket costs a system call here and a wakeup there.
  */
-export function gatherWrites(stream: Writable): void {
-  const write = stream.write.bind(stream) as (...words: readonly unknown[]) => boolean;
+export function batchWrites(stream: Writable): void {
+  const write = stream.write.bind(stream) as (...args: readonly unknown[]) => boolean;
   let isHeld = false;
-  stream.write = (...words: readonly unknown[]): boolean => {
+  stream.write = (...args: readonly unknown[]): boolean => {
     if (!isHeld) {
       isHeld = true;
       stream.cork();
@@ -433,6 +445,6 @@ export function gatherWrites(stream: Writable): void {
         stream.uncork();
       });
     }
-    return write(...words);
+    return write(...args);
   };
 }

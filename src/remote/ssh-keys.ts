@@ -1,13 +1,13 @@
-// SSH keys: jobman's own login key, made once, those of the user as far as they can be used in process, and the pinned host
-// keys. There is one file of host keys per worker, in OpenSSH's own format, so that the system's ssh can be pointed at it
-// (UserKnownHostsFile with HostKeyAlias), and so that pinning and forgetting need no lock.
+// SSH keys: jobman's own login key, the user's keys that can be used in process, and the pinned host keys. Each worker
+// has one file of host keys in OpenSSH's own format, so that the system's ssh can use it (UserKnownHostsFile with
+// HostKeyAlias), and pinning and forgetting need no lock.
 
 import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { chmod, link, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { ParsedKey } from 'ssh2';
-import { exitCode, JobmanError, textOf } from '../app/errors.ts';
-import { fileModeIn, isShared, makeFolder } from '../app/files.ts';
+import { exitCode, JobmanError, messageOf } from '../app/errors.ts';
+import { fileModeIn, isGroupShared, makeFolder } from '../app/files.ts';
 
 export interface OwnKey {
   readonly file: string;
@@ -16,24 +16,24 @@ export interface OwnKey {
 }
 
 /**
- * jobman's own login key, `$JOBMAN_HOME/ssh/id_ed25519`, made when it is not there. Safe to repeat and for many at once:
- * the file appears whole, and whoever comes second takes the first one's. Throws when the folder cannot be written, and a
- * JobmanError where the key is another login's.
+ * Reads or creates jobman's own login key, `$JOBMAN_HOME/ssh/id_ed25519`. Safe to repeat and to run concurrently: the
+ * file appears complete, and the first process wins. Throws when the folder cannot be written, and a JobmanError when
+ * the key belongs to another login.
  */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');
-  let text: string | undefined = await readIfThere(file);
+  let text: string | undefined = await readIfExists(file);
   if (text === undefined) {
     makeFolder(folder);
     await createOnce(file, createKeyText(), 0o600);
     text = await readFile(file, 'utf8');
   }
-  const publicKey = publicFrom(text, file);
-  // The public half is a copy for people and for `ssh-copy-id`; what counts is derived from the private one.
-  if ((await readIfThere(`${file}.pub`)) !== `${publicKey}\n`) {
+  const publicKey = publicKeyOf(text, file);
+  // The public file is a copy for users and for `ssh-copy-id`; the private file is authoritative.
+  if ((await readIfExists(`${file}.pub`)) !== `${publicKey}\n`) {
     const fresh = `${file}.pub.${randomBytes(6).toString('hex')}`;
-    await writeFile(fresh, `${publicKey}\n`, { mode: isShared(folder) ? 0o660 : 0o644 });
+    await writeFile(fresh, `${publicKey}\n`, { mode: isGroupShared(folder) ? 0o660 : 0o644 });
     await rename(fresh, `${file}.pub`);
     await chmod(file, 0o600);
   }
@@ -42,7 +42,7 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
 
 export type LoadedKey = { readonly key: ParsedKey } | { readonly problem: string };
 
-/** Reads a private key file. Undefined when there is none. `parse` is ssh2's. */
+/** Undefined when there is no file. `parse` is ssh2's. */
 export async function loadKey(
   file: string,
   parse: (text: Buffer) => ParsedKey | Error,
@@ -51,10 +51,10 @@ export async function loadKey(
   try {
     text = await readFile(file);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    return { problem: `the key file ${file} cannot be read: ${textOf(error)}` };
+    if (errorCode(error) === 'ENOENT') return undefined;
+    return { problem: `the key file ${file} cannot be read: ${messageOf(error)}` };
   }
-  // A security key's file holds only a handle; its type is written in the public part, in base64 with a length in front.
+  // The file of a security key holds only a handle; its type is in the public part, in base64 with a length in front.
   if (Buffer.from(text.toString('latin1').replaceAll(/-----.*-----|\s/gu, ''), 'base64').includes('sk-')) {
     return { problem: `the key ${file} lives on a security key, which only an agent can use: add it with ssh-add` };
   }
@@ -68,13 +68,14 @@ export async function loadKey(
   return { key };
 }
 
-async function readIfThere(file: string): Promise<string | undefined> {
+async function readIfExists(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    // In a home that a group shares: a key is its owner's, and the group's machines are reached by one that it can read.
-    if (codeOf(error) === 'EACCES') {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    // In a home that a group shares, the key is private to its owner. The group reaches its machines with a key that
+    // all members can read.
+    if (errorCode(error) === 'EACCES') {
       throw new JobmanError(
         `jobman's own login key ${file} belongs to another login of this machine.`,
         exitCode.failed,
@@ -87,11 +88,11 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-const comment = 'jobman';
+const keyComment = 'jobman';
 
 /**
- * A new ed25519 key in OpenSSH's format (PROTOCOL.key of OpenSSH), which both ssh2 and the system's ssh read: Node writes
- * PKCS#8, which neither takes for ed25519.
+ * A new ed25519 key in OpenSSH's format (PROTOCOL.key of OpenSSH), which ssh2 and the system's ssh both read. Node
+ * writes PKCS#8, which neither accepts for ed25519.
  */
 function createKeyText(): string {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
@@ -99,7 +100,7 @@ function createKeyText(): string {
   const point = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
   const shared = Buffer.concat([field('ssh-ed25519'), field(point)]);
   const check = randomBytes(4);
-  const secret = [check, check, shared, field(Buffer.concat([seed, point])), field(comment)];
+  const secret = [check, check, shared, field(Buffer.concat([seed, point])), field(keyComment)];
   const length = secret.reduce((sum, part) => sum + part.length, 0);
   const padding = Buffer.from(Array.from({ length: (8 - (length % 8)) % 8 }, (_, index) => index + 1));
   const body = Buffer.concat([
@@ -115,8 +116,8 @@ function createKeyText(): string {
   return `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}-----END OPENSSH PRIVATE KEY-----\n`;
 }
 
-/** The public line from the private file: its shared part stands unencrypted after four fields and a count. */
-function publicFrom(text: string, file: string): string {
+/** Reads the public line from the private file: its public part follows unencrypted after four fields and a count. */
+function publicKeyOf(text: string, file: string): string {
   const body = Buffer.from(text.replaceAll(/-----.*-----|\s/gu, ''), 'base64');
   let at = 'openssh-key-v1\0'.length;
   if (body.subarray(0, at).toString('latin1') !== 'openssh-key-v1\0') {
@@ -126,10 +127,10 @@ function publicFrom(text: string, file: string): string {
   at += 4;
   const shared = body.subarray(at + 4, at + 4 + body.readUInt32BE(at));
   const type = shared.subarray(4, 4 + shared.readUInt32BE(0)).toString('latin1');
-  return `${type} ${shared.toString('base64')} ${comment}`;
+  return `${type} ${shared.toString('base64')} ${keyComment}`;
 }
 
-/** A string as SSH writes it: its length, then its bytes (RFC 4251, 5). */
+/** A string in SSH's encoding: its length, then its bytes (RFC 4251, 5). */
 function field(value: string | Uint8Array): Buffer {
   const bytes = Buffer.from(value);
   return Buffer.concat([number(bytes.length), bytes]);
@@ -143,7 +144,7 @@ function number(value: number): Buffer {
 
 export type HostKeys = ReturnType<typeof createHostKeys>;
 
-/** Pins below `$JOBMAN_HOME/ssh/known_hosts/`. */
+/** Pins are files below `$JOBMAN_HOME/ssh/known_hosts/`. */
 export function createHostKeys(home: string) {
   const folder = join(home, 'ssh', 'known_hosts');
   const file = (name: string): string => {
@@ -155,7 +156,7 @@ export function createHostKeys(home: string) {
     try {
       text = await readFile(file(name), 'utf8');
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return undefined;
+      if (errorCode(error) === 'ENOENT') return undefined;
       throw error;
     }
     const [, type, base64] = text.trim().split(' ');
@@ -163,7 +164,7 @@ export function createHostKeys(home: string) {
   }
   return {
     pinned,
-    /** Pins a key unless one is pinned; answers the key that is pinned now. Safe to repeat, also by two at once. */
+    /** Pins a key unless one is pinned; returns the pinned key. Safe to repeat, also by two processes at once. */
     async pin(name: string, key: string): Promise<string> {
       const target = file(name);
       makeFolder(folder);
@@ -175,7 +176,7 @@ export function createHostKeys(home: string) {
       try {
         names = await readdir(folder);
       } catch (error) {
-        if (codeOf(error) === 'ENOENT') return;
+        if (errorCode(error) === 'ENOENT') return;
         throw error;
       }
       for (const name of names) {
@@ -186,20 +187,19 @@ export function createHostKeys(home: string) {
   };
 }
 
-/** Makes a file, which appears whole, unless it is there: the first of several wins. */
 async function createOnce(file: string, text: string, mode: number): Promise<void> {
   const fresh = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}`);
   await writeFile(fresh, text, { mode });
   try {
     await link(fresh, file);
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
+    if (errorCode(error) !== 'EEXIST') throw error;
   } finally {
     await rm(fresh, { force: true });
   }
 }
 
-/** A key as SSH sends it (RFC 4253, 6.6: its type with a length in front, then the rest) as `type base64`. */
+/** From the wire format (RFC 4253, 6.6: the type with a length in front, then the rest) to `type base64`. */
 export function keyFromWire(bytes: Uint8Array): string {
   const buffer = Buffer.from(bytes);
   const type = buffer.subarray(4, 4 + buffer.readUInt32BE(0)).toString('ascii');
@@ -212,6 +212,6 @@ export function fingerprint(key: string): string {
   return `${type} SHA256:${hash}`;
 }
 
-export function codeOf(error: unknown): string | undefined {
+export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -1,21 +1,21 @@
-// SSH in process: one pooled connection per host, opened on first use and reopened on demand; a dead connection is noticed
-// within ten seconds. And what runs over one channel of it: a script to its end, a script whose output is followed, and a
-// session. No process per host and no blocked event loop; the system's ssh is only asked for the user's configuration and for
-// the line through a jump host.
+// SSH in process: pooled connections per host, opened on first use and reopened on demand. A dead connection is noticed
+// within ten seconds. Over one channel runs a script to its end, a script with followed output, or a session. There is
+// no process per host and no blocked event loop; the system's ssh only reads the user's configuration and connects
+// through a jump host.
 
 import type { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
-import { textOf } from '../app/errors.ts';
-import { second, type Duration } from '../core/time.ts';
-import { keepFirst } from './process.ts';
-import { dataMost, sessionScript, stopMost, word } from './session.ts';
+import type { Session, SessionEnd, SessionRequest } from '../app/worker-access.ts';
+import { messageOf } from '../app/errors.ts';
+import { second, type Duration } from '../core/model/time.ts';
+import { createOutputBuffer } from './process.ts';
+import { maxDataBytes, sessionScript, stopTimeoutMs, sessionCommands } from './session.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
-import { createConnector, hearQuiet, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
+import { createConnector, onSilence, keyFilesOf, type Connection, type Problem } from './ssh-connection.ts';
 import { createHostKeys } from './ssh-keys.ts';
 import {
-  afterBeginMark,
-  asProgram,
+  skipToBeginMarker,
+  wrapScript,
   type RunRequest,
   type RunResult,
   type StreamRequest,
@@ -24,122 +24,117 @@ import {
 
 export interface SshTarget {
   readonly host: string;
-  /** Null: as the user's configuration says, else 22. */
+  /** Null: from the user's configuration, else 22. */
   readonly port: number | null;
-  /** Null: as the user's configuration says, else the user that jobman runs as. */
+  /** Null: the user of the configuration, else the login that jobman runs as. */
   readonly user: string | null;
-  /** The private key file to log in with. Null: those of the configuration. The agent's keys are tried after it. */
-  readonly keyFile: string | null;
   /**
-   * For a machine that existed before jobman knew it: the user's own keys are tried after `keyFile` (userKeyFiles), and
-   * the text says how the machine learns a key, for the message when it accepts none.
+   * The private key file for the login. Null: the key files of the configuration. The agent's keys are tried after it.
    */
+  readonly keyFile: string | null;
+  /** For a machine not made by jobman: the user's own keys are tried too. `addKey` is the advice in messages. */
   readonly existing?: { readonly addKey: string };
   /**
-   * The name that the host's key is pinned under, from letters, digits and `_.-`: one for each worker of each allocation,
-   * since a new allocation is a new machine, perhaps on an old address.
+   * The name under which the host's key is pinned, from letters, digits and `_.-`. One name for each worker of each
+   * allocation, because a new allocation is a new machine, perhaps with a reused address.
    */
-  readonly pin: string;
-  /** Keys (`type base64`) of which the host must show one, when its maker has told them; empty pins the first that comes. */
+  readonly pinName: string;
+  /** The host must show one of these keys (`type base64`). If empty, the first key is pinned. */
   readonly hostKeys: readonly string[];
-  readonly userConfig: boolean;
+  readonly usesUserConfig: boolean;
 }
 
 export interface SshTransport extends Transport {
-  /** Runs a program while we listen. `entry` is what the login shell is asked to become; null means a plain sh. */
-  session(request: Omit<SessionRequest, 'inside'>, entry: string | null): Session;
-  /**
-   * A connection to a port of that machine's own loopback address; it counts as one of the connection's sessions until it
-   * is closed. `isReached` says whether the machine itself answered.
-   */
-  tunnel(port: number): Promise<Duplex | Refused>;
+  /** `entry` is the command that replaces the login shell; null means a plain sh. */
+  session(request: Omit<SessionRequest, 'environment'>, entry: string | null): Session;
+  /** To a port of the machine's loopback address. An open stream counts as one of the connection's sessions. */
+  tunnel(port: number): Promise<Duplex | ChannelRefusal>;
 }
 
 export interface SshPool {
-  /** The way to that machine. Makes no connection by itself. Equal targets share one. */
+  /** Makes no connection by itself. Equal targets share connections. */
   transport(target: SshTarget): SshTransport;
-  /** The user's ssh_config about that machine, or the defaults. Asks the system's ssh, not the machine. */
+  /** Asks the system's ssh, not the machine. */
   config(target: SshTarget): Promise<SshConfig>;
-  /** The key files to try on that machine, in order. Not all of them need exist. */
+  /** In the order of use. Some may not exist. */
   keyFiles(target: SshTarget): Promise<readonly string[]>;
-  /** Closes the connections whose pin's name begins so, and forgets the pins when the machines are gone for good. */
+  /** By the prefix of the pin names. `pins` also deletes the pins, for machines that are gone for good. */
   forget(pinPrefix: string, options: { readonly pins: boolean }): void;
   close(): void;
 }
 
 export interface SshPoolOptions extends SshDefaults {
   readonly home: string;
-  readonly connectingMost?: number;
+  readonly maxConnecting?: number;
   readonly idleMs?: Duration;
 }
 
 export function createSshPool(options: SshPoolOptions): SshPool {
   const hostKeys = createHostKeys(options.home);
-  const connector = createConnector(hostKeys, { ...options, connectingMost: options.connectingMost ?? 16 });
+  const connector = createConnector(hostKeys, { ...options, maxConnecting: options.maxConnecting ?? 16 });
   const idleMs = options.idleMs ?? 60 * second;
-  const lines = new Map<string, Line>();
+  const hosts = new Map<string, HostConnections>();
   let isClosed = false;
 
-  async function connect(line: Line): Promise<Connection | Problem> {
+  async function connect(host: HostConnections): Promise<Connection | Problem> {
     if (isClosed) return { problem: 'jobman is ending' };
-    const isHurried = line.connections.some((connection) => connection.isQuiet);
-    const opened = await connector.connect(line.target, isHurried);
+    const isUrgent = host.connections.some((connection) => connection.isSilent);
+    const opened = await connector.connect(host.target, isUrgent);
     if ('problem' in opened || !opened.isOpen) return opened;
-    line.connections.push(opened);
+    host.connections.push(opened);
     opened.client.on('close', () => {
-      const at = line.connections.indexOf(opened);
-      if (at >= 0) line.connections.splice(at, 1);
+      const at = host.connections.indexOf(opened);
+      if (at >= 0) host.connections.splice(at, 1);
     });
     return opened;
   }
 
   async function openShell(
-    line: Line,
-    // The login shell's part is over with this: whatever shell the account has, it becomes sh.
+    host: HostConnections,
+    // Replaces the login shell by sh, whatever shell the account has.
     entry = 'exec /bin/sh -s',
     tries = 2,
   ): Promise<Shell | Problem> {
-    const connection = await take(line, connect);
+    const connection = await acquireConnection(host, connect);
     if ('problem' in connection) return connection;
     const opening = openChannel(connection, idleMs, (client, done) => client.exec(entry, done));
-    let unhear = (): void => undefined;
-    const quiet = new Promise<'quiet'>((resolve) => {
-      unhear = hearQuiet(connection, () => resolve('quiet'));
+    let removeListener = (): void => undefined;
+    const silence = new Promise<'silent'>((resolve) => {
+      removeListener = onSilence(connection, () => resolve('silent'));
     });
-    const channel = await Promise.race([opening, quiet]).finally(unhear);
-    if (channel === 'quiet') {
-      // The program has not been sent, so another connection may serve as well.
+    const channel = await Promise.race([opening, silence]).finally(removeListener);
+    if (channel === 'silent') {
+      // The program has not been sent, so another connection can serve as well.
       void opening.then((late) => 'problem' in late || late.close());
-      return tries > 1 ? openShell(line, entry, tries - 1) : { problem: `${line.target.host} has stopped answering` };
+      return tries > 1 ? openShell(host, entry, tries - 1) : { problem: `${host.target.host} has stopped answering` };
     }
     if (!('problem' in channel)) return { channel, connection };
     return {
-      problem: channel.isReached ? `${line.target.host} opened no session: ${channel.problem}` : channel.problem,
+      problem: channel.isReached ? `${host.target.host} opened no session: ${channel.problem}` : channel.problem,
     };
   }
 
-  async function openTunnel(line: Line, port: number): Promise<Duplex | Refused> {
-    const connection = await take(line, connect);
+  async function openTunnel(host: HostConnections, port: number): Promise<Duplex | ChannelRefusal> {
+    const connection = await acquireConnection(host, connect);
     if ('problem' in connection) return { ...connection, isReached: false };
     return openChannel(connection, idleMs, (client, done) => {
       client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, done);
     });
   }
 
-  /** Looked up for each call: a line that was forgotten in between is made anew. */
-  function lineTo(target: SshTarget): Line {
+  function connectionsTo(target: SshTarget): HostConnections {
     const key = JSON.stringify(target);
-    const line = lines.get(key) ?? { target, connections: [], opening: undefined };
-    lines.set(key, line);
-    return line;
+    const host = hosts.get(key) ?? { target, connections: [], opening: undefined };
+    hosts.set(key, host);
+    return host;
   }
 
   function transport(target: SshTarget): SshTransport {
     return {
-      run: (request) => runOver(target.host, () => openShell(lineTo(target)), request),
-      stream: (request) => streamOver(target.host, () => openShell(lineTo(target)), request),
-      session: (request, entry) => sessionOver(() => openShell(lineTo(target), entry ?? undefined), request),
-      tunnel: (port) => openTunnel(lineTo(target), port),
+      run: (request) => runScript(target.host, () => openShell(connectionsTo(target)), request),
+      stream: (request) => streamScript(target.host, () => openShell(connectionsTo(target)), request),
+      session: (request, entry) => startSession(() => openShell(connectionsTo(target), entry ?? undefined), request),
+      tunnel: (port) => openTunnel(connectionsTo(target), port),
     };
   }
 
@@ -148,84 +143,84 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     config: (target) => connector.config(target),
     keyFiles: async (target) => keyFilesOf(target, await connector.config(target), options.userHome),
     forget(pinPrefix, { pins }) {
-      for (const [key, line] of lines) {
-        if (!line.target.pin.startsWith(pinPrefix)) continue;
-        for (const connection of line.connections) connection.client.end();
-        lines.delete(key);
+      for (const [key, host] of hosts) {
+        if (!host.target.pinName.startsWith(pinPrefix)) continue;
+        for (const connection of host.connections) connection.client.end();
+        hosts.delete(key);
       }
-      // A file that cannot be removed is forgotten at the next try; a pin too many harms nobody.
+      // A file that cannot be removed is removed at the next try; an extra pin is harmless.
       if (pins) hostKeys.forget(pinPrefix).catch(() => undefined);
     },
     close() {
       isClosed = true;
       connector.close();
-      for (const line of lines.values()) {
-        for (const connection of line.connections) {
-          connection.why = 'jobman is ending';
+      for (const host of hosts.values()) {
+        for (const connection of host.connections) {
+          connection.closeReason = 'jobman is ending';
           connection.client.destroy();
         }
       }
-      lines.clear();
+      hosts.clear();
     },
   };
 }
 
-/** sshd allows ten sessions on a connection unless told otherwise (MaxSessions of sshd_config). */
-const channelsMost = 8;
+/** sshd allows ten sessions on a connection by default (MaxSessions of sshd_config). */
+const maxChannels = 8;
 
-interface Line {
+interface HostConnections {
   readonly target: SshTarget;
   readonly connections: Connection[];
   opening: Promise<Connection | Problem> | undefined;
 }
 
-/** Why there is no channel. `isReached`: the machine itself refused it. */
-interface Refused extends Problem {
+interface ChannelRefusal extends Problem {
   readonly isReached: boolean;
 }
 
-type Connect = (line: Line) => Promise<Connection | Problem>;
+type Connect = (host: HostConnections) => Promise<Connection | Problem>;
 
-async function take(line: Line, connect: Connect, tries = 3): Promise<Connection | Problem> {
-  const free = line.connections.find(({ isOpen, isQuiet, channels }) => isOpen && !isQuiet && channels < channelsMost);
+async function acquireConnection(host: HostConnections, connect: Connect, tries = 3): Promise<Connection | Problem> {
+  const free = host.connections.find(({ isOpen, isSilent, channels }) => isOpen && !isSilent && channels < maxChannels);
   if (free !== undefined) {
     free.channels += 1;
-    clearTimeout(free.idle);
+    clearTimeout(free.idleTimer);
     return free;
   }
-  line.opening ??= connect(line).finally(() => {
-    line.opening = undefined;
+  host.opening ??= connect(host).finally(() => {
+    host.opening = undefined;
   });
-  const opened = await line.opening;
+  const opened = await host.opening;
   if ('problem' in opened) return opened;
-  // Others waited for the same one, and it may be full by now, or closed again by a host that wants nobody.
+  // Other callers waited for the same connection, and it may be full or closed again by now.
   if (tries === 0)
-    return { problem: opened.why === '' ? `${line.target.host} has no room for another session` : opened.why };
-  return take(line, connect, opened.isOpen ? tries : tries - 1);
+    return {
+      problem: opened.closeReason === '' ? `${host.target.host} has no room for another session` : opened.closeReason,
+    };
+  return acquireConnection(host, connect, opened.isOpen ? tries : tries - 1);
 }
 
-function giveBack(connection: Connection, idleMs: Duration): void {
+function releaseConnection(connection: Connection, idleMs: Duration): void {
   connection.channels -= 1;
   if (connection.channels > 0 || !connection.isOpen) return;
-  connection.idle = setTimeout(() => {
+  connection.idleTimer = setTimeout(() => {
     connection.isOpen = false;
     connection.client.end();
   }, idleMs);
-  // An unused connection keeps no process alive by its timer.
-  connection.idle.unref();
+  connection.idleTimer.unref();
 }
 
-/** Opens a channel in the room that was taken on that connection; the room is given back when the channel closes. */
+/** The acquired connection is released when the channel closes. */
 function openChannel(
   connection: Connection,
   idleMs: Duration,
   begin: (client: Client, done: (error: Error | undefined, channel: ClientChannel) => void) => void,
-): Promise<ClientChannel | Refused> {
+): Promise<ClientChannel | ChannelRefusal> {
   return new Promise((resolve) => {
     const fail = (error: unknown): void => {
-      giveBack(connection, idleMs);
+      releaseConnection(connection, idleMs);
       const isReached = connection.isOpen;
-      resolve({ problem: isReached ? textOf(error) : connection.why, isReached });
+      resolve({ problem: isReached ? messageOf(error) : connection.closeReason, isReached });
     };
     try {
       begin(connection.client, (error, channel) => {
@@ -233,7 +228,7 @@ function openChannel(
           fail(error);
           return;
         }
-        channel.once('close', () => giveBack(connection, idleMs));
+        channel.once('close', () => releaseConnection(connection, idleMs));
         resolve(channel);
       });
     } catch (error) {
@@ -249,11 +244,8 @@ interface Shell {
 
 type OpenShell = () => Promise<Shell | Problem>;
 
-/**
- * Runs a script to its end. One that may be run again is asked over another connection when its own falls quiet, since what
- * is to be known is then known sooner; once, and within the same time.
- */
-async function runOver(host: string, openShell: OpenShell, request: RunRequest): Promise<RunResult> {
+/** When the connection falls silent, a repeatable script is sent once more over another one, within the timeout. */
+async function runScript(host: string, openShell: OpenShell, request: RunRequest): Promise<RunResult> {
   return new Promise((resolve) => {
     let sent = false;
     let isOver = false;
@@ -272,7 +264,7 @@ async function runOver(host: string, openShell: OpenShell, request: RunRequest):
     async function ask(triesLeft: number): Promise<void> {
       const shell = await openShell();
       if ('problem' in shell) {
-        // Of a script that was sent before, over the line that fell quiet, nothing is known.
+        // A script that was already sent over the silent connection may have run.
         finish({ kind: 'no_answer', reason: shell.problem, sent, timedOut: false });
         return;
       }
@@ -282,33 +274,36 @@ async function runOver(host: string, openShell: OpenShell, request: RunRequest):
       }
       const own = shell.channel;
       channel = own;
-      const kept = { stdout: keepFirst(request.outputMost), stderr: keepFirst(request.outputMost) };
-      let isLeft = false;
+      const kept = {
+        stdout: createOutputBuffer(request.maxOutputBytes),
+        stderr: createOutputBuffer(request.maxOutputBytes),
+      };
+      let isAbandoned = false;
       const whole = receiveScript(own, {
         async stdout(chunk) {
           kept.stdout.add(chunk);
-          if (!isOver && !isLeft) await request.onOutput?.(chunk);
+          if (!isOver && !isAbandoned) await request.onOutput?.(chunk);
         },
         stderr: (chunk) => {
           kept.stderr.add(chunk);
         },
       });
       if (request.isRepeatable === true && triesLeft > 0) {
-        const unhear = hearQuiet(shell.connection, () => {
-          unhear();
-          if (isOver || isLeft) return;
-          isLeft = true;
+        const removeListener = onSilence(shell.connection, () => {
+          removeListener();
+          if (isOver || isAbandoned) return;
+          isAbandoned = true;
           own.close();
           void ask(triesLeft - 1);
         });
-        own.once('close', unhear);
+        own.once('close', removeListener);
       }
       sent = true;
-      own.end(asProgram(request.script));
+      own.end(wrapScript(request.script));
       const exitCode = await whole;
-      if (isLeft) return;
+      if (isAbandoned) return;
       if (exitCode === undefined) {
-        finish({ kind: 'no_answer', reason: shell.connection.why, sent: true, timedOut: false });
+        finish({ kind: 'no_answer', reason: shell.connection.closeReason, sent: true, timedOut: false });
         return;
       }
       finish({
@@ -316,7 +311,7 @@ async function runOver(host: string, openShell: OpenShell, request: RunRequest):
         exitCode,
         stdout: kept.stdout.bytes(),
         stderr: kept.stderr.bytes(),
-        cut: kept.stdout.isCut() || kept.stderr.isCut(),
+        truncated: kept.stdout.isTruncated() || kept.stderr.isTruncated(),
       });
     }
 
@@ -324,64 +319,61 @@ async function runOver(host: string, openShell: OpenShell, request: RunRequest):
   });
 }
 
-/**
- * Runs a script and hands over its output. A line that falls quiet drops it: whoever follows an output goes on from where
- * he is, and the sooner he tells of the silence the better.
- */
-function streamOver(host: string, openShell: OpenShell, request: StreamRequest): () => void {
-  let isOff = false;
+/** A silent connection drops the stream at once, because the receiver can continue from its own position. */
+function streamScript(host: string, openShell: OpenShell, request: StreamRequest): () => void {
+  let isCancelled = false;
   let channel: ClientChannel | undefined;
   void openShell().then((shell) => {
     if ('problem' in shell) {
-      if (!isOff) request.onEnd({ kind: 'dropped', reason: shell.problem });
+      if (!isCancelled) request.onEnd({ kind: 'dropped', reason: shell.problem });
       return;
     }
     ({ channel } = shell);
-    if (isOff) {
+    if (isCancelled) {
       channel.close();
       return;
     }
     const own = channel;
-    const unhear = hearQuiet(shell.connection, () => {
-      if (isOff) return;
-      isOff = true;
+    const removeListener = onSilence(shell.connection, () => {
+      if (isCancelled) return;
+      isCancelled = true;
       own.close();
       request.onEnd({ kind: 'dropped', reason: `${host} has stopped answering` });
     });
-    own.once('close', unhear);
-    const words = keepFirst(4_096);
+    own.once('close', removeListener);
+    const errors = createOutputBuffer(4_096);
     const whole = receiveScript(channel, {
       async stdout(chunk) {
-        if (!isOff) await request.onBytes(chunk);
+        if (!isCancelled) await request.onBytes(chunk);
       },
       stderr: (chunk) => {
-        words.add(chunk);
+        errors.add(chunk);
       },
     });
-    // The input stays open: its end is how the script there learns that we have gone.
-    channel.write(asProgram(request.script));
+    // The input stays open: its end shows the script that we have gone.
+    channel.write(wrapScript(request.script));
     void whole.then((exitCode) => {
-      if (isOff) return;
-      if (exitCode === undefined) request.onEnd({ kind: 'dropped', reason: shell.connection.why });
-      else request.onEnd({ kind: 'ended', exitCode, stderr: new TextDecoder().decode(words.bytes()) });
+      if (isCancelled) return;
+      if (exitCode === undefined) request.onEnd({ kind: 'dropped', reason: shell.connection.closeReason });
+      else request.onEnd({ kind: 'ended', exitCode, stderr: new TextDecoder().decode(errors.bytes()) });
     });
   });
   return () => {
-    isOff = true;
+    isCancelled = true;
     channel?.close();
   };
 }
 
 /**
- * Takes a channel's output, one chunk at a time: while one is awaited no more is asked of the host. Resolves when all
- * was taken, with the exit code, or undefined when the line broke before there was one. 128 stands for a shell that was
- * itself ended by a signal.
+ * Passes on the output one chunk at a time; the channel is paused while one is awaited. Resolves when all output was
+ * taken, with the exit code, or undefined when the connection broke earlier. 128 means that a signal ended the shell
+ * itself.
  */
 function receiveScript(
   channel: ClientChannel,
-  taker: { stdout(chunk: Uint8Array): Promise<void>; stderr(chunk: Uint8Array): void },
+  receiver: { stdout(chunk: Uint8Array): Promise<void>; stderr(chunk: Uint8Array): void },
 ): Promise<number | undefined> {
-  const body = afterBeginMark();
+  const body = skipToBeginMarker();
   let exitCode: number | undefined;
   let taking: Promise<void> = Promise.resolve();
   channel.on('data', (chunk: Buffer) => {
@@ -389,13 +381,13 @@ function receiveScript(
     if (bytes.length === 0) return;
     channel.pause();
     taking = taking
-      .then(() => taker.stdout(bytes))
+      .then(() => receiver.stdout(bytes))
       .finally(() => {
         channel.resume();
       });
   });
   channel.stderr.on('data', (chunk: Buffer) => {
-    taker.stderr(chunk);
+    receiver.stderr(chunk);
   });
   channel.on('exit', (code: number | null) => {
     exitCode = code ?? 128;
@@ -410,31 +402,32 @@ function receiveScript(
   });
 }
 
-function sessionOver(open: OpenShell, request: Omit<SessionRequest, 'inside'>): Session {
+function startSession(open: OpenShell, request: Omit<SessionRequest, 'environment'>): Session {
   let channel: ClientChannel | undefined;
   let isStopped = false;
   let isOver = false;
-  let patience: NodeJS.Timeout | undefined;
+  let stopTimer: NodeJS.Timeout | undefined;
 
   const opened = open();
-  // The shell there reads its script in blocks: what we say before it has all of it would be taken for a part of it.
+  // The remote shell reads its script in blocks: bytes sent before it has read the whole script would become a part of
+  // it.
   let begin: () => void = () => undefined;
   const begun = new Promise<void>((resolve) => (begin = resolve));
 
   async function toEnd(): Promise<SessionEnd> {
     const shell = await opened;
-    if ('problem' in shell) return { kind: 'no_answer', reason: shell.problem, sent: false };
+    if ('problem' in shell) return { kind: 'unreachable', reason: shell.problem, mayHaveRun: false };
     if (isStopped) {
       shell.channel.close();
-      return { kind: 'no_answer', reason: 'stopped before it had begun', sent: false };
+      return { kind: 'unreachable', reason: 'stopped before it had begun', mayHaveRun: false };
     }
     ({ channel } = shell);
-    channel.write(asProgram(sessionScript(request.program, request.receives)));
+    channel.write(wrapScript(sessionScript(request.program, request.hasInput)));
     const end = await receiveSession(channel, request, begin);
-    clearTimeout(patience);
+    clearTimeout(stopTimer);
     if (end !== undefined) return { kind: 'ended', ...end };
-    const reason = shell.connection.why || 'the line was closed';
-    return { kind: 'no_answer', reason, sent: true };
+    const reason = shell.connection.closeReason || 'the line was closed';
+    return { kind: 'unreachable', reason, mayHaveRun: true };
   }
 
   const ended = toEnd().finally(() => {
@@ -446,9 +439,9 @@ function sessionOver(open: OpenShell, request: Omit<SessionRequest, 'inside'>): 
     if ('problem' in shell) return;
     await Promise.race([begun, ended]);
     if (isOver || isStopped) return;
-    for (let from = 0; from < bytes.length; from += dataMost) {
-      const part = bytes.subarray(from, from + dataMost);
-      shell.channel.write(word.data(part.length));
+    for (let from = 0; from < bytes.length; from += maxDataBytes) {
+      const part = bytes.subarray(from, from + maxDataBytes);
+      shell.channel.write(sessionCommands.data(part.length));
       await Promise.race([ended, new Promise((resolve) => shell.channel.write(part, resolve))]);
     }
   }
@@ -457,24 +450,24 @@ function sessionOver(open: OpenShell, request: Omit<SessionRequest, 'inside'>): 
     write,
     end() {
       void begun.then(() => {
-        if (!isOver && !isStopped) channel?.write(word.end);
+        if (!isOver && !isStopped) channel?.write(sessionCommands.end);
       });
     },
     stop() {
       if (isStopped || isOver) return;
       isStopped = true;
       if (channel === undefined) return;
-      void begun.then(() => channel?.write(word.stop));
-      // A program that does not answer even then is left to the watcher there, which sees the line end.
-      patience = setTimeout(() => channel?.close(), stopMost);
+      void begun.then(() => channel?.write(sessionCommands.stop));
+      // If the program does not end, the watcher on the worker ends it when it sees the connection close.
+      stopTimer = setTimeout(() => channel?.close(), stopTimeoutMs);
     },
     ended,
   };
 }
 
-const reasonMost = 4_096;
+const maxReasonBytes = 4_096;
 
-/** Hands on all that comes; resolves with how the program ended, or undefined when the line broke before it was told. */
+/** Resolves with the exit code or signal, or undefined when the connection broke earlier. */
 async function receiveSession(
   channel: ClientChannel,
   request: Pick<SessionRequest, 'onBytes'>,
@@ -482,19 +475,20 @@ async function receiveSession(
 ): Promise<{ readonly exitCode: number | null; readonly signal: string | null } | undefined> {
   let end: { readonly exitCode: number | null; readonly signal: string | null } | undefined;
   let taking: Promise<void> = Promise.resolve();
-  let unsaid = (): Uint8Array => new Uint8Array(0);
+  let earlyOutput = (): Uint8Array => new Uint8Array(0);
   const take = (name: 'stdout' | 'stderr', stream: ClientChannel | ClientChannel['stderr']): void => {
-    // The output of a login shell's start-up files is none of the program's.
+    // Output of the login shell's start-up files does not belong to the program.
     let isBegun = false;
-    const body = afterBeginMark(() => {
+    const body = skipToBeginMarker(() => {
       isBegun = true;
       begun();
     });
     let before = Buffer.alloc(0);
-    if (name === 'stderr') unsaid = () => (isBegun ? new Uint8Array(0) : before);
+    if (name === 'stderr') earlyOutput = () => (isBegun ? new Uint8Array(0) : before);
     stream.on('data', (chunk: Buffer) => {
       const bytes = body(chunk);
-      if (!isBegun && before.length < reasonMost) before = Buffer.concat([before, chunk]).subarray(0, reasonMost);
+      if (!isBegun && before.length < maxReasonBytes)
+        before = Buffer.concat([before, chunk]).subarray(0, maxReasonBytes);
       if (bytes.length === 0) return;
       stream.pause();
       taking = taking
@@ -510,7 +504,7 @@ async function receiveSession(
     end = { exitCode: code, signal: code === null ? (signal ?? 'SIGKILL').replace(/^SIG/u, '') : null };
   });
   channel.on('error', () => undefined);
-  // Our side stays open for the watcher's words, and is closed with the other.
+  // Our side stays open for commands to the watcher; it closes together with the other side.
   channel.on('end', () => {
     channel.end();
   });
@@ -518,8 +512,8 @@ async function receiveSession(
     channel.once('close', resolve);
   });
   await taking;
-  // A program that never began leaves only the reason of whatever should have begun it.
-  const reason = unsaid();
+  // If the program never began, the early error output has the reason.
+  const reason = earlyOutput();
   if (reason.length > 0) await request.onBytes(reason, 'stderr');
   return end;
 }

@@ -1,9 +1,9 @@
-// Step: one setup step on one worker. It runs detached like a command, so that a line that drops or a controller that
-// dies in the middle of an installation does not leave half of one: whoever asks again finds it running and waits for it.
+// Step: one setup step on one worker. It runs detached like a command, so that a dropped connection or a dead
+// controller does not leave half an installation: the next caller finds it running and waits for it.
 
-import type { SetupStep } from '../core/spec.ts';
-import { launchText } from './launch.ts';
-import { fileText, prelude, quote, readBoot } from './run-folder.ts';
+import type { SetupStep } from '../core/model/spec.ts';
+import { launcherScript } from './launch.ts';
+import { writeFileCommand, prelude, quote, readBootCommand } from './run-folder.ts';
 
 /** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
 export interface StepFileBytes {
@@ -12,43 +12,40 @@ export interface StepFileBytes {
   readonly bytes: Uint8Array;
 }
 
-export type FinalStep = Pick<SetupStep, 'key' | 'check' | 'apply'>;
+export type RunnableStep = Pick<SetupStep, 'key' | 'check' | 'apply'>;
 
-/** True for a key that may be a file's name and a word of a look's answer. */
+/** True for a key that can be a file name and a field of an observation's answer. */
 export function isStepKey(key: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}$/u.test(key);
 }
 
-function triesFolder(root: string, allocation: number, step: FinalStep): string {
+function triesFolder(root: string, allocation: number, step: RunnableStep): string {
   return `${root}/steps/${allocation}/${step.key}`;
 }
 
-/**
- * `unless-proven`: a proof of this boot is taken at its word. `check` and `apply` are for a person who asked: the proof is
- * taken away first, and the step is applied where its check fails, or in any case.
- */
+/** A manual command removes the proof, then applies the step if its check fails (`check`) or always (`apply`). */
 export type StepMode = 'unless-proven' | 'check' | 'apply';
 
 /**
- * Makes sure that a try of this step is under way, and prints its output as it grows. The last line of standard error
- * is `step <exit code>`, `step vanished` or `step cannot <why>`; after a failure `command <line>` may follow, the last command
- * that was begun. After a reboot the step's check says quickly what still holds.
+ * Ensures that a try of this step is under way, and prints its output as it grows. The last line of standard error is
+ * `step <exit code>`, `step vanished` or `step cannot <why>`; after a failure `command <line>` may follow, the last
+ * command that began. After a reboot the step's check shows quickly if the step still holds.
  */
 export function stepScript(
   root: string,
   allocation: number,
-  step: FinalStep,
+  step: RunnableStep,
   files: readonly StepFileBytes[],
   mode: StepMode = 'unless-proven',
 ): string {
-  const isByHand = mode !== 'unless-proven';
-  const believeProof = `! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }\n`;
-  const launcher = launchText({
-    mark: null,
+  const isManual = mode !== 'unless-proven';
+  const exitIfProven = `! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }\n`;
+  const launcher = launcherScript({
+    marker: null,
     workdir: null,
     checkpointDir: null,
     resume: false,
-    record: null,
+    checkpointRecord: null,
     resumeFrom: null,
     bootId: null,
   });
@@ -60,7 +57,7 @@ root=${triesFolder(root, allocation, step)}
 proofs=$top/proofs/${allocation}
 ${prelude}
 fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
-${isByHand ? '' : believeProof}command -v setsid >/dev/null || fail 'run: the host has no setsid'
+${isManual ? '' : exitIfProven}command -v setsid >/dev/null || fail 'run: the host has no setsid'
 command -v base64 >/dev/null || fail 'run: the host has no base64'
 mkdir -p "$root" "$proofs" 2>/dev/null || fail "make the folder $root"
 
@@ -72,10 +69,10 @@ done
 # Goes on with a try that is under way; begins another when there is none.
 if [ $newest -eq 0 ] || [ -e "$root/try_$newest/exit" ] || ! is_alive "$root/try_$newest"; then
   newest=$((newest + 1))
-${isByHand ? `  rm -f "$proofs/${step.key}"` : ''}
-${files.map(writeFile).join('')}
+${isManual ? `  rm -f "$proofs/${step.key}"` : ''}
+${files.map(replaceFileCommand).join('')}
   prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write below $root"
-${writeTexts({ script: program, apply: step.apply, launch: launcher, ...(step.check === null || mode === 'apply' ? {} : { check: step.check }) })}
+${writeFilesCommand({ script: tryScript, apply: step.apply, launch: launcher, ...(step.check === null || mode === 'apply' ? {} : { check: step.check }) })}
   printf '' >"$prepared/env"
   said=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
   case $said in
@@ -110,11 +107,8 @@ printf 'step %s\\n' "\${code:-vanished}" >&2
 `;
 }
 
-/**
- * Ends the newest try of a step: its session only, because what a step leaves running on purpose (a mount) has a session
- * of its own and is meant to stay.
- */
-export function killStepScript(root: string, allocation: number, step: FinalStep): string {
+/** Kills only the session of the newest try: a process that a step leaves on purpose (a mount) has its own session. */
+export function killStepScript(root: string, allocation: number, step: RunnableStep): string {
   return `
 root=${triesFolder(root, allocation, step)}
 ${prelude}
@@ -128,8 +122,10 @@ echo gone
 `;
 }
 
-/** The script of a try. It stands in <top>/steps/<allocation>/<step key>/try_<n>/ and finds all else from there. */
-const program = `here=\${0%/*}
+/**
+ * The script of a try. Its folder is <top>/steps/<allocation>/<step key>/try_<n>/; it finds all other files from there.
+ */
+const tryScript = `here=\${0%/*}
 tries=\${here%/*}
 allocation=\${tries%/*}
 top=\${allocation%/steps/*}
@@ -162,25 +158,25 @@ if [ ! -f "$here/check" ] || ! run "$here/check"; then
   rm -f "$here/needs"
   run_traced "$here/apply" || exit
 fi
-${readBoot}
+${readBootCommand}
 proofs=$top/proofs/\${allocation##*/}
 proof=\${tries##*/}
 { printf '%s\\n' "$boot" && cat "$here/needs" 2>/dev/null; } >"$proofs/.$proof"
 mv "$proofs/.$proof" "$proofs/$proof"
 `;
 
-function writeTexts(texts: Readonly<Record<string, string>>): string {
+function writeFilesCommand(texts: Readonly<Record<string, string>>): string {
   const encoder = new TextEncoder();
   return Object.entries(texts)
-    .map(([name, text]) => fileText(`"$prepared/${name}"`, encoder.encode(text)))
+    .map(([name, text]) => writeFileCommand(`"$prepared/${name}"`, encoder.encode(text)))
     .join('');
 }
 
-/** Written beside its place and renamed, so that nobody ever reads half a key. */
-function writeFile(file: StepFileBytes): string {
+/** Written under a temporary name and renamed, so that no process ever reads half a key. */
+function replaceFileCommand(file: StepFileBytes): string {
   const path = file.to.startsWith('/') ? quote(file.to) : `"$HOME"/${quote(file.to.replace(/^~\//u, ''))}`;
   return `target=${path}
 mkdir -p "\${target%/*}" 2>/dev/null || fail "make the folder \${target%/*}"
-${fileText('"$target.jobman-new"', file.bytes)}chmod ${file.mode.toString(8)} "$target.jobman-new" && mv "$target.jobman-new" "$target" || fail "write $target"
+${writeFileCommand('"$target.jobman-new"', file.bytes)}chmod ${file.mode.toString(8)} "$target.jobman-new" && mv "$target.jobman-new" "$target" || fail "write $target"
 `;
 }

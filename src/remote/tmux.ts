@@ -1,70 +1,70 @@
-// The lab's windows, in tmux. Every word is passed to tmux as a separate argument, never through a shell; sessions are named
-// exactly, because tmux otherwise accepts a prefix (`b` for `bird`); and a window is made together
-// with the program that it shows, so that nothing is ever typed into anybody's terminal.
+// The lab's windows in tmux. Every argument is passed to tmux separately, never through a shell. Sessions are named
+// exactly, because tmux otherwise accepts a prefix (`b` for `bird`). A window is created together with the program that
+// it shows, so that nothing is ever typed into a user's terminal.
 
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { second } from '../core/time.ts';
-import type { WindowHost, WindowRef } from '../lab/lab.ts';
+import { second } from '../core/model/time.ts';
+import type { TmuxWindows, WindowRef } from '../lab/lab.ts';
 import { runProcess, type ProcessResult } from './process.ts';
 
 export interface TmuxOptions {
-  /** The environment that tmux is found and run in. TMUX_TMPDIR in it says where its socket is. */
+  /** TMUX_TMPDIR in it sets the folder of the socket. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** A server of its own, by the name of its socket (`-L`); absent: the login's usual one. For tests. */
+  /** The name of the socket (`-L`) of a separate server, for tests; absent: the login's usual server. */
   readonly socket?: string;
 }
 
-/** The option of a window that says whose it is: `000012/1`, a job and its attempt. */
-const markOption = '@jobman';
+/** The window option that identifies the job and attempt: `000012/1`. */
+const labelOption = '@jobman';
 
-const patience = 10 * second;
+const commandTimeout = 10 * second;
 
-/** The windows of this login's tmux; without tmux nothing is shown, and nobody is told that as an error. */
-export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
+/** Without tmux nothing is shown, and that is no error. */
+export async function createTmux(options: TmuxOptions): Promise<TmuxWindows> {
   const path = programOnPath('tmux', options.env['PATH'] ?? '');
   const version = path === null ? undefined : await versionOf(path, options.env);
   if (path === null || version === undefined) return noTmux;
   const server = options.socket === undefined ? [] : ['-L', options.socket];
-  const env = ownEnvironment(options.env);
+  const env = tmuxEnvironment(options.env);
   const tmux = (...commands: readonly (readonly string[])[]): Promise<ProcessResult> =>
     runProcess({
       argv: [
         path,
         '-u',
         ...server,
-        ...commands.flatMap((words, at) => [...(at > 0 ? [';'] : []), ...words.map(asWord)]),
+        ...commands.flatMap((args, at) => [...(at > 0 ? [';'] : []), ...args.map(escapeArgument)]),
       ],
       env,
-      timeoutMs: patience,
-      outputMost: 1_000_000,
+      timeoutMs: commandTimeout,
+      maxOutputBytes: 1_000_000,
     });
 
-  async function windowsOf(session: string): Promise<readonly { index: number; id: string; mark: string }[] | null> {
-    if (!canBeSession(session)) return null;
-    const format = `#{window_index} #{window_id} #{${markOption}}`;
+  async function windowsOf(session: string): Promise<readonly { index: number; id: string; label: string }[] | null> {
+    if (!isSessionName(session)) return null;
+    const format = `#{window_index} #{window_id} #{${labelOption}}`;
     const result = await tmux(['list-windows', '-t', `=${session}:`, '-F', format]);
     if (result.exitCode !== 0) {
-      if (isNotThere(result)) return null;
-      throw trouble('list the windows of a session', result);
+      if (isNotFound(result)) return null;
+      throw tmuxError('list the windows of a session', result);
     }
     return textOf(result.stdout)
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => {
-        const [, index = '', id = '', mark = ''] = /^(\d+) (@\d+) ?(.*)$/u.exec(line) ?? [];
-        return { index: Number(index), id, mark };
+        const [, index = '', id = '', label = ''] = /^(\d+) (@\d+) ?(.*)$/u.exec(line) ?? [];
+        return { index: Number(index), id, label };
       });
   }
 
-  /** The session's first window is a shell, as people know it, and stands at 0 whatever their tmux begins to count with. */
+  /** The session's first window is a shell, as users expect, at index 0 whatever their `base-index` is. */
   async function makeSession(session: string): Promise<void> {
     const made = await tmux([
       'new-session',
       '-d',
       '-s',
-      asFormat(session),
+      escapeFormat(session),
       '-x',
       '200',
       '-y',
@@ -73,61 +73,60 @@ export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
       '-F',
       '#{window_index}',
     ]);
-    // Somebody else has made it in this moment.
-    if (made.exitCode !== 0 && wordsOf(made).includes('duplicate session')) return;
-    if (made.exitCode !== 0) throw trouble(`make the session ${session}`, made);
+    if (made.exitCode !== 0 && errorOutput(made).includes('duplicate session')) return;
+    if (made.exitCode !== 0) throw tmuxError(`make the session ${session}`, made);
     const index = textOf(made.stdout).trim();
     if (index !== '0') await tmux(['move-window', '-s', `=${session}:${index}`, '-t', `=${session}:0`]);
   }
 
   return {
     tmux: { path, version },
-    shower: showerArgv,
+    viewerCommand: viewerArgv,
 
-    async open({ session, window }, { title, mark, argv }) {
-      if (!canBeSession(session)) return null;
+    async open({ session, window }, { title, label, argv }) {
+      if (!isSessionName(session)) return null;
       const target = `=${session}:${window}`;
-      // One word alone would be read by a shell.
+      // tmux passes a single argument to a shell.
       const program = argv.length === 1 ? ['env', ...argv] : argv;
       const format = '#{pane_id} #{socket_path},#{pid},#{session_id}';
       const make = (): Promise<ProcessResult> =>
         tmux(
-          // A window keeps its number: people speak of the attempt by it.
+          // A window keeps its number, because users name the attempt by it.
           ['set-option', '-t', `=${session}:`, 'renumber-windows', 'off'],
-          ['new-window', '-d', '-t', target, '-n', asTitle(title), '-P', '-F', format, ...program],
-          ['set-option', '-w', '-t', target, markOption, mark],
+          ['new-window', '-d', '-t', target, '-n', cleanTitle(title), '-P', '-F', format, ...program],
+          ['set-option', '-w', '-t', target, labelOption, label],
         );
       let made = await make();
-      if (made.exitCode !== 0 && isNotThere(made)) {
+      if (made.exitCode !== 0 && isNotFound(made)) {
         await makeSession(session);
         made = await make();
       }
       const [, pane, socket, id] = /^(%\d+) (.*),\$(\d+)$/mu.exec(textOf(made.stdout)) ?? [];
       if (pane !== undefined && socket !== undefined) return { pane, tmux: `${socket},${id}` };
-      if (/index \d+ in use|in use: \d+/u.test(wordsOf(made))) return null;
-      throw trouble(`open window ${window} of the session ${session}`, made);
+      if (/index \d+ in use|in use: \d+/u.test(errorOutput(made))) return null;
+      throw tmuxError(`open window ${window} of the session ${session}`, made);
     },
 
     async list(session) {
       const windows = await windowsOf(session);
-      return windows?.filter(({ mark }) => mark !== '').map(({ index }) => index) ?? null;
+      return windows?.filter(({ label }) => label !== '').map(({ index }) => index) ?? null;
     },
 
     async close({ session, window }: WindowRef) {
-      const found = (await windowsOf(session))?.find(({ index, mark }) => index === window && mark !== '');
+      const found = (await windowsOf(session))?.find(({ index, label }) => index === window && label !== '');
       if (found === undefined) return false;
-      // By its id, which tmux gives to no other window: the number may be somebody else's by now.
+      // By its id, which tmux never reuses: the number may belong to another window by now.
       const result = await tmux(['kill-window', '-t', found.id]);
       if (result.exitCode === 0) return true;
-      if (isNotThere(result)) return false;
-      throw trouble(`close window ${window} of the session ${session}`, result);
+      if (isNotFound(result)) return false;
+      throw tmuxError(`close window ${window} of the session ${session}`, result);
     },
   };
 }
 
-const noTmux: WindowHost = {
+const noTmux: TmuxWindows = {
   tmux: null,
-  shower: showerArgv,
+  viewerCommand: viewerArgv,
   open: () => Promise.resolve(null),
   list: () => Promise.resolve(null),
   close: () => Promise.resolve(false),
@@ -141,14 +140,14 @@ export function programOnPath(name: string, path: string): string | null {
       accessSync(file, constants.X_OK);
       return file;
     } catch {
-      // The next one.
+      // Try the next folder.
     }
   }
   return null;
 }
 
 async function versionOf(path: string, env: TmuxOptions['env']): Promise<string | undefined> {
-  const result = await runProcess({ argv: [path, '-V'], env, timeoutMs: patience, outputMost: 1_000 });
+  const result = await runProcess({ argv: [path, '-V'], env, timeoutMs: commandTimeout, maxOutputBytes: 1_000 });
   return result.exitCode === 0
     ? textOf(result.stdout)
         .trim()
@@ -157,47 +156,49 @@ async function versionOf(path: string, env: TmuxOptions['env']): Promise<string 
 }
 
 /**
- * A server that is started from within an attempt lives on after it: with the attempt's mark in its environment it would be
- * ended with it. And one that is asked from within another tmux would be asked in the place of the usual one.
+ * A server that is started from within an attempt must outlive it: with the attempt's marker in its environment it
+ * would be killed with the attempt. Without TMUX, the usual server is used even from within another tmux.
  */
-function ownEnvironment(env: TmuxOptions['env']): Readonly<Record<string, string | undefined>> {
+function tmuxEnvironment(env: TmuxOptions['env']): Readonly<Record<string, string | undefined>> {
   return Object.fromEntries(
     Object.entries(env).filter(([name]) => name !== 'TMUX' && name !== 'TMUX_PANE' && !name.startsWith('JOBMAN_')),
   );
 }
 
-/** tmux gives sessions other names than these, or means something else by them. */
-function canBeSession(session: string): boolean {
+/** tmux changes other names, or gives them another meaning. */
+function isSessionName(session: string): boolean {
   return session !== '' && !/[:.\p{Cc}]|^[$@%=+-]/u.test(session);
 }
 
-/** A word that ends with a semicolon would end the command: cmd_parse_from_arguments in tmux's cmd-parse.y. */
-function asWord(word: string): string {
-  return word.endsWith(';') ? `${word.slice(0, -1)}\\;` : word;
+/** An argument that ends with a semicolon would end the command: cmd_parse_from_arguments in tmux's cmd-parse.y. */
+function escapeArgument(argument: string): string {
+  return argument.endsWith(';') ? `${argument.slice(0, -1)}\\;` : argument;
 }
 
-/** In names tmux fills in `#{...}`, and runs what stands in `#(...)`. */
-function asFormat(word: string): string {
-  return word.replaceAll('#', '##');
+/** In names tmux expands `#{...}` and runs `#(...)`. */
+function escapeFormat(text: string): string {
+  return text.replaceAll('#', '##');
 }
 
-function asTitle(title: string): string {
+function cleanTitle(title: string): string {
   const shown = title.replaceAll(/[\p{Cc}#]/gu, ' ').trim();
   return shown === '' ? 'job' : shown;
 }
 
-function isNotThere(result: ProcessResult): boolean {
+function isNotFound(result: ProcessResult): boolean {
   return /can't find (session|window)|no server running|error connecting to|no current|no such (session|window)|server exited/u.test(
-    wordsOf(result),
+    errorOutput(result),
   );
 }
 
-function trouble(what: string, result: ProcessResult): JobmanError {
-  const why = result.timedOut ? `it did not answer within ${patience / second} s` : (result.error ?? wordsOf(result));
+function tmuxError(what: string, result: ProcessResult): JobmanError {
+  const why = result.timedOut
+    ? `it did not answer within ${commandTimeout / second} s`
+    : (result.error ?? errorOutput(result));
   return new JobmanError(`tmux could not ${what}: ${why}`, exitCode.unreachable);
 }
 
-function wordsOf(result: ProcessResult): string {
+function errorOutput(result: ProcessResult): string {
   return textOf(result.stderr).trim();
 }
 
@@ -206,21 +207,21 @@ function textOf(bytes: Uint8Array): string {
 }
 
 /**
- * The words that show the output of an attempt. `folder` is its run folder on this machine. `about` begins the last line
- * (`000012, attempt 1`), and `next` is what may be typed then. When somebody closes the window before its time, `closed` is
- * run, apart from the window and by nobody waited for.
+ * The command that shows the output of an attempt. `folder` is its run folder on this machine. `title` begins the last
+ * line (`000012, attempt 1`), and `nextCommand` is the command suggested there. If the user closes the window earlier,
+ * `onClosed` runs in the background, apart from the window.
  */
-export function showerArgv(of: {
+export function viewerArgv(of: {
   readonly folder: string;
-  readonly about: string;
-  readonly next: string;
-  readonly closed: readonly string[];
+  readonly title: string;
+  readonly nextCommand: string;
+  readonly onClosed: readonly string[];
 }): readonly string[] {
-  return ['/bin/sh', '-c', shower, 'jobman', of.folder, of.about, of.next, ...of.closed];
+  return ['/bin/sh', '-c', viewerScript, 'jobman', of.folder, of.title, of.nextCommand, ...of.onClosed];
 }
 
-const shower = `
-folder=$1 about=$2 next=$3
+const viewerScript = `
+folder=$1 title=$2 next_command=$3
 shift 3
 following=
 closed() {
@@ -230,7 +231,7 @@ closed() {
   exit 0
 }
 trap 'closed "$@"' HUP
-trap 'printf "\\n-- The job goes on without this window. To look what comes next, or to end it: %s\\n" "$next"' INT
+trap 'printf "\\n-- The job goes on without this window. To look what comes next, or to end it: %s\\n" "$next_command"' INT
 
 launcher=
 { read -r launcher rest <"$folder/pid"; } 2>/dev/null
@@ -254,7 +255,7 @@ following=
 code=
 { read -r code rest <"$folder/exit"; } 2>/dev/null
 if [ -n "$code" ]; then how="has ended with exit code $code"; else how='is gone, and nobody wrote down how it ended'; fi
-printf '\\n-- %s: its script %s. What comes next: %s\\n' "$about" "$how" "$next"
+printf '\\n-- %s: its script %s. What comes next: %s\\n' "$title" "$how" "$next_command"
 # Nothing that is typed here does anything. Where there is no terminal any more there is nothing to stay for.
 failed=0
 while [ $failed -lt 20 ]; do

@@ -1,18 +1,26 @@
-// JSON: files that a person writes are read by JSON.parse. For a file with a mistake the `yaml` package finds the places; loading it
-// costs 20 ms, too much for the settings that nearly every command reads.
+// JSON: JSON.parse reads correct files. Only for a file with mistakes the `yaml` package finds their positions: loading
+// it takes 20 ms, too long for the settings that nearly every command reads.
 
-import { linePosIn, newFindings, placed, type Found, type Place, type Report, printable } from './problems.ts';
-import { nestedMost, unseen, type Tree } from './tree.ts';
+import {
+  linePosOf,
+  newFindings,
+  toProblems,
+  type FoundProblem,
+  type SourcePosition,
+  type Report,
+  escapeControls,
+} from './problems.ts';
+import { maxDepth, invisibleCharacters, type Tree } from './tree.ts';
 
-/** What `read` makes of the JSON, and every problem that it reports. Throws JsonTextError where the text is no JSON (RFC 8259). */
+/** Returns the result of `read` and the problems that it reports. Throws JsonTextError for text that is no JSON. */
 export async function readJson<T>(
   text: string,
-  read: (whole: Tree, report: Report) => T,
-): Promise<{ readonly value: T; readonly problems: readonly Found[] }> {
-  const whole = treeWithoutPlaces(text);
-  if (whole !== undefined) {
+  read: (tree: Tree, report: Report) => T,
+): Promise<{ readonly value: T; readonly problems: readonly FoundProblem[] }> {
+  const tree = treeWithoutPositions(text);
+  if (tree !== undefined) {
     const findings = newFindings();
-    const value = read(whole, findings);
+    const value = read(tree, findings);
     if (findings.problems.length === 0) return { value, problems: [] };
   }
   const { parseJson } = await import('./yaml.ts');
@@ -20,15 +28,15 @@ export async function readJson<T>(
   return { value: read(parseJson(text), findings), problems: findings.problems };
 }
 
-/** Undefined for what is no JSON, and for JSON in which a name is repeated. */
-function treeWithoutPlaces(text: string): Tree | undefined {
-  if (unseen.test(text)) return undefined;
+/** Undefined for text that is no JSON, and for JSON with a repeated name. */
+function treeWithoutPositions(text: string): Tree | undefined {
+  if (invisibleCharacters.test(text)) return undefined;
   let names = 0;
   try {
-    const whole = treeOf(JSON.parse(text.replace(/^\uFEFF/, '')), 0, () => (names += 1));
-    // In JSON a name is a string before a colon. JSON.parse keeps each name once.
+    const tree = treeOf(JSON.parse(text.replace(/^\uFEFF/, '')), 0, () => (names += 1));
+    // JSON.parse keeps only one of two equal names, so count the strings before a colon.
     const strings = [...text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?/g)];
-    return strings.filter(([, colon]) => colon !== undefined).length === names ? whole : undefined;
+    return strings.filter(([, colon]) => colon !== undefined).length === names ? tree : undefined;
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
@@ -36,28 +44,28 @@ function treeWithoutPlaces(text: string): Tree | undefined {
 }
 
 function treeOf(value: unknown, depth: number, onName: () => void): Tree {
-  if (depth > nestedMost) throw new RangeError('nested too deep');
-  const place: Place = { in: 'file', offset: 0 };
+  if (depth > maxDepth) throw new RangeError('nested too deep');
+  const position: SourcePosition = { in: 'file', offset: 0 };
   if (Array.isArray(value)) {
-    return { kind: 'list', items: value.map((item) => treeOf(item, depth + 1, onName)), place };
+    return { kind: 'list', items: value.map((item) => treeOf(item, depth + 1, onName)), position };
   }
   if (typeof value === 'object' && value !== null) {
     const entries = Object.entries(value).map(([name, member]) => {
       onName();
-      return [name, { place, value: treeOf(member, depth + 1, onName) }] as const;
+      return [name, { position, value: treeOf(member, depth + 1, onName) }] as const;
     });
-    return { kind: 'map', entries: new Map(entries), place, owner: place };
+    return { kind: 'map', entries: new Map(entries), position, keyPosition: position };
   }
-  // JSON.parse makes nothing else.
+  // JSON.parse returns no other types.
   const scalar = value as string | number | boolean | null;
-  return { kind: 'scalar', value: scalar, source: String(scalar), place };
+  return { kind: 'scalar', value: scalar, source: String(scalar), position };
 }
 
-/** A line for each mistake in the JSON of a file: `settings.json:3:5: "local.slots" should be ...; did you mean "x"?`. */
-export function jsonLines(text: string, called: string, found: readonly Found[]): readonly string[] {
-  return placed(found, linePosIn(text)).map(({ line, column, path, message, suggestion }) => {
-    const about = path === '' ? '' : `"${path}" `;
-    const meant = suggestion === null ? '' : `; did you mean "${suggestion}"?`;
-    return printable(`${called}:${line}:${column}: ${about}${message}${meant}`);
+/** One line for each mistake: `settings.json:3:5: "local.slots" should be ...; did you mean "x"?`. */
+export function formatJsonProblems(text: string, file: string, findings: readonly FoundProblem[]): readonly string[] {
+  return toProblems(findings, linePosOf(text)).map(({ line, column, path, message, suggestion }) => {
+    const key = path === '' ? '' : `"${path}" `;
+    const hint = suggestion === null ? '' : `; did you mean "${suggestion}"?`;
+    return escapeControls(`${file}:${line}:${column}: ${key}${message}${hint}`);
   });
 }

@@ -1,29 +1,27 @@
-// Kinds: what a value in a file may be. A kind reads a value of the tree and describes itself in words for people and as JSON
-// Schema for editors. The tables of the manifest's keys (manifest/keys.ts) and of the settings (app/settings.ts,
-// app/cluster/settings.ts) are built of them, so that parser, schema, defaults and documents agree.
+// Kinds of values in a file. A kind reads a value and describes it as text and as JSON Schema. The manifest's keys and
+// the settings are tables of kinds, so that parser, schema, defaults and documentation agree.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { pathText, type Place, type Report } from './problems.ts';
-import { isMissing, isNull, plain, type Tree } from './tree.ts';
+import { formatPath, type SourcePosition, type Report } from './problems.ts';
+import { isMissing, isNull, toPlainValue, type Tree } from './tree.ts';
 
-/** Keys and indexes, from the outermost on. */
 export type Path = readonly (string | number)[];
 export type Schema = Readonly<Record<string, unknown>>;
 
 export interface Kind<T> {
   /** `text`, `list of text`: for tables and messages, after "wants" or "should be". */
-  readonly words: string;
-  /** JSON Schema for editors; without it, anything. */
+  readonly description: string;
+  /** JSON Schema for editors; absent for any value. */
   readonly schema?: Schema;
-  /** A word of a command line is a value of it as it is, without quotes. */
+  /** A command-line argument is a value of this kind without quotes. */
   readonly isText?: true;
-  /** The value is a shell script, in which a bare `${NAME}` is the shell's. */
+  /** The value is a shell script, in which a simple `${NAME}` is a shell variable. */
   readonly isScript?: true;
   readonly keys?: Keys;
-  readonly free?: Kind<unknown>;
+  readonly customKeys?: Kind<unknown>;
   readonly retired?: Retired;
   readonly element?: Kind<unknown>;
-  /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
+  /** Returns undefined after reporting a problem. Never called for null, `???` or unknown. */
   read(tree: Tree, path: Path, report: Report): T | undefined;
 }
 
@@ -31,124 +29,119 @@ export type ValueOf<K> = K extends Kind<infer T> ? T : never;
 
 export interface Key<T> {
   readonly kind: Kind<T>;
-  readonly about: string;
-  /** The default, in words; absent: see `defaultText`. */
-  readonly otherwise?: string;
+  readonly description: string;
+  /** Absent: see `formatDefault`. */
+  readonly defaultText?: string;
   readonly example?: string;
   readonly aliases?: readonly string[];
   readonly isRequired?: true;
 }
 
-/** The default of a key, in words: without words of its own, a required key must be given, and any other has none. */
-export function defaultText({ otherwise, isRequired }: Key<unknown>): string {
-  return otherwise ?? (isRequired === true ? 'must be given' : 'none');
+export function formatDefault({ defaultText, isRequired }: Key<unknown>): string {
+  return defaultText ?? (isRequired === true ? 'must be given' : 'none');
 }
 
 export type Keys = Readonly<Record<string, Key<unknown>>>;
 
-/** Keys that an older jobman had or wrote and this one does not take, with what to do about them, after the key. */
+/** Keys of an older jobman that this one refuses, with the advice that follows the key in a message. */
 export type Retired = Readonly<Record<string, string>>;
 
 export type SectionValue<K extends Keys> = {
   readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
 };
 
-export const absent = Symbol('absent');
+export const notGiven = Symbol('not given');
 
-/** Reads a value that may be null (not given), still `???`, or already known to be wrong. */
-export function readGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Report): T | undefined | typeof absent {
+/** Reads a value that may be null (not given), still `???`, or unknown because of a reported problem. */
+export function readIfGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Report): T | undefined | typeof notGiven {
   if (tree.kind === 'unknown') return undefined;
-  if (isNull(tree) && kind.words !== 'anything') return absent;
+  if (isNull(tree) && kind.description !== 'anything') return notGiven;
   if (isMissing(tree)) {
     const message = 'must be given; ??? stands for a value still to come';
-    report.problem({ place: tree.place, path: pathText(path), message, isLack: true });
+    report.problem({ position: tree.position, path: formatPath(path), message, isMissing: true });
     return undefined;
   }
   return kind.read(tree, path, report);
 }
 
-/** Reports a problem of the value or key at this place and answers undefined, for the end of a reader. */
-export function refuse(
-  { place }: { readonly place: Place },
+export function reportProblem(
+  { position }: { readonly position: SourcePosition },
   path: Path,
   report: Report,
   message: string,
   suggestion?: string,
 ): undefined {
-  report.problem({ place, path: pathText(path), message, suggestion });
+  report.problem({ position, path: formatPath(path), message, suggestion });
 }
 
-// ------------------------------------------------------------------------------------------ JSON
+// Kinds of the settings: unlike in a manifest, a text is never a number.
 
-// The kinds of the settings: unlike in a manifest, no text is taken for a number.
-
-/** A value that is right or wrong as a whole. `meant` knows what people probably wanted to write. */
-export function checked<T>(
-  words: string,
-  isRight: (value: unknown) => value is T,
-  meant?: (value: unknown) => string | undefined,
+/** A value that is valid or invalid as a whole. `suggest` returns the value that the user probably meant. */
+export function kindWhere<T>(
+  description: string,
+  isValid: (value: unknown) => value is T,
+  suggest?: (value: unknown) => string | undefined,
 ): Kind<T> {
   return {
-    words,
+    description,
     read(tree, path, report) {
-      const value = plain(tree);
-      return isRight(value) ? value : refuseAs(words, tree, path, report, meant?.(value));
+      const value = toPlainValue(tree);
+      return isValid(value) ? value : reportWrongKind(description, tree, path, report, suggest?.(value));
     },
   };
 }
 
-export function textLike(words: string, fits: (text: string) => boolean): Kind<string> {
-  const isRight = (value: unknown): value is string => typeof value === 'string' && fits(value);
-  return { ...checked(words, isRight), isText: true };
+export function textWhere(description: string, isValidText: (text: string) => boolean): Kind<string> {
+  const isValid = (value: unknown): value is string => typeof value === 'string' && isValidText(value);
+  return { ...kindWhere(description, isValid), isText: true };
 }
 
-export function textOrNullLike(words: string, fits: (text: string) => boolean): Kind<string | null> {
-  const isRight = (value: unknown): value is string | null =>
-    value === null || (typeof value === 'string' && fits(value));
-  return { ...checked(words, isRight), isText: true };
+export function textOrNullWhere(description: string, isValidText: (text: string) => boolean): Kind<string | null> {
+  const isValid = (value: unknown): value is string | null =>
+    value === null || (typeof value === 'string' && isValidText(value));
+  return { ...kindWhere(description, isValid), isText: true };
 }
 
-export function textsLike(
-  words: string,
-  fits: (text: string) => boolean,
-  meant?: (value: unknown) => string | undefined,
+export function textListWhere(
+  description: string,
+  isValidText: (text: string) => boolean,
+  suggest?: (value: unknown) => string | undefined,
 ): Kind<readonly string[]> {
-  const isRight = (value: unknown): value is readonly string[] =>
-    Array.isArray(value) && value.every((one) => typeof one === 'string' && fits(one));
-  return checked(words, isRight, meant);
+  const isValid = (value: unknown): value is readonly string[] =>
+    Array.isArray(value) && value.every((one) => typeof one === 'string' && isValidText(one));
+  return kindWhere(description, isValid, suggest);
 }
 
-export const isFilled = (text: string): boolean => text.trim() !== '';
-export const isAddress = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+export const isNotBlank = (text: string): boolean => text.trim() !== '';
+export const isHttpUrl = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '');
 
-export const textOrNull = textOrNullLike('a text or null', isFilled);
-export const addressOrNull = textOrNullLike('an address like "http://127.0.0.1:8080", or null', isAddress);
+export const textOrNull = textOrNullWhere('a text or null', isNotBlank);
+export const urlOrNull = textOrNullWhere('an address like "http://127.0.0.1:8080", or null', isHttpUrl);
 
-export function whole(words: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> {
-  return checked(
-    words,
-    (value): value is number => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+export function int(description: string, min: number, max = Number.MAX_SAFE_INTEGER): Kind<number> {
+  return kindWhere(
+    description,
+    (value): value is number => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
   );
 }
 
-export function wordOf<const W extends string>(words: string, values: readonly W[]): Kind<W> {
-  return checked(words, (value): value is W => values.includes(value as W));
+export function enumOf<const W extends string>(description: string, values: readonly W[]): Kind<W> {
+  return kindWhere(description, (value): value is W => values.includes(value as W));
 }
 
-export const truth: Kind<boolean> = checked('true or false', (value) => typeof value === 'boolean');
+export const bool: Kind<boolean> = kindWhere('true or false', (value) => typeof value === 'boolean');
 
-/** A list, each element of which is told its own mistakes. */
-export function listOf<T>(words: string, element: Kind<T>): Kind<readonly T[]> {
+export function listOf<T>(description: string, element: Kind<T>): Kind<readonly T[]> {
   return {
-    words,
+    description,
     read(tree, path, report) {
-      if (tree.kind !== 'list') return refuseAs(words, tree, path, report);
+      if (tree.kind !== 'list') return reportWrongKind(description, tree, path, report);
       return tree.items.flatMap((item, index) => element.read(item, [...path, index], report) ?? []);
     },
   };
 }
 
-export function mapped<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
+export function mapKind<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
   return {
     ...inner,
     read(tree, path, report) {
@@ -158,55 +151,61 @@ export function mapped<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
   };
 }
 
-/** A list or a record, or null, which means `none`. */
-export function orNull<T, N>(words: string, inner: Kind<T>, none: N): Kind<T | N> {
+/** A list or an object, or null, which means `nullValue`. */
+export function orNull<T, N>(description: string, inner: Kind<T>, nullValue: N): Kind<T | N> {
   return {
-    words,
+    description,
     read(tree, path, report) {
-      if (isNull(tree)) return none;
-      return tree.kind === 'scalar' ? refuseAs(words, tree, path, report) : inner.read(tree, path, report);
+      if (isNull(tree)) return nullValue;
+      return tree.kind === 'scalar' ? reportWrongKind(description, tree, path, report) : inner.read(tree, path, report);
     },
   };
 }
 
-type Parts = Readonly<Record<string, Kind<unknown>>>;
-type RecordOf<N extends Parts, O extends Parts> = { readonly [P in keyof N]: ValueOf<N[P]> } & {
+type FieldKinds = Readonly<Record<string, Kind<unknown>>>;
+type ObjectValue<N extends FieldKinds, O extends FieldKinds> = { readonly [P in keyof N]: ValueOf<N[P]> } & {
   readonly [P in keyof O]?: ValueOf<O[P]>;
 };
 
-/** An object of named parts: `called` is it in messages (`a grant`), and `example` one that is right. */
-export function record<N extends Parts, O extends Parts>(
-  called: string,
+/** An object of named fields. `label` names it in messages (`a grant`); `example` is a valid one. */
+export function objectOf<N extends FieldKinds, O extends FieldKinds>(
+  label: string,
   example: string,
-  needed: N,
+  required: N,
   optional: O,
-): Kind<RecordOf<N, O>> {
-  const parts: Parts = { ...needed, ...optional };
+): Kind<ObjectValue<N, O>> {
+  const fields: FieldKinds = { ...required, ...optional };
   return {
-    words: `an object like ${example}`,
+    description: `an object like ${example}`,
     read(tree, path, report) {
-      if (tree.kind !== 'map') return refuse(tree, path, report, `should be an object like ${example}`);
-      for (const one of tree.repeated ?? []) refuse(one, [...path, one.name], report, 'stands here again');
+      if (tree.kind !== 'map') return reportProblem(tree, path, report, `should be an object like ${example}`);
+      for (const one of tree.duplicates ?? []) reportProblem(one, [...path, one.name], report, 'stands here again');
       const values: Record<string, unknown> = {};
       for (const [name, entry] of tree.entries) {
-        const part = Object.hasOwn(parts, name) ? parts[name] : undefined;
-        if (part !== undefined) values[name] = part.read(entry.value, [...path, name], report);
-        else refuse(entry, [], report, `${called} has no "${name}"`, didYouMean(name, Object.keys(parts)));
+        const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+        if (field !== undefined) values[name] = field.read(entry.value, [...path, name], report);
+        else reportProblem(entry, [], report, `${label} has no "${name}"`, didYouMean(name, Object.keys(fields)));
       }
-      for (const [name, { words }] of Object.entries(needed)) {
-        if (!tree.entries.has(name)) refuse(tree, path, report, `lacks "${name}": ${words}`);
+      for (const [name, { description }] of Object.entries(required)) {
+        if (!tree.entries.has(name)) reportProblem(tree, path, report, `lacks "${name}": ${description}`);
       }
-      // Each part was read by the kind whose type is that of the field.
-      return values as RecordOf<N, O>;
+      // The kind of each field has read its value, so the types match.
+      return values as ObjectValue<N, O>;
     },
   };
 }
 
-export function shortened(value: unknown): string {
+export function truncate(value: unknown): string {
   const text = JSON.stringify(value);
   return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
 }
 
-function refuseAs(words: string, tree: Tree, path: Path, report: Report, suggestion?: string): undefined {
-  return refuse(tree, path, report, `should be ${words}, and is ${shortened(plain(tree))}`, suggestion);
+function reportWrongKind(description: string, tree: Tree, path: Path, report: Report, suggestion?: string): undefined {
+  return reportProblem(
+    tree,
+    path,
+    report,
+    `should be ${description}, and is ${truncate(toPlainValue(tree))}`,
+    suggestion,
+  );
 }

@@ -1,23 +1,22 @@
-// Settings: one table lists every key of a settings file with its allowed values, its default and its meaning. The
-// type of the settings, the check of a file and the manual follow from the table.
+// Settings: one table has every key of a settings file with its kind, default and description. The type of the
+// settings, the checks and the documentation follow from it.
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { readJson } from './json.ts';
-import { refuse, type Kind } from './kinds.ts';
-import { linePosIn, type Found, type Report } from './problems.ts';
+import { reportProblem, type Kind } from './kinds.ts';
+import { linePosOf, type FoundProblem, type Report } from './problems.ts';
 import type { Mapping } from './tree.ts';
 
 export interface Setting<T> {
   readonly kind: Kind<T>;
-  readonly otherwise: T;
-  readonly meaning: string;
-  readonly variable?: string;
+  readonly defaultValue: T;
+  readonly description: string;
+  readonly envVariable?: string;
   readonly isSecret?: true;
-  /** A relative path starts at its own file. */
+  /** A relative path starts at the folder of its file. */
   readonly isPath?: true;
 }
 
-/** Settings by their names; a section has more below it. */
 export interface SettingsTable {
   readonly [name: string]: Setting<unknown> | SettingsTable;
 }
@@ -26,59 +25,62 @@ export type SettingsOf<S> = {
   readonly [N in keyof S]: S[N] extends Setting<infer T> ? T : SettingsOf<S[N]>;
 };
 
-/** A setting under its full key: `tpu.sshPort`. */
 export interface SettingKey extends Setting<unknown> {
   readonly key: string;
 }
 
 export type SettingValues = ReadonlyMap<string, unknown>;
 
-type More = Pick<Setting<unknown>, 'variable' | 'isSecret' | 'isPath'>;
+type SettingOptions = Pick<Setting<unknown>, 'envVariable' | 'isSecret' | 'isPath'>;
 
-export function setting<T>(kind: Kind<T>, otherwise: NoInfer<T>, meaning: string, more: More = {}): Setting<T> {
-  return { kind, otherwise, meaning, ...more };
+export function defineSetting<T>(
+  kind: Kind<T>,
+  defaultValue: NoInfer<T>,
+  description: string,
+  options: SettingOptions = {},
+): Setting<T> {
+  return { kind, defaultValue, description, ...options };
 }
 
 function isSetting(one: Setting<unknown> | SettingsTable): one is Setting<unknown> {
-  return typeof one['meaning'] === 'string';
+  return typeof one['description'] === 'string';
 }
 
-export function keysOf(table: SettingsTable, prefix = ''): readonly SettingKey[] {
+export function keysOfTable(table: SettingsTable, prefix = ''): readonly SettingKey[] {
   return Object.entries(table).flatMap(([name, one]) =>
-    isSetting(one) ? [{ key: `${prefix}${name}`, ...one }] : keysOf(one, `${prefix}${name}.`),
+    isSetting(one) ? [{ key: `${prefix}${name}`, ...one }] : keysOfTable(one, `${prefix}${name}.`),
   );
 }
 
-/** The settings with these values, and otherwise at their defaults. */
 export function settingsOf<S extends SettingsTable>(table: S, values: SettingValues, prefix = ''): SettingsOf<S> {
   const entries = Object.entries(table).map(([name, one]): [string, unknown] => {
     const key = `${prefix}${name}`;
     if (!isSetting(one)) return [name, settingsOf(one, values, `${key}.`)];
-    return [name, values.has(key) ? values.get(key) : one.otherwise];
+    return [name, values.has(key) ? values.get(key) : one.defaultValue];
   });
-  // Every value was read by the kind of its key, which is the type of the field.
+  // The kind of each key has read its value, so the types match.
   return Object.fromEntries(entries) as SettingsOf<S>;
 }
 
-/** The value under a full key; `(set)` in the place of a secret. */
+/** The value of a full key; `(set)` instead of a secret. */
 export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unknown {
   const value = key.split('.').reduce<unknown>((section, name) => (section as Record<string, unknown>)[name], settings);
   return isSecret === true && value !== null ? '(set)' : value;
 }
 
-/** The right values (undefined for no object) and the problems. `elsewhere` are sections of another table. Throws JsonTextError. */
+/** `values` are the valid ones; undefined when the text is no object. `otherSections` belong to another table. */
 export async function readSettings(
   text: string,
   table: SettingsTable,
-  elsewhere: readonly string[],
-): Promise<{ readonly values: SettingValues | undefined; readonly problems: readonly Found[] }> {
-  const settings = keysOf(table);
+  otherSections: readonly string[],
+): Promise<{ readonly values: SettingValues | undefined; readonly problems: readonly FoundProblem[] }> {
+  const settings = keysOfTable(table);
   const keys = settings.map(({ key }) => key);
 
   const readSection = (section: Mapping, path: readonly string[], values: Map<string, unknown>, report: Report) => {
-    for (const one of section.repeated ?? []) {
-      const line = one.first.in === 'file' ? linePosIn(text)(one.first.offset).line : 0;
-      refuse(one, [...path, one.name], report, `stands here again; it is on line ${line} already`);
+    for (const one of section.duplicates ?? []) {
+      const line = one.firstPosition.in === 'file' ? linePosOf(text)(one.firstPosition.offset).line : 0;
+      reportProblem(one, [...path, one.name], report, `stands here again; it is on line ${line} already`);
     }
     for (const [name, entry] of section.entries) {
       const { value } = entry;
@@ -88,26 +90,26 @@ export async function readSettings(
       if (found !== undefined) {
         const read = found.kind.read(value, at, report);
         if (read !== undefined) values.set(key, read);
-      } else if (elsewhere.includes(key)) continue;
+      } else if (otherSections.includes(key)) continue;
       else if (!keys.some((one) => one.startsWith(`${key}.`))) {
-        refuse(entry, [], report, `there is no setting "${key}"`, keyMeant(key, keys, elsewhere));
+        reportProblem(entry, [], report, `there is no setting "${key}"`, suggestKey(key, keys, otherSections));
       } else if (value.kind === 'map') readSection(value, at, values, report);
-      else refuse(value, at, report, `should be a section, as in { "${key}": { ... } }`);
+      else reportProblem(value, at, report, `should be a section, as in { "${key}": { ... } }`);
     }
   };
 
-  const { value: values, problems } = await readJson(text, (whole, report) => {
-    if (whole.kind !== 'map') return undefined;
+  const { value: values, problems } = await readJson(text, (tree, report) => {
+    if (tree.kind !== 'map') return undefined;
     const found = new Map<string, unknown>();
-    readSection(whole, [], found, report);
+    readSection(tree, [], found, report);
     return found;
   });
   return { values, problems };
 }
 
-function keyMeant(key: string, keys: readonly string[], elsewhere: readonly string[]): string | undefined {
+function suggestKey(key: string, keys: readonly string[], otherSections: readonly string[]): string | undefined {
   const sections = keys.map((name) => name.split('.')[0] ?? name);
-  // The right name in the wrong section, or in none, is meant for its own.
+  // A correct name in the wrong section, or in none, gets its own section.
   const moved = keys.find((name) => name.split('.').at(-1) === key.split('.').at(-1));
-  return didYouMean(key, keys) ?? didYouMean(key, [...new Set([...sections, ...elsewhere])]) ?? moved;
+  return didYouMean(key, keys) ?? didYouMean(key, [...new Set([...sections, ...otherSections])]) ?? moved;
 }

@@ -1,66 +1,65 @@
-// Tree: what a file holds, as maps, lists and scalars, each with the place where it was written. JSON (json.ts) and YAML
-// (yaml.ts) are both read into it.
+// Tree: the contents of a file as maps, lists and scalars with their positions, from JSON (json.ts) or YAML (yaml.ts).
 
-import type { Found, Place } from './problems.ts';
+import type { FoundProblem, SourcePosition } from './problems.ts';
 
 export type Tree = Scalar | List | Mapping | Unknown;
 
-/** Something that could not be made out and has been reported; whoever meets it is silent about it. */
+/** A value with a reported problem; readers do not report it again. */
 export interface Unknown {
   readonly kind: 'unknown';
-  readonly place: Place;
+  readonly position: SourcePosition;
 }
 
 export interface Scalar {
   readonly kind: 'scalar';
   readonly value: string | number | boolean | null;
-  /** The scalar as it was written, without quotes: a version `3.10` is not the number 3.1. */
+  /** The scalar as written, without quotes: version `3.10` is not the number 3.1. */
   readonly source: string;
-  readonly place: Place;
+  readonly position: SourcePosition;
 }
 
 interface List {
   readonly kind: 'list';
   readonly items: readonly Tree[];
-  readonly place: Place;
+  readonly position: SourcePosition;
 }
 
 export interface Mapping {
   readonly kind: 'map';
   readonly entries: ReadonlyMap<string, Entry>;
-  readonly place: Place;
-  /** The place of the key that the map belongs to: missing keys are reported there. */
-  readonly owner: Place;
-  /** Further entries under a name that is already there. YAML reports them while it is read. */
-  readonly repeated?: readonly Repeated[];
+  readonly position: SourcePosition;
+  /** Position of the key that has the map as its value; missing keys are reported there. */
+  readonly keyPosition: SourcePosition;
+  /** Further entries under an existing name. For YAML the reader reports them itself. */
+  readonly duplicates?: readonly DuplicateKey[];
 }
 
-export interface Repeated {
+export interface DuplicateKey {
   readonly name: string;
-  readonly place: Place;
-  readonly first: Place;
+  readonly position: SourcePosition;
+  readonly firstPosition: SourcePosition;
 }
 
 export interface Entry {
-  readonly place: Place;
+  readonly position: SourcePosition;
   readonly value: Tree;
 }
 
 export class JsonTextError extends Error {
-  readonly found: Found;
+  readonly finding: FoundProblem;
 
-  constructor(found: Found) {
-    super(found.message);
+  constructor(finding: FoundProblem) {
+    super(finding.message);
     this.name = 'JsonTextError';
-    this.found = found;
+    this.finding = finding;
   }
 }
 
 /** Deeper nesting is a mistake or an attack on the stack. */
-export const nestedMost = 64;
+export const maxDepth = 64;
 
-/** JSON.parse takes these within a text, and people cannot see them. */
-export const unseen = /[\u007f-\u009f]/;
+/** JSON.parse accepts these in a string, and users cannot see them. */
+export const invisibleCharacters = /[\u007f-\u009f]/;
 
 export function childOf(tree: Tree, name: string | number): Tree | undefined {
   if (tree.kind === 'list') return tree.items[Number(name)];
@@ -71,19 +70,19 @@ export function isNull(tree: Tree | undefined): boolean {
   return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }
 
-/** `???` is OmegaConf's word for a value that must be given before use. */
+/** OmegaConf's notation for a value that must be given before use. */
 export function isMissing(tree: Tree): boolean {
   return tree.kind === 'scalar' && tree.value === '???';
 }
 
-export function plain(tree: Tree): unknown {
+export function toPlainValue(tree: Tree): unknown {
   switch (tree.kind) {
     case 'scalar':
       return tree.value;
     case 'list':
-      return tree.items.map(plain);
+      return tree.items.map(toPlainValue);
     case 'map':
-      return Object.fromEntries([...tree.entries].map(([key, entry]) => [key, plain(entry.value)]));
+      return Object.fromEntries([...tree.entries].map(([key, entry]) => [key, toPlainValue(entry.value)]));
     case 'unknown':
       return null;
   }

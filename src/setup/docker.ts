@@ -1,28 +1,26 @@
-// Docker: an image on a worker, and the command inside a container of it.
-
-import type { SetupStep } from '../core/spec.ts';
-import { minute } from '../core/time.ts';
-import { aptFunctions, quote, quotePath, writeFile, step } from './script.ts';
+import type { SetupStep } from '../core/model/spec.ts';
+import { minute } from '../core/model/time.ts';
+import { aptFunctions, quote, quotePath, writeFile, createStep } from './script.ts';
 import { condaCheck, condaEnsure, condaExec, venvCheck, venvEnsure, venvExec } from './environments.ts';
 import type { CondaModule, DockerModule, VariableNames, VenvModule } from './modules.ts';
 
 export function dockerStep(module: DockerModule): SetupStep {
   const image = quote(module.image);
-  return step({
+  return createStep({
     name: 'docker',
-    check: `${asMember}image=${image}\nas_member image inspect "$image" >/dev/null 2>&1\n`,
-    apply: `${asMember}${aptFunctions}image=${image}\n${install}`,
+    check: `${dockerAsMember}image=${image}\nas_member image inspect "$image" >/dev/null 2>&1\n`,
+    apply: `${dockerAsMember}${aptFunctions}image=${image}\n${installDocker}`,
     timeout: 60 * minute,
   });
 }
 
-// Setting up may use the administrator's rights: the login that does it began before its user joined the group docker.
-const asMember = `as_member() {
+// The login that runs the setup began before its user joined the group docker, so it may need sudo.
+const dockerAsMember = `as_member() {
   if docker info >/dev/null 2>&1; then docker "$@"; else sudo -n env HOME="$HOME" PATH="$PATH" docker "$@"; fi
 }
 `;
 
-const install = `if ! command -v docker >/dev/null; then
+const installDocker = `if ! command -v docker >/dev/null; then
   lacks='docker is not installed on this host'
   apt_update
   apt_install docker.io || exit 1
@@ -54,8 +52,8 @@ done
 `;
 
 /**
- * Runs `script` in a container. The script and its variables are files, so that neither meets a shell's quotes or the process
- * list. Secrets come through the pipe, in no file and nothing that the daemon sees.
+ * Runs `script` in a container. The script and its variables are files, which need no shell quotes and are not in the
+ * process list. Secrets come through a pipe: they are in no file, and the Docker daemon does not see them.
  */
 export function runInContainer(
   module: DockerModule,
@@ -65,9 +63,9 @@ export function runInContainer(
   variables: VariableNames,
 ): string {
   return `here=$(cd "$(dirname "$0")" && pwd) || exit 1
-${becomeMember}
+${joinDockerGroup}
 ${writeFile('"$here/command"', script)}chmod 755 "$here/command"
-${writeFile('"$here/inside"', inside(module, inner, command, variables.secret.length > 0))}chmod 644 "$here/inside"
+${writeFile('"$here/inside"', containerScript(module, inner, command, variables.secret.length > 0))}chmod 644 "$here/inside"
 ${variablesFile(module.envVars, variables)}
 # What an earlier try of this job may have left in a container is ended first.
 job=\${JOBMAN_RUN:-none/\${JOBMAN_JOB_ID:-none}/\${JOBMAN_ATTEMPT:-0}/\${JOBMAN_WORKER:-0}}
@@ -82,37 +80,37 @@ done
 rm -f "$here/line"
 mkfifo -m 666 "$here/line" || exit 1
 exec 9<>"$here/line"
-${variables.secret.length === 0 ? '' : `${exportVariables(`name in wanted`, variables.secret)} >&9\necho ${secretsEnd} >&9\nunset ${variables.secret.join(' ')}\n`}
+${variables.secret.length === 0 ? '' : `${exportVariables(`name in wanted`, variables.secret)} >&9\necho ${endOfSecrets} >&9\nunset ${variables.secret.join(' ')}\n`}
 exec docker run --rm --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GROUP=1 \\
   --mount "type=bind,source=$here/command,target=/jobman/command,readonly" \\
   --mount "type=bind,source=$here/inside,target=/jobman/inside,readonly" \\
   --mount "type=bind,source=$here/variables,target=/jobman/variables,readonly" \\
   --mount "type=bind,source=$here/line,target=/jobman/line" \\
-${options(module)
+${dockerOptions(module)
   .map((option) => `  ${option} \\\n`)
   .join('')}  ${quote(module.image)} sh /jobman/inside </dev/null
 `;
 }
 
-export const copiedFolder = '/jobman/workdir';
+export const containerWorkdir = '/jobman/workdir';
 
-function options(module: DockerModule): readonly string[] {
+function dockerOptions(module: DockerModule): readonly string[] {
   return [
-    ...(module.hasCopy === true ? [`--volume "\${here%/*}/workdir":${copiedFolder}`] : []),
-    ...module.mounts.map((mount) => `--volume ${volume(mount)}`),
+    ...(module.hasWorkdirCopy === true ? [`--volume "\${here%/*}/workdir":${containerWorkdir}`] : []),
+    ...module.mounts.map((mount) => `--volume ${volumeArgument(mount)}`),
     ...(module.workdir === null ? [] : [`--workdir ${quotePath(module.workdir)}`]),
     ...module.flags.map(quote),
   ];
 }
 
-/** \`/a\` is the same folder inside; \`/a:/b\` another; \`~/\` is the worker's login folder. */
-function volume(mount: string): string {
+/** `/a` is the same folder inside; `/a:/b` another; `~/` is the worker's login folder. */
+function volumeArgument(mount: string): string {
   const [outside = '', target, ...mode] = mount.split(':');
   const inside = target === undefined ? quotePath(outside) : quote([target, ...mode].join(':'));
   return `${quotePath(outside)}:${inside}`;
 }
 
-const becomeMember = `if ! docker info >/dev/null 2>&1; then
+const joinDockerGroup = `if ! docker info >/dev/null 2>&1; then
   # A login that began before its user joined the group docker gets the group this way, without a new login.
   if [ -z "\${JOBMAN_MEMBER:-}" ] && sg docker -c true 2>/dev/null; then
     export JOBMAN_MEMBER="$0"
@@ -123,16 +121,16 @@ const becomeMember = `if ! docker info >/dev/null 2>&1; then
 fi
 unset JOBMAN_MEMBER`;
 
-const secretsEnd = ':jobman:these:were:the:secrets:';
+const endOfSecrets = ':jobman:these:were:the:secrets:';
 
-/** The variables as a file that a shell reads, those of `docker.env_vars` last, so that they win. Secrets are never in it. */
+/** Writes the variables to a file for a shell. `docker.env_vars` come last and win. Secrets are never in the file. */
 function variablesFile(envVars: readonly string[], { plain, secret: secrets }: VariableNames): string {
   const names = [...plain, ...envVars.filter((variable) => !variable.includes('='))];
-  const own = envVars.map(exportLine).join('');
-  const given = 'name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/';
-  const hidden = secrets.map((name) => ` && name != "${name}"`).join('');
-  const more = own === '' ? '' : ` && printf %s ${quote(own)}`;
-  return `( umask 022; { ${exportVariables(`(${given})${hidden}`, names)}${more}; } >"$here/variables" ) || exit 1`;
+  const moduleExports = envVars.map(exportLine).join('');
+  const inherited = 'name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/';
+  const notSecret = secrets.map((name) => ` && name != "${name}"`).join('');
+  const appendExports = moduleExports === '' ? '' : ` && printf %s ${quote(moduleExports)}`;
+  return `( umask 022; { ${exportVariables(`(${inherited})${notSecret}`, names)}${appendExports}; } >"$here/variables" ) || exit 1`;
 }
 
 function exportVariables(condition: string, names: readonly string[]): string {
@@ -146,7 +144,7 @@ function exportVariables(condition: string, names: readonly string[]): string {
 }' ${names.map(quote).join(' ')}`;
 }
 
-function inside(
+function containerScript(
   module: DockerModule,
   inner: CondaModule | VenvModule | null,
   command: string,
@@ -155,7 +153,7 @@ function inside(
   return `# The other end of the line to the host. It is opened for writing as well, for as long as opening takes: a reader alone
 # would wait for ever where the host's end is gone already.
 exec </dev/null 4<>/jobman/line 3</jobman/line 4<&-
-${hasSecrets ? readSecrets : ''}# When it is cut, all that carries this run's mark is ended.
+${hasSecrets ? readSecretsScript : ''}# When it is cut, all that carries this run's mark is ended.
 (
   trap '' TERM INT HUP QUIT USR1 USR2
   # Only JOBMAN_RUN is read here: a PATH in docker.env_vars may lack the programs that this needs.
@@ -178,9 +176,9 @@ ${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}. /jobman/variables
 ${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
 }
 
-// A shell's read takes no byte more than its line, so that what follows is left to the one who waits for the end.
-const readSecrets = `secrets=
-while IFS= read -r line <&3 && [ "$line" != ${secretsEnd} ]; do
+// A shell's `read` takes no byte after its line, so the rest stays for the process that waits for the end of the pipe.
+const readSecretsScript = `secrets=
+while IFS= read -r line <&3 && [ "$line" != ${endOfSecrets} ]; do
   secrets=$secrets$line'
 '
 done
@@ -192,9 +190,9 @@ function exportLine(variable: string): string {
   return at === -1 ? '' : `export ${variable.slice(0, at)}=${quote(variable.slice(at + 1))}\n`;
 }
 
-/** The environment is made inside the container, where it is not yet there: in a mounted folder it is made once. */
+/** The environment exists only inside the container; in a mounted folder it is made once. */
 function innerEnvironment(inner: CondaModule | VenvModule, command: string): string {
-  const [check, ensure, become] =
+  const [check, ensure, exec] =
     inner.name === 'conda'
       ? [condaCheck(inner), condaEnsure(inner), condaExec(inner, command)]
       : [venvCheck(inner), venvEnsure(inner), venvExec(inner, command)];
@@ -203,5 +201,5 @@ function innerEnvironment(inner: CondaModule | VenvModule, command: string): str
   (
 ${ensure}  ) || { echo 'The ${inner.name} environment could not be made inside the container.' >&2; exit 1; }
 fi
-${become}`;
+${exec}`;
 }

@@ -1,22 +1,20 @@
-// Environments: conda, and Python's virtual environments, on a worker or inside a container.
-
-import type { SetupStep } from '../core/spec.ts';
-import { minute } from '../core/time.ts';
+import type { SetupStep } from '../core/model/spec.ts';
+import { minute } from '../core/model/time.ts';
 import type { CondaModule, VenvModule } from './modules.ts';
-import { quote, writeFile, keyOf, step, aptFunctions, quotePath } from './script.ts';
+import { quote, writeFile, contentKey, createStep, aptFunctions, quotePath } from './script.ts';
 
 export function condaStep(module: CondaModule): SetupStep {
-  return step({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeout: 60 * minute });
+  return createStep({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeout: 60 * minute });
 }
 
-/** Exits 0 when the environment is there and was made from this very file. */
+/** Exits 0 when the environment exists and was made from this file. */
 export function condaCheck(module: CondaModule): string {
   const { environment, config } = module;
-  const made = config === null ? '' : `[ "$(cat "$stamp" 2>/dev/null)" = ${keyOf(config)} ] || exit 1\n`;
-  return `${findConda}find_conda || exit 1\nenvironment=${quote(environment)}\n${names}has_environment || exit 1\n${made}`;
+  const stampCheck = config === null ? '' : `[ "$(cat "$stamp" 2>/dev/null)" = ${contentKey(config)} ] || exit 1\n`;
+  return `${findConda}find_conda || exit 1\nenvironment=${quote(environment)}\n${condaFunctions}has_environment || exit 1\n${stampCheck}`;
 }
 
-/** Makes the environment, or brings it to the state of the file. A script of its own; applying it again changes nothing. */
+/** A complete script that makes or updates the environment. Safe to repeat. */
 export function condaEnsure(module: CondaModule): string {
   const { environment, config } = module;
   const make =
@@ -26,7 +24,7 @@ export function condaEnsure(module: CondaModule): string {
   exit 1
 }
 `
-      : `if has_environment && [ "$(cat "$stamp" 2>/dev/null)" = ${keyOf(config)} ]; then
+      : `if has_environment && [ "$(cat "$stamp" 2>/dev/null)" = ${contentKey(config)} ]; then
   exit 0
 fi
 folder=$(mktemp -d) || exit 1
@@ -42,12 +40,12 @@ ${writeFile('"$folder/environment.yaml"', config)}if has_environment; then
 else
   "$conda" env create -n "$environment" -f "$folder/environment.yaml" --yes || exit 1
 fi
-mkdir -p "\${stamp%/*}" && echo ${keyOf(config)} >"$stamp"
+mkdir -p "\${stamp%/*}" && echo ${contentKey(config)} >"$stamp"
 `;
-  return `${findConda}environment=${quote(environment)}\n${names}${install}${make}`;
+  return `${findConda}environment=${quote(environment)}\n${condaFunctions}${installConda}${make}`;
 }
 
-/** The end of a script: becomes the command, in the environment. */
+/** The end of a script. The process becomes the command. */
 export function condaExec(module: CondaModule, command: string): string {
   return `${findConda}find_conda || { echo 'There is no conda on this host.' >&2; exit 127; }
 exec "$conda" run --no-capture-output -n ${quote(module.environment)} ${command}
@@ -62,11 +60,11 @@ const findConda = `find_conda() {
 }
 `;
 
-const names = `stamp=$HOME/.jobman/conda/$environment
+const condaFunctions = `stamp=$HOME/.jobman/conda/$environment
 has_environment() { "$conda" env list 2>/dev/null | awk -v name="$environment" '$1 == name { found = 1 } END { exit !found }'; }
 `;
 
-const install = `if ! find_conda; then
+const installConda = `if ! find_conda; then
   installer=$(mktemp) || exit 1
   curl -fsSL --retry 5 -o "$installer" "https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-$(uname -m).sh" || exit 1
   bash "$installer" -b -u -p "$HOME/miniconda" || exit 1
@@ -75,20 +73,18 @@ const install = `if ! find_conda; then
 fi
 `;
 
-// ------------------------------------------------------------------------------------------ venv
-
 export function venvStep(module: VenvModule): SetupStep {
-  return step({ name: 'venv', check: venvCheck(module), apply: venvEnsure(module), timeout: 60 * minute });
+  return createStep({ name: 'venv', check: venvCheck(module), apply: venvEnsure(module), timeout: 60 * minute });
 }
 
-/** Exits 0 when the environment is there and was made by this Python with these requirements. */
+/** Exits 0 when the environment exists and was made by this Python with these requirements. */
 export function venvCheck(module: VenvModule): string {
   return `folder=${quotePath(module.folder)}
-[ -x "$folder/bin/python" ] && [ "$(cat "$folder/.jobman" 2>/dev/null)" = ${keyOf(module)} ]
+[ -x "$folder/bin/python" ] && [ "$(cat "$folder/.jobman" 2>/dev/null)" = ${contentKey(module)} ]
 `;
 }
 
-/** Makes the environment and installs what is missing. A script of its own; applying it again changes nothing. */
+/** A complete script that makes the environment and installs missing packages. Safe to repeat. */
 export function venvEnsure(module: VenvModule): string {
   const { folder, python, requirements } = module;
   const packages =
@@ -99,7 +95,7 @@ export function venvEnsure(module: VenvModule): string {
 `;
   return `folder=${quotePath(folder)}
 python=${quote(python)}
-if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/.jobman" 2>/dev/null)" = ${keyOf(module)} ]; then
+if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/.jobman" 2>/dev/null)" = ${contentKey(module)} ]; then
   exit 0
 fi
 mkdir -p "$(dirname "$folder")" || exit 1
@@ -128,11 +124,11 @@ ${aptFunctions}
     exit 1
   fi
 fi
-${packages}echo ${keyOf(module)} >"$folder/.jobman"
+${packages}echo ${contentKey(module)} >"$folder/.jobman"
 `;
 }
 
-/** The end of a script: becomes the command, in the environment. */
+/** The end of a script. The process becomes the command. */
 export function venvExec(module: VenvModule, command: string): string {
   return `folder=${quotePath(module.folder)}
 . "$folder/bin/activate" || { echo "There is no virtual environment at $folder." >&2; exit 127; }

@@ -1,33 +1,29 @@
-// Files: what is copied to a worker: `job.files`, the keys and the ssh_config of `ssh`, the job's copy of a working directory.
-
 import { createHash } from 'node:crypto';
-import { minute } from '../core/time.ts';
+import { minute } from '../core/model/time.ts';
 import type { FilesModule, SshKey, SshModule } from './modules.ts';
-import { step, quote } from './script.ts';
+import { createStep, quote } from './script.ts';
 import { basename } from 'node:path/posix';
-import type { SetupStep, StepFile } from '../core/spec.ts';
-import { workdirKey } from '../core/job.ts';
+import type { SetupStep, StepFile } from '../core/model/spec.ts';
+import { workdirKey } from '../core/model/job.ts';
 
-/** The check asks whether every file is there with the bytes it should have; so does the apply, once they are written. */
+/** The check compares the checksum of every file. The apply repeats it after the copy. */
 export function filesStep(module: FilesModule): SetupStep {
   const sums = module.files.map(({ to, base64 }) => {
     const sum = createHash('sha256').update(Buffer.from(base64, 'base64')).digest('hex');
-    // Paths are read from the login folder; the parser has made sure that they are one plain line.
+    // Paths start at the login folder. The parser ensures that each is one line.
     return `${sum}  ${to.startsWith('~/') ? `./${to.slice(2)}` : to}`;
   });
   const compare = `cd "$HOME" || exit 1\nsha256sum --check --quiet <<'JOBMAN_END'\n${sums.join('\n')}\nJOBMAN_END\n`;
-  return step({
+  return createStep({
     name: 'files',
     check: compare,
     apply: `${compare}code=$?\n[ "$code" -eq 0 ] || echo 'The files above did not arrive as they were sent.' >&2\nexit "$code"\n`,
-    files: module.files.map((file) => ({ kind: 'frozen', ...file })),
+    files: module.files.map((file) => ({ kind: 'inline', ...file })),
     timeout: 5 * minute,
   });
 }
 
-// ------------------------------------------------------------------------------------------ ssh
-
-/** Our blocks are a file of their own, which the worker's config includes first: what others wrote into the config stays. */
+/** Our entries are a separate file, which the worker's config includes first; other users' entries stay unchanged. */
 export function sshStep(module: SshModule): SetupStep {
   const entries = module.configEntries.map((entry) => dedent(entry).trimEnd()).filter((entry) => entry !== '');
   const config = entries.length === 0 ? '' : `${entries.join('\n\n')}\n`;
@@ -44,12 +40,12 @@ export function sshStep(module: SshModule): SetupStep {
     'cd "$HOME/.ssh"',
     ...(module.keys.length === 0 ? [] : [`chmod 600 -- ${inFolder(module.keys.map(({ privateKey }) => privateKey))}`]),
     ...(publicKeys.length === 0 ? [] : [`chmod 644 -- ${inFolder(publicKeys)}`]),
-    ...(authorized.length === 0 ? [] : [addLines(authorized)]),
+    ...(authorized.length === 0 ? [] : [authorizeKeys(authorized)]),
     ...(config === '' ? [] : [includeConfig]),
   ].join('\n');
-  return step({
+  return createStep({
     name: 'ssh',
-    // Keys may change on this machine without a word of the step changing, so they are always written anew.
+    // The keys may change on this machine while the step stays the same, so every setup copies them.
     check: null,
     apply: `${apply}\n`,
     files: [...module.keys.flatMap(keyFiles), ...(config === '' ? [] : [configFile(config)])],
@@ -58,20 +54,20 @@ export function sshStep(module: SshModule): SetupStep {
 }
 
 function keyFiles(key: SshKey): readonly StepFile[] {
-  const half = (from: string, mode: number): StepFile => ({
+  const keyFile = (from: string, mode: number): StepFile => ({
     kind: 'local',
     from,
     to: `~/.ssh/${basename(from)}`,
     mode,
   });
-  return [half(key.privateKey, 0o600), ...(key.publicKey === null ? [] : [half(key.publicKey, 0o644)])];
+  return [keyFile(key.privateKey, 0o600), ...(key.publicKey === null ? [] : [keyFile(key.publicKey, 0o644)])];
 }
 
 function configFile(config: string): StepFile {
-  return { kind: 'frozen', base64: Buffer.from(config).toString('base64'), to: '~/.ssh/jobman_config', mode: 0o600 };
+  return { kind: 'inline', base64: Buffer.from(config).toString('base64'), to: '~/.ssh/jobman_config', mode: 0o600 };
 }
 
-function addLines(files: readonly string[]): string {
+function authorizeKeys(files: readonly string[]): string {
   return `touch authorized_keys
 chmod 600 authorized_keys
 for file in ${files.map((file) => quote(`./${basename(file)}`)).join(' ')}; do
@@ -84,7 +80,7 @@ for file in ${files.map((file) => quote(`./${basename(file)}`)).join(' ')}; do
 done`;
 }
 
-// ssh takes the first value it finds, so ours must come before what stands there; a block would swallow an Include at its end.
+// ssh uses the first value it finds, so the Include must come first; at the end it would belong to the last block.
 const includeConfig = `touch config
 if ! grep -qxF 'Include ~/.ssh/jobman_config' config; then
   { echo 'Include ~/.ssh/jobman_config'; cat config; } >config.jobman
@@ -99,23 +95,21 @@ function dedent(text: string): string {
   return lines.map((line) => line.slice(margin)).join('\n');
 }
 
-// ------------------------------------------------------------------------------------------ the working directory
-
-/** The step for the first copy; `stepsOf` of core/job.ts makes later ones. It needs no check: only what the worker lacks is sent. */
+/** The step for the first copy; `stepsOf` makes later ones. It has no check: only what the worker lacks is sent. */
 export function workdirStep(): SetupStep {
   return {
     name: 'workdir',
     key: workdirKey(1),
     check: null,
-    apply,
+    apply: unpackWorkdir,
     files: [],
-    workdir: 1,
+    workdirCopy: 1,
     timeout: 10 * minute,
   };
 }
 
 /** `$0` is `<root>/steps/<allocation>/<key>/try_<n>/apply`; see remote/run-folder.ts. */
-const apply = `root=\${0%/steps/*}
+const unpackWorkdir = `root=\${0%/steps/*}
 cd "$root" || exit 1
 [ -f workdir.files ] || { echo 'The working directory has not arrived.' >&2; exit 1; }
 mkdir -p workdir && cd workdir || exit 1

@@ -1,30 +1,28 @@
-// Gcsfuse: buckets mounted as folders of a worker.
-
-import type { SetupStep } from '../core/spec.ts';
-import { minute } from '../core/time.ts';
-import { aptFunctions, quote, quotePath, writeFile, step } from './script.ts';
+import type { SetupStep } from '../core/model/spec.ts';
+import { minute } from '../core/model/time.ts';
+import { aptFunctions, quote, quotePath, writeFile, createStep } from './script.ts';
 import type { BucketCache, BucketMount, GcsfuseModule } from './modules.ts';
 
 export function gcsfuseStep(module: GcsfuseModule): SetupStep {
-  return step({
+  return createStep({
     name: 'gcsfuse',
-    check: `${isMounted}${needDaemon}command -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
-    apply: `set -u\n${isMounted}${needDaemon}${unmountDead}${install}${module.mounts.map(applyMount).join('')}`,
+    check: `${isMounted}${recordDaemon}command -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
+    apply: `set -u\n${isMounted}${recordDaemon}${unmountDead}${installGcsfuse}${module.mounts.map(applyMount).join('')}`,
     timeout: 20 * minute,
   });
 }
 
 function checkMount({ bucket, path }: BucketMount): string {
-  return `is_mounted ${quote(bucket)} ${quotePath(path)} || exit 1\nneed_daemon ${quotePath(path)}\n`;
+  return `is_mounted ${quote(bucket)} ${quotePath(path)} || exit 1\nrecord_daemon ${quotePath(path)}\n`;
 }
 
-// Modes as in the first jobman: a container's user and the login user both work in the bucket, and gcsfuse knows no owners.
+// A container's user and the login user both work in the bucket, and gcsfuse has no file owners, so all may write.
 function applyMount({ bucket, path, cache }: BucketMount): string {
   const options = ['--implicit-dirs', '--dir-mode=777', '--file-mode=777', '-o', 'allow_other', ...cacheFlags(cache)];
-  const before =
-    cache.before === null
+  const prepareMount =
+    cache.prepareScript === null
       ? ''
-      : `before=$(mktemp) || exit 1\n${writeFile('"$before"', cache.before)}if ! bash "$before"; then
+      : `before=$(mktemp) || exit 1\n${writeFile('"$before"', cache.prepareScript)}if ! bash "$before"; then
   echo 'The script gcsfuse.cache.prefix failed.' >&2
   exit 1
 fi
@@ -39,35 +37,34 @@ if ! is_mounted "$bucket" "$path"; then
     echo "$path is a mount of something else; unmount it there, or choose another mount_path." >&2
     exit 1
   fi
-${before}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "The folder $path cannot be made on this host." >&2; exit 1; }
+${prepareMount}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "The folder $path cannot be made on this host." >&2; exit 1; }
   sudo -n gcsfuse ${options.join(' ')} --uid="$(id -u)" --gid="$(id -g)" "$bucket" "$path" || {
     echo "The bucket $bucket cannot be mounted at $path; the lines above say why." >&2
     exit 1
   }
 fi
 ls "$path" >/dev/null || { echo "The bucket $bucket is mounted at $path but cannot be read." >&2; exit 1; }
-need_daemon "$path"
+record_daemon "$path"
 echo "$bucket is mounted at $path."
 `;
 }
 
-/** Names of flags as `gcsfuse --help` gives them (version 2 and later). */
+/** Flags as in `gcsfuse --help`, version 2 and later. */
 function cacheFlags(cache: BucketCache): readonly string[] {
   const flag = (name: string, value: string | number | boolean | null) =>
     value === null ? [] : [`--${name}=${value}`];
   return [
     ...(cache.dir === null ? [] : [`--cache-dir=${quotePath(cache.dir)}`]),
     ...flag('metadata-cache-ttl-secs', cache.metadataTtlSeconds),
-    ...flag('stat-cache-max-size-mb', cache.statCacheMostMb),
-    ...flag('type-cache-max-size-mb', cache.typeCacheMostMb),
-    ...flag('file-cache-max-size-mb', cache.fileCacheMostMb),
+    ...flag('stat-cache-max-size-mb', cache.maxStatCacheMb),
+    ...flag('type-cache-max-size-mb', cache.maxTypeCacheMb),
+    ...flag('file-cache-max-size-mb', cache.maxFileCacheMb),
     ...flag('file-cache-cache-file-for-range-read', cache.wholeFileOnRangeRead),
     ...flag('file-cache-enable-parallel-downloads', cache.parallelDownloads),
   ];
 }
 
-// The kernel's table names the bucket of a mount of gcsfuse. A mount that it does not know as one (the built-in cloud binds
-// a folder) is taken at its word.
+// The kernel's table names the bucket of a gcsfuse mount. A mount of another type (the TPU emulator's) always counts.
 const isMounted = `is_mounted() {
   mountpoint -q "$2" || return 1
   source=$(findmnt -n -t fuse.gcsfuse -o SOURCE --mountpoint "$2" 2>/dev/null) || return 0
@@ -75,7 +72,7 @@ const isMounted = `is_mounted() {
 }
 `;
 
-// A mount whose daemon has died answers to nothing and cannot be mounted over. In the kernel's table a blank is \040.
+// A mount whose daemon has died does not respond and cannot be mounted over. The kernel's table writes a space as \040.
 const unmountDead = `unmount_dead() {
   while read -r _ point type _; do
     case $type in fuse*) ;; *) continue ;; esac
@@ -88,9 +85,8 @@ const unmountDead = `unmount_dead() {
 }
 `;
 
-// Notes the daemon behind a mount, so that the step counts as done only while it lives (see remote/run-folder.ts). The
-// built-in cloud's mounts have none.
-const needDaemon = `need_daemon() {
+// The step counts as done only while the recorded daemon lives (remote/run-folder.ts). The TPU emulator has none.
+const recordDaemon = `record_daemon() {
   [ -n "\${JOBMAN_NEEDS:-}" ] || return 0
   for file in $(grep -ls gcsfuse /proc/[0-9]*/cmdline 2>/dev/null); do
     folder=\${file%/cmdline}
@@ -102,7 +98,7 @@ const needDaemon = `need_daemon() {
 }
 `;
 
-const install = `${aptFunctions}
+const installGcsfuse = `${aptFunctions}
 if ! command -v gcsfuse >/dev/null; then
   list=/etc/apt/sources.list.d/gcsfuse.list
   keyring=/usr/share/keyrings/cloud.google.asc

@@ -1,11 +1,10 @@
-// Modules: what a manifest asks to be set up on a worker, parsed and ready to become the texts of steps.
+// Modules: parsed requests of a manifest for the setup of a worker. steps.ts turns them into scripts.
 
 export type SetupModule = FilesModule | SshModule | GcsfuseModule | EnvironmentModule;
 
-/** Names of the environment variables that a manifest gives its command. */
 export interface VariableNames {
   readonly plain: readonly string[];
-  /** Of `job.secrets`: their values reach the program and nothing else. */
+  /** From `job.secrets`; only the program receives their values. */
   readonly secret: readonly string[];
 }
 
@@ -13,11 +12,10 @@ export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
 
 export interface FilesModule {
   readonly name: 'files';
-  readonly files: readonly FrozenFile[];
+  readonly files: readonly InlineFile[];
 }
 
-/** A file whose bytes travel with the job. */
-export interface FrozenFile {
+export interface InlineFile {
   readonly to: string;
   readonly base64: string;
   readonly mode: number;
@@ -42,36 +40,36 @@ export interface GcsfuseModule {
 }
 
 export interface BucketMount {
-  /** Its name; of several by region, the mark that the allocation's place fills in (`bucketMark` in spec.ts). */
+  /** A name; with several buckets by region, `bucketPlaceholder` (spec.ts), which each allocation replaces. */
   readonly bucket: string;
   /** Absolute, or `~/…`. */
   readonly path: string;
   readonly cache: BucketCache;
 }
 
-/** The caches of gcsfuse; null leaves gcsfuse's own default. */
+/** The caches of gcsfuse; null means gcsfuse's default. */
 export interface BucketCache {
   readonly dir: string | null;
   readonly metadataTtlSeconds: number | null;
-  readonly statCacheMostMb: number | null;
-  readonly typeCacheMostMb: number | null;
-  readonly fileCacheMostMb: number | null;
+  readonly maxStatCacheMb: number | null;
+  readonly maxTypeCacheMb: number | null;
+  readonly maxFileCacheMb: number | null;
   readonly wholeFileOnRangeRead: boolean | null;
   readonly parallelDownloads: boolean | null;
-  /** A script that runs before the mount, for example to make a RAM disk for the cache. */
-  readonly before: string | null;
+  /** A script to run before the mount, for example to make a RAM disk for the cache. */
+  readonly prepareScript: string | null;
 }
 
 export interface DockerModule {
   readonly name: 'docker';
-  /** The job's copy of a working directory is a folder of the container (`copiedFolder` in docker.ts) too. */
-  readonly hasCopy?: true;
+  /** The container also has the job's copy of a working directory, as `containerWorkdir` (docker.ts). */
+  readonly hasWorkdirCopy?: true;
   readonly image: string;
-  /** `NAME=value`, or `NAME` to hand on the worker's own. */
+  /** `NAME=value`, or `NAME` for the worker's own value. */
   readonly envVars: readonly string[];
   /** `/path`, `/path:/inside` or `/path:/inside:ro`; the worker's side may start with `~/`. */
   readonly mounts: readonly string[];
-  /** The folder inside the container that the command starts in; null means the image's own. */
+  /** Folder inside the container in which the command starts; null means the image's own. */
   readonly workdir: string | null;
   readonly flags: readonly string[];
 }
@@ -79,7 +77,7 @@ export interface DockerModule {
 export interface CondaModule {
   readonly name: 'conda';
   readonly environment: string;
-  /** The text of environment.yaml; null means that the environment must be there already. */
+  /** Text of environment.yaml; null means that the environment must already exist. */
   readonly config: string | null;
 }
 
@@ -88,6 +86,6 @@ export interface VenvModule {
   /** Absolute, or `~/…`. */
   readonly folder: string;
   readonly python: string;
-  /** The text of requirements.txt; null installs nothing. */
+  /** Text of requirements.txt; null installs nothing. */
   readonly requirements: string | null;
 }

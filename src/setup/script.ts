@@ -1,22 +1,20 @@
-// Script: the parts that the steps of a setup share: words and files in a shell script, the key of a step, packages of the host.
-
 import { createHash } from 'node:crypto';
-import type { SetupStep, StepFile } from '../core/spec.ts';
-import type { Duration } from '../core/time.ts';
+import type { SetupStep, StepFile } from '../core/model/spec.ts';
+import type { Duration } from '../core/model/time.ts';
 
-/** One word of a POSIX shell, whatever it holds. Throws for a zero byte, which no shell can carry. */
+/** Quotes any text for a POSIX shell. Throws for a zero byte, which a shell cannot hold. */
 export function quote(word: string): string {
   if (word.includes('\0')) throw new Error('a word of a shell script cannot hold a zero byte');
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** A path on a worker as one word: `~` and `~/x` are below the login folder of whoever runs the script. */
+/** Quotes a path on a worker; `~` and `~/x` are below the login folder of the user who runs the script. */
 export function quotePath(path: string): string {
   if (path === '~') return '"$HOME"';
   return path.startsWith('~/') ? `"$HOME"/${quote(path.slice(2))}` : quote(path);
 }
 
-/** Writes a text to a file (`target` is a shell word) that no shell reads. Not encoded, so that marks in it stay replaceable. */
+/** Writes `text` to `target` (shell syntax) without expansion. Not encoded, so that placeholders stay replaceable. */
 export function writeFile(target: string, text: string): string {
   const lines = text.split('\n');
   let end = 'JOBMAN_END';
@@ -24,7 +22,7 @@ export function writeFile(target: string, text: string): string {
   return `cat >${target} <<'${end}'\n${text.endsWith('\n') || text === '' ? text : `${text}\n`}${end}\n`;
 }
 
-/** Splits a line of flags as a shell does (spaces, quotes, backslashes), without expanding anything. Undefined when a quote is open. */
+/** Splits flags as a shell does (spaces, quotes, backslashes) without expansion. Undefined for an open quote. */
 export function splitWords(line: string): readonly string[] | undefined {
   const words: string[] = [];
   let word: string | undefined;
@@ -39,7 +37,6 @@ export function splitWords(line: string): readonly string[] | undefined {
     } else if (character === '\\' && quoting !== "'") {
       const next = line[at + 1];
       if (next === undefined) return undefined;
-      // Inside double quotes a backslash keeps itself, except before what it protects.
       word = `${word ?? ''}${quoting === '"' && !'"\\$`'.includes(next) ? '\\' : ''}${next}`;
       at += 1;
     } else if (quoting === '' && /\s/.test(character)) {
@@ -52,28 +49,24 @@ export function splitWords(line: string): readonly string[] | undefined {
   return words;
 }
 
-// ------------------------------------------------------------------------------------------ steps
-
-/** A step whose key covers its texts and the files that travel with it. Of files that stay here until needed, only the name. */
-export function step(given: {
+/** The key covers the scripts and the inline files. Of a file that is read only at the setup, it covers the name. */
+export function createStep(parts: {
   readonly name: string;
   readonly check: string | null;
   readonly apply: string;
   readonly files?: readonly StepFile[];
   readonly timeout: Duration;
 }): SetupStep {
-  const { name, check, apply, files = [], timeout } = given;
-  return { name, key: keyOf([name, check, apply, files]), check, apply, files, timeout };
+  const { name, check, apply, files = [], timeout } = parts;
+  return { name, key: contentKey([name, check, apply, files]), check, apply, files, timeout };
 }
 
-/** Sixteen hexadecimal digits that change when any of the values does. */
-export function keyOf(values: unknown): string {
+/** Sixteen hexadecimal digits that change with any of the values. */
+export function contentKey(values: unknown): string {
   return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 16);
 }
 
-// ------------------------------------------------------------------------------------------ packages
-
-/** `apt_update` and `apt_install PACKAGE...` wait up to ten minutes for the package database: a fresh machine updates itself. */
+/** `apt_update` and `apt_install PACKAGE...` wait up to ten minutes while a new machine updates itself. */
 export const aptFunctions = `
 # The administrator of a container often has no sudo, and needs none.
 if [ "$(id -u)" -eq 0 ] && ! command -v sudo >/dev/null; then

@@ -1,15 +1,13 @@
-// Steps: the setup of a worker, and the command in its environment, from what the manifest asks for.
-
-import type { SetupStep } from '../core/spec.ts';
+import type { SetupStep } from '../core/model/spec.ts';
 import { condaExec, condaStep, venvExec, venvStep } from './environments.ts';
 import { dockerStep, runInContainer } from './docker.ts';
 import { filesStep, sshStep } from './files.ts';
 import { gcsfuseStep } from './gcsfuse.ts';
 import type { EnvironmentModule, SetupModule, VariableNames } from './modules.ts';
-import { writeFile, step } from './script.ts';
+import { writeFile, createStep } from './script.ts';
 
-/** The steps in their order. A conda or virtual environment next to docker is made inside the container, when the command starts. */
-export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] {
+/** In order. With docker, a conda or virtual environment is made inside the container when the command starts. */
+export function setupSteps(modules: readonly SetupModule[]): readonly SetupStep[] {
   const hasContainer = modules.some(({ name }) => name === 'docker');
   return modules
     .filter(({ name }) => !hasContainer || (name !== 'conda' && name !== 'venv'))
@@ -31,12 +29,12 @@ export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] 
     });
 }
 
-/** On a machine with an owner, what would need an administrator fails with a sentence, which begins with the script's `lacks`. */
-export function withoutAdministrator(given: SetupStep): SetupStep {
-  return step({ ...given, apply: `${noSudo}${given.apply}` });
+/** On a user's own machine a step that needs an administrator fails; its message begins with the script's `lacks`. */
+export function withoutSudo(original: SetupStep): SetupStep {
+  return createStep({ ...original, apply: `${failingSudo}${original.apply}` });
 }
 
-const noSudo = `exec 8>&2
+const failingSudo = `exec 8>&2
 sudo() {
   while case $1 in -* | env | [A-Z]*=*) true ;; *) false ;; esac; do shift; done
   echo "\${lacks:-This}\${lacks:+; to change that} would need an administrator, and jobman changes nothing of the kind on your own machine: $*" >&8
@@ -44,7 +42,7 @@ sudo() {
 }
 `;
 
-/** The script that runs the user's in its environment and becomes it, so that signals and the exit code are the program's own. */
+/** The script becomes the user's script in its environment, so that signals and the exit code are the program's own. */
 export function wrapCommand(
   script: string,
   environments: readonly EnvironmentModule[],
@@ -52,16 +50,17 @@ export function wrapCommand(
 ): string {
   const docker = environments.find((module) => module.name === 'docker');
   const inner = environments.find((module) => module.name !== 'docker') ?? null;
-  if (docker !== undefined) return runInContainer(docker, inner, script, runFile('/jobman/command', script), variables);
+  if (docker !== undefined)
+    return runInContainer(docker, inner, script, runFileCommand('/jobman/command', script), variables);
   if (inner === null) return script;
-  const command = runFile('"$here/command"', script);
+  const command = runFileCommand('"$here/command"', script);
   return `here=$(cd "$(dirname "$0")" && pwd) || exit 1
 ${writeFile('"$here/command"', script)}chmod 755 "$here/command"
 ${inner.name === 'conda' ? condaExec(inner, command) : venvExec(inner, command)}`;
 }
 
-/** A script that names its interpreter gets it; any other is for bash, or for sh where there is no bash. */
-function runFile(file: string, script: string): string {
+/** A script that names its interpreter gets it; any other runs in bash, or in sh where there is no bash. */
+function runFileCommand(file: string, script: string): string {
   if (script.startsWith('#!')) return file;
   return `"$(command -v bash || echo sh)" ${file}`;
 }

@@ -1,28 +1,28 @@
-// The booking sheet that is a Google spreadsheet. People move rows, so a change finds the row by its alias again and writes single
-// cells.
+// A booking sheet that is a Google spreadsheet. Users move rows, so a change finds the row by its alias again and
+// writes single cells.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { LabRecord } from '../lab/record.ts';
+import type { LabStore } from '../lab/lab-store.ts';
 import type { BookingSheet } from '../lab/bookings.ts';
-import { cellsOf, readGrid } from './layout.ts';
-import type { FullName, SheetRow } from './layout.ts';
+import { changedCells, readGrid } from './layout.ts';
+import type { ResolveName, SheetRow } from './layout.ts';
 import type { SheetsApi } from './sheets-api.ts';
 
-/** `record` tells which TPU an alias of the sheet means; `prefix` may stand before it. */
+/** `store` resolves the sheet's aliases to TPUs, also without `prefix`. */
 export function createGoogleSheet(
   api: SheetsApi,
-  record: Pick<LabRecord, 'tpus' | 'tpuAliases'>,
+  store: Pick<LabStore, 'tpus' | 'tpuAliases'>,
   { tab, prefix }: { readonly tab: string | null; readonly prefix: string },
 ): BookingSheet {
-  async function names(): Promise<FullName> {
-    const [tpus, aliases] = await Promise.all([record.tpus(), record.tpuAliases()]);
+  async function names(): Promise<ResolveName> {
+    const [tpus, aliases] = await Promise.all([store.tpus(), store.tpuAliases()]);
     const known = new Set(tpus.map(({ name }) => name));
     return (alias) =>
       [aliases.get(alias), alias, `${prefix}${alias}`].find((name) => name !== undefined && known.has(name)) ?? null;
   }
 
   return {
-    called: tab === null ? 'the spreadsheet' : `the spreadsheet "${tab}"`,
+    name: tab === null ? 'the spreadsheet' : `the spreadsheet "${tab}"`,
 
     async read() {
       const [grid, fullName] = await Promise.all([api.read(), names()]);
@@ -37,18 +37,21 @@ export function createGoogleSheet(
       if (found === undefined) return { before: null, refused: null };
       const { row, booking } = found;
       const refused = unless?.(booking) ?? null;
-      const cells = refused === null ? cellsOf(row, change, grid) : [];
+      const cells = refused === null ? changedCells(row, change, grid) : [];
       if (cells.length > 0) {
         await api.write(cells);
-        await checkPlace(api, fullName, found);
+        await checkRow(api, fullName, found);
       }
       return { before: booking, refused };
     },
   };
 }
 
-/** Rows that are moved between reading and writing take what was meant for another: the API knows no lock, so it is looked at. */
-async function checkPlace(api: SheetsApi, fullName: FullName, { row, booking }: SheetRow): Promise<void> {
+/**
+ * The API has no lock. If rows move between the read and the write, the write hits another row, so the row is checked
+ * again.
+ */
+async function checkRow(api: SheetsApi, fullName: ResolveName, { row, booking }: SheetRow): Promise<void> {
   const now = readGrid(await api.read(), fullName).rows.find((one) => one.booking.tpu === booking.tpu);
   if (now?.row === row) return;
   throw new JobmanError(

@@ -1,45 +1,48 @@
-// The client of Google's Sheets API, v4: reads cells and writes single cells. Every request has a time limit, because people wait
-// for it; none is retried.
+// A client of the Google Sheets API v4 that reads cells and writes single cells. Every request has a time limit,
+// because users wait for it. None is retried.
 
 import { readFile } from 'node:fs/promises';
 import type { sheets_v4 } from '@googleapis/sheets';
 import type { JWT } from 'google-auth-library';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { googleLimits } from '../http/client.ts';
-import { second } from '../core/time.ts';
-import type { Duration } from '../core/time.ts';
+import { second } from '../core/model/time.ts';
+import type { Duration } from '../core/model/time.ts';
 import type { Spreadsheet } from '../lab/site.ts';
 import type { Grid } from './layout.ts';
 
 export interface SheetsApi {
   /** The columns A to H. Throws JobmanError (5). */
   read(): Promise<Grid>;
-  /** Writes those cells and no other, as they stand: nothing becomes a formula. Throws JobmanError (5). */
+  /** Writes only these cells, as plain text: nothing becomes a formula. Throws JobmanError (5). */
   write(cells: readonly { readonly cell: string; readonly value: string }[]): Promise<void>;
 }
 
-/** The time limit of one request, with the login before it. */
-const answerWithin: Duration = 8 * second;
+/** Time limit of one request, including the login. */
+const requestTimeout: Duration = 8 * second;
 
-/** One that was silent is not asked again for so long: a command that asks several times waits once. */
-const silentFor: Duration = 30 * second;
+/**
+ * After a timeout, requests fail for this long without another attempt, so that a command with several requests waits
+ * only once.
+ */
+const outageCooldown: Duration = 30 * second;
 
 const google = 'https://sheets.googleapis.com/';
 const scope = 'https://www.googleapis.com/auth/spreadsheets';
 
-/** Asks nobody yet. */
+/** Connects on the first request. */
 export function createSheetsApi(
   { id, tab, credentials, endpoint }: Spreadsheet,
-  within: Duration = answerWithin,
+  timeout: Duration = requestTimeout,
 ): SheetsApi {
-  let client: Promise<Client> | undefined;
-  let silent: { readonly error: Error; readonly until: number } | undefined;
-  // A range without a tab is one of the first tab.
+  let client: Promise<ValuesClient> | undefined;
+  let outage: { readonly error: Error; readonly until: number } | undefined;
+  // A range without a tab belongs to the first tab.
   const inTab = (range: string): string => (tab === null ? range : `'${tab.replaceAll("'", "''")}'!${range}`);
 
-  async function open(): Promise<Client> {
-    // A server of our own asks for no login, and is shown none.
-    const auth = endpoint === null ? await loginOf(credentials) : undefined;
+  async function open(): Promise<ValuesClient> {
+    // A test server needs no login and must not receive one.
+    const auth = endpoint === null ? await readLogin(credentials) : undefined;
     const { sheets } = await import('@googleapis/sheets');
     const { values } = sheets({
       ...googleLimits,
@@ -50,25 +53,27 @@ export function createSheetsApi(
     return values;
   }
 
-  async function ask<Answer>(question: (values: Client, signal: AbortSignal) => Promise<Answer>): Promise<Answer> {
-    if (silent !== undefined && performance.now() < silent.until) throw trouble(silent.error, credentials);
+  async function send<Answer>(
+    request: (values: ValuesClient, signal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (outage !== undefined && performance.now() < outage.until) throw sheetError(outage.error, credentials);
     const { promise: late, reject } = Promise.withResolvers<never>();
-    const off = new AbortController();
+    const controller = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     try {
       client ??= open();
-      // Loading what asks is no time of the sheet's.
+      // Loading the client library does not count as the sheet's response time.
       const values = await client;
       timer = setTimeout(() => {
-        const error = new Error(`no answer within ${within / second} s`);
-        silent = { error, until: performance.now() + silentFor };
+        const error = new Error(`no answer within ${timeout / second} s`);
+        outage = { error, until: performance.now() + outageCooldown };
         reject(error);
-        off.abort();
-      }, within);
-      return await Promise.race([question(values, off.signal), late]);
+        controller.abort();
+      }, timeout);
+      return await Promise.race([request(values, controller.signal), late]);
     } catch (error) {
       client = undefined;
-      throw trouble(error, credentials);
+      throw sheetError(error, credentials);
     } finally {
       clearTimeout(timer);
     }
@@ -76,44 +81,44 @@ export function createSheetsApi(
 
   return {
     read: () =>
-      ask(async (values, signal) => {
+      send(async (values, signal) => {
         const { data } = await values.get(
           { spreadsheetId: id, range: inTab('A:H'), majorDimension: 'ROWS' },
           { signal, retry: false },
         );
-        return gridIn(data);
+        return parseGrid(data);
       }),
     write: (cells) =>
-      ask(async (values, signal) => {
+      send(async (values, signal) => {
         const data = cells.map(({ cell, value }) => ({ range: inTab(cell), values: [[value]] }));
         const requestBody = { valueInputOption: 'RAW', data };
         const answer = await values.batchUpdate({ spreadsheetId: id, requestBody }, { signal, retry: false });
-        textIn(answer.data, 'spreadsheetId');
+        requireText(answer.data, 'spreadsheetId');
       }),
   };
 }
 
-/** The rows of an answer. Throws for a page of something in between, which would otherwise look like an empty sheet: all would be free. */
-function gridIn(answer: unknown): Grid {
-  textIn(answer, 'range');
+/** The rows of an answer. Throws for a proxy's page: read as an empty sheet, it would make every TPU free. */
+function parseGrid(answer: unknown): Grid {
+  requireText(answer, 'range');
   const { values = [] } = answer as { readonly values?: unknown };
-  if (!Array.isArray(values) || !values.every((row) => Array.isArray(row))) throw notOurs();
+  if (!Array.isArray(values) || !values.every((row) => Array.isArray(row))) throw unexpectedAnswer();
   return values;
 }
 
-/** Throws where the answer does not have that text, which all of its kind have. */
-function textIn(answer: unknown, name: string): void {
+/** Throws unless the answer has this text field, which every answer of its kind has. */
+function requireText(answer: unknown, name: string): void {
   const has = typeof answer === 'object' && answer !== null && name in answer;
-  if (!has || typeof (answer as Readonly<Record<string, unknown>>)[name] !== 'string') throw notOurs();
+  if (!has || typeof (answer as Readonly<Record<string, unknown>>)[name] !== 'string') throw unexpectedAnswer();
 }
 
-function notOurs(): Error {
+function unexpectedAnswer(): Error {
   return new Error('its answer is not that of the Sheets API');
 }
 
-type Client = sheets_v4.Resource$Spreadsheets$Values;
+type ValuesClient = sheets_v4.Resource$Spreadsheets$Values;
 
-async function loginOf(file: string): Promise<JWT> {
+async function readLogin(file: string): Promise<JWT> {
   const { client_email: email, private_key: key } = JSON.parse(await readFile(file, 'utf8')) as {
     readonly client_email?: unknown;
     readonly private_key?: unknown;
@@ -125,7 +130,7 @@ async function loginOf(file: string): Promise<JWT> {
   return new Login({ email, key, scopes: [scope], transporterOptions: googleLimits });
 }
 
-/** Hints for people by the status of the answer; see https://developers.google.com/sheets/api/reference/limits. */
+/** Hints by HTTP status; see https://developers.google.com/sheets/api/reference/limits. */
 const hints: Readonly<Record<number, string>> = {
   400: 'Is `tab` of the setting lab.spreadsheet the name of one of its tabs?',
   401: 'Its login was refused: is the key file of lab.spreadsheet still valid?',
@@ -134,14 +139,14 @@ const hints: Readonly<Record<number, string>> = {
   429: 'Too many have asked in this minute; a moment later it answers again.',
 };
 
-function trouble(error: unknown, credentials: string): JobmanError {
+function sheetError(error: unknown, credentials: string): JobmanError {
   const status = statusOf(error);
-  const said = error instanceof Error ? error.message : String(error);
-  const isKey = error instanceof SyntaxError || /^(ENOENT|EACCES|EISDIR)\b/.test(said) || /DECODER|PEM/.test(said);
+  const reason = error instanceof Error ? error.message : String(error);
+  const isKey = error instanceof SyntaxError || /^(ENOENT|EACCES|EISDIR)\b/.test(reason) || /DECODER|PEM/.test(reason);
   const hint = isKey ? `The key file of its service account cannot be used: ${credentials}` : hints[status ?? 0];
   const what = status === null ? 'does not answer' : `answers with an error (${status})`;
   return new JobmanError(`The spreadsheet of bookings ${what}.`, exitCode.unreachable, [
-    said.split('\n')[0] ?? '',
+    reason.split('\n')[0] ?? '',
     ...(hint === undefined ? [] : [hint]),
   ]);
 }

@@ -1,29 +1,30 @@
-// Backup: a copy of the record, to go back to when the record is damaged.
+// Backup: a copy of the database, for recovery when the database is damaged.
 
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { textOf } from '../app/errors.ts';
+import { messageOf } from '../app/errors.ts';
 import { fileModeIn } from '../app/files.ts';
 import type { Clock } from '../app/ports.ts';
-import { day, hour, second, type Instant, type Duration } from '../core/time.ts';
-import { copyInto, firstDamage, openForReading } from './sqlite.ts';
-import { backupOf, troubleOf } from './trouble.ts';
+import { day, hour, second, type Instant, type Duration } from '../core/model/time.ts';
+import { copyInto, findCorruption, openForReading } from './sqlite.ts';
+import { backupPath, toStoreError } from './store-errors.ts';
 
 /**
- * Makes `<file>.bak` unless one of less than a day is there, or the record is removed meanwhile; true if it did. The record is checked
- * first, so a damaged one never replaces a good copy. Throws StoreError when the record is damaged or the disk full.
+ * Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. The database is checked first, so
+ * a damaged one never replaces a good copy. Does nothing when the database is missing or is removed meanwhile. Throws
+ * StoreError when the database is damaged or the disk is full.
  */
 export async function backUp(file: string, now: Instant): Promise<boolean> {
-  const copy = backupOf(file);
+  const copy = backupPath(file);
   const age = now - (statSync(copy, { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY);
   if (age >= 0 && age < day) return false;
-  const read = statSync(file, { throwIfNoEntry: false })?.ino;
-  if (read === undefined) return false;
+  const inode = statSync(file, { throwIfNoEntry: false })?.ino;
+  if (inode === undefined) return false;
   const unfinished = `${copy}.new`;
   try {
     const db = openForReading(file, true);
     try {
-      const damage = await firstDamage(db);
+      const damage = await findCorruption(db);
       if (damage !== null) throw new SyntaxError(damage);
       rmSync(unfinished, { force: true });
       // The copy gets its rights before its contents.
@@ -32,48 +33,48 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
     } finally {
       db.close();
     }
-    // A home that was removed meanwhile may have a new record, of which this is no copy.
-    const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === read;
+    // A home that was removed meanwhile may have a new database, and this is not its copy.
+    const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === inode;
     if (isStillThere) renameSync(unfinished, copy);
     else rmSync(unfinished, { force: true });
     return isStillThere;
   } catch (error) {
     rmSync(unfinished, { force: true });
-    throw troubleOf(file, error);
+    throw toStoreError(file, error);
   }
 }
 
-/** First the jobs that wait for this controller, then the copy. */
-const afterBegin: Duration = second;
-const askEvery: Duration = hour;
+/** The jobs that wait for this controller come before the copy. */
+const firstBackupDelay: Duration = second;
+const backupCheckInterval: Duration = hour;
 
-/** Keeps a copy of that record while a controller runs, so that no command waits for it. A failure is logged and retried hourly. */
-export function keepCopies(parts: {
+/** Runs with the controller, so that no command waits for the copy. A failure is logged and retried hourly. */
+export function keepBackups(parts: {
   readonly file: string;
   readonly clock: Clock;
   readonly warn: (line: string) => void;
 }): { readonly begin: () => void; readonly end: () => void } {
   const { file, clock, warn } = parts;
-  let callOff: (() => void) | null = null;
+  let cancelTimer: (() => void) | null = null;
 
   const plan = (wait: Duration): void => {
-    callOff?.();
-    callOff = clock.at(clock.now() + wait, () => void copy());
+    cancelTimer?.();
+    cancelTimer = clock.at(clock.now() + wait, () => void copy());
   };
   const copy = async (): Promise<void> => {
     try {
       await backUp(file, clock.now());
     } catch (error) {
-      warn(`no copy of the record was made: ${textOf(error)}`);
+      warn(`no copy of the record was made: ${messageOf(error)}`);
     }
-    if (callOff !== null) plan(askEvery);
+    if (cancelTimer !== null) plan(backupCheckInterval);
   };
 
   return {
-    begin: () => plan(afterBegin),
+    begin: () => plan(firstBackupDelay),
     end() {
-      callOff?.();
-      callOff = null;
+      cancelTimer?.();
+      cancelTimer = null;
     },
   };
 }

@@ -1,15 +1,14 @@
-// Lab registry: the statements about users, TPUs with their aliases, and bookings. They do what LabRecord promises; those that write
-// want a transaction.
+// Lab registry: the statements about users, TPUs with their aliases, and bookings. They implement LabStore; those that
+// write must run in a transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import type { LabUser } from '../lab/people.ts';
+import type { LabUser } from '../lab/users.ts';
 import type { BookingRow } from '../lab/bookings.ts';
 import type { LabTpu } from '../lab/tpus.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 
-/** The fields without a column of their own. */
-type About = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
+type UserDetails = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
 
 interface Row {
   readonly name: string;
@@ -17,10 +16,9 @@ interface Row {
   readonly session: string;
   readonly next_window: number;
   readonly news_seen: number;
-  readonly about: string;
+  readonly details: string;
 }
 
-/** In the order of their ids. */
 export function readUsers(db: Database): Promise<readonly LabUser[]> {
   return readWhere(db, sql`1 = 1`);
 }
@@ -30,11 +28,11 @@ export async function addUser(
   given: Omit<LabUser, 'id'> & { readonly id: number | null },
 ): Promise<LabUser> {
   const others = await readUsers(db);
-  const user = { ...given, id: given.id ?? lowestFree(others) };
-  refuseTaken(user, others);
+  const user = { ...given, id: given.id ?? lowestFreeId(others) };
+  checkUnique(user, others);
   await sql`
-    insert into lab_user (name, id, session, next_window, news_seen, about)
-    values (${user.name}, ${user.id}, ${user.session}, ${user.nextWindow}, ${user.newsSeen}, ${aboutOf(user)})`.execute(
+    insert into lab_user (name, id, session, next_window, news_seen, details)
+    values (${user.name}, ${user.id}, ${user.session}, ${user.nextWindow}, ${user.newsSeen}, ${detailsOf(user)})`.execute(
     db,
   );
   await writeLogins(db, user);
@@ -42,18 +40,18 @@ export async function addUser(
 }
 
 export async function changeUser(db: Database, name: string, change: (user: LabUser) => LabUser): Promise<LabUser> {
-  const [stands] = await readWhere(db, sql`name = ${name}`);
-  if (stands === undefined) throw await noUser(db, name);
-  const user = { ...change(stands), name: stands.name, id: stands.id };
-  if (user.session !== stands.session || user.logins.some((login) => !stands.logins.includes(login))) {
-    refuseTaken(
+  const [stored] = await readWhere(db, sql`name = ${name}`);
+  if (stored === undefined) throw await userNotFound(db, name);
+  const user = { ...change(stored), name: stored.name, id: stored.id };
+  if (user.session !== stored.session || user.logins.some((login) => !stored.logins.includes(login))) {
+    checkUnique(
       user,
       (await readUsers(db)).filter((other) => other.name !== name),
     );
   }
   await sql`
     update lab_user
-    set session = ${user.session}, next_window = ${user.nextWindow}, news_seen = ${user.newsSeen}, about = ${aboutOf(user)}
+    set session = ${user.session}, next_window = ${user.nextWindow}, news_seen = ${user.newsSeen}, details = ${detailsOf(user)}
     where name = ${name}`.execute(db);
   await writeLogins(db, user);
   return user;
@@ -62,21 +60,21 @@ export async function changeUser(db: Database, name: string, change: (user: LabU
 export async function dropUser(db: Database, name: string): Promise<void> {
   await sql`delete from lab_login where owner = ${name}`.execute(db);
   const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
-  if (rows.length === 0) throw await noUser(db, name);
+  if (rows.length === 0) throw await userNotFound(db, name);
 }
 
 async function readWhere(db: Database, where: Sql): Promise<readonly LabUser[]> {
   const { rows } = await sql<Row>`
-    select name, id, session, next_window, news_seen, about from lab_user where ${where} order by id`.execute(db);
+    select name, id, session, next_window, news_seen, details from lab_user where ${where} order by id`.execute(db);
   const { rows: logins } = await sql<{ login: string; owner: string }>`
     select login, owner from lab_login
     where owner in (select name from lab_user where ${where}) order by login`.execute(db);
-  return rows.map(({ name, id, session, next_window, news_seen, about }) => ({
+  return rows.map(({ name, id, session, next_window, news_seen, details }) => ({
     name,
     id,
     session,
     logins: logins.filter(({ owner }) => owner === name).map(({ login }) => login),
-    ...(JSON.parse(about) as About),
+    ...(JSON.parse(details) as UserDetails),
     nextWindow: next_window,
     newsSeen: news_seen,
   }));
@@ -89,19 +87,19 @@ async function writeLogins(db: Database, { name, logins }: LabUser): Promise<voi
   }
 }
 
-function aboutOf({ sheetName, directories, aliases, settings, createdAt }: LabUser): string {
-  return JSON.stringify({ sheetName, directories, aliases, settings, createdAt } satisfies About);
+function detailsOf({ sheetName, directories, aliases, settings, createdAt }: LabUser): string {
+  return JSON.stringify({ sheetName, directories, aliases, settings, createdAt } satisfies UserDetails);
 }
 
-function lowestFree(users: readonly LabUser[]): number {
+function lowestFreeId(users: readonly LabUser[]): number {
   const taken = new Set(users.map(({ id }) => id));
   let id = 0;
   while (taken.has(id)) id += 1;
   return id;
 }
 
-/** Throws where another user has what this one wants; the database's own refusal has no words for people. */
-function refuseTaken(user: LabUser, others: readonly LabUser[]): void {
+/** Throws when another user has the same name, id, session or login: the database's own error is not readable. */
+function checkUnique(user: LabUser, others: readonly LabUser[]): void {
   for (const other of others) {
     const taken =
       (other.name === user.name && `There is a user "${user.name}" already.`) ||
@@ -119,7 +117,7 @@ function refuseTaken(user: LabUser, others: readonly LabUser[]): void {
   }
 }
 
-async function noUser(db: Database, name: string): Promise<JobmanError> {
+async function userNotFound(db: Database, name: string): Promise<JobmanError> {
   const names = (await readUsers(db)).map((user) => user.name);
   const meant = didYouMean(name, names);
   const more =
@@ -140,7 +138,6 @@ interface TpuRow {
   readonly runtime_version: string | null;
 }
 
-/** In the order of their names. */
 export function readTpus(db: Database): Promise<readonly LabTpu[]> {
   return tpusWhere(db, sql`1 = 1`);
 }
@@ -150,8 +147,8 @@ export async function changeTpu(
   name: string,
   change: (tpu: LabTpu | null) => LabTpu | null,
 ): Promise<void> {
-  const [stands = null] = await tpusWhere(db, sql`name = ${name}`);
-  const tpu = change(stands);
+  const [stored = null] = await tpusWhere(db, sql`name = ${name}`);
+  const tpu = change(stored);
   if (tpu === null) {
     await sql`delete from lab_tpu where name = ${name}`.execute(db);
     return;
@@ -196,7 +193,6 @@ interface BookingColumns {
   readonly at: number;
 }
 
-/** In the order of the TPUs' names. */
 export function readBookings(db: Database): Promise<readonly BookingRow[]> {
   return bookingsWhere(db, sql`1 = 1`);
 }
@@ -206,8 +202,8 @@ export async function changeBooking(
   tpu: string,
   change: (booking: BookingRow | null) => BookingRow | null,
 ): Promise<void> {
-  const [stands = null] = await bookingsWhere(db, sql`tpu = ${tpu}`);
-  const booking = change(stands);
+  const [stored = null] = await bookingsWhere(db, sql`tpu = ${tpu}`);
+  const booking = change(stored);
   if (booking === null) {
     await sql`delete from lab_booking where tpu = ${tpu}`.execute(db);
     return;

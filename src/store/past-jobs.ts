@@ -1,17 +1,17 @@
-// Past jobs: writes down what another program has run. Loaded by an import alone.
+// Past jobs: imports jobs that another program has run. Only an import loads this file.
 
-import { pastJob, type PastJob } from '../lab/past-job.ts';
-import { nextId, writeNew, type IsTaken } from './jobs.ts';
+import { buildImportedJob, type ImportedJob } from '../lab/imported-job.ts';
+import { nextId, writeNewJob, type IsIdTaken } from './jobs.ts';
 import { addLabJob } from './lab-windows.ts';
-import { readInstallation } from './record-file.ts';
+import { readInstallationId } from './database-file.ts';
 import { sql, type Database } from './sql.ts';
 import { numberOf } from './stored-job.ts';
 
-/** See LabRecord. */
-export async function addPastJob(db: Database, past: PastJob, isTaken: IsTaken): Promise<string> {
-  const id = await nextId(db, past.owner, isTaken);
-  const { job, events } = pastJob(past, { id, installation: await readInstallation(db) });
-  await writeNew(db, { job, events, manifest: past.manifest, wakeAt: null });
+/** See `LabStore.addImportedJob`. */
+export async function addPastJob(db: Database, past: ImportedJob, isIdTaken: IsIdTaken): Promise<string> {
+  const id = await nextId(db, past.owner, isIdTaken);
+  const { job, events } = buildImportedJob(past, { id, installation: await readInstallationId(db) });
+  await writeNewJob(db, { job, events, manifest: past.manifest, wakeAt: null });
   const { lab, window } = past;
   if (lab === null) return id;
   await addLabJob(db, { ...lab, job: id, user: past.owner });

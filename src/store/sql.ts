@@ -1,15 +1,14 @@
-// SQL: statements written as SQL, with their values in their places. No builder and no model, so that nothing more is loaded.
+// SQL: statements are SQL text with their values inside. No query builder and no ORM, so that nothing more is loaded.
 
-/** A value as every database takes it. */
 type Value = string | number | null;
 
-/** Where statements are run: a database, or one transaction on it. */
 export interface Database {
-  /** Runs one statement; its rows, none for one that gives no rows. Throws what the database says. */
+  /** Runs one statement and returns its rows. Throws the error of the database. */
   run(statement: Statement): Promise<readonly unknown[]>;
   /**
-   * Runs the operation in one transaction, which holds the right to write from its beginning and is undone when it throws. No other
-   * statement of this connection runs in between. Within a transaction it is a part of that one, which can be undone alone.
+   * Runs the operation in one transaction, which holds the write lock from its beginning and is rolled back when the
+   * operation throws. No other statement of this connection runs in between. Within a transaction it is a part that can
+   * be rolled back alone.
    */
   transaction<T>(operation: (db: Database) => Promise<T>): Promise<T>;
   close(): void;
@@ -21,14 +20,14 @@ export interface Statement {
   readonly values: readonly Value[];
 }
 
-/** A statement, or a part of one that stands inside another. */
+/** May be a part of another statement. */
 export interface Sql<Row = unknown> extends Statement {
   execute(db: Database): Promise<{ readonly rows: readonly Row[] }>;
 }
 
 type Given = Value | Sql;
 
-/** Writes a statement: sql`select name from job where number = ${number}`. A value never becomes a part of the text. */
+/** Builds a statement: sql`select name from job where number = ${number}`. A value never becomes a part of the text. */
 function write<Row = unknown>(texts: readonly string[], ...given: readonly Given[]): Sql<Row> {
   const pieces = [texts[0] ?? ''];
   const values: Value[] = [];
@@ -55,7 +54,6 @@ function write<Row = unknown>(texts: readonly string[], ...given: readonly Given
   };
 }
 
-/** Several parts or values, one after the other with commas or with `between`. */
 function join(parts: readonly Given[], between: Sql = write([', '])): Sql {
   const pieces = [''];
   const given: Given[] = [];

@@ -1,4 +1,4 @@
-// SQLite: the one file that knows which database is used. Another driver is another file like this one.
+// SQLite: the only file that knows which database is used. Another driver would be another file like this one.
 
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -7,27 +7,27 @@ import { pathToFileURL } from 'node:url';
 import { fileModeIn } from '../app/files.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 
-/** The name of a database that lives in memory and is gone when it is closed. */
 export const inMemory = ':memory:';
 
-/** How long a statement waits for another process's transaction. The whole process stands still meanwhile. */
+/** Time to wait for another process's transaction. The whole process is blocked meanwhile. */
 const busyTimeoutMs = 5_000;
 
-/** Statements kept prepared; the store has about forty, and lists of ids make more. */
-const statementsMost = 200;
+/** Limit of statements kept prepared; the store has about forty, and lists of ids make more. */
+const maxStatements = 200;
 
 /**
- * Opens for writing, and makes the file when it is missing, for those who may use its folder. A commit is on the disk when it
- * returns (`synchronous = full`): a job whose id was printed survives a power cut. Write-ahead logging lets others read
- * meanwhile. Throws what SQLite says.
+ * Opens for writing; a missing file is created with the rights of its folder. With `synchronous = full` a commit is on
+ * the disk when it returns, so a job whose id was printed survives a power cut. Write-ahead logging allows readers at
+ * the same time. Throws the error of SQLite.
  */
 export function openForWriting(file: string, timeout: number = busyTimeoutMs): Database {
-  // SQLite would make the file readable to everybody; its side files take the rights of this one.
+  // SQLite would make the file readable to everyone. Its side files take the rights of this file.
   if (file !== inMemory) closeSync(openSync(file, 'a', fileModeIn(dirname(file))));
   const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
-    // Setting the journal mode locks the whole file and does not wait, and two processes may make the record at once.
-    untilNotBusy(() => connection.exec('pragma journal_mode = wal'));
+    // Setting the journal mode locks the whole file and does not wait, and two processes may create the database at
+    // once.
+    retryWhileBusy(() => connection.exec('pragma journal_mode = wal'));
     connection.exec('pragma synchronous = full');
   } catch (error) {
     connection.close();
@@ -37,9 +37,9 @@ export function openForWriting(file: string, timeout: number = busyTimeoutMs): D
 }
 
 /**
- * Opens an existing file for reading; no statement on it can change a job. On a file system that is read-only SQLite
- * cannot make the small shared file that tells readers and writers of each other; then the file is read as one that
- * nobody changes, which is true there, as long as no unmerged log lies beside it.
+ * Opens an existing file for reading; no statement on it can change a job. On a read-only file system SQLite cannot
+ * create the shared file that coordinates readers and writers. The file is then opened as immutable, which is correct
+ * there unless it has an unmerged log.
  */
 export function openForReading(file: string, hasUnmergedLog: boolean): Database {
   const connection = new DatabaseSync(file, { readOnly: true, timeout: busyTimeoutMs });
@@ -48,7 +48,7 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
     return asDatabase(connection);
   } catch (error) {
     connection.close();
-    if (primaryCode(error) !== cannotOpen || hasUnmergedLog) throw error;
+    if (primaryCode(error) !== sqliteCannotOpen || hasUnmergedLog) throw error;
   }
   const unchanging = pathToFileURL(file);
   unchanging.searchParams.set('immutable', '1');
@@ -56,41 +56,41 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
 }
 
 /**
- * From now on a commit of this connection outlives the process and not always the power
- * (https://www.sqlite.org/pragma.html#pragma_synchronous). The next commit of another brings it to the disk.
+ * Commits of this connection no longer wait for the disk: they survive the process, but perhaps not a power cut
+ * (https://www.sqlite.org/pragma.html#pragma_synchronous). The next commit of another connection brings them to the
+ * disk.
  */
-export async function waitForNoDisk(db: Database): Promise<void> {
+export async function disableFsync(db: Database): Promise<void> {
   await sql`pragma synchronous = normal`.execute(db);
 }
 
-/** True when a table of that name exists. */
 export async function hasTable(db: Database, name: string): Promise<boolean> {
   const { rows } = await sql`select 1 from sqlite_master where type = 'table' and name = ${name}`.execute(db);
   return rows.length > 0;
 }
 
-/** Writes a whole, tidy copy into a file that must not exist. Readers and writers go on meanwhile. */
+/** Writes a complete, compact copy into a file that must not exist. Readers and writers continue meanwhile. */
 export async function copyInto(db: Database, file: string): Promise<void> {
   await sql`vacuum into ${file}`.execute(db);
 }
 
-/** Null when the whole file is consistent, else the first thing that is wrong. */
-export async function firstDamage(db: Database): Promise<string | null> {
+/** Null when the whole file is consistent, else the first problem. */
+export async function findCorruption(db: Database): Promise<string | null> {
   const { rows } = await sql<{ quick_check: string }>`pragma quick_check(1)`.execute(db);
-  const said = rows[0]?.quick_check ?? 'no answer';
-  return said === 'ok' ? null : said;
+  const answer = rows[0]?.quick_check ?? 'no answer';
+  return answer === 'ok' ? null : answer;
 }
 
-type Meaning = 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken';
+type SqliteErrorKind = 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken';
 
-/** The meaning of an error of SQLite for people; undefined when it is not one, or our own mistake in a statement. */
-export function meaningOf(error: unknown): Meaning | undefined {
+/** Undefined for an error that is not from SQLite, or that is a mistake in our own statement. */
+export function sqliteErrorKind(error: unknown): SqliteErrorKind | undefined {
   const code = primaryCode(error);
-  return code === undefined ? undefined : meanings.get(code);
+  return code === undefined ? undefined : errorKinds.get(code);
 }
 
-/** Of SQLite's primary result codes: https://www.sqlite.org/rescode.html */
-const meanings: ReadonlyMap<number, Meaning> = new Map([
+/** By SQLite's primary result codes: https://www.sqlite.org/rescode.html */
+const errorKinds: ReadonlyMap<number, SqliteErrorKind> = new Map([
   [3, 'read_only'], // SQLITE_PERM
   [5, 'busy'], // SQLITE_BUSY
   [6, 'busy'], // SQLITE_LOCKED
@@ -102,24 +102,23 @@ const meanings: ReadonlyMap<number, Meaning> = new Map([
   [26, 'corrupt'], // SQLITE_NOTADB
 ]);
 
-const cannotOpen = 14;
+const sqliteCannotOpen = 14;
 const sqliteBusy = 5;
 
 /**
- * True when a reader met a write that was cut off, which only a writer can take back: SQLITE_READONLY_RECOVERY and
- * SQLITE_READONLY_ROLLBACK (https://www.sqlite.org/rescode.html).
+ * True when an interrupted write needs a writer to undo it: SQLITE_READONLY_RECOVERY and SQLITE_READONLY_ROLLBACK
+ * (https://www.sqlite.org/rescode.html).
  */
-export function needsWriter(error: unknown): boolean {
+export function needsRecovery(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (error.errcode === 264 || error.errcode === 776);
 }
 
 function primaryCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined;
-  // The higher bytes are variants of the same error.
   return error.errcode & 0xff;
 }
 
-function untilNotBusy(attempt: () => void): void {
+function retryWhileBusy(attempt: () => void): void {
   for (let tries = 0; ; tries += 1) {
     try {
       attempt();
@@ -135,39 +134,39 @@ function asDatabase(connection: DatabaseSync): Database {
   const prepared = new Map<string, StatementSync>();
   const run = ({ pieces, values }: Statement): readonly unknown[] =>
     cached(prepared, connection, pieces.join('?')).all(...(values as SQLInputValue[]));
-  const say = (text: string): void => {
+  const runText = (text: string): void => {
     cached(prepared, connection, text).run();
   };
-  /** The transaction under way; statements from elsewhere wait for its end. */
+  /** Other statements wait for its end. */
   let underWay: Promise<unknown> | undefined;
-  /** The error that made SQLite undo the whole transaction by itself: a full or failing disk. */
+  /** The error after which SQLite rolled back the whole transaction itself: a full or failing disk. */
   let undoneBy: unknown;
 
-  /** Within a transaction. Its parts follow each other, so one savepoint name is enough. */
-  const inside: Database = {
+  /** The database within a transaction. Its parts run one after the other, so one savepoint name is enough. */
+  const nested: Database = {
     run: async (statement) => run(statement),
     transaction(operation) {
       // Without the transaction, a savepoint would begin one of its own.
       if (!connection.isTransaction) return Promise.reject(undoneBy);
-      return between('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
+      return runTransaction('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
     },
     close: () => connection.close(),
   };
 
-  async function between<T>(
+  async function runTransaction<T>(
     begin: string,
     end: string,
     undo: readonly string[],
     operation: (db: Database) => Promise<T>,
   ): Promise<T> {
-    say(begin);
+    runText(begin);
     try {
-      const result = await operation(inside);
+      const result = await operation(nested);
       if (!connection.isTransaction) throw undoneBy;
-      say(end);
+      runText(end);
       return result;
     } catch (error) {
-      if (connection.isTransaction) undo.forEach(say);
+      if (connection.isTransaction) undo.forEach(runText);
       else undoneBy = error;
       throw error;
     }
@@ -180,9 +179,9 @@ function asDatabase(connection: DatabaseSync): Database {
     },
     async transaction(operation) {
       while (underWay !== undefined) await underWay;
-      // A plain `begin` takes the right to write only at the first write, and fails at once when another process wrote
-      // since our first read, whatever the timeout.
-      const result = between('begin immediate', 'commit', ['rollback'], operation);
+      // A plain `begin` takes the write lock only at the first write, and fails at once, whatever the timeout, when
+      // another process has written since our first read.
+      const result = runTransaction('begin immediate', 'commit', ['rollback'], operation);
       underWay = result.catch(() => {});
       try {
         return await result;
@@ -194,28 +193,27 @@ function asDatabase(connection: DatabaseSync): Database {
   };
 }
 
-/** The newest transaction of this process on a file, ended or not. */
-const lastTurns = new Map<string, Promise<unknown>>();
+const lastTransactions = new Map<string, Promise<unknown>>();
 
 /**
- * Transactions that this process makes on one file, one after the other. A statement that waits for another connection
- * stands still with the whole process, so two connections of one process would wait for each other in vain.
+ * Runs this process's transactions on one file one after the other. A statement that waits for another connection
+ * blocks the whole process, so two connections of one process would wait for each other until the timeout.
  */
-export async function inTurn<T>(file: string, operation: () => Promise<T>): Promise<T> {
-  const turn = (lastTurns.get(file) ?? Promise.resolve()).then(operation);
+export async function inSequence<T>(file: string, operation: () => Promise<T>): Promise<T> {
+  const turn = (lastTransactions.get(file) ?? Promise.resolve()).then(operation);
   const ended = turn.catch(() => {});
-  lastTurns.set(file, ended);
+  lastTransactions.set(file, ended);
   try {
     return await turn;
   } finally {
-    if (lastTurns.get(file) === ended) lastTurns.delete(file);
+    if (lastTransactions.get(file) === ended) lastTransactions.delete(file);
   }
 }
 
 function cached(prepared: Map<string, StatementSync>, connection: DatabaseSync, text: string): StatementSync {
   const known = prepared.get(text);
   if (known !== undefined) return known;
-  if (prepared.size >= statementsMost) prepared.clear();
+  if (prepared.size >= maxStatements) prepared.clear();
   const statement = connection.prepare(text);
   prepared.set(text, statement);
   return statement;

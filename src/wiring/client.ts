@@ -1,28 +1,28 @@
-// The Client of this machine's record, as the terminal gets it.
+// The Client of this machine's store, for the terminal.
 
-import type { AskAnswer, Client } from '../app/client.ts';
-import { createClient } from '../app/jobman.ts';
+import type { CommandResult, Client } from '../app/client.ts';
+import { createClient } from '../app/store-client.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
-import type { JobSpec } from '../core/spec.ts';
+import type { JobSpec } from '../core/model/spec.ts';
 import { openStore } from '../store/store.ts';
-import { hasTraces, recordFile } from './paths.ts';
+import { hasJobFiles, databaseFile } from './paths.ts';
 
-/** Opens nothing yet: the record is opened by the first question or change. */
+/** Opens nothing yet. */
 export async function createLocalClient(services: Services): Promise<Client> {
   const { io, home } = services;
   const store = openStore({
-    file: recordFile(home),
-    isTaken: hasTraces(home),
+    file: databaseFile(home),
+    isIdTaken: hasJobFiles(home),
   });
   let files: Promise<LogFiles> | undefined;
-  /** Loaded when something is written, and not by each list. */
+  /** Loaded on the first write, because lists do not need it. */
   const logFiles = () =>
     (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
-  /** Processes that were started and not yet reported. */
-  let news: string[] = [];
+  /** Not reported yet. */
+  let startMessages: string[] = [];
 
   const client = createClient({
     store,
@@ -33,52 +33,52 @@ export async function createLocalClient(services: Services): Promise<Client> {
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
     },
     now: () => io.now(),
-    pricePerHour: priceOf,
+    pricePerHour: hourlyPrice,
     async freeze(from, to) {
       const { freeze } = await import('../remote/workdir/freeze.ts');
-      return freeze({ from, to, apart: home, env: io.env, at: io.now() });
+      return freeze({ from, to, excluded: home, env: io.env, at: io.now() });
     },
     slots: async () => (await services.settings()).local.slots,
     grants: async () => (await services.settings()).grants,
 
-    async hint(id) {
-      const { dropWake } = await import('../controller/wake-folder.ts');
-      // Due times are in the record: without the hint the job is looked at a little later.
-      await dropWake(home, id).catch(() => undefined);
+    async notifyController(id) {
+      const { sendWake } = await import('../controller/wake-folder.ts');
+      // Due times are in the store: without the wake-up the job is checked a little later.
+      await sendWake(home, id).catch(() => undefined);
     },
 
-    async expectController() {
+    async checkController() {
       const { isControllerRunning } = await import('../controller/lock.ts');
       isControllerRunning(home);
     },
 
-    async wake() {
+    async wakeController() {
       const { started, pid } = await (await services.controller()).start();
-      if (started) news.push(`Started the controller (process ${pid}); it goes on without this terminal.`);
-      const told = news.join('\n');
-      news = [];
-      return told === '' ? null : told;
+      if (started) startMessages.push(`Started the controller (process ${pid}); it goes on without this terminal.`);
+      const message = startMessages.join('\n');
+      startMessages = [];
+      return message === '' ? null : message;
     },
   });
 
-  /** Asks for the login; where that is refused, for the owner if the login is theirs, or says how to name the owner. */
-  async function asOwner(ask: (by: string) => Promise<AskAnswer>, by: string): Promise<AskAnswer> {
+  /** Repeats a refused command as the owner when the login may act for them, or adds a hint how to name the owner. */
+  async function asOwner(ask: (by: string) => Promise<CommandResult>, by: string): Promise<CommandResult> {
     const answer = await ask(by);
     if (answer.owner === undefined || by !== io.user) return answer;
-    const { mayActAs, userVariable } = await import('../lab/people.ts');
+    const { mayActAs, userEnvVariable } = await import('../lab/users.ts');
     const may = mayActAs({ env: io.env, login: io.user }, await store.lab.users(), answer.owner);
-    if (may === 'yes') return ask(answer.owner);
-    if (may === 'no') return answer;
-    const hint = `If you are ${answer.owner}, repeat the command with ${userVariable}=${answer.owner} in front of it.`;
+    if (may === 'allowed') return ask(answer.owner);
+    if (may === 'refused') return answer;
+    const hint = `If you are ${answer.owner}, repeat the command with ${userEnvVariable}=${answer.owner} in front of it.`;
     return { ...answer, message: `${answer.message} ${hint}` };
   }
 
   return {
     ...client,
-    ask: (ref, verb, options) => asOwner((by) => client.ask(ref, verb, { ...options, by }), options.by),
+    sendCommand: (ref, verb, options) => asOwner((by) => client.sendCommand(ref, verb, { ...options, by }), options.by),
     async clean(ref, by) {
       if (ref === null) return client.clean(ref, by);
-      const one = async (owner: string): Promise<AskAnswer> => {
+      const one = async (owner: string): Promise<CommandResult> => {
         const [answer] = await client.clean(ref, owner);
         if (answer === undefined) throw new Error(`no answer about job ${ref}`);
         return answer;
@@ -88,10 +88,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
     async create(request) {
       const { capacity } = request.spec;
       if (capacity.kind === 'tpu') {
-        const { ensureEmulator, isServedByBuiltIn, startedText } = await import('./emulator-service.ts');
-        if (isServedByBuiltIn(await services.settings(), capacity.project)) {
+        const { ensureEmulator, isServedByEmulator, formatEmulatorStarted } = await import('./emulator-service.ts');
+        if (isServedByEmulator(await services.settings(), capacity.project)) {
           const { started, endpoint } = await ensureEmulator(io, home, request.spec);
-          if (started) news.push(startedText(endpoint));
+          if (started) startMessages.push(formatEmulatorStarted(endpoint));
         }
       }
       return client.create(request);
@@ -99,7 +99,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
   };
 }
 
-async function priceOf(spec: JobSpec): Promise<number | null> {
+async function hourlyPrice(spec: JobSpec): Promise<number | null> {
   if (spec.capacity.kind !== 'tpu') return null;
   const { pricePerHour } = await import('../catalogue/prices.ts');
   return pricePerHour(spec.capacity);

@@ -1,5 +1,5 @@
-// Cluster: the settings and the kubeconfig of a command, and the adapter over them. The settings' loader is exported from here too, since
-// each lazily loaded module is another file to read.
+// Cluster: the settings and the kubeconfig of a command, and the adapter over them. Also exports the settings' loader,
+// because each lazily loaded module is another file to read.
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
@@ -7,11 +7,11 @@ import { fileModeIn, makeFolder } from '../app/files.ts';
 import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';
-import { clusterMark } from './paths.ts';
+import { submittedMarker } from './paths.ts';
 
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 
-/** Reads the settings and the kubeconfig; asks nothing. Rejects with JobmanError when they name no cluster. */
+/** Sends no request. Rejects with JobmanError when no cluster is named. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {
   const { io, home } = services;
   const { settings } = await services.clusterSettings();
@@ -19,16 +19,16 @@ export async function openCluster(services: Services, options: ClusterOptions): 
     { setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd },
     options,
   );
-  let hasSaid = false;
-  const isSilent = options.isSilent === true || !io.stderr.isTerminal;
+  let hasReported = false;
+  const isSilent = options.quiet === true || !io.stderr.isTerminal;
   const cluster = createCluster({
     context,
     ...(isSilent
       ? {}
       : {
           onWait(what: string) {
-            if (hasSaid) return;
-            hasSaid = true;
+            if (hasReported) return;
+            hasReported = true;
             io.stderr.write(
               `Waiting for an answer of the cluster of ${context.name} (${context.cluster.server}) to: ${what}.\n`,
             );
@@ -40,20 +40,20 @@ export async function openCluster(services: Services, options: ClusterOptions): 
   });
   return {
     ...cluster,
-    async create(job, how) {
-      const made = await cluster.create(job, how);
+    async create(job, createOptions) {
+      const made = await cluster.create(job, createOptions);
       // From now on `list` asks the cluster too.
-      if (how?.dryRun !== true) mark(home);
+      if (createOptions?.dryRun !== true) recordSubmission(home);
       return made;
     },
   };
 }
 
-function mark(home: string): void {
+function recordSubmission(home: string): void {
   try {
     makeFolder(home);
-    writeFileSync(clusterMark(home), '', { mode: fileModeIn(home) });
+    writeFileSync(submittedMarker(home), '', { mode: fileModeIn(home) });
   } catch {
-    // Then `list` asks the cluster where KUBECONFIG or the settings name one.
+    // Then `list` asks the cluster only if KUBECONFIG or the settings name one.
   }
 }

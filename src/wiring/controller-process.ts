@@ -1,33 +1,33 @@
-// Everything that one running controller is made of.
+// Builds one running controller.
 
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Cluster } from '../app/cluster/cluster.ts';
-import { keptFile, keptFolder, openKept } from '../app/cluster/kept-logs.ts';
-import type { KeptPlace } from '../app/cluster/kept.ts';
-import { exitCode, JobmanError, StoreError, textOf, fileError, namesFileShortage } from '../app/errors.ts';
+import { archivedLogPath, archiveFolder, openArchivedLog } from '../app/cluster/archived-logs.ts';
+import type { WatchedContext } from '../app/cluster/archive.ts';
+import { exitCode, JobmanError, StoreError, messageOf, fileError, mentionsDescriptorShortage } from '../app/errors.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import type { Store, Clock } from '../app/ports.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { harmlessText } from '../cli/output.ts';
+import { sanitizeText } from '../cli/output.ts';
 import { createClusterMirror, type ClusterMirror } from '../controller/cluster-mirror.ts';
 import { readController } from '../controller/lock.ts';
 import { runController } from '../controller/process.ts';
-import { keepCopies } from '../store/backup.ts';
-import { expectOriginal } from '../store/record-file.ts';
-import { openStore, type RecordStore } from '../store/store.ts';
+import { keepBackups } from '../store/backup.ts';
+import { requireOriginalHome } from '../store/database-file.ts';
+import { openStore, type JobmanStore } from '../store/store.ts';
 import { createBackends, createClock } from './backends.ts';
-import { lendConnections } from './by-hand.ts';
+import { shareConnections } from './worker-access.ts';
 import type { ControllerParts } from './controller-service.ts';
-import { recordFile, templateFile } from './paths.ts';
+import { databaseFile, templateFile } from './paths.ts';
 
 type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
 
 /**
- * Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code.
- * When the settings change it starts over with the new ones, in the same process: programs on workers run on meanwhile.
+ * Runs in this process until a signal, a request to leave, or an idle exit; resolves with the exit code. When the
+ * settings change it starts again with the new ones, in the same process; programs on workers are not affected.
  */
 export async function runInForeground(parts: RunParts): Promise<number> {
   for (;;) {
@@ -38,31 +38,39 @@ export async function runInForeground(parts: RunParts): Promise<number> {
 
 async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'outdated'> {
   const { io, home } = parts;
-  expectOpenFiles();
-  const store = openStore({ file: recordFile(home) });
+  checkOpenFileLimit();
+  const store = openStore({ file: databaseFile(home) });
   const clock = createClock(() => io.now());
-  await expectUsable(store);
+  await expectUsableStore(store);
   // In a copied home every write would be refused, and clients would wait for the controller.
-  await expectOriginal(recordFile(home));
+  await requireOriginalHome(databaseFile(home));
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
     { base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (line) => io.stderr.write(harmlessText(line)) },
+    { write: (line) => io.stderr.write(sanitizeText(line)) },
   );
-  const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
-  let endLending: Promise<() => Promise<void>> | undefined;
+  const backups = keepBackups({ file: databaseFile(home), clock, warn: (line) => logger.warn(line) });
+  let stopSharing: Promise<() => Promise<void>> | undefined;
   let wakeJob: (id: string) => void = () => undefined;
-  /** Periodic checks run with the renewal of the lease, so that at rest one timer wakes all. */
-  const lookingAround = new Set<() => void>();
-  const rounds = (call: () => void) => {
-    lookingAround.add(call);
-    return () => lookingAround.delete(call);
+  /** These run with the renewal of the lease, so that an idle controller wakes on one timer only. */
+  const periodicChecks = new Set<() => void>();
+  const addPeriodicCheck = (call: () => void) => {
+    periodicChecks.add(call);
+    return () => periodicChecks.delete(call);
   };
-  const backends = createBackends({ io, home, settings, clock, logFiles, rounds, changed: (id) => wakeJob(id) });
+  const backends = createBackends({
+    io,
+    home,
+    settings,
+    clock,
+    logFiles,
+    addPeriodicCheck,
+    changed: (id) => wakeJob(id),
+  });
   try {
-    const because = await runController({
+    const outcome = await runController({
       home,
-      record: recordFile(home),
+      databaseFile: databaseFile(home),
       store,
       clock,
       logFiles,
@@ -73,57 +81,58 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
       idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
-      beside: () => openClusterMirror({ io, home, store, clock, say: (line) => logger.info(line) }),
-      isOutdated: outdatedBy(settings, parts, (line) => logger.warn(line)),
-      cannotOpenFiles,
-      onRenewal: () => lookingAround.forEach((call) => call()),
-      onBegun: (controller) => {
+      createBackgroundTask: () => openClusterMirror({ io, home, store, clock, log: (line) => logger.info(line) }),
+      isOutdated: createOutdatedCheck(settings, parts, (line) => logger.warn(line)),
+      isOutOfDescriptors: cannotOpenFiles,
+      onRenewal: () => periodicChecks.forEach((call) => call()),
+      onStarted: (controller) => {
         wakeJob = (id) => controller.wake(id);
-        copies.begin();
-        // Only now the lock is ours, and with it the socket's name. Commands can do without it.
-        endLending ??= lendConnections({ home, version: io.version, store, workers: backends.workers }).catch(
+        backups.begin();
+        // The socket's name belongs to the holder of the lock, so this waits until the lock is held. Commands also work
+        // without it.
+        stopSharing ??= shareConnections({ home, version: io.version, store, workers: backends.workers }).catch(
           (error: unknown) => {
-            logger.warn(`connections are not lent to commands: ${textOf(error)}`);
+            logger.warn(`connections are not lent to commands: ${messageOf(error)}`);
             return () => Promise.resolve();
           },
         );
       },
     });
-    if (because === 'busy') {
+    if (outcome === 'busy') {
       const other = readController(home);
       const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
       throw new JobmanError(`A controller of ${home} runs already${which}. There is one at most.`, exitCode.conflict, [
         'To run it here instead: jobman controller stop',
       ]);
     }
-    if (because === 'outdated') return because;
-    logger.info(`left: ${because}`);
+    if (outcome === 'outdated') return outcome;
+    logger.info(`left: ${outcome}`);
     return exitCode.ok;
   } catch (error) {
     throw fileError(join(home, 'controller.json'), error);
   } finally {
-    copies.end();
+    backups.end();
     await (
-      await endLending
+      await stopSharing
     )?.();
     backends.close();
     await store.close();
   }
 }
 
-/** The settings that a controller is built from; each command reads the others. */
-const settingsOf = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
+/** The controller restarts only for these settings; each command reads the others itself. */
+const controllerSettings = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
 
 /** True once the settings in the files differ from these. A file with a mistake changes nothing, and is logged once. */
-function outdatedBy(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
-  const used = settingsOf(inUse);
-  let stamp = stampOf(parts.settingsFiles());
+function createOutdatedCheck(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
+  const used = controllerSettings(inUse);
+  let fingerprint = fingerprintOf(parts.settingsFiles());
   return async () => {
-    const now = stampOf(parts.settingsFiles());
-    if (now === stamp) return false;
-    stamp = now;
+    const now = fingerprintOf(parts.settingsFiles());
+    if (now === fingerprint) return false;
+    fingerprint = now;
     try {
-      return settingsOf(await parts.freshSettings()) !== used;
+      return controllerSettings(await parts.freshSettings()) !== used;
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       warn(`the settings have changed and cannot be used; the former ones stay in force: ${error.message}`);
@@ -132,7 +141,7 @@ function outdatedBy(inUse: Settings, parts: RunParts, warn: (line: string) => vo
   };
 }
 
-function stampOf(paths: readonly string[]): string {
+function fingerprintOf(paths: readonly string[]): string {
   return paths
     .map((path) => {
       const file = statSync(path, { throwIfNoEntry: false });
@@ -141,102 +150,100 @@ function stampOf(paths: readonly string[]): string {
     .join(', ');
 }
 
-/** Throws for a record that can never be used. For a full disk or a busy file the controller waits. */
-async function expectUsable(store: Store): Promise<void> {
+/** Throws for a database that can never be used. For a full disk or a busy file the controller waits. */
+async function expectUsableStore(store: Store): Promise<void> {
   try {
-    await store.changes();
+    await store.changeCount();
   } catch (error) {
-    if (error instanceof StoreError && (error.trouble === 'corrupt' || error.trouble === 'newer')) {
+    if (error instanceof StoreError && ['corrupt', 'newer', 'unsupported'].includes(error.kind)) {
       await store.close();
       throw error;
     }
   }
 }
 
-/** True while this process, or the machine, has no file descriptor left. */
 function cannotOpenFiles(): boolean {
   try {
     closeSync(openSync('/dev/null', 'r'));
     return false;
   } catch (error) {
-    return error instanceof Error && namesFileShortage(error.message);
+    return error instanceof Error && mentionsDescriptorShortage(error.message);
   }
 }
 
-/** Files that the controller itself has open, and some for each job: connections, logs, pipes of programs. */
-const openFilesLeast = 256;
+/** The controller's own files, and a few for each job: connections, logs, pipes of programs. */
+const minOpenFiles = 256;
 
 /**
- * Throws JobmanError where this process may open too few files at once: it would read "too many open files" as silence of every worker,
- * and give the jobs up. Node has already raised the limit as far as it may.
+ * Throws JobmanError when this process may open too few files at once: it would read "too many open files" as silence
+ * of every worker, and give up the jobs. Node has already raised the limit as far as possible.
  */
-function expectOpenFiles(): void {
+function checkOpenFileLimit(): void {
   let limits: string;
   try {
     limits = readFileSync('/proc/self/limits', 'utf8');
   } catch {
-    // Not Linux.
     return;
   }
   const most = Number(/^Max open files +(\d+)/mu.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
-  if (most >= openFilesLeast) return;
+  if (most >= minOpenFiles) return;
   throw new JobmanError(
-    `The controller may open ${most} files at once, and needs ${openFilesLeast}. It was not started.`,
+    `The controller may open ${most} files at once, and needs ${minOpenFiles}. It was not started.`,
     exitCode.failed,
-    [`Raise the limit (ulimit -n ${openFilesLeast}), then: jobman controller start`],
+    [`Raise the limit (ulimit -n ${minOpenFiles}), then: jobman controller start`],
   );
 }
 
 interface MirrorParts {
   readonly io: Io;
   readonly home: string;
-  readonly store: RecordStore;
+  readonly store: JobmanStore;
   readonly clock: Clock;
-  readonly say: (line: string) => void;
+  readonly log: (line: string) => void;
 }
 
-/** Begins with its first look. */
-function openClusterMirror({ io, home, store, clock, say }: MirrorParts): ClusterMirror {
-  const record = store.clusters;
-  let keeps: Promise<boolean> | undefined;
+/** Reads and watches nothing before its first `poll`. */
+function openClusterMirror({ io, home, store, clock, log }: MirrorParts): ClusterMirror {
+  const clusters = store.clusters;
+  let keepsLogsOnce: Promise<boolean> | undefined;
 
   return createClusterMirror({
-    record: {
-      ...record,
-      async places() {
-        const places = await record.places();
-        if (places.length === 0) return places;
-        keeps ??= keepsLogs();
-        return (await keeps) ? places : [];
+    store: {
+      ...clusters,
+      async contexts() {
+        const contexts = await clusters.contexts();
+        if (contexts.length === 0) return contexts;
+        keepsLogsOnce ??= keepsLogs();
+        return (await keepsLogsOnce) ? contexts : [];
       },
     },
-    installation: () => store.installation(),
+    installation: () => store.installationId(),
     open,
-    copyOf: (job, pod, container) => openKept(keptFile(keptFolder(home, job), pod, container)),
+    openLogCopy: (job, pod, container) => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)),
     clock,
-    say,
+    report: log,
   });
 
-  /** Settings that are wrong are the matter of the commands: what was wanted when it was submitted goes on. */
+  /** Commands report wrong settings; here they must not stop the archive of submitted jobs. */
   async function keepsLogs(): Promise<boolean> {
     const { loadClusterSettings } = await import('../app/cluster/settings.ts');
     try {
       const template = templateFile(io.launcher.at(-1) ?? '');
       return (await loadClusterSettings({ home, template, userHome: io.userHome })).settings.kubernetes.keepLogs;
     } catch (error) {
-      say(`settings of clusters cannot be read: ${textOf(error)}`);
+      log(`settings of clusters cannot be read: ${messageOf(error)}`);
       return true;
     }
   }
 
-  async function open({ setting, kubeconfig, context, namespace, flavorKey }: KeptPlace): Promise<Cluster> {
+  async function open({ setting, kubeconfig, context, namespace, flavorAnnotation }: WatchedContext): Promise<Cluster> {
     const [{ readKubeContext }, { createCluster }] = await Promise.all([
       import('../backends/kubernetes/kubeconfig.ts'),
       import('../backends/kubernetes/cluster.ts'),
     ]);
     const env = { ...io.env, KUBECONFIG: kubeconfig ?? undefined };
-    const way = { setting, env, userHome: io.userHome, cwd: io.cwd };
-    const found = await readKubeContext(way, setting.type === 'cluster' ? { namespace } : { context, namespace });
-    return createCluster({ context: found, flavorKey, env, now: () => io.now() });
+    const source = { setting, env, userHome: io.userHome, cwd: io.cwd };
+    const found = await readKubeContext(source, setting.type === 'cluster' ? { namespace } : { context, namespace });
+    return createCluster({ context: found, flavorKey: flavorAnnotation, env, now: () => io.now() });
   }
 }

@@ -1,27 +1,25 @@
-// The controller as a process of this machine: run here, started in the background, asked to leave, installed for good.
+// The controller as a process of this machine: runs in the foreground, starts in the background, stops, and is
+// installed as a service.
 
 import { join } from 'node:path';
-import { JobmanError, exitCode, fileError, fileTrouble } from '../app/errors.ts';
+import { JobmanError, exitCode, fileError, fileErrorKind } from '../app/errors.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { isControllerRunning, readController } from '../controller/lock.ts';
 
-/** How long a controller that was just started may take to answer before we say that it does not. */
-const startMost = 15_000;
-/** How long one may take to finish its passes after it was asked to leave. */
-const leaveMost = 30_000;
+const startTimeout = 15_000;
+/** Time that a controller has to finish its passes after a request to leave. */
+const leaveTimeout = 30_000;
 
 export interface ControllerParts {
   readonly io: Io;
   readonly home: string;
   readonly settings: () => Promise<Settings>;
-  /** The settings as the files have them now. */
   readonly freshSettings: () => Promise<Settings>;
-  /** The files that they are read from. */
   readonly settingsFiles: () => readonly string[];
 }
 
-/** See ControllerService. The controller's own code is loaded by `run` alone, and what starts programs by `start`. */
+/** Only `run` loads the controller's own code, and only `start` and `stop` load the code for processes. */
 export function createControllerService(parts: ControllerParts): ControllerService {
   const { io, home } = parts;
   const log = join(home, 'controller.log');
@@ -33,34 +31,34 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       pid: file?.pid ?? null,
       version: file?.version ?? null,
       startedAt: file?.startedAt ?? null,
-      log,
+      logFile: log,
     };
   }
 
-  /** Asks the running controller to leave; by a signal where the home cannot be written. */
-  async function ask(version: string | null): Promise<void> {
-    const { askToLeave } = await import('../controller/wake-folder.ts');
+  /** By a signal if the home cannot be written. */
+  async function requestLeave(version: string | null): Promise<void> {
+    const { requestExit } = await import('../controller/wake-folder.ts');
     try {
-      await askToLeave(home, version);
+      await requestExit(home, version);
     } catch (error) {
       const pid = readController(home)?.pid;
-      if (fileTrouble(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
-      const { endProcess } = await import('./processes.ts');
-      await endProcess(pid);
+      if (fileErrorKind(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
+      const { terminateProcess } = await import('./processes.ts');
+      await terminateProcess(pid);
     }
   }
 
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
-    const { endProcess, waitFor } = await import('./processes.ts');
-    await ask(null);
-    const hasLeft = () => waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost / 2);
-    let left = await hasLeft();
+    const { terminateProcess, pollUntil } = await import('./processes.ts');
+    await requestLeave(null);
+    const waitUntilLeft = () => pollUntil(async () => (isControllerRunning(home) ? undefined : true), leaveTimeout / 2);
+    let left = await waitUntilLeft();
     const pid = readController(home)?.pid;
     if (left === undefined && pid !== undefined) {
-      // One that has no file descriptor left cannot read the request; a signal needs none.
-      await endProcess(pid);
-      left = await hasLeft();
+      // A controller without file descriptors cannot read the request; a signal needs none.
+      await terminateProcess(pid);
+      left = await waitUntilLeft();
     }
     if (left === undefined) {
       throw new JobmanError(
@@ -76,8 +74,8 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     stop,
 
     async reload() {
-      const { dropWake } = await import('../controller/wake-folder.ts');
-      await dropWake(home, 'settings');
+      const { sendWake } = await import('../controller/wake-folder.ts');
+      await sendWake(home, 'settings');
     },
 
     async run(options) {
@@ -88,10 +86,10 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     async start() {
       const running = readController(home);
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
-      const { startDetached, waitFor } = await import('./processes.ts');
+      const { startDetached, pollUntil } = await import('./processes.ts');
       if (running !== null) {
-        await ask(io.version);
-        const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+        await requestLeave(io.version);
+        const left = await pollUntil(async () => (isControllerRunning(home) ? undefined : true), leaveTimeout);
         if (left === undefined) {
           throw new JobmanError(
             `A controller of jobman ${running.version} (process ${running.pid}) was asked to leave and is still finishing its passes; this is jobman ${io.version}.`,
@@ -102,20 +100,21 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       }
       // Wrong settings are reported here, with their own exit code.
       await parts.settings();
-      const { endedFor, lastWords } = await startDetached({ io, home }, ['controller', 'run'], log);
-      // Another client may have started one at the same time: then ours leaves, and that one is waited for.
-      const hasFailed = (): boolean => endedFor() > 0 && !isControllerRunning(home);
-      const begun = await waitFor(async () => readController(home) ?? undefined, startMost, hasFailed);
-      if (begun === undefined) {
+      const { exitedForMs, lastOutput } = await startDetached({ io, home }, ['controller', 'run'], log);
+      // Another client may have started a controller at the same time: then ours leaves, and this waits for the other
+      // one.
+      const hasFailed = (): boolean => exitedForMs() > 0 && !isControllerRunning(home);
+      const started = await pollUntil(async () => readController(home) ?? undefined, startTimeout, hasFailed);
+      if (started === undefined) {
         throw new JobmanError(
           hasFailed()
             ? `The controller ended as soon as it was started; its log is ${log}.`
             : `The controller was started and does not answer; its log is ${log}.`,
           exitCode.failed,
-          lastWords(),
+          lastOutput(),
         );
       }
-      return { started: true, pid: begun.pid };
+      return { started: true, pid: started.pid };
     },
 
     async install() {

@@ -1,117 +1,112 @@
-// The built-in cloud as a process of this machine, found by the note that it leaves in its folder.
+// The TPU emulator as a process of this machine, found by the endpoint file in its folder.
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
-import type { EmulatorService, Io, CloudTpu, CloudView } from '../app/services.ts';
+import type { EmulatorService, Io, EmulatorTpu, EmulatorView } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { harmlessText } from '../cli/output.ts';
-import { builtInProject, type JobSpec } from '../core/spec.ts';
-import { minute, second } from '../core/time.ts';
-import { admin, adminLook } from '../emulator/admin.ts';
-import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
-import type { Condition, NodeRecord, QueuedRecord } from '../emulator/world/records.ts';
-import { startDetached, waitFor } from './processes.ts';
+import { sanitizeText } from '../cli/output.ts';
+import { emulatorProject, type JobSpec } from '../core/model/spec.ts';
+import { minute, second } from '../core/model/time.ts';
+import { runAdminVerb, queryEmulator } from '../emulator/admin.ts';
+import { EmulatorError, embeddedSpeed } from '../emulator/contract.ts';
+import type { FaultCondition, NodeRecord, QueuedResourceRecord } from '../emulator/world/records.ts';
+import { startDetached, pollUntil } from './processes.ts';
 
-/** Whether the built-in cloud serves that project. A server that the settings name replaces it too, such as another emulator. */
-export function isServedByBuiltIn(settings: Pick<Settings, 'tpu'>, project: string): boolean {
-  return project === builtInProject && settings.tpu.endpoint === null;
+/** A server in the settings (tpu.endpoint), such as another emulator, replaces the TPU emulator. */
+export function isServedByEmulator(settings: Pick<Settings, 'tpu'>, project: string): boolean {
+  return project === emulatorProject && settings.tpu.endpoint === null;
 }
 
-/** Where a running emulator is. */
-export interface Endpoint {
+export interface EmulatorEndpoint {
   readonly url: string;
   readonly sshPort: number;
   readonly pid: number;
 }
 
-/** A cloud with hundreds of hosts starts slowly after a crash. */
-const startMost = 30_000;
-const stopMost = 30_000;
-/** A cloud that a command started leaves once it has been empty for this long; the next command that needs it starts it again. */
+/** An emulator with hundreds of hosts starts slowly after a crash. */
+const startTimeout = 30_000;
+const stopTimeout = 30_000;
+/** An emulator that a command started exits after this time without TPUs; the next command starts it again. */
 const idleExitMs = 10 * minute;
-/** One that ended at once may have met another that was just started and is about to answer. */
-const otherMost = 5_000;
+/** An emulator that ended at once may have met another one that is starting and will answer soon. */
+const otherStartTimeout = 5_000;
 
 function emulatorFolder(home: string): string {
   return join(home, 'emulator');
 }
 
-/** The emulator that answers now, or undefined. A killed one leaves its note behind. */
-export async function findEmulator(home: string): Promise<Endpoint | undefined> {
-  let endpoint: Endpoint;
+/** Undefined when no emulator answers. A killed emulator leaves its endpoint file behind. */
+export async function findEmulator(home: string): Promise<EmulatorEndpoint | undefined> {
+  let endpoint: EmulatorEndpoint;
   try {
-    endpoint = JSON.parse(await readFile(join(emulatorFolder(home), 'endpoint.json'), 'utf8')) as Endpoint;
+    endpoint = JSON.parse(await readFile(join(emulatorFolder(home), 'endpoint.json'), 'utf8')) as EmulatorEndpoint;
   } catch {
     return undefined;
   }
   try {
-    const info = await adminLook(endpoint.url, 'info');
-    // Another program, or another emulator, may have the port by now.
+    const info = await queryEmulator(endpoint.url, 'info');
+    // Another program, or another emulator, may use the port by now.
     return info['sshPort'] === endpoint.sshPort ? endpoint : undefined;
   } catch {
     return undefined;
   }
 }
 
-/**
- * The emulator of this home, started in the background when it is not there. Several callers at once start one. `coming` is
- * the job that it is wanted for, when that is not on record yet.
- */
+/** Concurrent callers start only one emulator. `pendingSpec` is the job that needs it, if it is not stored yet. */
 export async function ensureEmulator(
   io: Io,
   home: string,
-  coming?: JobSpec,
-): Promise<{ readonly started: boolean; readonly endpoint: Endpoint }> {
+  pendingSpec?: JobSpec,
+): Promise<{ readonly started: boolean; readonly endpoint: EmulatorEndpoint }> {
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
-  const words = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
-  const { endedFor, lastWords } = await startDetached({ io, home, coming }, words, log);
-  const hasFailed = (): boolean => endedFor() > otherMost;
-  const endpoint = await waitFor(() => findEmulator(home), startMost, hasFailed);
+  const args = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
+  const { exitedForMs, lastOutput } = await startDetached({ io, home, pendingSpec }, args, log);
+  const hasFailed = (): boolean => exitedForMs() > otherStartTimeout;
+  const endpoint = await pollUntil(() => findEmulator(home), startTimeout, hasFailed);
   if (endpoint === undefined) {
     throw new JobmanError(
       hasFailed()
         ? `The built-in cloud ended as soon as it was started; its log is ${log}.`
         : `The built-in cloud was started and does not answer; its log is ${log}.`,
       exitCode.unreachable,
-      lastWords(),
+      lastOutput(),
     );
   }
   return { started: true, endpoint };
 }
 
-export function startedText({ url }: Endpoint): string {
+export function formatEmulatorStarted({ url }: EmulatorEndpoint): string {
   return `Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`;
 }
 
-/** See EmulatorService. */
 export function createEmulatorService({ io, home }: { readonly io: Io; readonly home: string }): EmulatorService {
   return {
     async serve(options) {
       const { serveEmulator } = await import('../emulator/serve.ts');
       const ended = Promise.withResolvers<void>();
-      const unhear = io.onSignal(() => ended.resolve());
+      const stopListening = io.onSignal(() => ended.resolve());
       try {
         const { state, ...rest } = options;
         const emulator = await serveEmulator({
           ...rest,
-          // The emulator's own default is Google's pace.
-          usualSpeed: embeddedSpeed,
+          // The emulator's own default is Google's speed.
+          defaultSpeed: embeddedSpeed,
           stateDir: state ?? emulatorFolder(home),
           env: io.env,
           pid: io.pid,
-          write: (text) => io.stdout.write(harmlessText(text)),
-          log: (line) => io.stderr.write(`${harmlessText(line)}\n`),
-          gone: () => ended.resolve(),
+          write: (text) => io.stdout.write(sanitizeText(text)),
+          log: (line) => io.stderr.write(`${sanitizeText(line)}\n`),
+          onShouldClose: () => ended.resolve(),
         });
         await ended.promise;
         await emulator.close();
       } catch (error) {
-        throw refusedBy(error);
+        throw asJobmanError(error);
       } finally {
-        unhear();
+        stopListening();
       }
       return exitCode.ok;
     },
@@ -124,9 +119,12 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
     async stop() {
       const endpoint = await findEmulator(home);
       if (endpoint === undefined) return { stopped: false };
-      const { endProcess } = await import('./processes.ts');
-      await endProcess(endpoint.pid);
-      const gone = await waitFor(async () => ((await findEmulator(home)) === undefined ? true : undefined), stopMost);
+      const { terminateProcess } = await import('./processes.ts');
+      await terminateProcess(endpoint.pid);
+      const gone = await pollUntil(
+        async () => ((await findEmulator(home)) === undefined ? true : undefined),
+        stopTimeout,
+      );
       if (gone === undefined) {
         throw new JobmanError(
           `The built-in cloud (pid ${endpoint.pid}) was asked to end and still answers.`,
@@ -138,26 +136,26 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
 
     async status() {
       const endpoint = await findEmulator(home);
-      if (endpoint === undefined) return { running: false, url: null, pid: null, cloud: null };
+      if (endpoint === undefined) return { running: false, url: null, pid: null, emulator: null };
       const { url, pid } = endpoint;
-      const [info, state] = await Promise.all([adminLook(url, 'info'), adminLook(url, 'state')]);
-      return { running: true, url, pid, cloud: cloudView(info, state) };
+      const [info, state] = await Promise.all([queryEmulator(url, 'info'), queryEmulator(url, 'state')]);
+      return { running: true, url, pid, emulator: cloudView(info, state) };
     },
 
     async act(verb, target, options) {
       const { endpoint } = await ensureEmulator(io, home);
       try {
-        return (await admin(endpoint.url, verb, target, options)).message;
+        return (await runAdminVerb(endpoint.url, verb, target, options)).message;
       } catch (error) {
-        throw refusedBy(error);
+        throw asJobmanError(error);
       }
     },
   };
 }
 
-/** A refusal of the emulator with the exit code that it means; any other error as it is. */
-function refusedBy(error: unknown): unknown {
-  if (!(error instanceof EmulatorRefusal)) return error;
+/** Other errors stay as they are. */
+function asJobmanError(error: unknown): unknown {
+  if (!(error instanceof EmulatorError)) return error;
   const codes: Readonly<Record<number, number>> = {
     0: exitCode.unreachable,
     404: exitCode.notFound,
@@ -166,19 +164,15 @@ function refusedBy(error: unknown): unknown {
   return new JobmanError(error.message, codes[error.status] ?? exitCode.usage, [], { cause: error });
 }
 
-// The state of the built-in cloud, in the words of the terminal's table.
-
-/** The answer of `/emulator/state`, as far as it is read here. */
-interface State {
+interface EmulatorState {
   readonly nodes: readonly NodeRecord[];
-  readonly queuedResources: readonly QueuedRecord[];
-  readonly conditions: readonly (Condition & { readonly says: string })[];
+  readonly queuedResources: readonly QueuedResourceRecord[];
+  readonly conditions: readonly (FaultCondition & { readonly message: string })[];
 }
 
-/** `info` and `state` are the answers of the emulator's admin door. */
-function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Record<string, unknown>>): CloudView {
-  // Both were made by this very version of the emulator, or by one whose records this one still reads.
-  const { nodes, queuedResources, conditions } = state as unknown as State;
+function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Record<string, unknown>>): EmulatorView {
+  // The emulator has this version, or one whose records this version can read.
+  const { nodes, queuedResources, conditions } = state as unknown as EmulatorState;
   const named = new Set(nodes.map((node) => node.queuedResource));
   return {
     speed: Number(info['speed']),
@@ -190,55 +184,55 @@ function cloudView(info: Readonly<Record<string, unknown>>, state: Readonly<Reco
           queuedResources.find(({ name }) => name === node.queuedResource),
         ),
       ),
-      ...queuedResources.filter(({ name }) => !named.has(name)).map(waiting),
+      ...queuedResources.filter(({ name }) => !named.has(name)).map(queuedTpu),
     ],
-    inForce: conditions.map(({ says }) => says),
+    activeFaults: conditions.map(({ message }) => message),
     raw: state,
   };
 }
 
-function tpuOf(node: NodeRecord, queued: QueuedRecord | undefined): CloudTpu {
+function tpuOf(node: NodeRecord, queued: QueuedResourceRecord | undefined): EmulatorTpu {
   return {
     name: node.nodeId,
     zone: node.zone,
-    type: node.type,
-    node: node.state,
-    queued: queued?.state ?? null,
-    workers: node.workers.map(workerWord),
-    job: jobIn(node.asked),
+    accelerator: node.type,
+    nodeState: node.state,
+    queuedResourceState: queued?.state ?? null,
+    workers: node.workers.map(workerState),
+    job: jobLabelOf(node.spec),
     createdAt: node.createTime,
   };
 }
 
-function workerWord({
+function workerState({
   power,
   rebooting,
   hung,
   sshRefused,
   diskFull,
-}: NodeRecord['workers'][number]): CloudTpu['workers'][number] {
-  if (!power) return 'is dead';
-  if (rebooting === true) return 'reboots';
-  if (hung) return 'hangs';
-  if (sshRefused === true) return 'refuses SSH';
-  return diskFull === true ? 'has a full disk' : 'runs';
+}: NodeRecord['workers'][number]): EmulatorTpu['workers'][number] {
+  if (!power) return 'dead';
+  if (rebooting === true) return 'rebooting';
+  if (hung) return 'hung';
+  if (sshRefused === true) return 'ssh_refused';
+  return diskFull === true ? 'disk_full' : 'running';
 }
 
-function waiting(queued: QueuedRecord): CloudTpu {
+function queuedTpu(queued: QueuedResourceRecord): EmulatorTpu {
   const [first] = queued.nodes;
   const type = first?.node['acceleratorType'];
   return {
     name: queued.queuedId,
     zone: queued.zone,
-    type: typeof type === 'string' ? type : '-',
-    node: null,
-    queued: queued.state,
+    accelerator: typeof type === 'string' ? type : '-',
+    nodeState: null,
+    queuedResourceState: queued.state,
     workers: [],
-    job: jobIn(first?.node ?? {}),
+    job: jobLabelOf(first?.node ?? {}),
     createdAt: queued.createTime,
   };
 }
 
-function jobIn(asked: Readonly<Record<string, unknown>>): string | null {
-  return (asked['labels'] as Readonly<Record<string, string>> | undefined)?.['jobman-job'] ?? null;
+function jobLabelOf(node: Readonly<Record<string, unknown>>): string | null {
+  return (node['labels'] as Readonly<Record<string, string>> | undefined)?.['jobman-job'] ?? null;
 }

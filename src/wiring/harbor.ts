@@ -1,16 +1,18 @@
-// The registry that the settings name, with the login that belongs to it.
+// The Harbor registry of the settings, with its login.
 
 import { join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';
 import { createCache } from '../harbor/cache.ts';
-import { dockerLogin, type LoginFound } from '../harbor/docker-login.ts';
+import { dockerLogin, type LoginResult } from '../harbor/docker-login.ts';
 import { createHarbor } from '../harbor/harbor.ts';
-import { createAsker } from '../harbor/request.ts';
+import { createHarborClient } from '../harbor/client.ts';
 import type { RetryPolicy } from '../http/client.ts';
 
-/** Asks nothing yet. Rejects with JobmanError when they name no registry. A test may retry sooner. */
+/**
+ * Sends no request yet. Rejects with JobmanError when the settings name no registry. `retry` lets a test retry sooner.
+ */
 export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {
   const { io, home } = services;
   const { harbor } = (await services.clusterSettings()).settings;
@@ -27,12 +29,12 @@ export async function openImages(services: Services, retry?: RetryPolicy): Promi
   }
   const url = new URL(harbor.url);
   const base = url.origin + url.pathname.replace(/\/+$/, '').replace(/\/(api\/v2\.0|harbor)$/, '');
-  const login = (): Promise<LoginFound> =>
+  const login = (): Promise<LoginResult> =>
     user === null || password === null
       ? dockerLogin(url.host, { env: io.env, userHome: io.userHome })
       : Promise.resolve({ login: { user, password }, problem: null });
   return createHarbor({
-    asker: createAsker({
+    client: createHarborClient({
       base,
       caFile: harbor.caFile,
       login,

@@ -1,4 +1,5 @@
-// Install: the controller outlives logout and reboot as a systemd user service, else by cron's @reboot. Nothing needs root.
+// Install: the controller outlives logout and reboot as a systemd user service, else through cron's @reboot. Nothing
+// needs root.
 
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,22 +8,22 @@ import type { Io } from '../app/services.ts';
 import { runProcess, type ProcessResult } from '../remote/process.ts';
 import { quote } from '../remote/run-folder.ts';
 
-interface Installation {
+interface ServiceOptions {
   readonly io: Io;
   readonly home: string;
 }
 
 const unitName = 'jobman-controller.service';
-/** Marks our line in a crontab that holds other people's lines too. */
-const cronMark = '# jobman controller';
+/** Identifies our line in a crontab that has other lines too. */
+const cronMarker = '# jobman controller';
 
-/** Installs it and answers what was done and how to undo it. Throws JobmanError when this machine offers neither way. */
-export async function installService(installation: Installation): Promise<string> {
+/** Returns a message with the way to undo it. Throws JobmanError when this machine has neither systemd nor cron. */
+export async function installService(installation: ServiceOptions): Promise<string> {
   const { io } = installation;
   if (await hasUserSystemd()) {
     const unit = unitFile(io);
     await mkdir(join(unit, '..'), { recursive: true });
-    await writeFile(unit, unitText(installation));
+    await writeFile(unit, formatUnit(installation));
     await expectOk(['systemctl', '--user', 'daemon-reload']);
     await expectOk(['systemctl', '--user', 'enable', '--now', unitName]);
     // Without lingering a user service ends with the last session.
@@ -33,7 +34,7 @@ export async function installService(installation: Installation): Promise<string
   }
   const crontab = await readCrontab();
   if (crontab !== undefined) {
-    const lines = withoutOurs(crontab, installation);
+    const lines = withoutOurLine(crontab, installation);
     await writeCrontab([...lines, cronLine(installation)]);
     return 'Added an @reboot line to your crontab: the controller starts after each reboot. It starts now with the next command that needs it. Undo: jobman controller uninstall';
   }
@@ -44,8 +45,8 @@ export async function installService(installation: Installation): Promise<string
   );
 }
 
-/** Removes what `installService` made. */
-export async function uninstallService(installation: Installation): Promise<string> {
+/** Safe to repeat. */
+export async function uninstallService(installation: ServiceOptions): Promise<string> {
   const done: string[] = [];
   const unit = unitFile(installation.io);
   if ((await readFile(unit, 'utf8').catch(() => undefined)) !== undefined) {
@@ -56,7 +57,7 @@ export async function uninstallService(installation: Installation): Promise<stri
   }
   const crontab = await readCrontab();
   if (crontab !== undefined) {
-    const lines = withoutOurs(crontab, installation);
+    const lines = withoutOurLine(crontab, installation);
     if (lines.length !== crontab.length) {
       await writeCrontab(lines);
       done.push('removed the @reboot line from your crontab');
@@ -65,18 +66,18 @@ export async function uninstallService(installation: Installation): Promise<stri
   return done.length === 0 ? 'Nothing was installed.' : `${done.join(', ')}.`;
 }
 
-export function unitText({ io, home }: Installation): string {
+export function formatUnit({ io, home }: ServiceOptions): string {
   return [
     '[Unit]',
     'Description=jobman controller',
     '',
     '[Service]',
-    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(commandWord).join(' ')}`,
-    `Environment=${inQuotes(`JOBMAN_HOME=${home}`)}`,
-    `Environment=${inQuotes(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
+    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(quoteArgument).join(' ')}`,
+    `Environment=${quoteValue(`JOBMAN_HOME=${home}`)}`,
+    `Environment=${quoteValue(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
     'Restart=on-failure',
     'RestartSec=5',
-    // The programs of local jobs are not the controller's: they go on when it is stopped or upgraded.
+    // Programs of local jobs do not belong to the controller: they keep running when it is stopped or upgraded.
     'KillMode=process',
     '',
     '[Install]',
@@ -89,32 +90,36 @@ function unitFile(io: Io): string {
   return join(io.env['XDG_CONFIG_HOME'] ?? join(io.userHome, '.config'), 'systemd/user', unitName);
 }
 
-/** In double quotes, backslash and quote escaped, `%` doubled. Source: systemd.syntax(7), systemd.unit(5) on specifiers. */
-function inQuotes(word: string): string {
-  return `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%')}"`;
+/**
+ * In double quotes, backslash and quote escaped, `%` doubled. Source: systemd.syntax(7), systemd.unit(5) on specifiers.
+ */
+function quoteValue(value: string): string {
+  return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%')}"`;
 }
 
-/** The same for a command line, where `$` is doubled too; in Environment= it means itself (systemd.service(5), systemd.exec(5)). */
-function commandWord(word: string): string {
-  return inQuotes(word).replaceAll('$', '$$$$');
+/**
+ * For a command line, where `$` is doubled too; in Environment= it means itself (systemd.service(5), systemd.exec(5)).
+ */
+function quoteArgument(argument: string): string {
+  return quoteValue(argument).replaceAll('$', '$$$$');
 }
 
-function cronLine({ io, home }: Installation): string {
-  const words = [...io.launcher, 'controller', 'start'].map(quote).join(' ');
-  // In a crontab a bare percent sign ends the command.
-  const command = `JOBMAN_HOME=${quote(home)} ${words}`.replaceAll('%', '\\%');
-  return `@reboot ${command} >/dev/null 2>&1 ${cronMark} ${home}`;
+function cronLine({ io, home }: ServiceOptions): string {
+  const launch = [...io.launcher, 'controller', 'start'].map(quote).join(' ');
+  // In a crontab an unescaped percent sign ends the command.
+  const command = `JOBMAN_HOME=${quote(home)} ${launch}`.replaceAll('%', '\\%');
+  return `@reboot ${command} >/dev/null 2>&1 ${cronMarker} ${home}`;
 }
 
-function withoutOurs(lines: readonly string[], { home }: Installation): readonly string[] {
-  return lines.filter((line) => !line.endsWith(`${cronMark} ${home}`));
+function withoutOurLine(lines: readonly string[], { home }: ServiceOptions): readonly string[] {
+  return lines.filter((line) => !line.endsWith(`${cronMarker} ${home}`));
 }
 
 async function hasUserSystemd(): Promise<boolean> {
   return (await run(['systemctl', '--user', 'show-environment'])).exitCode === 0;
 }
 
-/** The lines of the user's crontab; empty when there is none yet, undefined when there is no cron. */
+/** Undefined when there is no cron. */
 async function readCrontab(): Promise<readonly string[] | undefined> {
   const listed = await run(['crontab', '-l']);
   if (listed.error !== null) return undefined;
@@ -141,7 +146,7 @@ async function expectOk(argv: readonly string[]): Promise<void> {
 }
 
 function run(argv: readonly string[], stdin = ''): Promise<ProcessResult> {
-  return runProcess({ argv, stdin, timeoutMs: 10_000, outputMost: 1_000_000 });
+  return runProcess({ argv, stdin, timeoutMs: 10_000, maxOutputBytes: 1_000_000 });
 }
 
 function text(bytes: Uint8Array): string {

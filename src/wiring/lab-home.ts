@@ -1,4 +1,4 @@
-// The home as a folder that a group shares: made so, and looked through.
+// The home as a folder that a group shares: sets and checks the modes.
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -18,18 +18,18 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { exitCode, JobmanError, textOf, fileError } from '../app/errors.ts';
+import { exitCode, JobmanError, messageOf, fileError } from '../app/errors.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
-import { fileModeIn, isShared, makeFolder, sharedFolderMode, withRegularFile } from '../app/files.ts';
+import { fileModeIn, isGroupShared, makeFolder, sharedFolderMode, withRegularFile } from '../app/files.ts';
 import { isControllerRunning } from '../controller/lock.ts';
-import { logHere } from '../lab/import-jobs.ts';
+import { classifyLog } from '../lab/import-job-folders.ts';
 import { type LabHome, sharedMode, type WrongMode } from '../lab/lab.ts';
 import { runProcess } from '../remote/process.ts';
 
 export function createLabHome(home: string): LabHome {
   return {
     async share(group) {
-      const gid = await groupCalled(group);
+      const gid = await groupIdOf(group);
       if (isControllerRunning(home)) {
         throw new JobmanError(
           `A controller runs in ${home}, and goes on making files that are for its own login only.`,
@@ -37,19 +37,19 @@ export function createLabHome(home: string): LabHome {
           ['First: jobman controller stop'],
         );
       }
-      // A new home is its owner's alone until all modes are right.
+      // A new home is private to its owner until all modes are right.
       makeFolder(home, 0o700);
-      const entries = entriesOf(home);
+      const entries = listHome(home);
       try {
         // From the inside out, so that the home opens last.
-        for (const { path, mode, gid: own, wanted } of entries.toReversed()) {
-          // A change of group takes the setgid bit off a file, so it comes first.
+        for (const { path, mode, gid: own, wantedMode } of entries.toReversed()) {
+          // A change of group clears a file's setgid bit, so it comes first.
           if (own !== gid) chownSync(path, -1, gid);
-          if (mode !== wanted || own !== gid) chmodSync(path, wanted);
+          if (mode !== wantedMode || own !== gid) chmodSync(path, wantedMode);
         }
       } catch (error) {
         throw new JobmanError(
-          `The system does not let you give ${home} to the group ${group}: ${textOf(error)}.`,
+          `The system does not let you give ${home} to the group ${group}: ${messageOf(error)}.`,
           exitCode.failed,
           [
             'You must own what is in it and be in that group yourself (`id -Gn` lists yours; a new one counts from the next login).',
@@ -62,7 +62,7 @@ export function createLabHome(home: string): LabHome {
       ];
     },
 
-    async keepSecret(name, value) {
+    async saveSecret(name, value) {
       const folder = join(home, 'secrets');
       const file = join(folder, name);
       makeFolder(folder, 0o700);
@@ -75,23 +75,23 @@ export function createLabHome(home: string): LabHome {
       }
     },
 
-    async takeFiles({ id, owner, isNew }, root, { path, logs }) {
+    async copyJobFiles({ id, owner, isNew }, root, { path, logs }) {
       const folder = jobFolder(home, owner, id);
       const leftOut: string[] = [];
-      const take = (from: string, to: string): void => {
+      const copyIn = (from: string, to: string): void => {
         if (!isNew && existsSync(to)) return;
         makeFolder(dirname(to));
-        const problem = copy(root, from, to);
+        const problem = copyFile(root, from, to);
         if (problem !== null) leftOut.push(problem);
       };
       try {
         makeFolder(logFolder(folder));
-        take(join(path, 'config.yaml'), manifestFile(folder));
-        if (existsSync(join(path, 'ips.json'))) take(join(path, 'ips.json'), join(folder, 'ips.json'));
+        copyIn(join(path, 'config.yaml'), manifestFile(folder));
+        if (existsSync(join(path, 'ips.json'))) copyIn(join(path, 'ips.json'), join(folder, 'ips.json'));
         for (const name of logs) {
-          const here = logHere(name);
+          const here = classifyLog(name);
           const file = here.kind === 'command' ? attemptFile(folder, 1, here.worker) : join(logFolder(folder), name);
-          take(join(path, 'logs', name), file);
+          copyIn(join(path, 'logs', name), file);
           if (here.kind !== 'command' || !existsSync(file)) continue;
           const link = newestLink(folder, here.worker);
           if (!existsSync(link)) symlinkSync(relative(logFolder(folder), file), link);
@@ -102,17 +102,14 @@ export function createLabHome(home: string): LabHome {
       }
     },
 
-    wrong: () => Promise.resolve(isShared(home) ? wrongIn(home) : null),
+    wrongModes: () => Promise.resolve(isGroupShared(home) ? findWrongModes(home) : null),
   };
 }
 
-/**
- * Copies a regular file below `root`, with the rights that a file of ours has in the folder of `to`, which gets the whole file or
- * none. Returns why it cannot be read, or null; throws what the system says when it cannot be written.
- */
-function copy(root: string, from: string, to: string): string | null {
+/** The copy is complete or missing. Returns why the source cannot be read, or null; throws when the copy fails. */
+function copyFile(root: string, from: string, to: string): string | null {
   const unfinished = `${to}.${randomUUID()}`;
-  let writing: unknown;
+  let writeError: unknown;
   try {
     withRegularFile(root, from, (source) => {
       try {
@@ -126,22 +123,22 @@ function copy(root: string, from: string, to: string): string | null {
         }
         renameSync(unfinished, to);
       } catch (error) {
-        writing = error;
+        writeError = error;
         rmSync(unfinished, { force: true });
       }
     });
   } catch (error) {
-    return textOf(error);
+    return messageOf(error);
   }
-  if (writing !== undefined) throw writing;
+  if (writeError !== undefined) throw writeError;
   return null;
 }
 
-function wrongIn(home: string): readonly WrongMode[] {
+function findWrongModes(home: string): readonly WrongMode[] {
   const { gid: right } = statSync(home);
-  return entriesOf(home).flatMap(({ path, mode, gid, wanted }): readonly WrongMode[] => {
-    if (gid !== right) return [{ path, says: `of the group ${gid}, should be of ${right}` }];
-    return mode === wanted ? [] : [{ path, says: `${octal(mode)}, should be ${octal(wanted)}` }];
+  return listHome(home).flatMap(({ path, mode, gid, wantedMode }): readonly WrongMode[] => {
+    if (gid !== right) return [{ path, message: `of the group ${gid}, should be of ${right}` }];
+    return mode === wantedMode ? [] : [{ path, message: `${octal(mode)}, should be ${octal(wantedMode)}` }];
   });
 }
 
@@ -149,11 +146,11 @@ interface Entry {
   readonly path: string;
   readonly mode: number;
   readonly gid: number;
-  readonly wanted: number;
+  readonly wantedMode: number;
 }
 
-/** The paths that are to be the group's: the home first, and each folder before what is in it. */
-function entriesOf(home: string): readonly Entry[] {
+/** The home first, and each folder before its entries. */
+function listHome(home: string): readonly Entry[] {
   const entries: Entry[] = [];
   const walk = (names: readonly string[]): void => {
     const path = join(home, ...names);
@@ -164,15 +161,15 @@ function entriesOf(home: string): readonly Entry[] {
     const mode = facts.mode & 0o7777;
     const wanted = names.length === 0 ? sharedFolderMode : sharedMode({ path: names, isFolder, mode });
     if (wanted === null) return;
-    entries.push({ path, mode, gid: facts.gid, wanted });
-    if (isFolder) for (const name of namesIn(path)) walk([...names, name]);
+    entries.push({ path, mode, gid: facts.gid, wantedMode: wanted });
+    if (isFolder) for (const name of listFolder(path)) walk([...names, name]);
   };
   walk([]);
   return entries;
 }
 
-/** Empty where this login may not read: the mode of the folder is reported itself. */
-function namesIn(folder: string): readonly string[] {
+/** Empty when this login may not read it: the folder's own mode is reported. */
+function listFolder(folder: string): readonly string[] {
   try {
     return readdirSync(folder).toSorted();
   } catch {
@@ -184,10 +181,14 @@ function octal(mode: number): string {
   return mode.toString(8).padStart(4, '0');
 }
 
-/** The id of a group by its name or id: from the directory service, else from the system's file. */
-async function groupCalled(group: string): Promise<number> {
+/** From the directory service, else from the system's file. */
+async function groupIdOf(group: string): Promise<number> {
   if (/^\d+$/.test(group)) return Number(group);
-  const { stdout } = await runProcess({ argv: ['getent', 'group', group], timeoutMs: 10_000, outputMost: 1_000_000 });
+  const { stdout } = await runProcess({
+    argv: ['getent', 'group', group],
+    timeoutMs: 10_000,
+    maxOutputBytes: 1_000_000,
+  });
   const answer = stdout.length > 0 ? Buffer.from(stdout).toString('utf8') : readFileSync('/etc/group', 'utf8');
   const line = answer.split('\n').find((one) => one.startsWith(`${group}:`));
   const gid = Number(line?.split(':')[2] ?? Number.NaN);

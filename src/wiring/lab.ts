@@ -1,14 +1,18 @@
-// Lab: the lab of this machine's record. Only the record's lab part is loaded with it: trainings wait for upd-log and finish-job.
+// Lab: the lab over this machine's database. Loads only the lab's part of the store, because training scripts wait for
+// upd-log and finish-job.
 
 import type { Lab, LabServices } from '../lab/lab.ts';
 import { type Site, siteOf } from '../lab/site.ts';
-import { openLabRecord } from '../store/lab.ts';
-import { expectOriginal } from '../store/record-file.ts';
-import { hasTraces, recordFile } from './paths.ts';
+import { openLabStore } from '../store/lab.ts';
+import { requireOriginalHome } from '../store/database-file.ts';
+import { hasJobFiles, databaseFile } from './paths.ts';
 
-/** Opens nothing yet: the record is opened on first use, and each other part is loaded then. */
+/** Opens nothing yet. */
 export function openLab(services: LabServices): Lab {
-  const { record, close } = openLabRecord({ file: recordFile(services.home), isTaken: hasTraces(services.home) });
+  const { store, close } = openLabStore({
+    file: databaseFile(services.home),
+    isIdTaken: hasJobFiles(services.home),
+  });
   let read: Promise<Site> | undefined;
 
   function site(): Promise<Site> {
@@ -18,7 +22,7 @@ export function openLab(services: LabServices): Lab {
   }
 
   return {
-    record,
+    store,
     site: () => site(),
     async sheet() {
       const { spreadsheet, namePrefix } = await site();
@@ -27,19 +31,19 @@ export function openLab(services: LabServices): Lab {
           import('../sheet/google-sheet.ts'),
           import('../sheet/sheets-api.ts'),
         ]);
-        return createGoogleSheet(createSheetsApi(spreadsheet), record, { tab: spreadsheet.tab, prefix: namePrefix });
+        return createGoogleSheet(createSheetsApi(spreadsheet), store, { tab: spreadsheet.tab, prefix: namePrefix });
       }
-      const { createRecordSheet } = await import('../lab/bookings.ts');
-      return createRecordSheet(record, () => services.io.now());
+      const { createLocalSheet } = await import('../lab/bookings.ts');
+      return createLocalSheet(store, () => services.io.now());
     },
-    tpus: async (note, owner) => (await import('./tpu.ts')).openTpuDesk(services, await site(), note, owner),
-    windows: async () => (await import('../remote/tmux.ts')).createTmux({ env: services.io.env }),
-    async lookNow(jobs) {
-      const { dropWake } = await import('../controller/wake-folder.ts');
-      for (const job of jobs) await dropWake(services.home, job);
+    tpus: async (note, owner) => (await import('./tpu.ts')).openTpuOperations(services, await site(), note, owner),
+    tmuxWindows: async () => (await import('../remote/tmux.ts')).createTmux({ env: services.io.env }),
+    async checkNow(jobs) {
+      const { sendWake } = await import('../controller/wake-folder.ts');
+      for (const job of jobs) await sendWake(services.home, job);
       return (await services.client()).wake();
     },
-    expectOriginal: () => expectOriginal(recordFile(services.home)),
+    assertOriginalHome: () => requireOriginalHome(databaseFile(services.home)),
     close,
   };
 }

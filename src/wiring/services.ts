@@ -1,20 +1,19 @@
-// Services: the one place that knows everybody. It builds and decides nothing. Each part is loaded when it is asked for,
-// so that a read pays for the record and nothing else.
+// Services: the only file that connects all parts. It builds and decides nothing. Each part is loaded on first use, so
+// that a reading command loads only the store.
 
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
-import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
+import type { LoadedClusterSettings } from '../app/cluster/settings.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
-import { clusterMark, homeOf, recordFile, templateFile } from './paths.ts';
+import { submittedMarker, homeOf, databaseFile, templateFile } from './paths.ts';
 
-/** All that the terminal may ask of the rest of the program. */
 export function createServices(io: Io): LabServices {
   const home = homeOf(io);
   let settings: Promise<Settings> | undefined;
-  let clusterSettings: Promise<ClusterSettingsRead> | undefined;
+  let clusterSettings: Promise<LoadedClusterSettings> | undefined;
   let named: string | undefined;
   let files: SettingsFiles | undefined;
   let client: Promise<Client> | undefined;
@@ -31,7 +30,7 @@ export function createServices(io: Io): LabServices {
 
     settings: () => (settings ??= freshSettings()),
 
-    settingsFiles: () => (files ??= { home, named, template: templateFile(io.launcher.at(-1) ?? '') }),
+    settingsFiles: () => (files ??= { home, explicit: named, template: templateFile(io.launcher.at(-1) ?? '') }),
 
     useSettings(path) {
       if (files !== undefined) throw new Error('the settings were read before their file was named');
@@ -43,25 +42,26 @@ export function createServices(io: Io): LabServices {
         loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }),
       )),
 
-    async installation() {
-      const file = recordFile(home);
+    async installationId() {
+      const file = databaseFile(home);
       if (!existsSync(file)) return null;
-      const { lookAtRecord } = await import('../store/store.ts');
-      return lookAtRecord(file, (store) => store.installation());
+      const { withReadOnlyStore } = await import('../store/store.ts');
+      return withReadOnlyStore(file, (store) => store.installationId());
     },
 
     cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
-    hasSubmitted: () => existsSync(clusterMark(home)),
-    usesCluster: () => import('./cluster-keeper.ts').then(({ usesCluster }) => usesCluster(services)),
+    hasSubmitted: () => existsSync(submittedMarker(home)),
+    isClusterConfigured: () => import('./cluster-archive.ts').then(({ usesCluster }) => usesCluster(services)),
 
     images: () => import('./harbor.ts').then(({ openImages }) => openImages(services)),
 
     newerVersion: () => import('./version-check.ts').then(({ newerVersion }) => newerVersion(services)),
 
-    lookForVersion: () => import('./version-check.ts').then(({ lookForVersion }) => lookForVersion(services)),
+    checkVersion: () => import('./version-check.ts').then(({ checkVersion }) => checkVersion(services)),
 
-    keeper: () => import('./cluster-keeper.ts').then(({ createClusterKeeper }) => createClusterKeeper(services)),
+    clusterArchive: () =>
+      import('./cluster-archive.ts').then(({ createClusterArchive }) => createClusterArchive(services)),
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
@@ -72,48 +72,49 @@ export function createServices(io: Io): LabServices {
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
       const { settingsFile } = await import('../app/files.ts');
-      const { named, template } = services.settingsFiles();
+      const { explicit, template } = services.settingsFiles();
       return createControllerService({
         io,
         home,
         settings: () => services.settings(),
         freshSettings,
-        settingsFiles: () => [settingsFile(home), ...[template, named].flatMap((path) => path ?? [])],
+        settingsFiles: () => [settingsFile(home), ...[template, explicit].flatMap((path) => path ?? [])],
       });
     },
 
     emulator: () =>
       import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
-    async checkLogin(spec, undone) {
+    async checkLogin(spec, notDone) {
       if (spec.capacity.kind !== 'tpu') return;
       const { checkLogin } = await import('./google-api.ts');
-      await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, undone);
+      await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, notDone);
     },
 
-    forgetProject: (project, mayForget) =>
-      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services, project, mayForget)),
+    forgetProject: (project, confirmForget) =>
+      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services, project, confirmForget)),
 
-    tpus: (query) => import('./tpus.ts').then(({ lookAtClouds }) => lookAtClouds(services, query)),
+    tpus: (query) => import('./tpus.ts').then(({ listCloudTpus }) => listCloudTpus(services, query)),
 
-    buckets: (project, coming) =>
-      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, coming)),
+    buckets: (project, pendingJob) =>
+      import('./google-api.ts').then(({ createBucketPort }) => createBucketPort(services, project, pendingJob)),
 
     checkWorkdir: (from) =>
       import('../remote/workdir/freeze.ts').then(({ checkWorkdir }) =>
-        checkWorkdir({ from, apart: home, env: io.env }),
+        checkWorkdir({ from, excluded: home, env: io.env }),
       ),
 
-    strays: () => import('./tpus.ts').then(({ openStrayKeeper }) => openStrayKeeper(services)),
+    orphans: () => import('./tpus.ts').then(({ openOrphanCollector }) => openOrphanCollector(services)),
 
-    workers: (id, way) => import('./by-hand.ts').then(({ openWorkers }) => openWorkers(services, id, way)),
+    workers: (id, connection) =>
+      import('./worker-access.ts').then(({ openWorkers }) => openWorkers(services, id, connection)),
 
-    stepRunner: (job) => import('./by-hand.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
+    stepRunner: (job) => import('./worker-access.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
 
     sshArgv: (id, worker, command) =>
-      import('./by-hand.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
+      import('./worker-access.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
-    onTerminal: (argv) => import('./processes.ts').then(({ onTerminal }) => onTerminal(argv)),
+    onTerminal: (argv) => import('./processes.ts').then(({ runOnTerminal }) => runOnTerminal(argv)),
   };
   return services;
 }

@@ -1,5 +1,5 @@
-// Start: all that main.ts needs, as one file to load.
+// Start: everything that main.ts needs, as one file to load.
 
-export { isShared, sharedUmask } from '../app/files.ts';
+export { isGroupShared as isShared, sharedUmask } from '../app/files.ts';
 export { run } from '../cli/run.ts';
 export { createServices } from './services.ts';

@@ -1,4 +1,4 @@
-// TPU: the backend for jobs and the desk for people, both over Google's API and SSH, built from settings.
+// TPU: the backend for jobs and the lab's TPU operations, both over Google's API and SSH, built from settings.
 
 import { readFile } from 'node:fs/promises';
 import { folderOf, secretFile } from '../app/job-folder.ts';
@@ -8,16 +8,22 @@ import type { Settings } from '../app/settings.ts';
 import { workdirFolder } from '../app/workdir.ts';
 import { createMachines } from '../backends/machines.ts';
 import { createTpuCapacity } from '../backends/tpu/capacity.ts';
-import { createTpuDesk } from '../backends/tpu/desk/desk.ts';
-import { createDoors, createTpuWorkers, sshKeyLines, type SshWay, type TpuWorkers } from '../backends/tpu/workers.ts';
-import { askOnce } from '../controller/timers.ts';
-import { second } from '../core/time.ts';
+import { createTpuOperations } from '../backends/tpu/operations/tpu-operations.ts';
+import {
+  createSshRoutes,
+  createTpuWorkers,
+  sshKeyLines,
+  type SshAccess,
+  type TpuWorkers,
+} from '../backends/tpu/workers.ts';
+import { cacheFor } from '../controller/timers.ts';
+import { second } from '../core/model/time.ts';
 import type { Site } from '../lab/site.ts';
-import type { TpuDesk } from '../lab/tpu-desk.ts';
+import type { TpuOperations } from '../lab/tpu-operations.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
 import { createSshPool, type SshPool } from '../remote/ssh.ts';
 import type { BackendParts } from './backends.ts';
-import { startedText, ensureEmulator, type Endpoint } from './emulator-service.ts';
+import { formatEmulatorStarted, ensureEmulator, type EmulatorEndpoint } from './emulator-service.ts';
 import { createTpuApis, type TpuApis } from './google-api.ts';
 
 interface TpuBackend {
@@ -32,9 +38,9 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
 
   const apis = createTpuApis({ io, home, settings, now });
   const { apiFor, runningApiFor } = apis;
-  const { pool, sshFor } = createSshWay({ io, home, settings, apis });
+  const { pool, sshFor } = createSshAccess({ io, home, settings, apis });
   const login = { home, user: io.user };
-  const workers = createTpuWorkers({ ...login, pool, apiFor, now, sshFor });
+  const workers = createTpuWorkers({ ...login, pool, apiFor, now, sshAccessFor: sshFor });
   return {
     workers,
     backend: {
@@ -45,56 +51,56 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
         sshKeyLines: (spec) => sshKeyLines(spec, login),
       }),
       machines: createMachines({
-        reach: (ref) => workers.reach(ref),
+        findTransport: (ref) => workers.findTransport(ref),
         root: (ref) => remoteRoot(ref.job),
-        stepLog: logFiles.step.bind(logFiles),
+        appendStepLog: logFiles.appendStepLog.bind(logFiles),
         readFile: (path) => readFile(path),
-        secretFile: (job, name) => secretFile(folderOf(home, job), name),
-        workdirOf: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
+        secretFileOf: (job, name) => secretFile(folderOf(home, job), name),
+        workdirCopyFolder: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,
-        forget: (ref) => workers.forget(ref),
+        disconnect: (ref) => workers.disconnect(ref),
       }),
     },
     close: () => pool.close(),
   };
 }
 
-/** See `Lab.tpus`. Asks nobody yet. */
-export async function openTpuDesk(
+/** See `Lab.tpus`. Sends no request yet. */
+export async function openTpuOperations(
   services: Services,
   site: Site,
   note: (line: string) => void = () => undefined,
   owner: string = services.io.user,
-): Promise<TpuDesk> {
+): Promise<TpuOperations> {
   const { io, home } = services;
   const settings = await services.settings();
   const now = () => io.now();
-  // Several requests at once may each have started it.
-  let isNoted = false;
-  const began = (endpoint: Endpoint): void => {
-    if (!isNoted) note(startedText(endpoint));
-    isNoted = true;
+  // Several concurrent requests may each have started it.
+  let hasNoted = false;
+  const onEmulatorStarted = (endpoint: EmulatorEndpoint): void => {
+    if (!hasNoted) note(formatEmulatorStarted(endpoint));
+    hasNoted = true;
   };
-  const apis = createTpuApis({ io, home, settings, now, began });
-  const { apiFor, usesBuiltIn } = apis;
-  const { pool, sshFor } = createSshWay({ io, home, settings, apis });
-  const doors = createDoors({ home, pool, apiFor, now, sshFor });
-  return createTpuDesk({
-    doors,
-    closeDoors: () => pool.close(),
+  const apis = createTpuApis({ io, home, settings, now, onEmulatorStarted });
+  const { apiFor, usesEmulator } = apis;
+  const { pool, sshFor } = createSshAccess({ io, home, settings, apis });
+  const routes = createSshRoutes({ home, pool, apiFor, now, sshAccessFor: sshFor });
+  return createTpuOperations({
+    routes,
+    closeRoutes: () => pool.close(),
     apiFor,
     project: settings.tpu.project,
     site,
     user: io.user,
-    maker: async () => ({ installation: await services.installation(), owner }),
+    creator: async () => ({ installation: await services.installationId(), owner }),
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
-    lookEvery: settings.tpu.project !== null && usesBuiltIn(settings.tpu.project) ? second / 2 : 3 * second,
+    checkInterval: settings.tpu.project !== null && usesEmulator(settings.tpu.project) ? second / 2 : 3 * second,
   });
 }
 
-/** A pool of connections, and how the workers of a project are reached. Makes no connection by itself. */
-function createSshWay({
+/** Makes no connection by itself. */
+function createSshAccess({
   io,
   home,
   settings,
@@ -103,10 +109,10 @@ function createSshWay({
   readonly io: Io;
   readonly home: string;
   readonly settings: Settings;
-  readonly apis: Pick<TpuApis, 'usesBuiltIn'>;
-}): { readonly pool: SshPool; readonly sshFor: (project: string) => Promise<SshWay> } {
-  // Each worker asks this, and the emulator answers over HTTP.
-  const builtIn = askOnce(() => ensureEmulator(io, home), second);
+  readonly apis: Pick<TpuApis, 'usesEmulator'>;
+}): { readonly pool: SshPool; readonly sshFor: (project: string) => Promise<SshAccess> } {
+  // Each worker requests this, and the emulator answers over HTTP.
+  const emulator = cacheFor(() => ensureEmulator(io, home), second);
   return {
     pool: createSshPool({
       home,
@@ -116,8 +122,8 @@ function createSshWay({
       sshArgs: [],
     }),
     async sshFor(project) {
-      if (!apis.usesBuiltIn(project)) return { port: settings.tpu.sshPort, userConfig: true };
-      return { port: (await builtIn('')).endpoint.sshPort, userConfig: false };
+      if (!apis.usesEmulator(project)) return { port: settings.tpu.sshPort, usesUserConfig: true };
+      return { port: (await emulator('')).endpoint.sshPort, usesUserConfig: false };
     },
   };
 }

@@ -2,24 +2,24 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkBucketPlaces, type BucketFindings } from '../../src/app/buckets.ts';
-import type { BucketLook } from '../../src/app/ports.ts';
+import { checkBucketLocations, type BucketFindings } from '../../src/app/buckets.ts';
+import type { BucketStatus } from '../../src/app/ports.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { parse } from '../manifest/pretend.ts';
+import { parse } from '../manifest/fake-files.ts';
 
-const there = (location: string, kind: string, parts: readonly string[] = []): BucketLook => ({
-  kind: 'there',
-  place: { location, kind, parts },
+const there = (location: string, kind: string, parts: readonly string[] = []): BucketStatus => ({
+  kind: 'present',
+  location: { location, kind, parts },
 });
 
-const answers: Readonly<Record<string, BucketLook>> = {
+const answers: Readonly<Record<string, BucketStatus>> = {
   'in-central2': there('us-central2', 'region'),
   'in-us': there('us', 'multi-region'),
   'in-eu': there('eu', 'multi-region'),
   'in-zone': there('us-central2', 'zone', ['us-central2-a']),
   'not-there': { kind: 'absent' },
-  fresh: { kind: 'unplaced' },
-  closed: { kind: 'unknown', why: 'PERMISSION_DENIED: no' },
+  fresh: { kind: 'unlocated' },
+  closed: { kind: 'unknown', reason: 'PERMISSION_DENIED: no' },
 };
 
 /** What is said of a job in us-central2-b (and of those alternatives) that mounts this; and what was asked. */
@@ -32,10 +32,10 @@ async function check(
   );
   assert.ok('buckets' in result, JSON.stringify(result));
   const asked: string[] = [];
-  const found = await checkBucketPlaces(result.buckets, {
-    async look(bucket) {
+  const found = await checkBucketLocations(result.buckets, {
+    async observe(bucket) {
       asked.push(bucket);
-      return answers[bucket] ?? { kind: 'unknown', why: 'unheard of.' };
+      return answers[bucket] ?? { kind: 'unknown', reason: 'unheard of.' };
     },
   });
   return { said: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
@@ -108,8 +108,8 @@ test('who never answers is not waited for', async () => {
     'tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\ncommand: {run: ls}\n',
   );
   assert.ok('buckets' in result);
-  const silent = { look: () => new Promise<BucketLook>(() => {}) };
-  const { unchecked } = await checkBucketPlaces(result.buckets, silent, 20);
+  const silent = { observe: () => new Promise<BucketStatus>(() => {}) };
+  const { unchecked } = await checkBucketLocations(result.buckets, silent, 20);
   assert.match(unchecked ?? '', /could not be checked: no answer within/);
 });
 

@@ -7,15 +7,24 @@ import { test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
 import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
-import { createClient } from '../../src/app/jobman.ts';
+import { createClient } from '../../src/app/store-client.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
-import type { Job } from '../../src/core/job.ts';
-import type { JobSpec } from '../../src/core/spec.ts';
-import { hour, minute, second, type Instant } from '../../src/core/time.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
+import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
-import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
+import {
+  aJob,
+  endedAttempt,
+  withAttempts,
+  localSpec,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  tpuSpec,
+} from '../support/builders.ts';
 
 interface Desk {
   readonly home: string;
@@ -47,11 +56,11 @@ function openDesk(t: TestContext): Desk {
       pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
       freeze: () => Promise.reject(new Error('nobody copies a folder here')),
       slots: () => Promise.resolve(2),
-      hint(id) {
+      notifyController(id) {
         hinted.push(id);
         return Promise.resolve();
       },
-      wake: () => Promise.resolve(null),
+      wakeController: () => Promise.resolve(null),
     });
   const client = clientOver(store);
   world.atEnd(() => client.close());
@@ -72,7 +81,7 @@ function openDesk(t: TestContext): Desk {
         job: { ...life(job), id, installation: job.installation },
         revision,
         events: [],
-        folded: [],
+        foldedOutcomes: [],
         wakeAt,
         epoch: null,
       });
@@ -90,20 +99,20 @@ async function refusal(asking: Promise<unknown>): Promise<JobmanError> {
   return error;
 }
 
-const stoppedLife = (spec: JobSpec, allocation = ready): Job => ({
-  ...living(
-    aJob(spec, { desired: 'hold', desiredAt: noon }),
+const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
+  ...withAttempts(
+    aJob(spec, { desired: 'stopped', desiredAt: noon }),
     [allocation],
-    [{ ...running, ...ended('stopped', { detail: 'stopped' }) }],
+    [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'stopped' }) }],
   ),
-  settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
+  finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
 });
 
 test('create stores the job with its price, and leaves its snapshot and copies for its owner only', async (t) => {
   const desk = openDesk(t);
   const { id, row } = await desk.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
   assert.equal(id, '000001');
-  assert.deepEqual([row.phase, row.user, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
+  assert.deepEqual([row.phase, row.owner, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
   assert.deepEqual(desk.hinted, ['000001']);
 
   const folder = join(desk.home, 'jobs/ada/000001');
@@ -121,18 +130,18 @@ test('create stores the job with its price, and leaves its snapshot and copies f
 
 test('why reads of a running program whether it may hang, by the end of its log', async (t) => {
   const desk = openDesk(t);
-  const limits = { ...tpuSpec().limits, troubleTimeout: 5 * minute };
-  const id = await desk.create(tpuSpec({ limits, command: { ...tpuSpec().command, place: 'here' } }));
-  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
-  const path = attemptFile(jobFolder(desk.home, 'ada', id), 1, 'here');
+  const limits = { ...tpuSpec().limits, failedCallTimeout: 5 * minute };
+  const id = await desk.create(tpuSpec({ limits, command: { ...tpuSpec().command, runsOn: 'controller' } }));
+  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const path = attemptFile(jobFolder(desk.home, 'ada', id), 1, 'controller');
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, 'E0000 GRPC error: reset\n');
   utimesSync(path, noon / 1_000, noon / 1_000);
-  const { sentence, nextAt } = await desk.client.why(id);
+  const { message: sentence, nextAt } = await desk.client.why(id);
   assert.match(sentence, /may hang: a call between workers failed\.$/);
   assert.equal(nextAt, noon + 5 * minute);
   writeFileSync(path, 'E0000 GRPC error: reset\nep = 3\n');
-  assert.doesNotMatch((await desk.client.why(id)).sentence, /hang/);
+  assert.doesNotMatch((await desk.client.why(id)).message, /hang/);
 });
 
 test('a snapshot that cannot be written stops the create, and nothing is stored', async (t) => {
@@ -167,7 +176,7 @@ test('a job is meant by its number or its name; two of one name are named both',
     await desk.lives(id, (job) => ({
       ...stoppedLife(job.spec),
       owner: 'ada',
-      settled: { at, verdict: 'stopped', reason: 'stopped' },
+      finish: { at, verdict: 'stopped', reason: 'stopped' },
     }));
   }
   assert.match((await refusal(desk.client.why('iris'))).message, /000002, 000001/);
@@ -221,16 +230,20 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
 test('stop says so when there is nothing ready that could be kept, or what it had is lost', async (t) => {
   const desk = openDesk(t);
   for (const [allocation, attempt, says] of [
-    [{ ...ready, readyAt: null, hosts: null, workers: null }, {}, 'Its v5litepod-16 was not ready yet and is let go.'],
     [
-      { ...ready, seen: { state: 'lost', detail: 'PREEMPTED', at: noon } },
-      running,
+      { ...readyAllocation, readyAt: null, hosts: null, workers: null },
+      {},
+      'Its v5litepod-16 was not ready yet and is let go.',
+    ],
+    [
+      { ...readyAllocation, lastObserved: { state: 'lost', detail: 'PREEMPTED', at: noon } },
+      runningAttempt,
       'It keeps nothing: its v5litepod-16 is lost.',
     ],
   ] as const) {
     const id = await desk.create(tpuSpec());
-    await desk.lives(id, (job) => living(aJob(job.spec), [allocation], [attempt]));
-    const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
+    await desk.lives(id, (job) => withAttempts(aJob(job.spec), [allocation], [attempt]));
+    const { message } = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
     assert.equal(message, `Job ${id} (vit) is being stopped. ${says}`);
   }
 });
@@ -238,37 +251,41 @@ test('stop says so when there is nothing ready that could be kept, or what it ha
 test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
-  const answer = await desk.client.ask(id, 'stop', { by: 'ada' });
+  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const answer = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
   assert.deepEqual(answer, {
     id,
     ok: true,
-    code: 0,
+    exitCode: 0,
     message:
       'Job 000001 (vit) is being stopped. It keeps its v5litepod-16, which costs about $2.50/h; to let it go: jobman stop 1 --release',
   });
   assert.deepEqual(desk.hinted, [id, id]);
-  assert.deepEqual(await desk.store.due(desk.clock, 10), [id]);
+  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id]);
   assert.match(readFileSync(join(desk.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada said stop/);
 
-  const again = await desk.client.ask(id, 'stop', { by: 'ada' });
+  const again = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
   assert.match(again.message, /asked to stop already\. It keeps its v5litepod-16/);
   assert.equal(desk.hinted.length, 2, 'a word that changed nothing wakes nobody');
 
-  const released = await desk.client.ask(id, 'stop', { by: 'ada', release: true });
+  const released = await desk.client.sendCommand(id, 'stop', { by: 'ada', release: true });
   assert.equal(released.message, 'Job 000001 (vit) is being stopped, and what it holds let go.');
 });
 
 test('a word that comes after the end says what it could still do', async (t) => {
   const desk = openDesk(t);
-  const finished = (job: Job, verdict: 'succeeded' | 'stopped', allocation = ready): Job => ({
-    ...living(aJob(job.spec, { desired: verdict === 'stopped' ? 'hold' : 'run' }), [allocation], [running]),
-    settled: { at: noon, verdict, reason: verdict },
+  const finished = (job: Job, verdict: 'succeeded' | 'stopped', allocation = readyAllocation): Job => ({
+    ...withAttempts(
+      aJob(job.spec, { desired: verdict === 'stopped' ? 'stopped' : 'running' }),
+      [allocation],
+      [runningAttempt],
+    ),
+    finish: { at: noon, verdict, reason: verdict },
   });
   const kept = await desk.create(tpuSpec());
   await desk.lives(kept, (job) => finished(job, 'succeeded'));
   const said = async (id: string, verb: 'cancel' | 'stop') => {
-    const { ok, message } = await desk.client.ask(id, verb, { by: 'ada', release: true });
+    const { ok, message } = await desk.client.sendCommand(id, verb, { by: 'ada', release: true });
     return [ok, message];
   };
   const letGo = 'Job 000001 (vit) has succeeded already; what it still holds is being let go.';
@@ -284,7 +301,7 @@ test('a word that comes after the end says what it could still do', async (t) =>
   ]);
 
   const empty = await desk.create(tpuSpec());
-  await desk.lives(empty, (job) => finished(job, 'succeeded', { ...ready, releasedAt: noon, goneAt: noon }));
+  await desk.lives(empty, (job) => finished(job, 'succeeded', { ...readyAllocation, releasedAt: noon, goneAt: noon }));
   assert.deepEqual(await said(empty, 'cancel'), [
     false,
     'Job 000003 (vit) is over already: it has succeeded, and holds nothing.',
@@ -299,7 +316,7 @@ test('resume names no checkpoint where there is no folder of them, and delete no
     const id = await desk.create({ ...spec, name: 'vit' });
     await desk.lives(id, (job) => stoppedLife(job.spec));
     for (const verb of ['resume', 'delete'] as const)
-      answers.push((await desk.client.ask(id, verb, { by: 'ada' })).message);
+      answers.push((await desk.client.sendCommand(id, verb, { by: 'ada' })).message);
   }
   assert.deepEqual(answers, [
     'Job 000001 (vit) goes on from its last checkpoint.',
@@ -313,7 +330,7 @@ test('delete of a job that has ended and holds nothing says that it is done', as
   const desk = openDesk(t);
   const id = await desk.create({ ...localSpec(), name: 'vit' });
   await desk.lives(id, (job) => stoppedLife(job.spec));
-  const answer = await desk.client.ask(id, 'delete', { by: 'ada' });
+  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada' });
   assert.deepEqual([answer.ok, answer.message], [true, 'Job 000001 (vit) is off the list.']);
   assert.deepEqual((await desk.client.list({ all: true })).rows, []);
 });
@@ -323,8 +340,8 @@ test('delete of a job whose output is still being copied leaves it to the contro
   const [copying, copied] = [await desk.create(), await desk.create()];
   await desk.lives(copying, (job) => stoppedLife(job.spec), desk.clock - second);
   await desk.lives(copied, (job) => stoppedLife(job.spec));
-  for (const id of [copying, copied]) await desk.client.ask(id, 'delete', { by: 'ada' });
-  assert.deepEqual(await desk.store.due(desk.clock, 10), [copying]);
+  for (const id of [copying, copied]) await desk.client.sendCommand(id, 'delete', { by: 'ada' });
+  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [copying]);
 });
 
 test('a manifest in the place of a job leads to create', async (t) => {
@@ -339,10 +356,10 @@ test('a manifest in the place of a job leads to create', async (t) => {
 test("somebody else's job is refused with a sentence and its own code", async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(localSpec(), 'bob');
-  const answer = await desk.client.ask(id, 'cancel', { by: 'ada' });
-  assert.deepEqual([answer.ok, answer.code], [false, 4]);
+  const answer = await desk.client.sendCommand(id, 'cancel', { by: 'ada' });
+  assert.deepEqual([answer.ok, answer.exitCode], [false, 4]);
   assert.match(answer.message, /^Job 000001 \(iris\) belongs to bob/);
-  assert.equal((await desk.client.show(id)).desired, 'run');
+  assert.equal((await desk.client.show(id)).desired, 'running');
 });
 
 test('a word meets a controller that commits at the same moment, and neither is lost', async (t) => {
@@ -356,64 +373,66 @@ test('a word meets a controller that commits at the same moment, and neither is 
     async commit(commit) {
       if (commit.epoch === null && meetings < 3) {
         meetings += 1;
-        await desk.lives(id, (job) => living(job, [{ name: `look ${meetings}` }], [{}]));
+        await desk.lives(id, (job) => withAttempts(job, [{ name: `look ${meetings}` }], [{}]));
       }
       return store.commit(commit);
     },
   };
   const client = desk.clientOver(busy);
-  assert.equal((await client.ask(id, 'cancel', { by: 'ada' })).ok, true);
+  assert.equal((await client.sendCommand(id, 'cancel', { by: 'ada' })).ok, true);
   const stored = await store.load(id);
-  assert.equal(stored?.job.desired, 'end');
+  assert.equal(stored?.job.desired, 'cancelled');
   assert.equal(stored?.job.allocations[0]?.name, 'look 3');
 });
 
 test('a forced delete takes the job off the list and notes what it may leave behind', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
-  const answer = await desk.client.ask(id, 'delete', { by: 'ada', force: true });
+  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada', force: true });
   assert.match(answer.message, /off the list.*stray.*jobman gc$/);
   assert.deepEqual((await desk.client.list({ all: true })).rows, []);
-  const [stray, ...others] = await desk.store.strays();
+  const [stray, ...others] = await desk.store.orphans();
   assert.deepEqual(others, []);
   assert.equal(stray?.resource, 'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1');
-  assert.equal(stray?.installation, await desk.store.installation());
+  assert.equal(stray?.installation, await desk.store.installationId());
 });
 
 test('a forced delete leaves it to the controller to end a program that would run on: on this machine', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(localSpec());
-  await desk.lives(id, (job) => living(aJob(job.spec), [{ ...ready, workers: 1 }], [running]));
-  const answer = await desk.client.ask(id, 'delete', { by: 'ada', force: true });
+  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [runningAttempt]));
+  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada', force: true });
   assert.match(answer.message, /off the list; its program is being ended\.$/);
-  assert.deepEqual(await desk.store.due(desk.clock, 10), [id]);
+  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id]);
 
   const over = await desk.create(localSpec());
   await desk.lives(over, (job) =>
-    living(aJob(job.spec), [{ ...ready, workers: 1 }], [ended('stopped', { detail: '' })]),
+    withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { detail: '' })]),
   );
-  await desk.client.ask(over, 'delete', { by: 'ada', force: true });
-  assert.deepEqual(await desk.store.due(desk.clock, 10), [id], 'what has ended needs nobody');
+  await desk.client.sendCommand(over, 'delete', { by: 'ada', force: true });
+  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id], 'what has ended needs nobody');
 });
 
 test('why and show tell a local job how many places are taken and who is ahead, whoever they belong to', async (t) => {
   const desk = openDesk(t);
   for (const owner of ['ada', 'bob']) {
     const id = await desk.create(localSpec(), owner);
-    await desk.lives(id, (job) => living(aJob(job.spec, { owner }), [{ ...ready, workers: 1 }], [running]));
+    await desk.lives(id, (job) =>
+      withAttempts(aJob(job.spec, { owner }), [{ ...readyAllocation, workers: 1 }], [runningAttempt]),
+    );
   }
   await desk.create(localSpec(), 'bob');
   const id = await desk.create();
   const sentence = `${id} is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.`;
-  assert.equal((await desk.client.why(id)).sentence, sentence);
-  assert.equal((await desk.client.show(id)).why.sentence, sentence);
+  assert.equal((await desk.client.why(id)).message, sentence);
+  assert.equal((await desk.client.show(id)).why.message, sentence);
 });
 
 test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
+  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
   const logs = join(desk.home, 'jobs/ada/000001/logs/attempt_1');
   mkdirSync(logs, { recursive: true });
   writeFileSync(join(logs, 'command_worker_0.log'), 'step 1\nstep 2\r\n\n10%\r20%\r');
@@ -421,7 +440,7 @@ test('show tells the attempts, the allocations with their addresses, and the new
   utimesSync(join(logs, 'command_worker_0.log'), 0, (desk.clock - minute) / 1000);
 
   const view = await desk.client.show(id);
-  assert.equal(view.host0, '192.0.2.0');
+  assert.equal(view.worker0Address, '192.0.2.0');
   assert.deepEqual(
     view.attempts.map(({ attempt, workers, reason }) => [attempt, workers, reason]),
     [[1, [0, 1, 2, 3], null]],
@@ -430,30 +449,30 @@ test('show tells the attempts, the allocations with their addresses, and the new
   assert.equal(view.allocations[0]?.state, 'ready');
   assert.deepEqual(view.workers[0], {
     worker: 0,
-    host: '192.0.2.0',
-    state: 'running',
+    address: '192.0.2.0',
+    stateText: 'running',
     logAgeMs: minute,
     lastLine: '20%',
   });
   assert.deepEqual([view.workers[1]?.logAgeMs, view.workers[1]?.lastLine], [null, null]);
-  assert.equal(view.why.sentence, '000001 has been running for 58m on 4 workers.');
+  assert.equal(view.why.message, '000001 has been running for 58m on 4 workers.');
 });
 
 test('logs answer with the files of the newest attempt that started, or of what was asked for', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());
   await desk.lives(id, (job) =>
-    living(
+    withAttempts(
       aJob(job.spec),
-      [{ ...ready, releasedAt: noon, goneAt: noon }, {}],
-      [{ ...running, ...ended('preempted', { detail: 'gone' }) }, {}],
+      [{ ...readyAllocation, releasedAt: noon, goneAt: noon }, {}],
+      [{ ...runningAttempt, ...endedAttempt('preempted', { detail: 'gone' }) }, {}],
     ),
   );
   const logFiles = createLogFiles({ home: desk.home, history: (one, after) => desk.store.events(one, after) });
   const stored = await desk.store.load(id);
   assert.ok(stored);
   for (const worker of [10, 2, 0]) await logFiles.append(stored.job, 1, worker, Buffer.from('hello\n'));
-  await logFiles.step(stored.job, 'docker', 1, Buffer.from('pulled\n'));
+  await logFiles.appendStepLog(stored.job, 'docker', 1, Buffer.from('pulled\n'));
 
   const newest = await desk.client.logs(id, {});
   assert.deepEqual(
@@ -490,7 +509,7 @@ test('clean removes the files of what is over, and of nothing else', async (t) =
     await desk.create(),
     await desk.create(localSpec(), 'bob'),
   ];
-  const gone = { ...ready, releasedAt: noon, goneAt: noon };
+  const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
   await desk.lives(over, (job) => stoppedLife(job.spec, gone));
   await desk.lives(holding, (job) => stoppedLife(job.spec));
   await desk.lives(foreign, (job) => ({ ...stoppedLife(job.spec, gone), owner: 'bob' }));
@@ -519,7 +538,7 @@ test('a plan tells what would be asked, under which rules, and stores nothing', 
   const plan = await desk.client.plan(tpuSpec());
   assert.equal(plan.pricePerHour, 2.5);
   assert.match(
-    plan.asks.join('\n'),
+    plan.requests.join('\n'),
     /queued resource and node vit-<job id>-1 in us-west4-a of lab\nv5litepod-16, spot/,
   );
   assert.deepEqual(
@@ -530,13 +549,13 @@ test('a plan tells what would be asked, under which rules, and stores nothing', 
   assert.match(plan.rules.join('\n'), /rule pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
   assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
   assert.deepEqual(readdirSync(join(desk.home, '..')).includes('home'), false, 'not even the home is made');
-  assert.match((await desk.client.plan(localSpec())).asks.join(), /a place on this machine/);
+  assert.match((await desk.client.plan(localSpec())).requests.join(), /a place on this machine/);
 });
 
 test('a reader of an empty home sees no jobs and makes no file', async (t) => {
   const desk = openDesk(t);
   assert.deepEqual(await desk.client.list({}), { rows: [], more: 0, notes: [] });
   assert.equal((await refusal(desk.client.show('1'))).code, 3);
-  assert.equal(await desk.client.changes(), 0);
+  assert.equal(await desk.client.changeCount(), 0);
   assert.equal(existsSync(desk.home), false);
 });

@@ -4,21 +4,21 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Grant } from '../../src/app/settings.ts';
 import {
-  beyondGrants,
-  whyBeyond,
-  usedByOthers,
+  checkGrants,
+  findViolation,
+  tpuInUse,
   checkpointsInUse,
   sharedCheckpoints,
   withResumeFrom,
 } from '../../src/app/confirmation.ts';
-import type { Job } from '../../src/core/job.ts';
-import { type JobSpec, type TpuSpec, jobIdMark, type CommandSpec } from '../../src/core/spec.ts';
-import { aJob, living, localSpec, noon, ready, tpuSpec, running } from '../support/builders.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { type JobSpec, type TpuSpec, jobIdPlaceholder, type CommandSpec } from '../../src/core/model/spec.ts';
+import { aJob, withAttempts, localSpec, noon, readyAllocation, tpuSpec, runningAttempt } from '../support/builders.ts';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { planOf } from '../../src/app/plan.ts';
-import { newestSaved } from '../../src/app/show.ts';
+import { createPlan } from '../../src/app/plan.ts';
+import { newestCheckpoint } from '../../src/app/show.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -32,12 +32,12 @@ const asked: TpuSpec = {
   accelerator: 'v5litepod-16',
   zone: 'us-west4-a',
   pricing: 'spot',
-  ownership: 'owned',
+  ownership: 'ephemeral',
 };
 const jobOf = (different: Partial<TpuSpec>, changes: Partial<Job> = {}): Job =>
   aJob({ ...tpuSpec(), capacity: { ...asked, ...different } }, changes);
 const why = (grants: readonly Grant[], different: Partial<TpuSpec> = {}, others: readonly Job[] = []) =>
-  whyBeyond(grants, { ...asked, ...different }, others, noon);
+  findViolation(grants, { ...asked, ...different }, others, noon);
 
 suite('within the grants', () => {
   const inside: readonly (readonly [string, readonly Grant[], Partial<TpuSpec>?])[] = [
@@ -50,7 +50,7 @@ suite('within the grants', () => {
     ['with as many chips as are granted', [{ chips: 16 }]],
     ['on the last day', [{ until: new Date(noon).toISOString().slice(0, 10) }]],
     ['on the built-in cloud, whatever is granted', [{ accelerator: 'v4' }], { project: 'emulator' }],
-    ['with a standing TPU, for which nothing is asked', [{ accelerator: 'v4' }], { ownership: 'standing' }],
+    ['with a standing TPU, for which nothing is asked', [{ accelerator: 'v4' }], { ownership: 'persistent' }],
   ];
   for (const [name, grants, different] of inside) test(name, () => assert.equal(why(grants, different), null));
 });
@@ -110,10 +110,14 @@ suite('what is held already counts', () => {
   const grants = [{ accelerator: 'v5e', chips: 32 }];
   const full =
     'v5litepod-16 spot in us-west4-a: it has 16 chips where 32 are granted, and 32 are taken by 000001, 000002';
-  const holding = living(jobOf({}, { id: '000001' }), [ready], []);
+  const holding = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
 
   test('what runs, what a stopped job has kept, and what was created a moment ago', () => {
-    const kept = { ...living(jobOf({}, { id: '000002' }), [ready], []), settled, desired: 'hold' } as const;
+    const kept = {
+      ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
+      finish: settled,
+      desired: 'stopped',
+    } as const;
     assert.equal(why(grants, {}, [holding]), null);
     assert.equal(why(grants, {}, [holding, kept]), full);
     assert.equal(why(grants, {}, [holding, jobOf({}, { id: '000002' })]), full);
@@ -121,15 +125,19 @@ suite('what is held already counts', () => {
 
   test('at the place where it is held, not where it was asked for first', () => {
     const other = { ...asked, accelerator: 'v4-16', zone: 'us-central2-b' };
-    const moved = living(jobOf({ alternatives: [other] }, { id: '000002' }), [{ ...ready, place: 1 }], []);
+    const moved = withAttempts(
+      jobOf({ alternatives: [other] }, { id: '000002' }),
+      [{ ...readyAllocation, alternative: 1 }],
+      [],
+    );
     assert.equal(why(grants, {}, [holding, moved]), null);
   });
 
   test('and not what is over, pretended, standing or on this machine', () => {
     const others = [
-      { ...living(jobOf({}, { id: '000002' }), [{ ...ready, goneAt: noon }], []), settled },
+      { ...withAttempts(jobOf({}, { id: '000002' }), [{ ...readyAllocation, goneAt: noon }], []), finish: settled },
       jobOf({ project: 'emulator' }, { id: '000003' }),
-      jobOf({ ownership: 'standing' }, { id: '000004' }),
+      jobOf({ ownership: 'persistent' }, { id: '000004' }),
       aJob(localSpec(), { id: '000005' }),
     ];
     assert.equal(why(grants, {}, [holding, ...others]), null);
@@ -144,36 +152,40 @@ suite('before something is asked for', () => {
     grants: async () => [{ accelerator: 'v5e', chips: 16 }],
     pricePerHour: () => price,
   });
-  const first = living(jobOf({}, { id: '000001' }), [ready], []);
+  const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
   const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
 
   test('the price is told where it is known', async () => {
-    assert.equal(await beyondGrants(parts([]), spec, null), null);
-    assert.equal((await beyondGrants(parts([first]), spec, null))?.cost, 'about $4.00/h');
-    assert.equal((await beyondGrants(parts([first], null), spec, null))?.cost, null);
+    assert.equal(await checkGrants(parts([]), spec, null), null);
+    assert.equal((await checkGrants(parts([first]), spec, null))?.cost, 'about $4.00/h');
+    assert.equal((await checkGrants(parts([first], null), spec, null))?.cost, null);
   });
 
   test('without any grant a new job is asked about and may continue; one that is wanted again, or costs nothing, is not', async () => {
     const free = { ...parts([]), grants: async () => [] };
-    const question = await beyondGrants(free, spec, null);
+    const question = await checkGrants(free, spec, null);
     assert.deepEqual(
-      [question?.sentence, question?.cost, question?.mayContinue],
+      [question?.message, question?.cost, question?.mayProceed],
       ['The job requests v5litepod-16 spot in us-west4-a', 'about $4.00/h', true],
     );
-    const stopped = { ...jobOf({}, { id: '000002' }), settled, desired: 'end' } as const;
-    assert.equal(await beyondGrants(free, spec, stopped), null);
+    const stopped = { ...jobOf({}, { id: '000002' }), finish: settled, desired: 'cancelled' } as const;
+    assert.equal(await checkGrants(free, spec, stopped), null);
     const simulated = { ...spec, capacity: { ...asked, project: 'emulator' } };
-    assert.equal(await beyondGrants(free, simulated, null), null);
+    assert.equal(await checkGrants(free, simulated, null), null);
   });
 
   test('a job that is wanted again is not in its own way, and what it has kept needs no question', async () => {
-    const stopped = { ...jobOf({}, { id: '000002' }), settled, desired: 'end' } as const;
-    assert.equal(await beyondGrants(parts([stopped]), spec, stopped), null);
-    assert.notEqual(await beyondGrants(parts([first, stopped]), spec, stopped), null);
-    const kept = { ...living(jobOf({}, { id: '000002' }), [ready], []), settled, desired: 'hold' } as const;
-    assert.equal(await beyondGrants(parts([first, kept]), spec, kept), null);
+    const stopped = { ...jobOf({}, { id: '000002' }), finish: settled, desired: 'cancelled' } as const;
+    assert.equal(await checkGrants(parts([stopped]), spec, stopped), null);
+    assert.notEqual(await checkGrants(parts([first, stopped]), spec, stopped), null);
+    const kept = {
+      ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
+      finish: settled,
+      desired: 'stopped',
+    } as const;
+    assert.equal(await checkGrants(parts([first, kept]), spec, kept), null);
     const under = jobOf({}, { id: '000002' });
-    assert.equal(await beyondGrants(parts([first, under]), spec, under), null);
+    assert.equal(await checkGrants(parts([first, under]), spec, under), null);
   });
 });
 
@@ -181,14 +193,14 @@ suite('before something is asked for', () => {
 
 const standing = (different: Partial<TpuSpec> = {}): JobSpec => ({
   ...tpuSpec(),
-  capacity: { ...capacity, ownership: 'standing', name: 'lab-v4', ...different },
+  capacity: { ...capacity, ownership: 'persistent', name: 'lab-v4', ...different },
 });
 const used = (spec: JobSpec, jobs: readonly Job[], job: Job | null = null) =>
-  usedByOthers({ list: () => Promise.resolve({ jobs, more: 0 }) }, spec, job);
+  tpuInUse({ list: () => Promise.resolve({ jobs, more: 0 }) }, spec, job);
 
 test('who uses it is named, with what to do about it', async () => {
   assert.deepEqual(await used(standing(), [aJob(standing())]), {
-    sentence: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
+    message: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
     cost: null,
     remedy: '`jobman wait 000042` tells when it is free.',
   });
@@ -197,11 +209,11 @@ test('who uses it is named, with what to do about it', async () => {
 test('nothing is asked of one that nobody uses', async () => {
   const user = aJob(standing());
   assert.equal(await used(standing(), []), null);
-  assert.equal(await used(standing(), [{ ...user, settled }]), null, 'its job is over');
+  assert.equal(await used(standing(), [{ ...user, finish: settled }]), null, 'its job is over');
   assert.equal(await used(standing(), [user], user), null, 'it is the very job');
   assert.equal(await used(standing({ zone: 'us-east5-b' }), [user]), null, 'one of that name in another zone');
   assert.equal(await used(standing({ name: 'other' }), [user]), null);
-  assert.equal(await used(standing({ ownership: 'owned' }), [user]), null, 'each job has a TPU of its own');
+  assert.equal(await used(standing({ ownership: 'ephemeral' }), [user]), null, 'each job has a TPU of its own');
   assert.equal(await used(localSpec(), [user]), null);
 });
 
@@ -219,11 +231,11 @@ test('a folder that another unfinished job uses is asked about, with its name', 
   const other = aJob(spec);
   const asked = await checkpointsInUse(holding([other]), spec, null);
   assert.equal(
-    asked?.sentence,
+    asked?.message,
     'job 000042 (vit) of ada, which is queued, keeps its checkpoints in the same folder (~/b/vit), so each job could overwrite the checkpoints of the other',
   );
   assert.equal(await checkpointsInUse(holding([other]), spec, other), null, 'it is the job itself');
-  assert.equal(await checkpointsInUse(holding([{ ...other, settled }]), spec, null), null);
+  assert.equal(await checkpointsInUse(holding([{ ...other, finish: settled }]), spec, null), null);
   const elsewhere = withCommand(tpuSpec(), { ...named, checkpointStorage: 'gs://c/vit' });
   assert.equal(await checkpointsInUse(holding([other]), elsewhere, null), null);
   assert.equal(await checkpointsInUse(holding([aJob()]), tpuSpec(), null), null);
@@ -240,13 +252,13 @@ test('a folder that is shared on purpose is warned of while another job uses it'
 });
 
 test('a plan names the id that is still to come, and what becomes of a TPU without a command', () => {
-  const named = { ...withCommand(tpuSpec(), { script: `echo ${jobIdMark}` }), name: `vit-${jobIdMark}` };
-  assert.equal(planOf(named, null).name, 'vit-<job id>');
-  assert.match(planOf(named, null).command, /echo <job id>$/);
+  const named = { ...withCommand(tpuSpec(), { script: `echo ${jobIdPlaceholder}` }), name: `vit-${jobIdPlaceholder}` };
+  assert.equal(createPlan(named, null).name, 'vit-<job id>');
+  assert.match(createPlan(named, null).command, /echo <job id>$/);
   const bare = withCommand(tpuSpec(), { script: '', isSetupOnly: true });
-  assert.equal(planOf(bare, null).command, 'none: the TPU is set up and released');
+  assert.equal(createPlan(bare, null).command, 'none: the TPU is set up and released');
   const kept = { ...bare, finish: { capacity: 'keep', keepFor: null } } as const;
-  assert.equal(planOf(kept, null).command, 'none: the TPU is set up and kept until you release it');
+  assert.equal(createPlan(kept, null).command, 'none: the TPU is set up and kept until you release it');
 });
 
 test('resume_from becomes the folder of that job', async () => {
@@ -270,23 +282,23 @@ test('show names only a checkpoint that the job would resume from', async (t) =>
   const folder = join(home, 'checkpoints');
   mkdirSync(folder, { recursive: true });
   const spec = withCommand(localSpec(), { checkpointDir: folder, checkpoints: 'named' });
-  const job = living(aJob(spec), [ready], [running]);
+  const job = withAttempts(aJob(spec), [readyAllocation], [runningAttempt]);
   const make = (name: string, at: number): void => {
     writeFileSync(join(folder, name), '');
     utimesSync(join(folder, name), at, at);
   };
   make('step_9', 9_000);
-  assert.equal(await newestSaved(job), null, 'nothing says that it is its own');
+  assert.equal(await newestCheckpoint(job), null, 'nothing says that it is its own');
   writeFileSync(join(folder, '.jobman-start.0'), 'abc123/000042/1\nstep_9\tx\n');
   utimesSync(join(folder, '.jobman-start.0'), 9_500, 9_500);
-  assert.equal(await newestSaved(job), null);
+  assert.equal(await newestCheckpoint(job), null);
   make('step_1', 1_000);
-  assert.equal((await newestSaved(job))?.name, 'step_1');
+  assert.equal((await newestCheckpoint(job))?.name, 'step_1');
   make('step_9', 9_600);
-  assert.equal((await newestSaved(job))?.name, 'step_9', 'written again');
+  assert.equal((await newestCheckpoint(job))?.name, 'step_9', 'written again');
   writeFileSync(join(folder, '.jobman-start.0'), 'abc123/000043/1\n');
-  assert.equal(await newestSaved(job), null);
+  assert.equal(await newestCheckpoint(job), null);
   rmSync(join(folder, '.jobman-start.0'));
   execFileSync('mkfifo', [join(folder, '.jobman-start.0')]);
-  assert.equal(await newestSaved(job), null, 'and a FIFO is not waited for');
+  assert.equal(await newestCheckpoint(job), null, 'and a FIFO is not waited for');
 });

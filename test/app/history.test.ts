@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ageText, choiceText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
-import { cloudAnswer, eventSentence } from '../../src/app/history.ts';
-import { allowanceText } from '../../src/app/phrases.ts';
-import type { EventBody } from '../../src/core/decision.ts';
-import type { RecoverySpec } from '../../src/core/spec.ts';
-import { day, hour, minute, second } from '../../src/core/time.ts';
+import { formatAge, formatChoices, formatDuration, formatTime, formatPricePerHour } from '../../src/app/format.ts';
+import { describeCloudAnswer, describeEvent } from '../../src/app/history.ts';
+import { formatBudget } from '../../src/app/phrases.ts';
+import type { EventBody } from '../../src/core/model/event.ts';
+import type { RecoverySpec } from '../../src/core/model/spec.ts';
+import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { aJob, localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 const { capacity } = tpuSpec();
@@ -28,17 +28,17 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'created by ada with --set command.lr=0.01; rule pre, 100 preemptions allowed',
       ],
     ],
-    asked: [
+    command_received: [
       [
-        { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold' },
+        { kind: 'command_received', verb: 'stop', by: 'ada', desired: 'stopped' },
         'ada said stop: the program is to end, and the capacity is to be kept',
       ],
       [
-        { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold', keepsNothing: true },
+        { kind: 'command_received', verb: 'stop', by: 'ada', desired: 'stopped', keepsNothing: true },
         'ada said stop: the program is to end; there is no capacity to keep',
       ],
       [
-        { kind: 'asked', verb: 'resume', by: 'ada', desired: 'run', how: 'resume' },
+        { kind: 'command_received', verb: 'resume', by: 'ada', desired: 'running', startMode: 'resume' },
         'ada said resume: it is to go on from its last checkpoint',
       ],
     ],
@@ -48,8 +48,8 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           kind: 'attempt_created',
           attempt: 2,
           stage: 1,
-          how: 'resume',
-          asked: false,
+          startMode: 'resume',
+          startedByOwner: false,
           allocation: 2,
           notBefore: noon + 38 * second,
         },
@@ -60,8 +60,8 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           kind: 'attempt_created',
           attempt: 2,
           stage: 0,
-          how: 'fresh',
-          asked: true,
+          startMode: 'fresh',
+          startedByOwner: true,
           commandOnly: true,
           allocation: 1,
           notBefore: noon,
@@ -75,29 +75,29 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'attempt 1 goes on to allocation 2',
       ],
     ],
-    place_passed_over: [
+    alternative_exhausted: [
       [
-        { kind: 'place_passed_over', allocation: 1, place: 0, answer: 'stockout', next: 1 },
+        { kind: 'alternative_exhausted', allocation: 1, alternative: 0, answer: 'stockout', next: 1 },
         `${own} is passed over (no capacity); next is v4-8 ondemand in us-central1-a`,
       ],
       [
-        { kind: 'place_passed_over', allocation: 2, place: 1, answer: 'waiting', next: 0 },
+        { kind: 'alternative_exhausted', allocation: 2, alternative: 1, answer: 'waiting', next: 0 },
         `v4-8 ondemand in us-central1-a is passed over (it let the request wait for too long); next is ${own}`,
       ],
     ],
-    place_skipped: [
+    alternative_skipped: [
       [
-        { kind: 'place_skipped', allocation: 1, place: 0, next: 1 },
+        { kind: 'alternative_skipped', allocation: 1, alternative: 0, next: 1 },
         `${own} has had nothing for another job a moment ago; v4-8 ondemand in us-central1-a is asked first`,
       ],
     ],
     allocation_requested: [
       [
-        { kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'owned' },
+        { kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'ephemeral' },
         'allocation 1 asked: v5litepod-16 spot in us-west4-a, called vit-000042-1',
       ],
       [
-        { kind: 'allocation_requested', allocation: 1, name: 'lab-v4', ownership: 'standing' },
+        { kind: 'allocation_requested', allocation: 1, name: 'lab-v4', ownership: 'persistent' },
         'allocation 1 is lab-v4, which exists already',
       ],
     ],
@@ -137,14 +137,14 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'attempt 1: setup step docker failed on worker 3, try 3 of 3: exit 100',
       ],
     ],
-    step_by_hand: [
+    step_run_manually: [
       [
-        { kind: 'step_by_hand', by: 'ada', allocation: 1, step: 'gcsfuse', force: false, workers: 4, failed: [] },
+        { kind: 'step_run_manually', by: 'ada', allocation: 1, step: 'gcsfuse', force: false, workers: 4, failed: [] },
         'ada had setup step gcsfuse gone through; it holds on 4 of 4 workers',
       ],
       [
         {
-          kind: 'step_by_hand',
+          kind: 'step_run_manually',
           by: 'ada',
           allocation: 1,
           step: 'venv',
@@ -157,7 +157,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     ],
     attempt_started: [
       [{ kind: 'attempt_started', attempt: 1, workers: [0, 1, 2, 3] }, 'attempt 1 started on 4 workers'],
-      [{ kind: 'attempt_started', attempt: 1, workers: ['here'] }, 'attempt 1 started on this machine'],
+      [{ kind: 'attempt_started', attempt: 1, workers: ['controller'] }, 'attempt 1 started on this machine'],
     ],
     attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 runs']],
     exit_seen: [
@@ -207,27 +207,27 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'rule pre: hung -> fail (all 3 are used up)',
       ],
     ],
-    silent: [
+    unreachable: [
       [
-        { kind: 'silent', allocation: 1, worker: 3, detail: 'connection timed out' },
+        { kind: 'unreachable', allocation: 1, worker: 3, detail: 'connection timed out' },
         'worker 3 does not answer (connection timed out)',
       ],
-      [{ kind: 'silent', allocation: 1, detail: '403' }, 'allocation 1 does not answer (403)'],
+      [{ kind: 'unreachable', allocation: 1, detail: '403' }, 'allocation 1 does not answer (403)'],
     ],
-    answering: [
-      [{ kind: 'answering', allocation: 1 }, 'allocation 1 answers again'],
-      [{ kind: 'answering', allocation: 1, who: 'workers' }, 'every worker answers again'],
+    reachable: [
+      [{ kind: 'reachable', allocation: 1 }, 'allocation 1 answers again'],
+      [{ kind: 'reachable', allocation: 1, who: 'workers' }, 'every worker answers again'],
     ],
-    settled: [
-      [{ kind: 'settled', verdict: 'failed', reason: 'setup_failed' }, 'failed: setup failed'],
-      [{ kind: 'settled', verdict: 'succeeded', reason: 'succeeded' }, 'succeeded'],
+    finished: [
+      [{ kind: 'finished', verdict: 'failed', reason: 'setup_failed' }, 'failed: setup failed'],
+      [{ kind: 'finished', verdict: 'succeeded', reason: 'succeeded' }, 'succeeded'],
     ],
     removed: [[{ kind: 'removed' }, 'taken off the list; its history and logs are kept']],
   };
 
 for (const [kind, rows] of Object.entries(sentences)) {
   test(`history tells ${kind} in one sentence`, () => {
-    for (const [body, sentence] of rows) assert.equal(eventSentence({ at: noon, ...body }, job), sentence);
+    for (const [body, sentence] of rows) assert.equal(describeEvent({ at: noon, ...body }, job), sentence);
   });
 }
 
@@ -237,13 +237,13 @@ test('a job on this machine is not said to be asked of a cloud', () => {
     kind: 'allocation_requested',
     allocation: 1,
     name: 'this machine',
-    ownership: 'standing',
+    ownership: 'persistent',
   } as const;
-  assert.equal(eventSentence(event, aJob(localSpec())), 'allocation 1 is this machine');
+  assert.equal(describeEvent(event, aJob(localSpec())), 'allocation 1 is this machine');
 });
 
 test('lengths, moments and prices are short and have their unit', () => {
-  assert.deepEqual([0, 59.9 * second, 9 * minute, 14.9 * hour, 3 * day, -second].map(ageText), [
+  assert.deepEqual([0, 59.9 * second, 9 * minute, 14.9 * hour, 3 * day, -second].map(formatAge), [
     '0s',
     '59s',
     '9m',
@@ -253,18 +253,18 @@ test('lengths, moments and prices are short and have their unit', () => {
   ]);
   assert.deepEqual(
     [48 * second, 2 * minute, 150 * second, 31.9 * minute, 2 * hour + 5 * minute, 3 * day, 3 * day + 4 * hour, day].map(
-      lengthText,
+      formatDuration,
     ),
     ['48s', '2m', '2m30s', '31m', '2h05m', '3d', '3d4h', '1d'],
   );
-  assert.equal(momentText(noon, noon), '20 Nov 12:00:00 UTC');
-  assert.equal(momentText(noon, noon + 400 * day), '20 Nov 2026 12:00:00 UTC', 'the year where it is not this one');
-  assert.equal(priceText(75.7), '$75.70/h');
+  assert.equal(formatTime(noon, noon), '20 Nov 12:00:00 UTC');
+  assert.equal(formatTime(noon, noon + 400 * day), '20 Nov 2026 12:00:00 UTC', 'the year where it is not this one');
+  assert.equal(formatPricePerHour(75.7), '$75.70/h');
 });
 
 test('budgets are told as far as some rule goes on under them', () => {
   const { recovery } = tpuSpec();
-  const told = (...rules: RecoverySpec['rules']) => allowanceText({ ...recovery, rules });
+  const told = (...rules: RecoverySpec['rules']) => formatBudget({ ...recovery, rules });
   const resume = { then: 'resume', on: 'same' } as const;
   assert.equal(told(), null);
   assert.equal(told({ reason: 'hung', answer: { then: 'fail', on: 'same' } }), null);
@@ -280,7 +280,7 @@ test('budgets are told as far as some rule goes on under them', () => {
 });
 
 test('one of a kind is no list', () => {
-  assert.deepEqual([[], ['ada'], [3], ['ada', 'bob', 7]].map(choiceText), [
+  assert.deepEqual([[], ['ada'], [3], ['ada', 'bob', 7]].map(formatChoices), [
     'There is none yet.',
     'The only one is ada.',
     'The only one is 3.',
@@ -296,12 +296,12 @@ test('tpu.log has what the cloud answered, in its own words, and nothing else', 
     raw: 'RESOURCE_EXHAUSTED: no more capacity',
   } as const;
   assert.equal(
-    cloudAnswer({ kind: 'allocation_refused', at: 0, allocation: 1, error }, job),
+    describeCloudAnswer({ kind: 'allocation_refused', at: 0, allocation: 1, error }, job),
     'allocation 1 refused (no capacity): no capacity there now; the cloud said: RESOURCE_EXHAUSTED: no more capacity',
   );
   assert.equal(
-    cloudAnswer({ kind: 'allocation_seen', at: 0, allocation: 1, state: 'waiting', detail: 'ACCEPTED' }, job),
+    describeCloudAnswer({ kind: 'allocation_seen', at: 0, allocation: 1, state: 'waiting', detail: 'ACCEPTED' }, job),
     'allocation 1 waits for capacity (ACCEPTED)',
   );
-  assert.equal(cloudAnswer({ kind: 'attempt_running', at: 0, attempt: 1 }, job), null);
+  assert.equal(describeCloudAnswer({ kind: 'attempt_running', at: 0, attempt: 1 }, job), null);
 });

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { viewJson } from '../../src/app/json.ts';
-import { view } from '../cli/support/pretend.ts';
+import { jobView } from '../cli/support/harness.ts';
 
 test('a value of the environment that the record hides is hidden here too', () => {
-  const given = view();
+  const given = jobView();
   const env = { HF_TOKEN: 'abc123', RATE: '1' };
   const shown = (key: string): string => {
     const overrides = [{ key, value: '***' }];

@@ -16,7 +16,7 @@ import { test, type TestContext } from 'node:test';
 import { asFileName } from '../../src/app/job-folder.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import type { StoredEvent } from '../../src/app/ports.ts';
-import type { Event } from '../../src/core/decision.ts';
+import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';
 import { aJob, noon } from '../support/builders.ts';
 
@@ -30,7 +30,7 @@ function filesIn(t: TestContext) {
     history: (_id, after) => Promise.resolve(history.filter(({ seq }) => seq > after)),
   });
   const happened = (detail: string) => {
-    const event: Event = { kind: 'silent', at: noon, allocation: 1, detail };
+    const event: Event = { kind: 'unreachable', at: noon, allocation: 1, detail };
     history.push({ seq: history.length + 1, event });
   };
   return { folder: join(home, 'jobs/ada/000042'), logFiles, happened };
@@ -43,9 +43,9 @@ test('the length of a copy is what was appended, per attempt and worker', async 
   assert.equal(await logFiles.length(job, 1, 0), 0);
   await logFiles.append(job, 1, 0, bytes('loss 1\n'));
   await logFiles.append(job, 1, 0, Uint8Array.of(0xff, 0x00, 0x0a));
-  await logFiles.append(job, 1, 'here', bytes('x'));
+  await logFiles.append(job, 1, 'controller', bytes('x'));
   assert.equal(await logFiles.length(job, 1, 0), 10);
-  assert.equal(await logFiles.length(job, 1, 'here'), 1);
+  assert.equal(await logFiles.length(job, 1, 'controller'), 1);
   assert.equal(await logFiles.length(job, 2, 0), 0);
   assert.deepEqual(
     readFileSync(join(folder, 'logs/attempt_1/command_worker_0.log')),
@@ -56,9 +56,9 @@ test('the length of a copy is what was appended, per attempt and worker', async 
 test('the last bytes of a copy are given, or all of a shorter one', async (t) => {
   const { logFiles } = filesIn(t);
   await logFiles.append(job, 1, 0, bytes('0123456789'));
-  assert.deepEqual(Buffer.from(await logFiles.last(job, 1, 0, 4)), bytes('6789'));
-  assert.equal((await logFiles.last(job, 1, 0, 400)).length, 10);
-  assert.equal((await logFiles.last(job, 9, 0, 400)).length, 0);
+  assert.deepEqual(Buffer.from(await logFiles.readEnd(job, 1, 0, 4)), bytes('6789'));
+  assert.equal((await logFiles.readEnd(job, 1, 0, 400)).length, 10);
+  assert.equal((await logFiles.readEnd(job, 9, 0, 400)).length, 0);
 });
 
 test('the link leads to the newest attempt, and a late line of an earlier one does not lead it back', async (t) => {
@@ -85,11 +85,11 @@ test('notes are one line each, with their time in front', async (t) => {
 
 test('what a step prints goes to its own log', async (t) => {
   const { folder, logFiles } = filesIn(t);
-  await logFiles.step(job, 'docker', 3, bytes('pulled\n'));
+  await logFiles.appendStepLog(job, 'docker', 3, bytes('pulled\n'));
   assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
-  await logFiles.step(job, 'docker', 3, bytes(''));
+  await logFiles.appendStepLog(job, 'docker', 3, bytes(''));
   assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
-  for (let times = 0; times < 2; times += 1) await logFiles.step(job, 'ssh', 0, bytes(''));
+  for (let times = 0; times < 2; times += 1) await logFiles.appendStepLog(job, 'ssh', 0, bytes(''));
   const silent = '-- step ssh is done on worker 0; it printed nothing\n';
   assert.equal(readFileSync(join(folder, 'logs/ssh_worker_0.log'), 'utf8'), silent);
 });
@@ -150,7 +150,7 @@ test('events.jsonl holds every event once, also after a line was cut, lost or th
       .split('\n')
       .map((line) => {
         const { seq, kind, detail } = JSON.parse(line) as Record<string, unknown>;
-        assert.equal(kind, 'silent');
+        assert.equal(kind, 'unreachable');
         return `${String(seq)}${String(detail)}`;
       });
   happened('a');

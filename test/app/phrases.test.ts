@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { causeText, mostlyMeans, spentOn } from '../../src/app/phrases.ts';
-import { hour, minute } from '../../src/core/time.ts';
-import { localSpec, tpuSpec, aJob, living, noon, ready } from '../support/builders.ts';
+import { formatCause, likelyCause, jobCost } from '../../src/app/phrases.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { localSpec, tpuSpec, aJob, withAttempts, noon, readyAllocation } from '../support/builders.ts';
 
 const spec = tpuSpec({
   limits: { maxRuntime: 2 * hour, silenceTimeout: 30 * minute, capacityWait: null, setupTries: 3 },
@@ -12,57 +12,57 @@ const spec = tpuSpec({
 
 test('a hang and a time limit tell the length and the key', () => {
   const detail = 'no output on any worker for as long as job.silence_timeout allows';
-  assert.equal(causeText(spec, 'hung', { detail }), 'no output on any worker for 30m (job.silence_timeout)');
+  assert.equal(formatCause(spec, 'hung', { detail }), 'no output on any worker for 30m (job.silence_timeout)');
   assert.equal(
-    causeText(spec, 'timed_out', { detail: 'it ran for as long as job.max_runtime allows' }),
+    formatCause(spec, 'timed_out', { detail: 'it ran for as long as job.max_runtime allows' }),
     'it ran for 2h00m, which is all that it may (job.max_runtime)',
   );
-  assert.equal(causeText({ ...spec, limits: { ...spec.limits, silenceTimeout: null } }, 'hung', { detail }), detail);
+  assert.equal(formatCause({ ...spec, limits: { ...spec.limits, silenceTimeout: null } }, 'hung', { detail }), detail);
 });
 
 test('a signal is told by its name and by the code that stands for it', () => {
   const killed = { detail: 'killed by KILL on worker 3', worker: 3, exitCode: 137, signal: 'KILL' } as const;
-  assert.equal(causeText(spec, 'command_failed', killed), 'killed by SIGKILL (exit code 137) on worker 3');
-  assert.match(mostlyMeans(killed) ?? '', /ran out of memory/);
-  assert.match(mostlyMeans({ detail: '', exitCode: 139, signal: 'SEGV' }) ?? '', /memory that is not its own/);
-  assert.match(mostlyMeans({ detail: '', exitCode: 143, signal: 'TERM' }) ?? '', /asked it to end/);
+  assert.equal(formatCause(spec, 'command_failed', killed), 'killed by SIGKILL (exit code 137) on worker 3');
+  assert.match(likelyCause(killed) ?? '', /ran out of memory/);
+  assert.match(likelyCause({ detail: '', exitCode: 139, signal: 'SEGV' }) ?? '', /memory that is not its own/);
+  assert.match(likelyCause({ detail: '', exitCode: 143, signal: 'TERM' }) ?? '', /asked it to end/);
 });
 
 test('what the log says counts more than the code, and an ordinary code says nothing', () => {
   const said = { detail: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
-  assert.equal(mostlyMeans(said), 'the accelerator ran out of memory');
-  assert.equal(mostlyMeans({ detail: 'exit code 1', exitCode: 1 }), null);
-  assert.match(mostlyMeans({ detail: '', exitCode: 127 }) ?? '', /not found/);
-  assert.equal(causeText(spec, 'command_failed', { detail: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');
+  assert.equal(likelyCause(said), 'the accelerator ran out of memory');
+  assert.equal(likelyCause({ detail: 'exit code 1', exitCode: 1 }), null);
+  assert.match(likelyCause({ detail: '', exitCode: 127 }) ?? '', /not found/);
+  assert.equal(formatCause(spec, 'command_failed', { detail: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');
 });
 
 test('on this machine there is one place, which needs no number', () => {
   const evidence = { detail: 'exit code 1 on worker 0', worker: 0, exitCode: 1 };
-  assert.equal(causeText(localSpec(), 'command_failed', evidence), 'exit code 1');
-  assert.equal(causeText(localSpec(), 'command_failed', { detail: 'as it was told', worker: 0 }), 'as it was told');
+  assert.equal(formatCause(localSpec(), 'command_failed', evidence), 'exit code 1');
+  assert.equal(formatCause(localSpec(), 'command_failed', { detail: 'as it was told', worker: 0 }), 'as it was told');
 });
 
 const tpu = tpuSpec();
 assert.ok(tpu.capacity.kind === 'tpu');
 const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: 4 } };
 const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: null } };
-const readyAtNoon = { ...ready, readyAt: noon };
+const readyAtNoon = { ...readyAllocation, readyAt: noon };
 
 test('what is held counts until now, what is gone until it was seen gone', () => {
-  const held = living(aJob(priced), [readyAtNoon], []);
-  assert.equal(spentOn(held, noon + 3 * hour), 12);
-  const gone = living(aJob(priced), [{ ...readyAtNoon, releasedAt: noon + hour, goneAt: noon + 2 * hour }], []);
-  assert.equal(spentOn(gone, noon + 30 * hour), 8);
+  const held = withAttempts(aJob(priced), [readyAtNoon], []);
+  assert.equal(jobCost(held, noon + 3 * hour), 12);
+  const gone = withAttempts(aJob(priced), [{ ...readyAtNoon, releasedAt: noon + hour, goneAt: noon + 2 * hour }], []);
+  assert.equal(jobCost(gone, noon + 30 * hour), 8);
 });
 
 test('what a forced delete has left behind counts until that word: nobody looks at it for the job any more', () => {
-  const left = { ...living(aJob(priced), [readyAtNoon], []), removed: true, desiredAt: noon + hour };
-  assert.equal(spentOn(left, noon + 2 * hour), 4);
-  assert.equal(spentOn(left, noon + 200 * hour), 4);
+  const left = { ...withAttempts(aJob(priced), [readyAtNoon], []), removed: true, desiredAt: noon + hour };
+  assert.equal(jobCost(left, noon + 2 * hour), 4);
+  assert.equal(jobCost(left, noon + 200 * hour), 4);
 });
 
 test('without a price, or where nothing of its own was ready, nobody can tell', () => {
-  assert.equal(spentOn(living(aJob(unpriced), [readyAtNoon], []), noon + hour), null);
-  assert.equal(spentOn(living(aJob(priced), [{ ...ready, readyAt: null }], []), noon + hour), null);
-  assert.equal(spentOn(aJob(localSpec()), noon + hour), null);
+  assert.equal(jobCost(withAttempts(aJob(unpriced), [readyAtNoon], []), noon + hour), null);
+  assert.equal(jobCost(withAttempts(aJob(priced), [{ ...readyAllocation, readyAt: null }], []), noon + hour), null);
+  assert.equal(jobCost(aJob(localSpec()), noon + hour), null);
 });

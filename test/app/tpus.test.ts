@@ -7,53 +7,53 @@ import {
   forgettable,
   hasAnswered,
   tpuSpecs,
-  claimants,
-  lookAtTpus,
+  claimingJobs,
+  observeTpus,
   tpuScopes,
   tpuRows,
-  type TpuSeen,
-  type TpuMissed,
+  type ObservedTpu,
+  type UncheckedLocation,
 } from '../../src/app/tpus.ts';
-import { withLife, type Attempt, type Job } from '../../src/core/job.ts';
-import { hour, minute } from '../../src/core/time.ts';
-import { aJob, attemptOf, living, noon, ready, tpuSpec, localSpec } from '../support/builders.ts';
-import { createStrayKeeper, straysOf } from '../../src/app/strays.ts';
+import { withLifecycle, type Attempt, type Job } from '../../src/core/model/job.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { aJob, attemptOf, withAttempts, noon, readyAllocation, tpuSpec, localSpec } from '../support/builders.ts';
+import { createOrphanOperations, orphansOf } from '../../src/app/orphans.ts';
 import { openStore } from '../../src/store/store.ts';
 
 const zone = 'us-west4-a';
 
-function seen(name: string, different: Partial<TpuSeen> = {}): TpuSeen {
+function seen(name: string, different: Partial<ObservedTpu> = {}): ObservedTpu {
   return {
     project: 'lab',
     zone,
     name,
     resource: `projects/lab/locations/${zone}/nodes/${name}`,
-    node: 'READY',
-    queued: null,
-    type: 'v5litepod-8',
+    nodeState: 'READY',
+    queuedResourceState: null,
+    accelerator: 'v5litepod-8',
     pricing: 'spot',
     label: null,
-    sharedBy: null,
-    owner: null,
+    sharedByInstallation: null,
+    metadataOwner: null,
     createdAt: noon - 10 * hour,
     ...different,
   };
 }
 
 const cloud = {
-  pricePerHour: ({ type }: TpuSeen) => (type === null ? null : 2),
-  isPretended: (p: string) => p === 'emulator',
+  pricePerHour: ({ accelerator }: ObservedTpu) => (accelerator === null ? null : 2),
+  isSimulated: (p: string) => p === 'emulator',
 };
 
 const job: Job = {
-  ...living(aJob(), [{ ...ready, readyAt: noon - 3 * hour }], []),
+  ...withAttempts(aJob(), [{ ...readyAllocation, readyAt: noon - 3 * hour }], []),
   id: '000042',
   installation: 'ours00',
 };
 const label = (ordinal = 1, id = '000042', installation = 'ours00') => ({ installation, job: id, allocation: ordinal });
-const rowsOf = (tpus: readonly TpuSeen[], jobs: readonly Job[] = [job]) =>
+const rowsOf = (tpus: readonly ObservedTpu[], jobs: readonly Job[] = [job]) =>
   tpuRows(tpus, { installation: 'ours00', jobs, now: noon, cloud });
-const only = (tpu: TpuSeen, jobs?: readonly Job[]) => {
+const only = (tpu: ObservedTpu, jobs?: readonly Job[]) => {
   const [row] = rowsOf([tpu], jobs);
   assert.ok(row);
   return row;
@@ -70,92 +70,104 @@ suite('a TPU of a job', () => {
 
   test('is idle since it was ready, while no command has run on it', () => {
     const row = only(mine);
-    assert.deepEqual(row.whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner, owner: job.owner });
+    assert.deepEqual(row.owner, {
+      kind: 'job',
+      id: '000042',
+      name: job.spec.name,
+      jobOwner: job.owner,
+      owner: job.owner,
+    });
     assert.equal(row.job, '000042');
-    assert.equal(row.readySince, noon - 3 * hour);
-    assert.equal(row.idle, 3 * hour);
+    assert.equal(row.readyAt, noon - 3 * hour);
+    assert.equal(row.idleMs, 3 * hour);
     assert.equal(row.idleCost, 6);
   });
 
   test('is of the person that its metadata names, where several share a login', () => {
-    const { whose } = only({ ...mine, owner: 'yufeng' });
-    assert.deepEqual(whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner, owner: 'yufeng' });
-    assert.equal(only({ ...mine, owner: '' }).whose.kind, 'job');
+    const { owner } = only({ ...mine, metadataOwner: 'yufeng' });
+    assert.deepEqual(owner, { kind: 'job', id: '000042', name: job.spec.name, jobOwner: job.owner, owner: 'yufeng' });
+    assert.equal(only({ ...mine, metadataOwner: '' }).owner.kind, 'job');
   });
 
   test('is not idle while a command runs, and idle again from its end', () => {
     const busy = only(mine, [{ ...job, attempts: [attempt(null)] }]);
-    assert.deepEqual([busy.idle, busy.idleCost], [null, null]);
+    assert.deepEqual([busy.idleMs, busy.idleCost], [null, null]);
     const over = only(mine, [{ ...job, attempts: [attempt(noon - 30 * minute)] }]);
-    assert.equal(over.idle, 30 * minute);
+    assert.equal(over.idleMs, 30 * minute);
     assert.equal(over.idleCost, 1);
   });
 
   test('is neither ready nor idle before the cloud says READY', () => {
-    const row = only({ ...mine, node: null, queued: 'WAITING_FOR_RESOURCES' });
+    const row = only({ ...mine, nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
     assert.equal(row.state, 'WAITING_FOR_RESOURCES');
-    assert.deepEqual([row.readySince, row.idle, row.idleCost], [null, null, null]);
+    assert.deepEqual([row.readyAt, row.idleMs, row.idleCost], [null, null, null]);
   });
 });
 
 suite('what no job claims', () => {
-  const stray = { kind: 'stray', id: '000042' };
+  const orphan = { kind: 'orphan', id: '000042' };
   test('is a stray when its job is not known, was removed, has no such allocation, or has seen it gone', () => {
     const mine = seen('vit-000042-1', { label: label() });
     const [allocation] = job.allocations;
     assert.ok(allocation);
-    assert.deepEqual(only(mine, []).whose, stray);
-    assert.deepEqual(only(mine, [{ ...job, removed: true }]).whose, stray);
-    assert.deepEqual(only({ ...mine, label: label(2) }).whose, stray);
-    assert.deepEqual(only(mine, [{ ...job, allocations: [withLife({ ...allocation, goneAt: noon })] }]).whose, stray);
-    assert.equal(only(mine, []).idle, 10 * hour);
+    assert.deepEqual(only(mine, []).owner, orphan);
+    assert.deepEqual(only(mine, [{ ...job, removed: true }]).owner, orphan);
+    assert.deepEqual(only({ ...mine, label: label(2) }).owner, orphan);
+    assert.deepEqual(
+      only(mine, [{ ...job, allocations: [withLifecycle({ ...allocation, goneAt: noon })] }]).owner,
+      orphan,
+    );
+    assert.equal(only(mine, []).idleMs, 10 * hour);
   });
 
   test("another jobman's is never taken for ours, though its job has a number that we have too", () => {
     const row = only(seen('vit-000042-1', { label: label(1, '000042', 'theirs') }));
-    assert.deepEqual(row.whose, { kind: 'installation', installation: 'theirs', id: '000042' });
+    assert.deepEqual(row.owner, { kind: 'installation', installation: 'theirs', id: '000042' });
     assert.equal(row.job, null);
-    assert.equal(row.idle, null, 'what they do on it is not seen from here');
+    assert.equal(row.idleMs, null, 'what they do on it is not seen from here');
   });
 
   test('is of the person that its metadata names, else of nobody, and nobody’s is idle', () => {
-    assert.deepEqual(only(seen('dev', { owner: 'grace' })).whose, { kind: 'person', name: 'grace' });
-    assert.equal(only(seen('dev', { owner: 'grace' })).idle, null);
-    assert.deepEqual(only(seen('dev', { owner: '' })).whose, { kind: 'nobody' });
-    assert.deepEqual(only(seen('dev', { sharedBy: 'ours00', owner: 'ada' })).whose, { kind: 'shared', name: 'ada' });
-    assert.deepEqual(only(seen('dev', { sharedBy: 'ours00' })).whose, { kind: 'shared', name: null });
+    assert.deepEqual(only(seen('dev', { metadataOwner: 'grace' })).owner, { kind: 'user', name: 'grace' });
+    assert.equal(only(seen('dev', { metadataOwner: 'grace' })).idleMs, null);
+    assert.deepEqual(only(seen('dev', { metadataOwner: '' })).owner, { kind: 'none' });
+    assert.deepEqual(only(seen('dev', { sharedByInstallation: 'ours00', metadataOwner: 'ada' })).owner, {
+      kind: 'shared',
+      name: 'ada',
+    });
+    assert.deepEqual(only(seen('dev', { sharedByInstallation: 'ours00' })).owner, { kind: 'shared', name: null });
     const theirs = { kind: 'installation', installation: 'theirs', id: null };
-    assert.deepEqual(only(seen('dev', { sharedBy: 'theirs', owner: 'ada' })).whose, theirs);
-    assert.equal(only(seen('dev')).idle, 10 * hour);
+    assert.deepEqual(only(seen('dev', { sharedByInstallation: 'theirs', metadataOwner: 'ada' })).owner, theirs);
+    assert.equal(only(seen('dev')).idleMs, 10 * hour);
   });
 });
 
 test('a standing TPU is of the job that uses it, in its own project and zone', () => {
   const spec = tpuSpec();
   assert.ok(spec.capacity.kind === 'tpu');
-  const { project, zone: place } = spec.capacity;
+  const { project, zone } = spec.capacity;
   const user: Job = {
-    ...living(
-      aJob({ ...spec, capacity: { ...spec.capacity, ownership: 'standing' } }),
-      [{ ...ready, ownership: 'standing', name: 'shared' }],
+    ...withAttempts(
+      aJob({ ...spec, capacity: { ...spec.capacity, ownership: 'persistent' } }),
+      [{ ...readyAllocation, ownership: 'persistent', name: 'shared' }],
       [],
     ),
     installation: 'ours00',
-    settled: null,
+    finish: null,
   };
-  const shared = seen('shared', { project, zone: place, owner: 'grace' });
-  assert.equal(only(shared, [user]).whose.kind, 'job');
-  assert.equal(only({ ...shared, zone: 'us-east5-a' }, [user]).whose.kind, 'person');
+  const shared = seen('shared', { project, zone, metadataOwner: 'grace' });
+  assert.equal(only(shared, [user]).owner.kind, 'job');
+  assert.equal(only({ ...shared, zone: 'us-east5-a' }, [user]).owner.kind, 'user');
   const settled = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
-  assert.equal(only(shared, [{ ...user, settled }]).whose.kind, 'person');
+  assert.equal(only(shared, [{ ...user, finish: settled }]).owner.kind, 'user');
 });
 
 test('what has cost most for nothing comes first, then what costs most, and pretended money last', () => {
   const rows = rowsOf([
     seen('pretended', { project: 'emulator', createdAt: noon - 99 * hour }),
     seen('b', { createdAt: noon - 2 * hour }),
-    seen('theirs', { owner: 'grace' }),
-    seen('unpriced', { type: null, createdAt: noon - 50 * hour }),
+    seen('theirs', { metadataOwner: 'grace' }),
+    seen('unpriced', { accelerator: null, createdAt: noon - 50 * hour }),
     seen('a', { createdAt: noon - 5 * hour }),
   ]);
   assert.deepEqual(
@@ -194,26 +206,26 @@ suite('where is looked', () => {
   });
 
   test('a forgotten project counts only while a job in it is not finished', () => {
-    const over = { ...job, settled: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
+    const over = { ...job, finish: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
     assert.equal(tpuSpecs([job, over], []).length, 2);
     assert.equal(tpuSpecs([job], ['lab']).length, 1);
     assert.equal(tpuSpecs([over], ['lab']).length, 0);
   });
 
   test('a project may be forgotten that finished jobs alone name, and the settings do not', () => {
-    const over = { ...job, settled: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
+    const over = { ...job, finish: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
     assert.deepEqual(forgettable([over, over], { project: null }), ['lab']);
     assert.deepEqual(forgettable([over], { project: 'lab' }), []);
     assert.deepEqual(forgettable([over, job], { project: null }), []);
   });
 
   test('one project that does not answer leaves the others known', () => {
-    const miss = (zone: string | null) => ({ project: 'lab', zone, says: 'no', asleep: false });
+    const miss = (zone: string | null) => ({ project: 'lab', zone, message: 'no', isEmulatorStopped: false });
     const two = { project: 'lab', zones: ['us-west4-a', 'us-east1-d'] };
-    assert.equal(hasAnswered({ tpus: [], missed: [miss(null)] }, two), false);
-    assert.equal(hasAnswered({ tpus: [], missed: [miss('us-west4-a')] }, two), true);
-    assert.equal(hasAnswered({ tpus: [], missed: [miss('us-west4-a'), miss('us-east1-d')] }, two), false);
-    assert.equal(hasAnswered({ tpus: [], missed: [] }, two), true);
+    assert.equal(hasAnswered({ tpus: [], unchecked: [miss(null)] }, two), false);
+    assert.equal(hasAnswered({ tpus: [], unchecked: [miss('us-west4-a')] }, two), true);
+    assert.equal(hasAnswered({ tpus: [], unchecked: [miss('us-west4-a'), miss('us-east1-d')] }, two), false);
+    assert.equal(hasAnswered({ tpus: [], unchecked: [] }, two), true);
   });
 
   test('nowhere is a mistake of the command line', async () => {
@@ -224,7 +236,7 @@ suite('where is looked', () => {
     };
     const door = { ...cloud, list: () => assert.fail('nobody is asked') };
     await assert.rejects(
-      lookAtTpus(
+      observeTpus(
         {
           store,
           installation: null,
@@ -263,7 +275,7 @@ test('jobs are read after the look: one that was created meanwhile claims what i
     ...cloud,
     list: async () => {
       events.push('look');
-      return { tpus: [seen('vit-000042-1', { label: label() })], missed: [] };
+      return { tpus: [seen('vit-000042-1', { label: label() })], unchecked: [] };
     },
   };
   const parts = {
@@ -273,10 +285,10 @@ test('jobs are read after the look: one that was created meanwhile claims what i
     settings: { project: null, grants: [], forgottenProjects: [] },
     now: () => noon,
   };
-  const { rows } = await lookAtTpus(parts, {});
+  const { rows } = await observeTpus(parts, {});
   assert.deepEqual(events, ['list', 'look', 'load 000042']);
-  assert.equal(rows[0]?.whose.kind, 'job');
-  assert.deepEqual(await claimants(store, [], [], 'ours00'), []);
+  assert.equal(rows[0]?.owner.kind, 'job');
+  assert.deepEqual(await claimingJobs(store, [], [], 'ours00'), []);
 });
 
 // ------------------------------------------------------------------------------------------ strays
@@ -286,27 +298,42 @@ async function openYard(t: TestContext) {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const { job, revision } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
-  const life = { ...living(aJob(job.spec), [ready], []), id: job.id, installation: job.installation, removed: true };
-  await store.commit({ job: life, revision, events: [], folded: [], wakeAt: null, epoch: null });
-  const [left] = straysOf(life);
+  const life = {
+    ...withAttempts(aJob(job.spec), [readyAllocation], []),
+    id: job.id,
+    installation: job.installation,
+    removed: true,
+  };
+  await store.commit({ job: life, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  const [left] = orphansOf(life);
   assert.ok(left);
-  await store.recordStray(left);
+  await store.recordOrphan(left);
 
   const { installation } = job;
   const label = { installation, job: job.id, allocation: 1 };
-  const ours = { type: 'v5litepod-16', queued: 'ACTIVE', resource: left.resource, label, createdAt: noon };
-  const tpu = (different: Partial<TpuSeen> = {}): TpuSeen => seen('vit-000001-1', { ...ours, ...different });
-  const yard = { there: [tpu()] as readonly TpuSeen[], missed: [] as readonly TpuMissed[], asked: [] as string[] };
-  const keeper = createStrayKeeper({
+  const ours = {
+    accelerator: 'v5litepod-16',
+    queuedResourceState: 'ACTIVE',
+    resource: left.resource,
+    label,
+    createdAt: noon,
+  };
+  const tpu = (different: Partial<ObservedTpu> = {}): ObservedTpu => seen('vit-000001-1', { ...ours, ...different });
+  const yard = {
+    there: [tpu()] as readonly ObservedTpu[],
+    unchecked: [] as readonly UncheckedLocation[],
+    asked: [] as string[],
+  };
+  const keeper = createOrphanOperations({
     store,
     installation: job.installation,
     cloud: {
       async list({ project, zones }) {
         yard.asked.push(`list ${project} ${zones?.join() ?? 'all'}`);
-        return { tpus: yard.there, missed: yard.missed };
+        return { tpus: yard.there, unchecked: yard.unchecked };
       },
       pricePerHour: () => null,
-      isPretended: () => false,
+      isSimulated: () => false,
     },
     settings: { project: null, grants: [], forgottenProjects: [] },
     release({ resource }) {
@@ -314,17 +341,17 @@ async function openYard(t: TestContext) {
       return Promise.resolve({ kind: 'done' });
     },
     now: () => noon,
-    end: () => Promise.resolve(),
+    onClose: () => Promise.resolve(),
   });
   return Object.assign(yard, { store, keeper, left, label, tpu, life });
 }
 
 /** What the cloud calls what a job may leave behind. */
-const leftBy = (job: Job): readonly string[] => straysOf(job).map(({ resource }) => resource);
+const leftBy = (job: Job): readonly string[] => orphansOf(job).map(({ resource }) => resource);
 
 test('a job on this machine leaves no stray; one with a TPU leaves it by the name that the cloud knows', () => {
-  assert.deepEqual(straysOf(living(aJob(localSpec()), [ready], [])), []);
-  assert.deepEqual(leftBy(living(aJob(), [ready], [])), [
+  assert.deepEqual(orphansOf(withAttempts(aJob(localSpec()), [readyAllocation], [])), []);
+  assert.deepEqual(leftBy(withAttempts(aJob(), [readyAllocation], [])), [
     'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1',
   ]);
 });
@@ -333,49 +360,49 @@ test('what an alternative gave is left behind where it was given', () => {
   const { capacity } = tpuSpec();
   assert.ok(capacity.kind === 'tpu');
   const spec = tpuSpec({}, { alternatives: [{ ...capacity, zone: 'us-east5-b' }] });
-  assert.deepEqual(leftBy(living(aJob(spec), [{ ...ready, place: 1 }], [])), [
+  assert.deepEqual(leftBy(withAttempts(aJob(spec), [{ ...readyAllocation, alternative: 1 }], [])), [
     'projects/lab/locations/us-east5-b/queuedResources/vit-000042-1',
   ]);
 });
 
 test('a stray is there, also as the node that outlived its queued resource, or gone, or not known', async (t) => {
   const yard = await openYard(t);
-  const states = async () => (await yard.keeper.look()).strays.map((stray) => [stray.seen, stray.says]);
-  assert.deepEqual(await states(), [['there', 'READY']]);
+  const states = async () => (await yard.keeper.observe()).orphans.map(({ presence, message }) => [presence, message]);
+  assert.deepEqual(await states(), [['present', 'READY']]);
   const node = 'projects/lab/locations/us-west4-a/nodes/vit';
-  yard.there = [yard.tpu({ resource: node, node: 'DELETING', queued: null })];
-  assert.deepEqual(await states(), [['there', 'DELETING']]);
+  yard.there = [yard.tpu({ resource: node, nodeState: 'DELETING', queuedResourceState: null })];
+  assert.deepEqual(await states(), [['present', 'DELETING']]);
   yard.there = [];
   assert.deepEqual(await states(), [['gone', 'gone']]);
-  yard.missed = [{ project: 'lab', zone: 'us-east5-b', says: 'elsewhere', asleep: false }];
+  yard.unchecked = [{ project: 'lab', zone: 'us-east5-b', message: 'elsewhere', isEmulatorStopped: false }];
   assert.deepEqual(await states(), [['gone', 'gone']], 'another zone that was not asked says nothing of it');
-  yard.missed = [{ project: 'lab', zone: 'us-west4-a', says: 'code 403.', asleep: false }];
+  yard.unchecked = [{ project: 'lab', zone: 'us-west4-a', message: 'code 403.', isEmulatorStopped: false }];
   assert.deepEqual(await states(), [['unknown', 'code 403']]);
-  yard.missed = [{ project: 'lab', zone: null, says: 'no login', asleep: false }];
+  yard.unchecked = [{ project: 'lab', zone: null, message: 'no login', isEmulatorStopped: false }];
   assert.deepEqual(await states(), [['unknown', 'no login']]);
 });
 
 test('what carries our label and no job claims is a stray too, noted or not; a job that is there claims its own', async (t) => {
   const yard = await openYard(t);
   const { job, revision } = await yard.store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
-  const alive = { ...living(aJob(job.spec), [ready], []), id: job.id, installation: job.installation };
-  await yard.store.commit({ job: alive, revision, events: [], folded: [], wakeAt: null, epoch: null });
+  const alive = { ...withAttempts(aJob(job.spec), [readyAllocation], []), id: job.id, installation: job.installation };
+  await yard.store.commit({ job: alive, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
   const node = (name: string) => `projects/lab/locations/us-west4-a/nodes/${name}`;
   yard.there = [
     yard.tpu({ name: 'alive', resource: node('alive'), label: { ...yard.label, job: job.id } }),
     yard.tpu({ name: 'late', resource: node('late'), label: { ...yard.label, job: job.id, allocation: 2 } }),
     yard.tpu({ name: 'unheard', resource: node('unheard'), label: { ...yard.label, job: '000077' } }),
   ];
-  const { strays } = await yard.keeper.look();
+  const { orphans } = await yard.keeper.observe();
   assert.deepEqual(
-    strays.map(({ resource, seen }) => [resource, seen]),
+    orphans.map(({ resource, presence }) => [resource, presence]),
     [
       [yard.left.resource, 'gone'],
-      [node('late'), 'there'],
-      [node('unheard'), 'there'],
+      [node('late'), 'present'],
+      [node('unheard'), 'present'],
     ],
   );
-  assert.equal((await yard.store.strays()).length, 1, 'a look notes nothing');
+  assert.equal((await yard.store.orphans()).length, 1, 'a look notes nothing');
 });
 
 test("another jobman's and nobody's are shown apart and never as strays; a person's are left to that person", async (t) => {
@@ -384,11 +411,11 @@ test("another jobman's and nobody's are shown apart and never as strays; a perso
     yard.tpu(),
     yard.tpu({ name: 'theirs', label: { ...yard.label, installation: 'theirs' } }),
     yard.tpu({ name: 'nobodys', label: null }),
-    yard.tpu({ name: 'graces', label: null, owner: 'grace' }),
+    yard.tpu({ name: 'graces', label: null, metadataOwner: 'grace' }),
   ];
-  const { strays, others } = await yard.keeper.look();
+  const { orphans, others } = await yard.keeper.observe();
   assert.deepEqual(
-    strays.map(({ resource }) => resource),
+    orphans.map(({ resource }) => resource),
     [yard.left.resource],
   );
   assert.deepEqual(others.map(({ name }) => name).toSorted(), ['nobodys', 'theirs']);
@@ -397,19 +424,19 @@ test("another jobman's and nobody's are shown apart and never as strays; a perso
 test('a look asks each project once, where the jobs and the notes are, and changes nothing', async (t) => {
   const yard = await openYard(t);
   const far = 'projects/lab/locations/us-east5-b/nodes/vit';
-  await yard.store.recordStray({ ...yard.left, resource: far, allocation: 2 });
-  assert.equal((await yard.keeper.look()).strays.length, 2);
+  await yard.store.recordOrphan({ ...yard.left, resource: far, allocation: 2 });
+  assert.equal((await yard.keeper.observe()).orphans.length, 2);
   assert.deepEqual(yard.asked, ['list lab us-east5-b,us-west4-a']);
-  assert.equal((await yard.store.strays()).length, 2);
-  await yard.keeper.lookAt([yard.left]);
+  assert.equal((await yard.store.orphans()).length, 2);
+  await yard.keeper.observeAgain([yard.left]);
   assert.deepEqual(yard.asked.slice(1), ['list lab us-west4-a']);
 });
 
 test('letting go asks the cloud and forgets nothing; forgetting is for what was seen gone', async (t) => {
   const yard = await openYard(t);
-  assert.deepEqual(await yard.keeper.letGo(yard.left), { kind: 'done' });
+  assert.deepEqual(await yard.keeper.release(yard.left), { kind: 'done' });
   assert.deepEqual(yard.asked, [`release ${yard.left.resource}`]);
-  assert.equal((await yard.store.strays()).length, 1);
+  assert.equal((await yard.store.orphans()).length, 1);
   await yard.keeper.forget(yard.left);
-  assert.deepEqual(await yard.store.strays(), []);
+  assert.deepEqual(await yard.store.orphans(), []);
 });

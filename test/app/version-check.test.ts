@@ -8,14 +8,14 @@ import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import {
   compareVersions,
-  isLookDue,
-  versionNotesIn,
-  versionNotesText,
+  isCheckDue,
+  parseVersionNotes,
+  serializeVersionNotes,
   versionNotice,
   type VersionNotes,
 } from '../../src/app/version-check.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
-import { fetched } from '../../src/wiring/version-check.ts';
+import { download } from '../../src/wiring/version-check.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
@@ -23,9 +23,9 @@ const hour = 3_600_000;
 const notes: VersionNotes = {
   lastCheck: now,
   remoteVersion: '1.10.0',
-  every: hour,
+  intervalMs: hour,
   message: null,
-  failed: null,
+  lastError: null,
   repository: null,
 };
 
@@ -69,20 +69,20 @@ suite('versions', () => {
 
 suite('the notes', () => {
   test('come back as they went, and those of the older jobman are read', () => {
-    assert.deepEqual(versionNotesIn(versionNotesText(notes)), notes);
-    const older = versionNotesIn(`{"lastCheck":${now},"remoteVersion":"1.0.0"}`);
-    assert.deepEqual([older?.lastCheck, older?.remoteVersion, older?.every], [now, '1.0.0', 24 * hour]);
+    assert.deepEqual(parseVersionNotes(serializeVersionNotes(notes)), notes);
+    const older = parseVersionNotes(`{"lastCheck":${now},"remoteVersion":"1.0.0"}`);
+    assert.deepEqual([older?.lastCheck, older?.remoteVersion, older?.intervalMs], [now, '1.0.0', 24 * hour]);
     for (const none of ['', '{', '[]', 'null', '{}', '{"lastCheck":"never"}']) {
-      assert.equal(versionNotesIn(none), undefined, none);
+      assert.equal(parseVersionNotes(none), undefined, none);
     }
   });
   test('say when to look: once in the interval, and not for ever where the clock was set back', () => {
-    assert.equal(isLookDue(undefined, now), true);
+    assert.equal(isCheckDue(undefined, now), true);
     assert.deepEqual(
-      [0, hour - 1, hour, -2 * hour].map((later) => isLookDue(notes, now + later)),
+      [0, hour - 1, hour, -2 * hour].map((later) => isCheckDue(notes, now + later)),
       [false, false, true, true],
     );
-    assert.equal(isLookDue({ ...notes, every: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
+    assert.equal(isCheckDue({ ...notes, intervalMs: 1 }, now + 59_999), false, 'no interval is shorter than a minute');
   });
   test('give a sentence where the other version is newer', () => {
     assert.equal(versionNotice(notes, '1.9.0'), 'jobman 1.10.0 is there; this is 1.9.0.');
@@ -119,7 +119,7 @@ const look = (repository: string, packageJsonPath = 'package.json', signal = Abo
   remoteVersion({
     repository,
     packageJsonPath,
-    fetch: (address, bytes) => fetched({ env: {} }, address, bytes, signal),
+    fetch: (address, bytes) => download({ env: {} }, address, bytes, signal),
     signal,
   });
 

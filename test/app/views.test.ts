@@ -3,16 +3,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
-import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
+import { allocationViews, jobRow, finalRow, maxReasonLength } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
-import { ask } from '../../src/core/commands.ts';
-import type { Event } from '../../src/core/decision.ts';
-import { withLife, type Ending, type Job, type Settled } from '../../src/core/job.ts';
-import type { Phase } from '../../src/core/phase.ts';
-import type { JobSpec } from '../../src/core/spec.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
-import { presets } from '../../src/core/recover.ts';
-import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
+import { applyCommand } from '../../src/core/decide/commands.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { withLifecycle, type Ending, type Job, type Finish } from '../../src/core/model/job.ts';
+import type { Phase } from '../../src/core/decide/phase.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import {
+  aJob,
+  endedAttempt,
+  withAttempts,
+  localSpec,
+  noon,
+  readyAllocation,
+  runningAttempt,
+  tpuSpec,
+} from '../support/builders.ts';
 
 interface Case {
   readonly life: string;
@@ -20,10 +29,10 @@ interface Case {
   readonly spec?: JobSpec;
   readonly changes?: Partial<Job>;
   /** Otherwise one that is ready. */
-  readonly allocations?: Parameters<typeof living>[1];
+  readonly allocations?: Parameters<typeof withAttempts>[1];
   /** Otherwise one that has not begun; with none, the job is as it was created. */
-  readonly attempts?: Parameters<typeof living>[2];
-  readonly settled?: Settled;
+  readonly attempts?: Parameters<typeof withAttempts>[2];
+  readonly finish?: Finish;
   readonly now: number;
   readonly events?: readonly Event[];
   /** Of its row; the status is the phase, and there is no price, unless one is given. */
@@ -37,8 +46,13 @@ interface Case {
 }
 
 const gone = { releasedAt: noon + hour, goneAt: noon + hour + minute };
-const preempted = ended('preempted', { detail: 'the queued resource is SUSPENDED' });
-const failedExit = ended('command_failed', { detail: 'exit 1', exitCode: 1, worker: 3, line: 'ValueError: no lr' });
+const preempted = endedAttempt('preempted', { detail: 'the queued resource is SUSPENDED' });
+const failedExit = endedAttempt('command_failed', {
+  detail: 'exit 1',
+  exitCode: 1,
+  worker: 3,
+  line: 'ValueError: no lr',
+});
 const ruleApplied: Event = {
   kind: 'rule_applied',
   at: noon + hour,
@@ -54,16 +68,16 @@ const stopping: Ending = {
   reason: 'stopped',
   evidence: { detail: '' },
   since: noon + hour,
-  stopAskedAt: noon + hour + second,
-  told: [],
+  stopRequestedAt: noon + hour + second,
+  stopConfirmedBy: [],
 };
 
-const toStop = { desired: 'hold', desiredAt: noon + hour } as const;
-const askedToStop: Event = { kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' };
+const toStop = { desired: 'stopped', desiredAt: noon + hour } as const;
+const askedToStop: Event = { kind: 'command_received', at: noon + hour, verb: 'stop', by: 'ada', desired: 'stopped' };
 /** The attempt after a preemption. */
 const onceMore = [
-  { ...running, ...preempted },
-  { asked: false, createdAt: noon + hour, notBefore: noon + hour },
+  { ...runningAttempt, ...preempted },
+  { startedByOwner: false, createdAt: noon + hour, notBefore: noon + hour },
 ];
 /** A step of the setup failed on worker 3. */
 const dockerFailed = (tries: number, lastAt: number, detail: string) => [
@@ -78,9 +92,9 @@ const stockout = { kind: 'stockout', message: 'There is no more capacity in the 
 const cases: readonly Case[] = [
   {
     life: 'it succeeded and kept its TPU, and the cloud took that later',
-    allocations: [{ ...ready, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
-    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit code 0 on every worker' }) }],
-    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    allocations: [{ ...readyAllocation, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit code 0 on every worker' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     events: [
       { kind: 'allocation_seen', at: noon + minute, allocation: 1, state: 'ready', detail: 'READY' },
       { kind: 'allocation_seen', at: noon + 2 * hour, allocation: 1, state: 'lost', detail: 'SUSPENDING' },
@@ -89,8 +103,8 @@ const cases: readonly Case[] = [
     now: noon + 3 * hour,
     row: { phase: 'succeeded', reason: 'ran 58m' },
     why: {
-      sentence: '000042 succeeded 2h ago.',
-      because:
+      message: '000042 succeeded 2h ago.',
+      evidence:
         'exit code 0 on every worker; at 20 Nov 13:00:00 UTC; the v5litepod-16 that it kept was lost (SUSPENDING) at 20 Nov 14:00:00 UTC',
     },
   },
@@ -98,15 +112,15 @@ const cases: readonly Case[] = [
     life: 'a TPU was in the making when the cloud refused it',
     allocations: [
       {
-        seen: { state: 'provisioning', detail: 'CREATING', at: noon + second },
-        requestFailures: 1,
-        lastFailure: { at: noon + 3 * second, error: stockout },
+        lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + second },
+        errorCount: 1,
+        lastError: { at: noon + 3 * second, error: stockout },
       },
     ],
     now: noon + 20 * second,
     row: { phase: 'queued', reason: 'no capacity for 20s' },
     why: {
-      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       next: 'it is asked for again',
     },
   },
@@ -114,39 +128,46 @@ const cases: readonly Case[] = [
     life: 'it was refused once and is in the making now',
     allocations: [
       {
-        acceptedAt: noon + minute,
-        seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute },
-        requestFailures: 1,
-        lastFailure: { at: noon + 3 * second, error: stockout },
+        confirmedAt: noon + minute,
+        lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + minute },
+        errorCount: 1,
+        lastError: { at: noon + 3 * second, error: stockout },
       },
     ],
     now: noon + 2 * minute,
     row: { phase: 'provisioning', reason: 'being made for 1m' },
-    why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
+    why: { message: '000042 is provisioning: its v5litepod-16 is being made.' },
   },
   {
     life: 'its setup failed, and the next attempt follows after a pause',
     attempts: [
-      ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }, noon + hour),
-      { asked: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
+      endedAttempt(
+        'setup_failed',
+        { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 },
+        noon + hour,
+      ),
+      { startedByOwner: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
     ],
     now: noon + hour + 8 * second,
     row: { phase: 'setup', reason: 'setup failed, retry in 12s', price: 4 },
     why: {
-      sentence: '000042 is in setup: its attempt ended 8s ago (setup failed); attempt 2 follows after a pause.',
+      message: '000042 is in setup: its attempt ended 8s ago (setup failed); attempt 2 follows after a pause.',
       next: 'its setup begins again on 4 workers',
       nextAt: noon + hour + 20 * second,
     },
   },
   {
     life: 'its TPU was preempted, and the cloud has no capacity for the next one',
-    allocations: [gone, { seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + hour + 5 * second } }],
+    allocations: [
+      gone,
+      { lastObserved: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + hour + 5 * second } },
+    ],
     attempts: onceMore,
     now: noon + hour + 4 * minute,
     events: [ruleApplied],
     row: { phase: 'recovering', reason: 'no capacity for 4m' },
     why: {
-      sentence:
+      message:
         '000042 is recovering: its v5litepod-16 was preempted 4m ago; no capacity for v5litepod-16 spot in us-west4-a so far.',
     },
   },
@@ -156,14 +177,14 @@ const cases: readonly Case[] = [
     attempts: [],
     now: noon + 9 * minute,
     row: { phase: 'queued', reason: 'waits for its turn, 9m' },
-    why: { sentence: '000042 is queued: it waits for its turn.' },
+    why: { message: '000042 is queued: it waits for its turn.' },
   },
   {
     life: 'the cloud has no capacity',
     allocations: [
       {
-        requestFailures: 3,
-        lastFailure: {
+        errorCount: 3,
+        lastError: {
           at: noon + 9 * minute,
           error: stockout,
         },
@@ -172,8 +193,8 @@ const cases: readonly Case[] = [
     now: noon + 9 * minute + 5 * second,
     row: { phase: 'queued', reason: 'no capacity for 9m' },
     why: {
-      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'There is no more capacity in the zone, 5s ago; 3 requests in vain; the cloud said: code 8',
+      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      evidence: 'There is no more capacity in the zone, 5s ago; 3 requests in vain; the cloud said: code 8',
       next: 'it is asked for again',
     },
   },
@@ -181,8 +202,8 @@ const cases: readonly Case[] = [
     life: 'a login was missing when it was asked for',
     allocations: [
       {
-        requestFailures: 1,
-        lastFailure: {
+        errorCount: 1,
+        lastError: {
           at: noon + 9 * minute,
           error: { kind: 'unreachable', message: 'no login; log in', raw: 'no login; log in', noLogin: true },
         },
@@ -191,57 +212,65 @@ const cases: readonly Case[] = [
     now: noon + 9 * minute + second,
     row: { phase: 'queued', reason: 'no login for 9m' },
     why: {
-      sentence: '000042 is queued: v5litepod-16 spot in us-west4-a was not given (no login).',
-      because: 'no login; log in, 1s ago',
+      message: '000042 is queued: v5litepod-16 spot in us-west4-a was not given (no login).',
+      evidence: 'no login; log in, 1s ago',
     },
   },
   {
     life: 'it stands in the queue of the cloud, and has a limit on waiting',
     spec: tpuSpec({ limits: { ...tpuSpec().limits, capacityWait: hour } }),
-    allocations: [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } }],
+    allocations: [
+      { confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } },
+    ],
     now: noon + 11 * minute,
     row: { phase: 'queued', reason: 'no capacity for 11m' },
     why: {
-      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
+      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      evidence: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
       next: 'it is set up as soon as it is there; it gives up in 49m, by its limit on waiting',
     },
   },
   {
     life: 'it has just come to the queue of the cloud, which says nothing yet',
-    allocations: [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'CREATING', at: noon } }],
+    allocations: [{ confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'CREATING', at: noon } }],
     now: noon + 20 * second,
     row: { phase: 'queued', reason: 'asked 20s ago' },
-    why: { sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
+    why: { message: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
   },
   {
     life: 'it goes on after a stop, and what it held before is not gone yet',
     allocations: [
-      { ...ready, releasedAt: noon + hour, seen: { state: 'releasing', detail: 'DELETING', at: noon + hour } },
+      {
+        ...readyAllocation,
+        releasedAt: noon + hour,
+        lastObserved: { state: 'releasing', detail: 'DELETING', at: noon + hour },
+      },
       { requestedAt: null },
     ],
-    attempts: [ended('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
+    attempts: [endedAttempt('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
     now: noon + hour + 8 * second,
     row: { phase: 'queued', reason: 'lets go of its last, 8s', price: 4 },
     why: {
-      sentence: '000042 is queued: what it held before is to be seen gone first.',
-      because: 'vit-000042-1 told to go 8s ago (DELETING), not seen gone yet',
+      message: '000042 is queued: what it held before is to be seen gone first.',
+      evidence: 'vit-000042-1 told to go 8s ago (DELETING), not seen gone yet',
       next: 'v5litepod-16 spot in us-west4-a is asked for then',
     },
   },
   {
     life: 'its machines are being made',
-    allocations: [{ acceptedAt: noon, seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute } }],
+    allocations: [
+      { confirmedAt: noon, lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon + minute } },
+    ],
     now: noon + 3 * minute,
     row: { phase: 'provisioning', reason: 'being made for 2m' },
-    why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
+    why: { message: '000042 is provisioning: its v5litepod-16 is being made.' },
   },
   {
     life: 'it is being set up',
     now: noon + 2 * minute,
     row: { phase: 'setup', reason: 'setting up for 1m', price: 4 },
     why: {
-      sentence: '000042 is in setup: ssh, docker on 4 workers.',
+      message: '000042 is in setup: ssh, docker on 4 workers.',
       next: 'the command starts on 4 workers when all steps hold',
     },
   },
@@ -255,8 +284,8 @@ const cases: readonly Case[] = [
     now: noon + 3 * minute,
     row: { phase: 'setup', reason: 'docker failed, 2 of 3 tries', price: 4 },
     why: {
-      sentence: '000042 is in setup: step docker on worker 3 failed and is tried again.',
-      because: 'exit 100: no such package, 1m ago; 2 of 3 tries',
+      message: '000042 is in setup: step docker on worker 3 failed and is tried again.',
+      evidence: 'exit 100: no such package, 1m ago; 2 of 3 tries',
       rule: 'pre: setup failed -> fail',
       next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
     },
@@ -264,8 +293,8 @@ const cases: readonly Case[] = [
   {
     life: 'a step fails under a loop, after two attempts have failed in their setup',
     attempts: [
-      { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
-      { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
+      { allocation: 1, ...endedAttempt('setup_failed', { detail: 'exit 100', worker: 3 }) },
+      { allocation: 1, ...endedAttempt('setup_failed', { detail: 'exit 100', worker: 3 }) },
       {
         allocation: 1,
         failures: dockerFailed(1, noon + 2 * minute, 'exit 100: no such package.'),
@@ -285,23 +314,23 @@ const cases: readonly Case[] = [
     now: noon + 3 * minute,
     row: { phase: 'setup', reason: 'docker broken off', price: 4 },
     why: {
-      sentence: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
-      because: '127.0.0.7 closed the connection, 1m ago; it does not count as a try',
+      message: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
+      evidence: '127.0.0.7 closed the connection, 1m ago; it does not count as a try',
       rule: 'pre: setup failed -> fail',
       next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
     },
   },
   {
     life: 'it runs, after a preemption',
-    allocations: [gone, ready],
+    allocations: [gone, readyAllocation],
     attempts: [
-      { ...running, ...preempted },
-      { ...running, runningAt: noon + 2 * hour },
+      { ...runningAttempt, ...preempted },
+      { ...runningAttempt, runningAt: noon + 2 * hour },
     ],
     now: noon + 4 * hour + 5 * minute,
     row: { phase: 'running', reason: '2h05m, 1 preemption', price: 4 },
     why: {
-      sentence: '000042 has been running for 2h05m on 4 workers.',
+      message: '000042 has been running for 2h05m on 4 workers.',
       rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
       next: 'it ends when its program does',
       nextAt: null,
@@ -310,12 +339,12 @@ const cases: readonly Case[] = [
   {
     life: 'it runs on this machine, under a limit of time',
     spec: localSpec({ limits: { ...localSpec().limits, maxRuntime: hour } }),
-    allocations: [{ ...ready, hosts: null, workers: 1 }],
-    attempts: [running],
+    allocations: [{ ...readyAllocation, hosts: null, workers: 1 }],
+    attempts: [runningAttempt],
     now: noon + 3 * minute,
     row: { phase: 'running', reason: '1m' },
     why: {
-      sentence: '000042 has been running for 1m on this machine.',
+      message: '000042 has been running for 1m on this machine.',
       rule: 'pass: command failed -> fail',
       next: 'its program is ended when its time is over',
       nextAt: noon + 2 * minute + hour,
@@ -323,12 +352,12 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a worker has fallen silent',
-    allocations: [{ ...ready, silentSince: noon + 10 * minute, silentWho: 'worker' }],
-    attempts: [running],
+    allocations: [{ ...readyAllocation, unreachableSince: noon + 10 * minute, unreachableWho: 'worker' }],
+    attempts: [runningAttempt],
     now: noon + 12 * minute,
     row: { phase: 'running', reason: 'no answer for 2m', price: 4 },
     why: {
-      sentence: '000042 ran when it was last seen; a worker has not answered for 2m. Nothing is changed.',
+      message: '000042 ran when it was last seen; a worker has not answered for 2m. Nothing is changed.',
       rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
       nextAt: noon + 13 * minute,
     },
@@ -341,7 +370,7 @@ const cases: readonly Case[] = [
     events: [ruleApplied],
     row: { phase: 'recovering', reason: 'preempted, 4m ago' },
     why: {
-      sentence:
+      message:
         '000042 is recovering: its v5litepod-16 was preempted 4m ago; v5litepod-16 spot in us-west4-a is asked for.',
       rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
     },
@@ -351,22 +380,22 @@ const cases: readonly Case[] = [
     allocations: [
       gone,
       {
-        ...ready,
+        ...readyAllocation,
         releasedAt: noon + hour + 9 * second,
-        seen: { state: 'releasing', detail: 'DELETING', at: noon + hour },
+        lastObserved: { state: 'releasing', detail: 'DELETING', at: noon + hour },
       },
     ],
     attempts: [
-      { ...running, ...preempted },
+      { ...runningAttempt, ...preempted },
       {
-        ...running,
+        ...runningAttempt,
         allocation: 2,
         ending: {
           reason: 'unreachable',
           evidence: { detail: 'worker 3 does not answer', worker: 3 },
           since: noon + hour,
-          stopAskedAt: null,
-          told: [],
+          stopRequestedAt: null,
+          stopConfirmedBy: [],
         },
       },
     ],
@@ -374,7 +403,7 @@ const cases: readonly Case[] = [
     events: [ruleApplied],
     row: { phase: 'recovering', reason: 'unreachable, 29s ago', price: 4 },
     why: {
-      sentence: '000042 is recovering: its attempt ended 29s ago (unreachable); what is left of it is being ended.',
+      message: '000042 is recovering: its attempt ended 29s ago (unreachable); what is left of it is being ended.',
       rule: 'pre: unreachable -> same allocation, resume (2 of 100 used)',
       next: 'the next attempt begins when nothing of it is alive',
     },
@@ -384,7 +413,7 @@ const cases: readonly Case[] = [
     changes: toStop,
     attempts: [
       {
-        ...running,
+        ...runningAttempt,
         ending: stopping,
       },
     ],
@@ -392,8 +421,8 @@ const cases: readonly Case[] = [
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'asked 11s ago', price: 4 },
     why: {
-      sentence: '000042 is stopping: ada said stop 11s ago.',
-      because: 'TERM sent at 20 Nov 13:00:01 UTC, 10s ago',
+      message: '000042 is stopping: ada said stop 11s ago.',
+      evidence: 'TERM sent at 20 Nov 13:00:01 UTC, 10s ago',
       next: 'it is killed if it is still there',
       nextAt: noon + hour + 31 * second,
     },
@@ -401,24 +430,24 @@ const cases: readonly Case[] = [
   {
     life: 'its owner wants it stopped, and a worker does not answer',
     changes: toStop,
-    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
-    attempts: [{ ...running, ending: stopping }],
+    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'worker' }],
+    attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
-      sentence: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
-      because: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
+      message: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
+      evidence: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
       next: 'to let its v5litepod-16 go now: jobman cancel 42; else it ends when the worker answers, or is let go',
       nextAt: noon + hour + 30 * minute,
     },
   },
   {
     life: 'its owner wants it stopped, and nobody answers on a TPU that is not its own',
-    spec: tpuSpec({}, { ownership: 'standing' }),
+    spec: tpuSpec({}, { ownership: 'persistent' }),
     changes: toStop,
-    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
-    attempts: [{ ...running, ending: stopping }],
+    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'worker' }],
+    attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m' },
     why: {
@@ -429,8 +458,8 @@ const cases: readonly Case[] = [
   {
     life: 'its owner wants it stopped, and the cloud does not answer',
     changes: toStop,
-    allocations: [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'allocation' }],
-    attempts: [{ ...running, ending: stopping }],
+    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'cloud' }],
+    attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
     why: {
@@ -443,7 +472,7 @@ const cases: readonly Case[] = [
     changes: toStop,
     attempts: [
       {
-        ...running,
+        ...runningAttempt,
         ending: stopping,
         failures: [
           {
@@ -458,34 +487,34 @@ const cases: readonly Case[] = [
     now: noon + hour + 2 * minute,
     row: { phase: 'stopping', reason: 'asked 2m ago', price: 4 },
     why: {
-      because:
+      evidence:
         'TERM sent at 20 Nov 13:00:01 UTC, 1m ago; the stop of the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
     },
   },
   {
     life: 'its TPU is under maintenance while it is stopped',
     changes: toStop,
-    allocations: [{ ...ready, seen: repairing }],
-    attempts: [{ ...running, ending: stopping }],
+    allocations: [{ ...readyAllocation, lastObserved: repairing }],
+    attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     events: [askedToStop],
     row: { phase: 'stopping', reason: 'interrupted for 35m', price: 4 },
     why: {
-      sentence:
+      message:
         '000042 is stopping: ada said stop 5m ago; its v5litepod-16 has been interrupted for 35m (REPAIRING) and comes back by itself.',
       next: 'it ends when its v5litepod-16 is back, which is waited for without limit; to let it go now: jobman cancel 42',
     },
   },
   {
     life: 'its TPU is under maintenance while it runs',
-    allocations: [{ ...ready, seen: repairing }],
-    attempts: [running],
+    allocations: [{ ...readyAllocation, lastObserved: repairing }],
+    attempts: [runningAttempt],
     now: noon + hour,
     row: { phase: 'running', reason: 'interrupted for 30m', price: 4 },
     why: {
-      sentence:
+      message:
         '000042 ran when it was last seen; its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
-      because: 'vit-000042-1 REPAIRING since 20 Nov 12:30:00 UTC, 30m ago',
+      evidence: 'vit-000042-1 REPAIRING since 20 Nov 12:30:00 UTC, 30m ago',
       rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
       next: 'the command goes on, or is judged, when it is back, which is waited for without limit; to let it go: jobman cancel 42',
       nextAt: null,
@@ -493,24 +522,24 @@ const cases: readonly Case[] = [
   },
   {
     life: 'its TPU is under maintenance before it has begun',
-    allocations: [{ ...ready, seen: repairing }],
+    allocations: [{ ...readyAllocation, lastObserved: repairing }],
     now: noon + hour,
     row: { phase: 'provisioning', reason: 'interrupted for 30m', price: 4 },
     why: {
-      sentence:
+      message:
         '000042 is provisioning: its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
       next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
     },
   },
   {
     life: 'its TPU is under maintenance while it recovers',
-    allocations: [gone, { ...ready, seen: repairing }],
+    allocations: [gone, { ...readyAllocation, lastObserved: repairing }],
     attempts: onceMore,
     now: noon + 2 * hour,
     events: [ruleApplied],
     row: { phase: 'recovering', reason: 'interrupted for 1h', price: 4 },
     why: {
-      sentence:
+      message:
         '000042 is recovering: its v5litepod-16 was preempted 1h ago; the next one has been interrupted for 1h30m (REPAIRING) and comes back by itself.',
       next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
     },
@@ -518,16 +547,16 @@ const cases: readonly Case[] = [
   {
     life: 'the queue of the cloud has failed twice, and it is asked again in a while',
     allocations: [
-      { ...gone, readyAt: null, lastFailure: { at: noon + minute, error: stockout } },
-      { ...gone, readyAt: null, lastFailure: { at: noon + 3 * minute, error: stockout } },
+      { ...gone, readyAt: null, lastError: { at: noon + minute, error: stockout } },
+      { ...gone, readyAt: null, lastError: { at: noon + 3 * minute, error: stockout } },
       { requestedAt: null },
     ],
     attempts: [{ allocation: 3, notBefore: noon + 4 * minute }],
     now: noon + 3 * minute + 30 * second,
     row: { phase: 'queued', reason: 'asks again in 30s' },
     why: {
-      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'There is no more capacity in the zone, 30s ago; 2 requests in vain; the cloud said: code 8',
+      message: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      evidence: 'There is no more capacity in the zone, 30s ago; 2 requests in vain; the cloud said: code 8',
       next: 'it is asked for again',
       nextAt: noon + 4 * minute,
     },
@@ -537,68 +566,68 @@ const cases: readonly Case[] = [
     attempts: [],
     now: noon + minute,
     row: { phase: 'queued', reason: 'waits for its first look, 1m' },
-    why: { sentence: '000042 is queued: no controller has looked at it yet.' },
+    why: { message: '000042 is queued: no controller has looked at it yet.' },
   },
   {
     life: 'it was stopped and keeps its TPU',
     changes: toStop,
-    attempts: [{ ...running, ...ended('stopped', { detail: 'its owner stopped it' }) }],
-    settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
+    attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'its owner stopped it' }) }],
+    finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
     now: noon + 2 * hour,
     row: { phase: 'stopped', reason: 'by its owner', status: 'stopped, holds v5litepod-16', price: 4 },
     why: {
-      sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
+      message: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
       next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42; to let its v5litepod-16 go: jobman stop 42 --release',
     },
   },
   {
     life: 'it was deleted by force, and nobody has looked what became of its TPU',
-    changes: { desired: 'delete', removed: true, cancelled: true },
-    attempts: [running],
-    settled: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
+    changes: { desired: 'deleted', removed: true, cancelRequested: true },
+    attempts: [runningAttempt],
+    finish: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
     now: noon + 2 * hour,
     row: { phase: 'cancelled', reason: 'by its owner' },
     why: {
-      sentence: '000042 was cancelled by its owner 1h ago.',
+      message: '000042 was cancelled by its owner 1h ago.',
       next: 'nothing: it was taken off the list; what it held was never seen gone; to look for it: jobman gc',
     },
   },
   {
     life: 'its program failed and its TPU is on its way out',
-    allocations: [{ ...ready, releasedAt: noon + hour }],
-    attempts: [{ ...running, ...failedExit }],
-    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+    allocations: [{ ...readyAllocation, releasedAt: noon + hour }],
+    attempts: [{ ...runningAttempt, ...failedExit }],
+    finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
     now: noon + hour + minute,
     row: { phase: 'failed', reason: 'exit 1, worker 3', price: 4 },
     why: {
-      because:
+      evidence:
         'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
       next: 'the controller looks until its v5litepod-16 is seen gone',
     },
   },
   {
     life: 'its program failed',
-    allocations: [{ ...ready, ...gone }],
-    attempts: [{ ...running, ...failedExit }],
-    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+    allocations: [{ ...readyAllocation, ...gone }],
+    attempts: [{ ...runningAttempt, ...failedExit }],
+    finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
     now: noon + 25 * hour,
     row: { phase: 'failed', reason: 'exit 1, worker 3' },
     why: {
-      sentence: '000042 failed (command failed) 1d ago.',
-      because: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
+      message: '000042 failed (command failed) 1d ago.',
+      evidence: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
       next: 'nothing by itself; all that it printed: jobman logs 42; to go on: jobman resume 42; from the beginning: jobman rerun 42',
     },
   },
   {
     life: 'its setup failed for good',
-    allocations: [{ ...ready, ...gone }],
+    allocations: [{ ...readyAllocation, ...gone }],
     attempts: [
       {
         failures: dockerFailed(4, noon + hour, 'exit 100'),
-        ...ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
+        ...endedAttempt('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
       },
     ],
-    settled: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
+    finish: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
     now: noon + 2 * hour,
     row: { phase: 'failed', reason: 'setup failed, worker 3' },
     why: {
@@ -610,42 +639,42 @@ const cases: readonly Case[] = [
     spec: tpuSpec({}, { project: 'emulator' }),
     allocations: [
       {
-        ...ready,
+        ...readyAllocation,
         releasedAt: noon + hour,
-        seen: { state: 'releasing', detail: 'DELETING', at: noon + hour + second },
-        lastFailure: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
+        lastObserved: { state: 'releasing', detail: 'DELETING', at: noon + hour + second },
+        lastError: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
       },
     ],
-    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
-    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit 0 everywhere' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + 12 * minute,
     row: { phase: 'succeeded', reason: 'still letting go, for 12m', price: 4 },
     why: {
-      because:
+      evidence:
         'exit 0 everywhere; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 12m ago (DELETING), not seen gone yet, last answer: Internal error',
     },
   },
   {
     life: 'it succeeded on the built-in cloud after a preemption, and keeps its TPU',
     spec: tpuSpec({ finish: { capacity: 'keep', keepFor: null } }, { project: 'emulator' }),
-    allocations: [gone, ready],
+    allocations: [gone, readyAllocation],
     attempts: [
-      { ...running, ...preempted },
-      { ...running, runningAt: noon + 2 * hour, ...ended('succeeded', { detail: '' }, noon + 3 * hour) },
+      { ...runningAttempt, ...preempted },
+      { ...runningAttempt, runningAt: noon + 2 * hour, ...endedAttempt('succeeded', { detail: '' }, noon + 3 * hour) },
     ],
-    settled: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
+    finish: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + 4 * hour,
     row: { phase: 'succeeded', reason: 'ran 1h58m in 2 attempts', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: {
-      sentence:
+      message:
         '000042 succeeded 1h ago; it still holds v5litepod-16, which costs about $4.00/h at Google and nothing here.',
     },
   },
   {
     life: 'it is set up and has no command',
     spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
-    attempts: [{ ...running, ...ended('succeeded', { detail: '' }) }],
-    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: '' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'set up; no command', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: {},
@@ -654,8 +683,8 @@ const cases: readonly Case[] = [
     life: 'it was set up, and its TPU has gone since',
     spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
     allocations: [gone],
-    attempts: [{ ...running, ...ended('succeeded', { detail: '' }) }],
-    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: '' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'its TPU is gone' },
     why: {},
@@ -663,8 +692,8 @@ const cases: readonly Case[] = [
   {
     life: 'it succeeded and keeps its TPU for a while',
     spec: tpuSpec({ finish: { capacity: 'keep', keepFor: hour } }),
-    attempts: [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
-    settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit 0 everywhere' }) }],
+    finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'ran 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
     why: { next: 'what it still holds is let go; at once: jobman stop 42 --release', nextAt: noon + 2 * hour },
@@ -673,23 +702,23 @@ const cases: readonly Case[] = [
     life: 'the cloud will never give it',
     allocations: [
       {
-        requestFailures: 1,
-        lastFailure: { at: noon, error: { kind: 'permission', message: 'may not', raw: '403' } },
+        errorCount: 1,
+        lastError: { at: noon, error: { kind: 'permission', message: 'may not', raw: '403' } },
         goneAt: noon,
       },
     ],
-    attempts: [ended('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
-    settled: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
+    attempts: [endedAttempt('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
+    finish: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
     now: noon + 2 * hour,
     row: { phase: 'failed', reason: 'not allowed' },
-    why: { sentence: '000042 failed (allocation failed) 1h ago.' },
+    why: { message: '000042 failed (allocation failed) 1h ago.' },
   },
 ];
 
 /** The job of that case. */
-function jobIn({ spec, changes, allocations = [ready], attempts = [{}], settled }: Case): Job {
+function jobIn({ spec, changes, allocations = [readyAllocation], attempts = [{}], finish }: Case): Job {
   const created = aJob(spec, changes);
-  return attempts.length === 0 ? created : { ...living(created, allocations, attempts), settled: settled ?? null };
+  return attempts.length === 0 ? created : { ...withAttempts(created, allocations, attempts), finish: finish ?? null };
 }
 
 for (const one of cases) {
@@ -698,9 +727,9 @@ for (const one of cases) {
     const job = jobIn(one);
     const row = jobRow(job, now);
     assert.equal(row.phase, sees.phase);
-    assert.equal(row.status, sees.status ?? sees.phase);
-    assert.equal(row.reason, sees.reason);
-    assert.ok(row.reason.length <= reasonLongest);
+    assert.equal(row.statusText, sees.status ?? sees.phase);
+    assert.equal(row.reasonText, sees.reason);
+    assert.ok(row.reasonText.length <= maxReasonLength);
     assert.equal(row.pricePerHour, sees.price ?? null);
     const answer = whyOf(job, now, { events });
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
@@ -713,30 +742,30 @@ test('why names the situation of the newest pass, and says so where none is know
     return whyOf(job, noon, { events: [] }).situation;
   };
   assert.equal(situation(undefined), null);
-  assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', means: null });
+  assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', description: null });
   assert.equal(
-    situation('request-refused')?.means,
+    situation('capacity-unobtainable')?.description,
     'the cloud refused the request for good, or the persistent TPU to use does not exist',
   );
 });
 
 test('an imported job whose end is unknown is not reported as stopped by its owner', () => {
-  const ending = ended('stopped', { detail: 'imported, was RUNNING' });
+  const ending = endedAttempt('stopped', { detail: 'imported, was RUNNING' });
   const stopped = { at: noon + hour, verdict: 'stopped', reason: 'stopped' } as const;
-  const job: Job = { ...living(aJob(), [{ ...gone, requestedAt: null }], [ending]), settled: stopped };
-  assert.equal(jobRow(job, noon + 2 * hour).reason, 'imported, was RUNNING');
+  const job: Job = { ...withAttempts(aJob(), [{ ...gone, requestedAt: null }], [ending]), finish: stopped };
+  assert.equal(jobRow(job, noon + 2 * hour).reasonText, 'imported, was RUNNING');
   assert.match(
-    whyOf(job, noon + 2 * hour, { events: [] }).sentence,
+    whyOf(job, noon + 2 * hour, { events: [] }).message,
     /^000042 counts as stopped \(imported, was RUNNING\)/,
   );
 });
 
 test('a job that another user ended names that user', () => {
-  const life = living(aJob(localSpec()), [{}], [{ ...running, allocation: 1 }]);
+  const life = withAttempts(aJob(localSpec()), [{}], [{ ...runningAttempt, allocation: 1 }]);
   const by = (user: string): string => {
-    const { job } = ask(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
+    const { job } = applyCommand(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
     const settled = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
-    return jobRow({ ...job, settled }, noon + 2 * hour).reason;
+    return jobRow({ ...job, finish: settled }, noon + 2 * hour).reasonText;
   };
   assert.equal(by('bob'), 'by bob');
   assert.equal(by('ada'), 'by its owner');
@@ -745,22 +774,22 @@ test('a job that another user ended names that user', () => {
 test('a job that waits for its turn is told how many places are taken, and how many jobs are ahead', () => {
   const job = aJob(localSpec());
   const turn = (taken: number, ahead: number) =>
-    whyOf(job, noon + minute, { events: [], turn: { slots: 2, taken, ahead } });
-  assert.equal(turn(2, 3).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 3 jobs are ahead.');
-  assert.equal(turn(2, 1).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.');
-  assert.equal(turn(2, 0).sentence, '000042 is queued: 2 of 2 places of this machine are taken.');
+    whyOf(job, noon + minute, { events: [], queuePosition: { slots: 2, slotsUsed: taken, ahead } });
+  assert.equal(turn(2, 3).message, '000042 is queued: 2 of 2 places of this machine are taken, and 3 jobs are ahead.');
+  assert.equal(turn(2, 1).message, '000042 is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.');
+  assert.equal(turn(2, 0).message, '000042 is queued: 2 of 2 places of this machine are taken.');
   assert.equal(
     turn(2, 0).next,
     'it is the next to begin, as soon as a place is free (local.slots says how many there are)',
   );
-  assert.equal(turn(1, 0).sentence, '000042 is queued: it is its turn, and no controller has looked at it yet.');
+  assert.equal(turn(1, 0).message, '000042 is queued: it is its turn, and no controller has looked at it yet.');
 });
 
 test('every why names its job and says what comes next', () => {
   for (const one of cases) {
     const { now, events = [] } = one;
     const why = whyOf(jobIn(one), now, { events });
-    assert.match(why.sentence, /^000042[ :].*\.$/);
+    assert.match(why.message, /^000042[ :].*\.$/);
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
   }
@@ -770,45 +799,54 @@ test('which worker failed is said where there are several', () => {
   const failed = (workers: number) =>
     jobRow(
       {
-        ...living(aJob(), [{ ...ready, ...gone, workers }], [{ ...running, ...failedExit }]),
-        settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+        ...withAttempts(aJob(), [{ ...readyAllocation, ...gone, workers }], [{ ...runningAttempt, ...failedExit }]),
+        finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
       },
       noon + 2 * hour,
-    ).reason;
+    ).reasonText;
   assert.equal(failed(4), 'exit 1, worker 3');
   assert.equal(failed(1), 'exit 1');
 });
 
 test('a row says where to log in while there is somewhere, and whether its price is paid', () => {
-  const host0 = (...allocations: Parameters<typeof living>[1]) =>
-    jobRow(living(aJob(), allocations, [running]), noon + hour).host0;
-  assert.equal(host0(ready), '192.0.2.0');
-  assert.equal(host0({ ...ready, releasedAt: noon }), null);
-  assert.equal(host0({ ...ready, ...gone }), null);
+  const host0 = (...allocations: Parameters<typeof withAttempts>[1]) =>
+    jobRow(withAttempts(aJob(), allocations, [runningAttempt]), noon + hour).worker0Address;
+  assert.equal(host0(readyAllocation), '192.0.2.0');
+  assert.equal(host0({ ...readyAllocation, releasedAt: noon }), null);
+  assert.equal(host0({ ...readyAllocation, ...gone }), null);
   assert.equal(host0(), null);
-  assert.equal(jobRow(aJob(), noon).pretended, false);
-  assert.equal(jobRow(aJob(tpuSpec({}, { project: 'emulator' })), noon).pretended, true);
-  assert.equal(jobRow(aJob(localSpec()), noon).pretended, false);
+  assert.equal(jobRow(aJob(), noon).simulated, false);
+  assert.equal(jobRow(aJob(tpuSpec({}, { project: 'emulator' })), noon).simulated, true);
+  assert.equal(jobRow(aJob(localSpec()), noon).simulated, false);
 });
 
 test('an allocation says what the cloud last said of it, while there is something to wait for', () => {
-  const says = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.says);
-  const refused = { requestFailures: 2, lastFailure: { at: noon + hour, error: stockout } };
-  assert.deepEqual(says(living(aJob(), [refused], [{}])), [
+  const says = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.message);
+  const refused = { errorCount: 2, lastError: { at: noon + hour, error: stockout } };
+  assert.deepEqual(says(withAttempts(aJob(), [refused], [{}])), [
     'There is no more capacity in the zone, 1h ago; 2 requests in vain',
   ]);
   const states = (job: Job) => allocationViews(job, noon + 2 * hour).map(({ state }) => state);
-  const asked = { acceptedAt: null, seen: null, readyAt: null } as const;
-  assert.deepEqual(states(living(aJob(), [{ ...asked, ...refused }], [{}])), ['refused']);
-  assert.deepEqual(states(living(aJob(), [{ ...asked, ...refused, isAsking: true }], [{}])), ['asked']);
-  assert.deepEqual(says(living(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
-  assert.deepEqual(says(living(aJob(), [ready], [running])), [null]);
-  assert.deepEqual(says(living(aJob(), [{ ...ready, silentSince: noon + hour, silentWho: 'worker' }], [running])), [
-    'no answer for 1h',
+  const asked = { confirmedAt: null, lastObserved: null, readyAt: null } as const;
+  assert.deepEqual(states(withAttempts(aJob(), [{ ...asked, ...refused }], [{}])), ['refused']);
+  assert.deepEqual(states(withAttempts(aJob(), [{ ...asked, ...refused, isRequestInFlight: true }], [{}])), [
+    'requested',
   ]);
-  const leaving = { ...ready, releasedAt: noon + hour };
-  const coming = { seen: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
-  assert.deepEqual(says(living(aJob(), [gone, leaving, coming], [running, running, {}])), [
+  assert.deepEqual(says(withAttempts(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
+  assert.deepEqual(says(withAttempts(aJob(), [readyAllocation], [runningAttempt])), [null]);
+  assert.deepEqual(
+    says(
+      withAttempts(
+        aJob(),
+        [{ ...readyAllocation, unreachableSince: noon + hour, unreachableWho: 'worker' }],
+        [runningAttempt],
+      ),
+    ),
+    ['no answer for 1h'],
+  );
+  const leaving = { ...readyAllocation, releasedAt: noon + hour };
+  const coming = { lastObserved: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
+  assert.deepEqual(says(withAttempts(aJob(), [gone, leaving, coming], [runningAttempt, runningAttempt, {}])), [
     null,
     'told to go, not seen gone yet',
     'CREATING for 1h',
@@ -819,7 +857,7 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
   let lasting = 0;
   for (const one of cases) {
     const [job, now] = [jobIn(one), one.now];
-    const row = lastingRow(job);
+    const row = finalRow(job);
     if (row === null) continue;
     lasting += 1;
     assert.deepEqual(row, jobRow(job, now));
@@ -830,43 +868,45 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
 
 test('what costs money or may still change is never taken for lasting', () => {
   const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
-  assert.equal(lastingRow({ ...living(aJob(), [ready], []), settled }), null);
-  assert.equal(lastingRow({ ...living(aJob(), [{ ...ready, releasedAt: noon }], []), settled }), null);
-  assert.equal(lastingRow({ ...aJob(), settled }), null);
-  assert.notEqual(lastingRow({ ...living(aJob(), [{ ...ready, ...gone }], []), settled }), null);
+  assert.equal(finalRow({ ...withAttempts(aJob(), [readyAllocation], []), finish: settled }), null);
+  assert.equal(
+    finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish: settled }),
+    null,
+  );
+  assert.equal(finalRow({ ...aJob(), finish: settled }), null);
+  assert.notEqual(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish: settled }), null);
 });
 
 /** A job in each phase with a cloud that has not been heard of since half past twelve. */
-const unheard = { silentSince: noon + 30 * minute, silentWho: 'allocation' } as const;
+const unheard = { unreachableSince: noon + 30 * minute, unreachableWho: 'cloud' } as const;
 const lookFailed: Event = {
-  kind: 'silent',
+  kind: 'unreachable',
   at: noon + 30 * minute,
   allocation: 1,
   detail: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
 };
 
 for (const [word, job] of [
-  ['queued', living(aJob(), [{ ...unheard }], [{}])],
+  ['queued', withAttempts(aJob(), [{ ...unheard }], [{}])],
   [
     'provisioning',
-    living(aJob(), [{ ...unheard, seen: { state: 'provisioning', detail: 'CREATING', at: noon } }], [{}]),
+    withAttempts(aJob(), [{ ...unheard, lastObserved: { state: 'provisioning', detail: 'CREATING', at: noon } }], [{}]),
   ],
-  ['in setup', living(aJob(), [{ ...ready, ...unheard }], [{}])],
-  ['running', living(aJob(), [{ ...ready, ...unheard }], [running])],
+  ['in setup', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [{}])],
+  ['running', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [runningAttempt])],
 ] as const) {
   test(`a job that was ${word} when the login ended is not known for lack of a login, and why says how to log in`, () => {
     const now = noon + 32 * minute;
-    const silentWho = 'login' as const;
-    const allocations = job.allocations.map((one) => withLife({ ...one, silentWho }));
+    const allocations = job.allocations.map((one) => withLifecycle({ ...one, unreachableWho: 'login' }));
     const without = { ...job, allocations };
-    assert.equal(jobRow(without, now).reason, 'no login for 2m');
+    assert.equal(jobRow(without, now).reasonText, 'no login for 2m');
     const why = whyOf(without, now, { events: [lookFailed] });
     assert.equal(
-      why.sentence,
+      why.message,
       `000042: not known since 20 Nov 12:30:00 UTC (2m), for lack of a login. It was ${word} then; nothing is changed.`,
     );
     assert.equal(
-      why.because,
+      why.evidence,
       'no login since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
     );
     assert.equal(why.next, 'the job goes on by itself after you have logged in');
@@ -874,83 +914,94 @@ for (const [word, job] of [
 
   test(`a job that was ${word} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
     const now = noon + 32 * minute;
-    const why = whyOf(job, now, { events: [lookFailed], nextLook: now + 16 * second });
+    const why = whyOf(job, now, { events: [lookFailed], nextCheckAt: now + 16 * second });
     assert.equal(
-      why.sentence,
+      why.message,
       `000042: not known since 20 Nov 12:30:00 UTC (2m). It was ${word} then; nothing is changed.`,
     );
     assert.equal(
-      why.because,
+      why.evidence,
       'no answer about vit-000042-1 since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
     );
     assert.equal(why.rule, null);
-    assert.equal(why.lookAt, now + 16 * second);
-    assert.equal(jobRow(job, now).reason, 'no answer for 2m');
+    assert.equal(why.nextCheckAt, now + 16 * second);
+    assert.equal(jobRow(job, now).reasonText, 'no answer for 2m');
   });
 }
 
 test('a program that may hang is told with the line of its log, and when it is ended', () => {
-  const job = living(aJob(), [ready], [running]);
-  const endsAt = noon + 20 * minute;
-  const hang = { line: 'E0000 GRPC error: reset', means: 'a call between workers failed', endsAt };
-  const { sentence, because, next, nextAt } = whyOf(job, noon + 12 * minute, { events: [], hang });
-  assert.match(sentence, /^000042 has been running for 10m on .*, and may hang: a call between workers failed\.$/);
-  assert.equal(because, 'its log says "E0000 GRPC error: reset", and nothing of progress after that');
-  assert.deepEqual([next, nextAt], ['its program is ended if it prints nothing until then', endsAt]);
+  const job = withAttempts(aJob(), [readyAllocation], [runningAttempt]);
+  const timeoutAt = noon + 20 * minute;
+  const hangEvidence = { line: 'E0000 GRPC error: reset', description: 'a call between workers failed', timeoutAt };
+  const { message, evidence, next, nextAt } = whyOf(job, noon + 12 * minute, { events: [], hangEvidence });
+  assert.match(message, /^000042 has been running for 10m on .*, and may hang: a call between workers failed\.$/);
+  assert.equal(evidence, 'its log says "E0000 GRPC error: reset", and nothing of progress after that');
+  assert.deepEqual([next, nextAt], ['its program is ended if it prints nothing until then', timeoutAt]);
 });
 
 test('a silent worker is named, with what came instead of an answer', () => {
-  const job = living(aJob(), [{ ...ready, silentSince: noon + 30 * minute, silentWho: 'worker' }], [running]);
+  const job = withAttempts(
+    aJob(),
+    [{ ...readyAllocation, unreachableSince: noon + 30 * minute, unreachableWho: 'worker' }],
+    [runningAttempt],
+  );
   const events: readonly Event[] = [
     // Of another allocation, and of the cloud: neither is about this worker.
-    { kind: 'silent', at: noon, allocation: 1, detail: '403' },
-    { kind: 'silent', at: noon + 30 * minute, allocation: 1, worker: 3, detail: 'worker 3: connection timed out' },
+    { kind: 'unreachable', at: noon, allocation: 1, detail: '403' },
+    { kind: 'unreachable', at: noon + 30 * minute, allocation: 1, worker: 3, detail: 'worker 3: connection timed out' },
   ];
   const why = whyOf(job, noon + 31 * minute, { events });
-  assert.equal(why.sentence, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
-  assert.equal(why.because, 'no answer since 20 Nov 12:30:00 UTC: connection timed out');
+  assert.equal(why.message, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
+  assert.equal(why.evidence, 'no answer since 20 Nov 12:30:00 UTC: connection timed out');
   assert.equal(why.nextAt, noon + 33 * minute);
 });
 
 test('the usual wait is told while capacity is waited for, and the next look where a look is waited for', () => {
-  const usual = { median: 41 * minute, ninetieth: 2 * hour, waits: 12 };
-  const around = { events: [], usual, nextLook: noon + 2 * minute };
-  const waiting = whyOf(living(aJob(), [{}], [{}]), noon + minute, around);
-  assert.equal(waiting.usually, '41m here (median of 12 waits in 30 days; 9 of 10 within 2h00m)');
-  assert.equal(waiting.lookAt, noon + 2 * minute);
-  const runs = whyOf(living(aJob(), [ready], [running]), noon + 10 * minute, around);
-  assert.deepEqual([runs.usually, runs.lookAt], [null, null]);
-  const standing = living(aJob(tpuSpec({}, { ownership: 'standing' })), [{}], [{}]);
-  assert.equal(whyOf(standing, noon + minute, around).usually, null);
+  const typicalWait = { median: 41 * minute, percentile90: 2 * hour, samples: 12 };
+  const context = { events: [], typicalWait, nextCheckAt: noon + 2 * minute };
+  const waiting = whyOf(withAttempts(aJob(), [{}], [{}]), noon + minute, context);
+  assert.equal(waiting.typicalWait, '41m here (median of 12 waits in 30 days; 9 of 10 within 2h00m)');
+  assert.equal(waiting.nextCheckAt, noon + 2 * minute);
+  const runs = whyOf(withAttempts(aJob(), [readyAllocation], [runningAttempt]), noon + 10 * minute, context);
+  assert.deepEqual([runs.typicalWait, runs.nextCheckAt], [null, null]);
+  const standing = withAttempts(aJob(tpuSpec({}, { ownership: 'persistent' })), [{}], [{}]);
+  assert.equal(whyOf(standing, noon + minute, context).typicalWait, null);
 });
 
 test('the end of the log is told where the program failed, and nowhere else', () => {
   const log = ['ValueError: no lr'];
   const settled = (verdict: 'failed' | 'succeeded', reason: 'command_failed' | 'succeeded') =>
     ({
-      ...living(aJob(localSpec()), [ready], [{ ...running, ...ended(reason, { detail: 'exit code 1', exitCode: 1 }) }]),
-      settled: { at: noon + hour, verdict, reason },
+      ...withAttempts(
+        aJob(localSpec()),
+        [readyAllocation],
+        [{ ...runningAttempt, ...endedAttempt(reason, { detail: 'exit code 1', exitCode: 1 }) }],
+      ),
+      finish: { at: noon + hour, verdict, reason },
     }) as const;
-  const why = (job: Job) => whyOf(job, noon + 2 * hour, { events: [], log });
-  assert.deepEqual(why(settled('failed', 'command_failed')).log, log);
-  assert.deepEqual(why(settled('succeeded', 'succeeded')).log, []);
-  const again = living(
+  const why = (job: Job) => whyOf(job, noon + 2 * hour, { events: [], logTail: log });
+  assert.deepEqual(why(settled('failed', 'command_failed')).logTail, log);
+  assert.deepEqual(why(settled('succeeded', 'succeeded')).logTail, []);
+  const again = withAttempts(
     aJob(),
-    [ready, ready],
-    [{ ...running, ...failedExit, ...ended('command_failed', { detail: 'exit code 1' }) }, running],
+    [readyAllocation, readyAllocation],
+    [
+      { ...runningAttempt, ...failedExit, ...endedAttempt('command_failed', { detail: 'exit code 1' }) },
+      runningAttempt,
+    ],
   );
-  assert.deepEqual(why(again).log, []);
+  assert.deepEqual(why(again).logTail, []);
 });
 
 test('a rule that matched by what the log says is told with that', () => {
   const job = {
-    ...living(
+    ...withAttempts(
       aJob(),
-      [{ ...ready, ...gone }],
+      [{ ...readyAllocation, ...gone }],
       [
         {
-          ...running,
-          ...ended('command_failed', {
+          ...runningAttempt,
+          ...endedAttempt('command_failed', {
             detail: 'exit code 1 on worker 0',
             worker: 0,
             exitCode: 1,
@@ -960,7 +1011,7 @@ test('a rule that matched by what the log says is told with that', () => {
         },
       ],
     ),
-    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+    finish: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
   } as const;
   const events: readonly Event[] = [
     {
@@ -978,63 +1029,70 @@ test('a rule that matched by what the log says is told with that', () => {
   const why = whyOf(job, noon + 2 * hour, { events });
   assert.equal(why.rule, 'pre: command failed (its log says out_of_memory) -> fail');
   assert.equal(
-    why.because,
+    why.evidence,
     'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory; at 20 Nov 13:00:00 UTC',
   );
 });
 
 test('a program that was killed where the cloud may take the machine is told not to be judged yet', () => {
   const exitSeen = { at: noon + hour, worker: 0, exitCode: 137, signal: 'KILL' } as const;
-  const job = living(aJob(), [ready], [{ ...running, exitSeen }]);
+  const job = withAttempts(aJob(), [readyAllocation], [{ ...runningAttempt, exitSeen }]);
   const why = whyOf(job, noon + hour + 12 * second, { events: [] });
   assert.equal(
-    why.sentence,
+    why.message,
     '000042: its program has ended on worker 0 and is not judged yet: the cloud may be about to say that it took the machine.',
   );
   assert.equal(
-    why.because,
+    why.evidence,
     'killed by SIGKILL (exit code 137), seen 20 Nov 13:00:00 UTC, 12s ago; mostly the machine ran out of memory, or somebody killed it',
   );
   assert.equal(why.rule, 'pre: preempted -> new allocation, resume (0 of 100 used); else pre: command failed -> fail');
-  const { reason } = jobRow(job, noon + hour + 12 * second);
-  assert.ok(reason.length <= reasonLongest);
+  const { reasonText: reason } = jobRow(job, noon + hour + 12 * second);
+  assert.ok(reason.length <= maxReasonLength);
   assert.equal(reason, 'killed by SIGKILL just now');
   // What its log says decides which rule would answer it.
   const driven = aJob(tpuSpec({ recovery: { ...tpuSpec().recovery, rules: presets.pre } }));
-  const cut = living(driven, [ready], [{ ...running, exitSeen: { ...exitSeen, exitCode: 1, pattern: 'grpc' } }]);
+  const cut = withAttempts(
+    driven,
+    [readyAllocation],
+    [{ ...runningAttempt, exitSeen: { ...exitSeen, exitCode: 1, pattern: 'grpc' } }],
+  );
   const { rule } = whyOf(cut, noon + hour + 12 * second, { events: [] });
   assert.match(rule ?? '', /; else pre: command failed \(its log says grpc\) -> same allocation, resume/);
 });
 
 /** That local job whose first attempt has failed, and whose second begins with a pause until then. */
 function pausing(notBefore: number): Job {
-  const here = { ...ready, workers: 1, hosts: null };
-  return living(
+  const here = { ...readyAllocation, workers: 1, hosts: null };
+  return withAttempts(
     aJob(localSpec()),
     [here],
     [
-      { ...running, ...ended('command_failed', { detail: 'exit 1', exitCode: 1, worker: 0 }) },
+      { ...runningAttempt, ...endedAttempt('command_failed', { detail: 'exit 1', exitCode: 1, worker: 0 }) },
       { allocation: 1, createdAt: noon + hour, notBefore },
     ],
   );
 }
 
 test('a job whose pause is over and whose place others have taken meanwhile says that it waits for one', () => {
-  const turn = { slots: 1, taken: 1, ahead: 0 };
-  const { sentence, next } = whyOf(pausing(noon + 2 * hour), noon + 3 * hour, { events: [], turn });
+  const queuePosition = { slots: 1, slotsUsed: 1, ahead: 0 };
+  const { message: sentence, next } = whyOf(pausing(noon + 2 * hour), noon + 3 * hour, {
+    events: [],
+    queuePosition,
+  });
   assert.match(sentence, /waits for a place: 1 of 1 place of this machine are taken\.$/);
   assert.match(next, /it is the next to begin, as soon as a place is free/);
-  const before = whyOf(pausing(noon + 4 * hour), noon + 3 * hour, { events: [], turn });
-  assert.match(before.sentence, /follows after a pause\.$/);
+  const before = whyOf(pausing(noon + 4 * hour), noon + 3 * hour, { events: [], queuePosition });
+  assert.match(before.message, /follows after a pause\.$/);
 });
 
 test('a multislice says how many TPUs it holds', () => {
   const spec = tpuSpec();
   const capacity = spec.capacity.kind === 'tpu' ? { ...spec.capacity, nodeCount: 2 } : spec.capacity;
-  const held = living(aJob({ ...spec, capacity }), [ready], [ended('stopped', { detail: '' })]);
-  const job: Job = { ...held, desired: 'hold', settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
-  assert.equal(jobRow(job, noon + hour).status, 'stopped, holds 2 × v5litepod-16');
-  assert.match(whyOf(job, noon + hour, { events: [] }).sentence, /it still holds 2 × v5litepod-16/);
+  const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { detail: '' })]);
+  const job: Job = { ...held, desired: 'stopped', finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
+  assert.equal(jobRow(job, noon + hour).statusText, 'stopped, holds 2 × v5litepod-16');
+  assert.match(whyOf(job, noon + hour, { events: [] }).message, /it still holds 2 × v5litepod-16/);
 });
 
 test('of several places the next is announced as soon as one has been refused, and not the same one again', () => {
@@ -1043,9 +1101,9 @@ test('of several places the next is announced as soon as one has been refused, a
   const capacity =
     spec.capacity.kind === 'tpu' ? { ...spec.capacity, alternatives: [{ zone: 'us-central2-b', ...other }] } : null;
   assert.ok(capacity !== null);
-  const refused = { requestFailures: 1, lastFailure: { at: noon + minute, error: stockout } };
+  const refused = { errorCount: 1, lastError: { at: noon + minute, error: stockout } };
   const [here, elsewhere] = [spec, { ...spec, capacity }].map((one) =>
-    whyOf(living(aJob(one), [refused], [{}]), noon + minute + second, { events: [] }),
+    whyOf(withAttempts(aJob(one), [refused], [{}]), noon + minute + second, { events: [] }),
   );
   assert.equal(here?.next, 'it is asked for again');
   assert.equal(elsewhere?.next, 'v4-8 spot in us-central2-b is asked for');
@@ -1055,14 +1113,17 @@ test('of several places the next is announced as soon as one has been refused, a
 test('a program of which nothing is left was not unreachable', () => {
   const detail =
     'the program vanished on worker 0: its processes were killed from outside, and no exit code was written';
-  const ending = ended('unreachable', { detail, worker: 0 });
-  const here = { ...ready, workers: 1, hosts: null };
+  const ending = endedAttempt('unreachable', { detail, worker: 0 });
+  const here = { ...readyAllocation, workers: 1, hosts: null };
   const job: Job = {
-    ...living(aJob(localSpec()), [here], [ending]),
-    settled: { at: noon + hour, verdict: 'failed', reason: 'unreachable' },
+    ...withAttempts(aJob(localSpec()), [here], [ending]),
+    finish: { at: noon + hour, verdict: 'failed', reason: 'unreachable' },
   };
-  assert.equal(jobRow(job, noon + hour).reason, 'program vanished');
-  assert.match(whyOf(job, noon + hour, { events: [] }).sentence, /^000042 failed \(program vanished\)/);
-  const silent = ended('unreachable', { detail: 'worker 0 does not answer', worker: 0 });
-  assert.equal(jobRow({ ...job, attempts: living(job, [here], [silent]).attempts }, noon + hour).reason, 'unreachable');
+  assert.equal(jobRow(job, noon + hour).reasonText, 'program vanished');
+  assert.match(whyOf(job, noon + hour, { events: [] }).message, /^000042 failed \(program vanished\)/);
+  const silent = endedAttempt('unreachable', { detail: 'worker 0 does not answer', worker: 0 });
+  assert.equal(
+    jobRow({ ...job, attempts: withAttempts(job, [here], [silent]).attempts }, noon + hour).reasonText,
+    'unreachable',
+  );
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createClient } from '../../src/app/jobman.ts';
+import { createClient } from '../../src/app/store-client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import { freeze } from '../../src/remote/workdir/freeze.ts';
@@ -26,10 +26,10 @@ test('a resume runs the copy of create, unless it is to be taken anew', async (t
     logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
     now: () => Date.now(),
     pricePerHour: () => null,
-    freeze: (from, to) => freeze({ from, to, apart: world.home, env: world.env, at: Date.now() }),
+    freeze: (from, to) => freeze({ from, to, excluded: world.home, env: world.env, at: Date.now() }),
     slots: () => Promise.resolve(1),
-    hint: () => Promise.resolve(),
-    wake: () => Promise.resolve(null),
+    notifyController: () => Promise.resolve(),
+    wakeController: () => Promise.resolve(null),
   });
   const given = {
     ...spec({ capacity: tpu }),
@@ -37,24 +37,28 @@ test('a resume runs the copy of create, unless it is to be taken anew', async (t
     workdir: { from: project },
   };
   const { id } = await client.create({ spec: given, manifest: 'job: {workdir: project}\n', owner: 'ada' });
-  const [first] = (await client.show(id)).workdirs;
+  const [first] = (await client.show(id)).workdirCopies;
   assert.equal(first?.files, 1);
-  const fileOf = (snapshot: number) => join((first?.folder ?? '').replace(/1$/u, String(snapshot)), 'files/train.py');
+  const fileOf = (copy: number) => join((first?.folder ?? '').replace(/1$/u, String(copy)), 'files/train.py');
   assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
 
   writeFileSync(join(project, 'train.py'), 'two');
-  assert.equal((await client.ask(id, 'resume', { by: 'ada', workdirAnew: true })).ok, false, 'it is wanted already');
+  assert.equal(
+    (await client.sendCommand(id, 'resume', { by: 'ada', recopyWorkdir: true })).ok,
+    false,
+    'it is wanted already',
+  );
   assert.equal(existsSync(fileOf(2)), false);
-  await client.ask(id, 'cancel', { by: 'ada' });
-  assert.equal((await client.ask(id, 'resume', { by: 'ada' })).ok, true);
-  assert.equal((await client.show(id)).workdirs.length, 1);
+  await client.sendCommand(id, 'cancel', { by: 'ada' });
+  assert.equal((await client.sendCommand(id, 'resume', { by: 'ada' })).ok, true);
+  assert.equal((await client.show(id)).workdirCopies.length, 1);
   assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
 
-  await client.ask(id, 'cancel', { by: 'ada' });
-  assert.equal((await client.ask(id, 'resume', { by: 'ada', workdirAnew: true })).ok, true);
+  await client.sendCommand(id, 'cancel', { by: 'ada' });
+  assert.equal((await client.sendCommand(id, 'resume', { by: 'ada', recopyWorkdir: true })).ok, true);
   const shown = await client.show(id);
   assert.deepEqual(
-    shown.workdirs.map(({ snapshot }) => snapshot),
+    shown.workdirCopies.map(({ copy }) => copy),
     [1, 2],
     'what the first copy was is still told',
   );
@@ -62,8 +66,8 @@ test('a resume runs the copy of create, unless it is to be taken anew', async (t
   assert.equal(existsSync(fileOf(1)), false, 'its files are not needed any more');
 
   const bare = await client.create({ spec: spec({ capacity: tpu }), manifest: '', owner: 'ada' });
-  await client.ask(bare.id, 'cancel', { by: 'ada' });
-  await assert.rejects(client.ask(bare.id, 'resume', { by: 'ada', workdirAnew: true }), (error) => {
+  await client.sendCommand(bare.id, 'cancel', { by: 'ada' });
+  await assert.rejects(client.sendCommand(bare.id, 'resume', { by: 'ada', recopyWorkdir: true }), (error) => {
     return error instanceof JobmanError && /no job\.workdir/u.test(error.message);
   });
 });

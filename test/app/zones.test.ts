@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zonesOf } from '../../src/app/zones.ts';
-import type { Event } from '../../src/core/decision.ts';
-import { withLife } from '../../src/core/job.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { withLifecycle } from '../../src/core/model/job.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { living, noon, tpuSpec } from '../support/builders.ts';
+import { withAttempts, noon, tpuSpec } from '../support/builders.ts';
 
 const elsewhere = {
   zone: 'us-east5-b',
@@ -23,9 +23,9 @@ test('a record of places is written with the commits of jobs, and shown with who
   const spec = tpuSpec({}, { alternatives: [elsewhere] });
   const { job: fresh, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
   const job = {
-    ...living(
+    ...withAttempts(
       fresh,
-      [{ passedOver: { at: noon + minute, answer: 'stockout' }, goneAt: noon + minute }, { place: 1 }],
+      [{ superseded: { at: noon + minute, answer: 'stockout' }, goneAt: noon + minute }, { alternative: 1 }],
       [{ allocation: 2 }],
     ),
     spec,
@@ -33,14 +33,14 @@ test('a record of places is written with the commits of jobs, and shown with who
   const ready = {
     ...job,
     allocations: job.allocations.map((one) =>
-      one.ordinal === 2 ? withLife({ ...one, readyAt: noon + 41 * minute }) : one,
+      one.ordinal === 2 ? withLifecycle({ ...one, readyAt: noon + 41 * minute }) : one,
     ),
   };
   const events: readonly Event[] = [
-    { kind: 'place_passed_over', at: noon + minute, allocation: 1, place: 0, answer: 'stockout', next: 1 },
+    { kind: 'alternative_exhausted', at: noon + minute, allocation: 1, alternative: 0, answer: 'stockout', next: 1 },
     { kind: 'allocation_seen', at: noon + 41 * minute, allocation: 2, state: 'ready', detail: 'READY', workers: 4 },
   ];
-  const commit = { job: ready, revision, events, folded: [], wakeAt: null, epoch: null };
+  const commit = { job: ready, revision, events, foldedOutcomes: [], wakeAt: null, epoch: null };
   assert.equal(await store.commit(commit), 'committed');
 
   const rows = await zonesOf(store, {}, noon + hour);
@@ -50,22 +50,22 @@ test('a record of places is written with the commits of jobs, and shown with who
       zone: 'us-east5-b',
       accelerator: 'v6e-16',
       pricing: 'ondemand',
-      last: { answer: 'ready', at: noon + 41 * minute, job: fresh.id },
-      gave: { at: noon + 41 * minute, waited: 41 * minute },
-      holds: [fresh.id],
-      awaits: [],
-      pretended: false,
+      lastAnswer: { answer: 'ready', at: noon + 41 * minute, job: fresh.id },
+      lastGrant: { at: noon + 41 * minute, waitedMs: 41 * minute },
+      heldBy: [fresh.id],
+      awaitedBy: [],
+      simulated: false,
     },
     {
       project: 'lab',
       zone: 'us-west4-a',
       accelerator: 'v5litepod-16',
       pricing: 'spot',
-      last: { answer: 'stockout', at: noon + minute, job: fresh.id },
-      gave: null,
-      holds: [],
-      awaits: [],
-      pretended: false,
+      lastAnswer: { answer: 'stockout', at: noon + minute, job: fresh.id },
+      lastGrant: null,
+      heldBy: [],
+      awaitedBy: [],
+      simulated: false,
     },
   ]);
   assert.deepEqual(
@@ -79,16 +79,23 @@ test('a record of places is written with the commits of jobs, and shown with who
   assert.deepEqual(await zonesOf(store, { project: 'other' }, noon + hour), []);
 
   // Every place that was asked is swept, and each once.
-  const { refs } = await store.sweepable(noon + 42 * minute);
+  const { refs } = await store.locationsToCollect(noon + 42 * minute);
   assert.deepEqual(
     refs.map(({ allocation }) => allocation.ordinal).toSorted((one, other) => one - other),
     [1, 2],
   );
 
   // An older word does not replace a newer one.
-  const old: Event = { kind: 'place_passed_over', at: noon, allocation: 1, place: 0, answer: 'stockout', next: 1 };
+  const old: Event = {
+    kind: 'alternative_exhausted',
+    at: noon,
+    allocation: 1,
+    alternative: 0,
+    answer: 'stockout',
+    next: 1,
+  };
   await store.commit({ ...commit, revision: revision + 1, events: [old] });
-  assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.last?.at, noon + minute);
+  assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.lastAnswer?.at, noon + minute);
 });
 
 test('a queue that keeps a job waiting is shown as having no capacity, also after it gave one', async (t) => {
@@ -96,9 +103,9 @@ test('a queue that keeps a job waiting is shown as having no capacity, also afte
   t.after(() => store.close());
   const { job: fresh, revision } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
   const waiting = { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } as const;
-  const job = { ...living(fresh, [{ acceptedAt: noon, seen: waiting }], [{}]), spec: fresh.spec };
-  await store.commit({ job, revision, events: [], folded: [], wakeAt: null, epoch: null });
-  const last = async (now: number) => (await zonesOf(store, {}, now))[0]?.last ?? null;
+  const job = { ...withAttempts(fresh, [{ confirmedAt: noon, lastObserved: waiting }], [{}]), spec: fresh.spec };
+  await store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  const last = async (now: number) => (await zonesOf(store, {}, now))[0]?.lastAnswer ?? null;
   assert.equal(await last(noon + minute + 5 * second), null, 'a queue takes some seconds to pass a request on');
   assert.deepEqual(await last(noon + 2 * minute), { answer: 'stockout', at: noon + minute, job: fresh.id });
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failureText } from '../../src/backends/machines.ts';
+import { formatStepFailure } from '../../src/backends/machines.ts';
 
 test('a failed step is reported by the last line with a meaning, and by its command only where that is short', () => {
   const long = `sudo -n env HOME=/home/zephyr PATH=${'/a/long/folder:'.repeat(20)} docker info`;
@@ -16,5 +16,5 @@ test('a failed step is reported by the last line with a meaning, and by its comm
     ['2', 'false', '', 'exit code 2 of `false`, and nothing was printed'],
     ['2', 'x'.repeat(300), '', 'exit code 2, and nothing was printed'],
   ];
-  for (const [code, command, printed, text] of rows) assert.equal(failureText(code, command, printed), text);
+  for (const [code, command, printed, text] of rows) assert.equal(formatStepFailure(code, command, printed), text);
 });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  accelerator,
-  acceleratorByShape,
-  acceleratorMeant,
+  findAccelerator,
+  acceleratorOfTopology,
+  suggestAccelerator,
   acceleratorsOf,
   generations,
 } from '../../src/catalogue/accelerators.ts';
@@ -32,14 +32,14 @@ test('a type says how many chips and workers it has', () => {
     ['tpu7x-8', 4, 1, '2x2x1'],
   ];
   for (const [type, chips, workers, topology] of table) {
-    const found = accelerator(type);
+    const found = findAccelerator(type);
     assert.deepEqual([found?.chips, found?.workers, found?.topology], [chips, workers, topology], type);
   }
 });
 
 test('every type of the table agrees with itself', () => {
   for (const found of generations.flatMap(acceleratorsOf)) {
-    assert.deepEqual(accelerator(found.type), found);
+    assert.deepEqual(findAccelerator(found.type), found);
     const product = found.topology.split('x').reduce((all, part) => all * Number(part), 1);
     assert.equal(found.chips, product, found.type);
     assert.equal(found.workers * found.chipsPerWorker, found.chips, found.type);
@@ -49,7 +49,7 @@ test('every type of the table agrees with itself', () => {
 
 test('what is no type is none, and the one that was meant is named', () => {
   for (const type of ['v4-17', 'v4-08', 'v4-', 'v4', 'v1-8', 'V4-8', 'v5e-8', 'v4-8 ', '', 'v6e-2'])
-    assert.equal(accelerator(type), undefined, type);
+    assert.equal(findAccelerator(type), undefined, type);
   const meant: readonly (readonly [string, string | undefined])[] = [
     ['v5e-8', 'v5litepod-8'],
     ['v5lite-16', 'v5litepod-16'],
@@ -66,16 +66,16 @@ test('what is no type is none, and the one that was meant is named', () => {
     ['v5litepd-8', 'v5litepod-8'],
     ['banana', undefined],
   ];
-  for (const [type, expected] of meant) assert.equal(acceleratorMeant(type), expected, type);
+  for (const [type, expected] of meant) assert.equal(suggestAccelerator(type), expected, type);
 });
 
 test('a torus may be asked for in another shape, and nothing that is no torus', () => {
-  const usual = acceleratorByShape('V4', '4x8x8');
-  const other = acceleratorByShape('V4', '4x4x16');
+  const usual = acceleratorOfTopology('V4', '4x8x8');
+  const other = acceleratorOfTopology('V4', '4x4x16');
   assert.equal(usual?.type, 'v4-512');
   assert.deepEqual([other?.type, other?.topology, other?.workers], ['v4-512', '4x4x16', 64]);
   for (const topology of ['4x4x6', '16x4x4', '2x2x8', '4x4', 'x', '']) {
-    assert.equal(acceleratorByShape('V4', topology), undefined, topology);
+    assert.equal(acceleratorOfTopology('V4', topology), undefined, topology);
   }
-  assert.equal(acceleratorByShape('V6E', '4x4x4'), undefined);
+  assert.equal(acceleratorOfTopology('V6E', '4x4x4'), undefined);
 });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accelerator, generations, type Accelerator } from '../../src/catalogue/accelerators.ts';
-import { generationOfVersion, runtimeVersionMeant } from '../../src/catalogue/runtime-versions.ts';
-import { acceleratorsIn, zoneMeant, zones, zonesOffering } from '../../src/catalogue/zones.ts';
+import { findAccelerator, generations, type Accelerator } from '../../src/catalogue/accelerators.ts';
+import { generationOfVersion, suggestRuntimeVersion } from '../../src/catalogue/runtime-versions.ts';
+import { acceleratorsIn, suggestZone, zones, zonesOffering } from '../../src/catalogue/zones.ts';
 
 function known(type: string): Accelerator {
-  const found = accelerator(type);
+  const found = findAccelerator(type);
   assert.ok(found, type);
   return found;
 }
@@ -26,20 +26,20 @@ test('single machines and slices of the old generations are sold in different zo
 });
 
 test('a zone that is nearly one is taken for it, where that offers what is asked for first', () => {
-  assert.equal(zoneMeant('us-central2'), 'us-central2-b');
-  assert.equal(zoneMeant('us-central2-a'), 'us-central2-b');
-  assert.equal(zoneMeant('us-centrl2-b'), 'us-central2-b');
-  assert.equal(zoneMeant('US_Central2_B'), 'us-central2-b');
-  assert.equal(zoneMeant('us-east1'), 'us-east1-b');
-  assert.equal(zoneMeant('us-east1', zonesOffering(known('v6e-8'))), 'us-east1-d');
-  assert.equal(zoneMeant('mars'), undefined);
+  assert.equal(suggestZone('us-central2'), 'us-central2-b');
+  assert.equal(suggestZone('us-central2-a'), 'us-central2-b');
+  assert.equal(suggestZone('us-centrl2-b'), 'us-central2-b');
+  assert.equal(suggestZone('US_Central2_B'), 'us-central2-b');
+  assert.equal(suggestZone('us-east1'), 'us-east1-b');
+  assert.equal(suggestZone('us-east1', zonesOffering(known('v6e-8'))), 'us-east1-d');
+  assert.equal(suggestZone('mars'), undefined);
 });
 
 test('a runtime version is a slip, or one that is newer than this table', () => {
-  assert.equal(runtimeVersionMeant('tpu-ubuntu2204-bas'), 'tpu-ubuntu2204-base');
-  assert.equal(runtimeVersionMeant('v2-alpha-tpuv6'), 'v2-alpha-tpuv6e');
-  assert.equal(runtimeVersionMeant('tpu-vm-tf-2.19.0-pod-pjrt'), undefined);
-  assert.equal(runtimeVersionMeant('something-else'), undefined);
+  assert.equal(suggestRuntimeVersion('tpu-ubuntu2204-bas'), 'tpu-ubuntu2204-base');
+  assert.equal(suggestRuntimeVersion('v2-alpha-tpuv6'), 'v2-alpha-tpuv6e');
+  assert.equal(suggestRuntimeVersion('tpu-vm-tf-2.19.0-pod-pjrt'), undefined);
+  assert.equal(suggestRuntimeVersion('something-else'), undefined);
   for (const { runtimeVersion, name } of generations) {
     assert.ok([name, null].includes(generationOfVersion(runtimeVersion)), runtimeVersion);
   }

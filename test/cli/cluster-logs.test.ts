@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
+import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
 import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { fakeCluster, jobman, nothingKept } from './support/pretend.ts';
-import { aClusterContainer, aClusterJob, aClusterPod, aCondition, aKeptJob } from '../app/cluster/sample.ts';
+import { fakeCluster, jobman, emptyArchive } from './support/harness.ts';
+import { aClusterContainer, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 const train = aClusterJob({
@@ -35,14 +35,14 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
     async *pods() {
       yield pods;
     },
-    async *logs(name: string, _: string, { follow, stamped, after = Buffer.alloc(0) }: ClusterLogQuery) {
+    async *logs(name: string, _: string, { follow, timestamps, resumeAfter = Buffer.alloc(0) }: ClusterLogQuery) {
       const there = [`hello from ${name}`, 'loss 1', 'other', 'loss 2\nloss 3'];
       const texts = follow === true && name.endsWith('-busy') ? [...there, 'more', 'loss 4'] : there;
       let second = 0;
       for (const line of texts.join('\n').split('\n')) {
         const moment = `2026-11-20T12:00:${String((second += 1)).padStart(2, '0')}Z`;
-        if (Buffer.from(after).includes(moment)) continue;
-        yield Buffer.from(`${stamped === true ? `${moment} ` : ''}${line}\n`);
+        if (Buffer.from(resumeAfter).includes(moment)) continue;
+        yield Buffer.from(`${timestamps === true ? `${moment} ` : ''}${line}\n`);
       }
       // The end of this line comes later.
       if (follow !== true && name.endsWith('-busy')) yield Buffer.from('2026-11-20T12:00:06Z loss unfinished');
@@ -51,7 +51,7 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
 }
 
 function run(words: readonly string[], door: Cluster) {
-  return jobman(words, { jobs: [], services: { cluster: async () => door, usesCluster: async () => true } });
+  return jobman(words, { jobs: [], services: { cluster: async () => door, isClusterConfigured: async () => true } });
 }
 
 /** What the log of a pod is that begins with this line. */
@@ -114,17 +114,21 @@ suite('logs', () => {
     writeFileSync(path, '2026-11-20T12:00:01Z kept line\n');
     const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
     const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
-    const kept = aKeptJob({ job: one, pods: [gone] });
-    const keeper: ClusterKeeper = {
-      ...nothingKept,
+    const kept = anArchivedJob({ job: one, pods: [gone] });
+    const keeper: ClusterArchive = {
+      ...emptyArchive,
       isUsed: true,
       job: async () => kept,
-      logs: async () => [{ pod: gone.name, container: 'main', state: 'whole', path }],
+      logs: async () => [{ pod: gone.name, container: 'main', state: 'complete', path }],
     };
     const ask = (door: Cluster, words: readonly string[], having = keeper) =>
       jobman(words, {
         jobs: [],
-        services: { cluster: async () => door, usesCluster: async () => true, keeper: async () => having },
+        services: {
+          cluster: async () => door,
+          isClusterConfigured: async () => true,
+          clusterArchive: async () => having,
+        },
       });
     const none = await ask(cluster([one], []), ['logs', 'train']);
     assert.deepEqual([none.code, none.out], [0, 'kept line\n']);
@@ -141,7 +145,7 @@ suite('logs', () => {
     } as object as Cluster;
     const away = await ask(silent, ['logs', 'train'], {
       ...keeper,
-      logs: async () => [{ pod: evicted.name, container: 'main', state: 'whole', path }],
+      logs: async () => [{ pod: evicted.name, container: 'main', state: 'complete', path }],
     });
     assert.equal(away.out, 'kept line\n');
     const over = aClusterJob({

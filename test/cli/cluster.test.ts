@@ -1,12 +1,12 @@
 /** Which job a word means where there is a record and a cluster, and the one list of both. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
+import type { ClusterArchive } from '../../src/app/cluster/commands.ts';
 import type { Cluster, ClusterEvent, ClusterJob } from '../../src/app/cluster/cluster.ts';
-import type { KeptJob } from '../../src/app/cluster/kept.ts';
+import type { ArchivedJob } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, nothingKept, now, view, type PretendOptions } from './support/pretend.ts';
-import { aClusterEvent, aClusterJob, aClusterPod, aCondition, aKeptJob } from '../app/cluster/sample.ts';
+import { jobman, emptyArchive, now, jobView, type CliHarnessOptions } from './support/harness.ts';
+import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -20,7 +20,8 @@ const train = aClusterJob({
   requests: { cpu: '2' },
 });
 
-const keptJob = (job: ClusterJob, more: Partial<KeptJob> = {}): KeptJob => aKeptJob({ job, seenAt: at, ...more });
+const keptJob = (job: ClusterJob, more: Partial<ArchivedJob> = {}): ArchivedJob =>
+  anArchivedJob({ job, observedAt: at, ...more });
 
 const old: ClusterJob = {
   ...train,
@@ -39,7 +40,7 @@ function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster
   };
   const all = jobs === 'away' ? [] : jobs;
   const door = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
     async *jobs() {
       asked.push('jobs');
       away();
@@ -62,14 +63,14 @@ function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster
 }
 
 /** With that cluster, and with nothing in the record unless the options say otherwise. */
-function jobmanAt(door: Cluster, words: readonly string[], { services, ...options }: PretendOptions = {}) {
+function jobmanAt(door: Cluster, words: readonly string[], { services, ...options }: CliHarnessOptions = {}) {
   return jobman(words, {
     ...options,
-    services: { cluster: async () => door, usesCluster: async () => true, ...services },
+    services: { cluster: async () => door, isClusterConfigured: async () => true, ...services },
   });
 }
 
-async function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: PretendOptions = {}) {
+async function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: CliHarnessOptions = {}) {
   const { door, asked } = cluster(jobs);
   return { ...(await jobmanAt(door, words, options)), ofCluster: asked };
 }
@@ -86,7 +87,7 @@ const withoutImage = aClusterPod(
 );
 
 suite('a word', () => {
-  const mine = view({ id: '000007', name: 'train' });
+  const mine = jobView({ id: '000007', name: 'train' });
 
   test('means the job of the record first, and the one of the cluster where there is none here', async () => {
     const own = await run(['why', 'train'], [train], { jobs: [mine] });
@@ -143,16 +144,16 @@ suite('what the cluster has forgotten', () => {
     { ...old, name: 'gone', uid: 'u2', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
     { goneAt: at, object: JSON.stringify({ metadata: { name: 'gone' }, spec: { template: { spec: {} } } }) },
   );
-  const home = (jobs: readonly KeptJob[], done: string[] = []): ClusterKeeper => ({
-    ...nothingKept,
+  const home = (jobs: readonly ArchivedJob[], done: string[] = []): ClusterArchive => ({
+    ...emptyArchive,
     isUsed: true,
     jobs: async ({ name }) => jobs.filter(({ job }) => name === undefined || job.name === name),
-    moments: async () => [{ key: 'created', at, sentence: 'created by alice: alpine' }],
+    events: async () => [{ key: 'created', at, message: 'created by alice: alpine' }],
     hide: async (uid) => void done.push(`hide ${uid}`),
-    drop: async ({ job }) => void done.push(`drop ${job.name}`),
+    remove: async ({ job }) => void done.push(`drop ${job.name}`),
   });
-  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterKeeper) =>
-    run(words, jobs, { services: { keeper: async () => keeper } });
+  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterArchive) =>
+    run(words, jobs, { services: { clusterArchive: async () => keeper } });
 
   test('answers from our copy, which says that it is one', async () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
@@ -168,20 +169,20 @@ suite('what the cluster has forgotten', () => {
   });
 
   test('is in the list of all, once, and not when it was taken off', async () => {
-    const ids = async (keeper: ClusterKeeper, ...words: readonly string[]) =>
+    const ids = async (keeper: ClusterArchive, ...words: readonly string[]) =>
       idsIn((await ask(['list', '--json', ...words], [train], keeper)).out);
     assert.deepEqual(await ids(home([kept])), ['train']);
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
     assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, job: { ...kept.job, name: 'train' } }]), '--all'), ['train']);
     // What the cluster tells of is not told of again as another context's, nor as it was when it was last seen.
-    const renamed: KeptJob = { ...kept, context: 'a/b', goneAt: null, job: train };
+    const renamed: ArchivedJob = { ...kept, context: 'a/b', goneAt: null, job: train };
     assert.deepEqual(await ids(home([renamed]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, goneAt: null, job: old }]), '--all', '--phase', 'succeeded'), []);
   });
 
   test('has no pod that runs any more, and moments as texts', async () => {
-    const lost: KeptJob = {
+    const lost: ArchivedJob = {
       ...kept,
       job: { ...train, name: 'gone', uid: 'u2', images: ['alpine', 'alpine'] },
       pods: [aClusterPod({ jobUid: 'u2', createdAt: at })],
@@ -227,15 +228,15 @@ suite('what the cluster has forgotten', () => {
 
   test('in two places is not guessed at where no cluster says which', async () => {
     const done: string[] = [];
-    const other: KeptJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
+    const other: ArchivedJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
     const keeper = home([kept, other], done);
-    const away = { usesCluster: async () => false, keeper: async () => keeper };
+    const away = { isClusterConfigured: async () => false, clusterArchive: async () => keeper };
     const { code, err } = await jobman(['clean', 'gone'], { services: away });
     assert.deepEqual([code, done], [4, []]);
     assert.match(err, /Several jobs are called "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
     // Two of one name in one place are one after the other, and the newer is meant.
     const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
-    const again = await jobman(['why', 'gone'], { services: { ...away, keeper: async () => later } });
+    const again = await jobman(['why', 'gone'], { services: { ...away, clusterArchive: async () => later } });
     assert.equal(again.code, 0, again.err);
   });
 
@@ -299,14 +300,14 @@ suite('what the cluster has forgotten', () => {
 });
 
 suite('the one list', () => {
-  const row = view({ id: '000007', name: 'iris', phase: 'succeeded', since: at + 1_000, createdAt: at });
+  const row = jobView({ id: '000007', name: 'iris', phase: 'succeeded', phaseStartedAt: at + 1_000, createdAt: at });
 
   test('has both, the newest first', async () => {
     const { code, out, err } = await run(['list', '--json'], [train, old], { jobs: [row] });
     assert.equal(code, 0, err);
     const rows = objectsIn(out);
     assert.deepEqual(
-      rows.map(({ id, backend, user }) => [id, backend, user]),
+      rows.map(({ id, backend, owner }) => [id, backend, owner]),
       [
         ['000007', 'tpu', 'alice'],
         ['train', 'kubernetes', 'alice'],
@@ -342,7 +343,9 @@ suite('the one list', () => {
       } as object as Cluster;
       const { out, code } = await jobmanAt(counted, ['list', '--json', ...words]);
       assert.equal(code, 0);
-      const rows = objectsIn(out).map(({ id, phase, reason }) => `${String(id)} ${String(phase)}: ${String(reason)}`);
+      const rows = objectsIn(out).map(
+        ({ id, phase, reasonText }) => `${String(id)} ${String(phase)}: ${String(reasonText)}`,
+      );
       return { asked, rows };
     };
     const told = async function* () {
@@ -384,11 +387,14 @@ suite('the one list', () => {
     const object = { kind: 'Job', name: 'waits', uid: 'w' };
     const event = aClusterEvent({ object, type: 'Warning', reason: 'FailedCreate', message, count: 3 });
     let asked = 0;
-    const look = async (jobs: readonly ClusterJob[], refusedPods: () => Promise<readonly ClusterEvent[]>) => {
-      const whole = { ...cluster(jobs).door, refusedPods: () => ((asked += 1), refusedPods()) } as object as Cluster;
+    const look = async (jobs: readonly ClusterJob[], podCreationErrors: () => Promise<readonly ClusterEvent[]>) => {
+      const whole = {
+        ...cluster(jobs).door,
+        podCreationErrors: () => ((asked += 1), podCreationErrors()),
+      } as object as Cluster;
       const { out, code } = await jobmanAt(whole, ['list', '--json']);
       assert.equal(code, 0);
-      return objectsIn(out).map(({ reason }) => reason);
+      return objectsIn(out).map(({ reasonText }) => reasonText);
     };
     assert.deepEqual(await look([waits], async () => [event]), [
       'gets no pod: the quota q of vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
@@ -470,21 +476,21 @@ suite('a job that was submitted to another namespace', () => {
   async function ask(
     words: readonly string[],
     namespaces: Readonly<Record<string, readonly ClusterJob[] | 'away'>>,
-    jobs: readonly KeptJob[],
+    jobs: readonly ArchivedJob[],
   ) {
     const asked: string[] = [];
     const services = {
-      usesCluster: async () => true,
+      isClusterConfigured: async () => true,
       async cluster({ namespace = 'vision' }: { readonly namespace?: string } = {}) {
         const { door, asked: said } = cluster(namespaces[namespace] ?? []);
-        const place = { ...door.place(), namespace };
+        const context = { ...door.context(), namespace };
         const close = async (): Promise<void> => {
           asked.push(...said.map((one) => `${namespace}: ${one}`), `${namespace}: close`);
         };
-        return { ...door, place: () => place, close };
+        return { ...door, context: () => context, close };
       },
-      keeper: async (): Promise<ClusterKeeper> => ({
-        ...nothingKept,
+      clusterArchive: async (): Promise<ClusterArchive> => ({
+        ...emptyArchive,
         isUsed: true,
         jobs: async ({ name, namespace }) =>
           jobs.filter(({ job }) => job.name === name && (namespace === undefined || job.namespace === namespace)),
@@ -564,13 +570,16 @@ suite('list', () => {
     const queries: object[] = [];
     const door = {
       ...cluster([]).door,
-      async *jobs({ everywhere }: { readonly everywhere?: true }) {
-        queries.push({ everywhere });
-        yield everywhere === true ? [jobIn('vision'), jobIn('speech')] : [jobIn('vision')];
+      async *jobs({ allNamespaces }: { readonly allNamespaces?: true }) {
+        queries.push({ allNamespaces });
+        yield allNamespaces === true ? [jobIn('vision'), jobIn('speech')] : [jobIn('vision')];
       },
     } as Cluster;
-    const keeper = { ...nothingKept, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
-    return { ...(await jobmanAt(door, ['list', ...words], { services: { keeper: async () => keeper } })), queries };
+    const keeper = { ...emptyArchive, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
+    return {
+      ...(await jobmanAt(door, ['list', ...words], { services: { clusterArchive: async () => keeper } })),
+      queries,
+    };
   }
 
   test('-A has the Jobs of every namespace', async () => {
@@ -578,7 +587,7 @@ suite('list', () => {
     assert.equal(code, 0);
     assert.match(out, /lab\/vision/);
     assert.match(out, /lab\/speech/);
-    assert.deepEqual(queries, [{ everywhere: true }]);
+    assert.deepEqual(queries, [{ allNamespaces: true }]);
     assert.doesNotMatch((await listed([])).out, /speech/);
   });
 

@@ -9,10 +9,10 @@ import type { JobmanCommand } from '../../src/cli/command.ts';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { dispatch } from '../../src/cli/dispatch.ts';
-import { otherWord, otherWords } from '../../src/cli/other-words.ts';
-import { table } from '../../src/cli/table.ts';
+import { foreignCommandHint, foreignCommands } from '../../src/cli/foreign-commands.ts';
+import { commands } from '../../src/cli/table.ts';
 import { version } from '../../src/version.ts';
-import { jobman, pretend, type PretendOptions } from './support/pretend.ts';
+import { jobman, createCliHarness, type CliHarnessOptions } from './support/harness.ts';
 import { jobman as jobmanIn } from '../support/jobman.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
@@ -24,7 +24,7 @@ async function givenTo(entry: JobmanCommand, argv: readonly string[]): Promise<{
     given = { cli, args };
     return 0;
   });
-  const world = pretend({});
+  const world = createCliHarness({});
   const code = await dispatch(argv, world.services).finally(() => load.mock.restore());
   assert.equal(code, 0, `${argv.join(' ')}: ${world.err()}`);
   assert.ok(given !== undefined, argv.join(' '));
@@ -44,7 +44,7 @@ const forms: readonly (readonly string[])[] = [
 ];
 
 suite('-q and its like are taken by', () => {
-  for (const entry of table) {
+  for (const entry of commands) {
     const names = entry.hidden ? emulatorVerbs.map(([verb]) => `emulator ${verb}`) : entry.names;
     for (const name of names) {
       test(name, async () => {
@@ -67,7 +67,7 @@ suite('-q and its like are taken by', () => {
 });
 
 test('an option of the emulator is not taken for one of ours', async () => {
-  const act = table.find(({ hidden }) => hidden);
+  const act = commands.find(({ hidden }) => hidden);
   assert.ok(act !== undefined);
   const argv = ['emulator', 'flaky', 'us-east5-b', '--p', '0.5', '-q', '--for', '5m'];
   const { cli, args } = await givenTo(act, argv);
@@ -99,7 +99,7 @@ suite('a newer version', () => {
   const terminal = { columns: 80, rows: 24 };
   const sentence = 'jobman 9.0.0 is there; this is 1.2.3.';
 
-  async function ask(words: readonly string[], options: PretendOptions = {}) {
+  async function ask(words: readonly string[], options: CliHarnessOptions = {}) {
     let asked = 0;
     const newerVersion = async (): Promise<string> => {
       asked += 1;
@@ -148,18 +148,18 @@ test('an unknown command is a usage error', async (t) => {
 /** The flags of the program itself, which belong to no command. */
 const ownFlags = new Set(['--version', '--help']);
 
-for (const word of otherWords) {
+for (const word of foreignCommands) {
   test(`\`jobman ${word}\` leads to commands and flags that there are`, () => {
     assert.equal(
-      table.some((entry) => entry.names.some((name) => name.split(' ')[0] === word)),
+      commands.some((entry) => entry.names.some((name) => name.split(' ')[0] === word)),
       false,
       'it is a command itself',
     );
-    const commands = [...(otherWord(word) ?? '').matchAll(/`jobman ([^`]*)`/g)].map(([, text = '']) => text);
-    assert.ok(commands.length > 0, 'it names no command');
-    for (const command of commands) {
+    const named = [...(foreignCommandHint(word) ?? '').matchAll(/`jobman ([^`]*)`/g)].map(([, text = '']) => text);
+    assert.ok(named.length > 0, 'it names no command');
+    for (const command of named) {
       if (ownFlags.has(command)) continue;
-      const entry = table.find(({ names: [name] }) => command === name || command.startsWith(`${name} `));
+      const entry = commands.find(({ names: [name] }) => command === name || command.startsWith(`${name} `));
       assert.ok(entry !== undefined, `there is no command \`${command}\``);
       for (const [, flag = ''] of command.split(' -- ')[0]?.matchAll(/ --([a-z-]+)/g) ?? []) {
         const name = flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -184,7 +184,7 @@ test('below a command of ours it is a mistyped word like any other', async () =>
 });
 
 test('a name that every object has is no word of another tool', () => {
-  for (const word of ['constructor', 'toString', '__proto__', '']) assert.equal(otherWord(word), undefined);
+  for (const word of ['constructor', 'toString', '__proto__', '']) assert.equal(foreignCommandHint(word), undefined);
 });
 
 test('set and unset change one key, and a controller that runs is told of', async (t) => {

@@ -4,41 +4,41 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView, Plan, Why } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
-import type { CloudView, EmulatorService } from '../../src/app/services.ts';
-import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
-import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
-import type { Event } from '../../src/core/decision.ts';
+import type { EmulatorView, EmulatorService } from '../../src/app/services.ts';
+import type { OrphanOperations, OrphanView } from '../../src/app/orphans.ts';
+import type { UncheckedLocation, TpuRow } from '../../src/app/tpus.ts';
+import type { Event } from '../../src/core/model/event.ts';
 import { openWorld } from '../support/world.ts';
 import { tpuSpec } from '../support/builders.ts';
-import { objectsIn, aWhy, jobman, now, view, allocationView, attemptView, tpuRow } from './support/pretend.ts';
+import { jsonLines, aWhy, jobman, now, jobView, allocationView, attemptView, tpuRow } from './support/harness.ts';
 
 const terminal = { columns: 80, rows: 24 };
 const minute = 60_000;
 const attempts: readonly AttemptView[] = [
   attemptView({
-    created: now - 300 * minute,
-    notBefore: now - 300 * minute,
-    started: now - 200 * minute,
-    ending: now - 110 * minute,
-    ended: now - 100 * minute,
+    createdAt: now - 300 * minute,
+    notBeforeAt: now - 300 * minute,
+    startedAt: now - 200 * minute,
+    endingAt: now - 110 * minute,
+    endedAt: now - 100 * minute,
     reason: 'preempted',
     evidence: { detail: 'node PREEMPTED' },
   }),
   attemptView({
     attempt: 2,
-    created: now - 100 * minute,
-    notBefore: now - 100 * minute,
-    started: now - 40 * minute,
+    createdAt: now - 100 * minute,
+    notBeforeAt: now - 100 * minute,
+    startedAt: now - 40 * minute,
   }),
 ];
 const allocation = (number: number, ready: number, gone: number | null): AllocationView =>
   allocationView({
     allocation: number,
     state: gone === null ? 'ready' : 'gone',
-    requested: ready - minute,
-    ready,
-    released: gone,
-    gone,
+    requestedAt: ready - minute,
+    readyAt: ready,
+    releasedAt: gone,
+    goneAt: gone,
   });
 const allocations = [allocation(1, now - 202 * minute, now - 99 * minute), allocation(2, now - 42 * minute, null)];
 
@@ -78,46 +78,46 @@ suite('the command line', () => {
     [['completion', 'tcsh'], /expected one of bash, zsh, fish/],
   ] as const) {
     test(`refuses \`jobman ${argv.join(' ')}\` with exit code 2 and a sentence`, async () => {
-      const { code, out, err, asked } = await jobman(argv, { jobs: [view()] });
+      const { code, out, err, commands } = await jobman(argv, { jobs: [jobView()] });
       assert.equal(code, 2);
       assert.match(err, said);
       assert.equal(out, '');
-      assert.deepEqual(asked, []);
+      assert.deepEqual(commands, []);
     });
   }
 
   test('takes the common flags before and after the word, with `=` and without', async () => {
-    const { out } = await jobman(['list', '--json'], { jobs: [view()] });
+    const { out } = await jobman(['list', '--json'], { jobs: [jobView()] });
     for (const argv of [
       ['--json', 'list'],
       ['--color', 'never', '--json', 'list'],
       ['--color=never', 'list', '--json'],
       ['-q', 'list', '--json'],
     ]) {
-      assert.equal((await jobman(argv, { jobs: [view()] })).out, out);
+      assert.equal((await jobman(argv, { jobs: [jobView()] })).out, out);
     }
   });
 });
 
 suite('start, stop, resume, rerun and cancel', () => {
   test('say each job’s answer on its own line and wake the controller once', async () => {
-    const jobs = [view({ id: '000001', name: 'a' }), view({ id: '000002', name: 'b' })];
+    const jobs = [jobView({ id: '000001', name: 'a' }), jobView({ id: '000002', name: 'b' })];
     for (const verb of ['start', 'stop', 'resume', 'rerun', 'cancel']) {
-      const { code, out, asked } = await jobman([verb, '1', 'b'], { jobs });
+      const { code, out, commands } = await jobman([verb, '1', 'b'], { jobs });
       assert.equal(code, 0);
       assert.equal(out, `000001 a: ${verb}\n000002 b: ${verb}\n`);
-      assert.deepEqual(asked, [`${verb} 000001`, `${verb} 000002`, 'wake']);
+      assert.deepEqual(commands, [`${verb} 000001`, `${verb} 000002`, 'wake']);
     }
   });
 
   test('a refusal and an unknown job keep no other from theirs; the worst exit code counts', async () => {
-    const jobs = [view({ id: '000001' }), view({ id: '000002' })];
+    const jobs = [jobView({ id: '000001' }), jobView({ id: '000002' })];
     const { code, out, err } = await jobman(['stop', '1', '7', '2'], {
       jobs,
-      answer: (id) =>
+      answerCommand: (id) =>
         id === '000001'
-          ? { id, ok: false, message: `${id} belongs to bob.`, code: 4 }
-          : { id, ok: true, message: `${id} stops.`, code: 0 },
+          ? { id, ok: false, message: `${id} belongs to bob.`, exitCode: 4 }
+          : { id, ok: true, message: `${id} stops.`, exitCode: 0 },
     });
     assert.equal(code, 4);
     assert.equal(out, '000002 stops.\n');
@@ -125,14 +125,14 @@ suite('start, stop, resume, rerun and cancel', () => {
   });
 
   test('stop --release and --json hand on what they say', async () => {
-    const { out, asked } = await jobman(['stop', '42', '--release', '--json'], { jobs: [view()] });
-    assert.deepEqual(asked, ['stop 000042 release', 'wake']);
-    assert.deepEqual(JSON.parse(out), { id: '000042', ok: true, message: '000042 vit-l16-3e4: stop', code: 0 });
+    const { out, commands } = await jobman(['stop', '42', '--release', '--json'], { jobs: [jobView()] });
+    assert.deepEqual(commands, ['stop 000042 release', 'wake']);
+    assert.deepEqual(JSON.parse(out), { id: '000042', ok: true, message: '000042 vit-l16-3e4: stop', exitCode: 0 });
   });
 });
 
 suite('delete', () => {
-  const holding = view({ allocations, pricePerHour: 4 });
+  const holding = jobView({ allocations, pricePerHour: 4 });
 
   test('of a job that holds capacity asks on a terminal, and takes only a yes', async () => {
     for (const [answer, expected] of [
@@ -141,8 +141,8 @@ suite('delete', () => {
       ['', []],
       ['no', []],
     ] as const) {
-      const { code, err, asked } = await jobman(['delete', '42'], { jobs: [holding], terminal, input: [answer] });
-      assert.deepEqual(asked, expected);
+      const { code, err, commands } = await jobman(['delete', '42'], { jobs: [holding], terminal, input: [answer] });
+      assert.deepEqual(commands, expected);
       assert.equal(code, expected.length === 2 ? 0 : 1);
       assert.match(
         err,
@@ -152,56 +152,56 @@ suite('delete', () => {
   });
 
   test('elsewhere is not done, and the flag that says yes is named', async () => {
-    const { code, err, asked } = await jobman(['delete', '42'], { jobs: [holding] });
+    const { code, err, commands } = await jobman(['delete', '42'], { jobs: [holding] });
     assert.equal(code, 2);
     assert.match(err, /it was not deleted\. Say --yes to do it without a question\./);
-    assert.deepEqual(asked, []);
-    assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).asked, ['delete 000042', 'wake']);
+    assert.deepEqual(commands, []);
+    assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).commands, ['delete 000042', 'wake']);
   });
 
   test('of a job that was cancelled needs no question: its capacity is released in any case', async () => {
-    for (const desired of ['end', 'delete'] as const) {
-      const { asked, err } = await jobman(['delete', '42'], {
-        jobs: [view({ allocations, pricePerHour: 4, desired })],
+    for (const desired of ['cancelled', 'deleted'] as const) {
+      const { commands, err } = await jobman(['delete', '42'], {
+        jobs: [jobView({ allocations, pricePerHour: 4, desired })],
       });
-      assert.deepEqual(asked, ['delete 000042', 'wake'], err);
+      assert.deepEqual(commands, ['delete 000042', 'wake'], err);
     }
   });
 
   test('of a job whose requests were all refused needs no question: it holds nothing', async () => {
-    const refused = allocations.map((one) => ({ ...one, state: 'refused', ready: null }));
-    const { asked, err } = await jobman(['delete', '42'], { jobs: [view({ allocations: refused })] });
-    assert.deepEqual(asked, ['delete 000042', 'wake'], err);
+    const refused = allocations.map((one) => ({ ...one, state: 'refused', readyAt: null }));
+    const { commands, err } = await jobman(['delete', '42'], { jobs: [jobView({ allocations: refused })] });
+    assert.deepEqual(commands, ['delete 000042', 'wake'], err);
   });
 
   test('of a job that holds nothing needs no question; --force is handed on', async () => {
-    const { asked } = await jobman(['delete', '42', '--force'], { jobs: [view()] });
-    assert.deepEqual(asked, ['delete 000042 force', 'wake']);
+    const { commands } = await jobman(['delete', '42', '--force'], { jobs: [jobView()] });
+    assert.deepEqual(commands, ['delete 000042 force', 'wake']);
   });
 });
 
 test('clean --all asks; one job does not', async () => {
-  assert.deepEqual((await jobman(['clean', '42'], { jobs: [view()] })).asked, ['clean 42']);
+  assert.deepEqual((await jobman(['clean', '42'], { jobs: [jobView()] })).commands, ['clean 42']);
   assert.equal((await jobman(['clean', '--all'])).code, 2);
-  assert.deepEqual((await jobman(['clean', '--all', '--yes'])).asked, ['clean all']);
-  assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).asked, []);
+  assert.deepEqual((await jobman(['clean', '--all', '--yes'])).commands, ['clean all']);
+  assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).commands, []);
   assert.match((await jobman(['clean', '--all', '--yes'])).err, /^No settled job of yours has files left\.\n$/);
 });
 
 test('wait --json is what show --json is, with its moments', async () => {
-  const jobs = [view({ phase: 'succeeded', attempts })];
+  const jobs = [jobView({ phase: 'succeeded', attempts })];
   const [waited, shown] = await Promise.all(['wait', 'show'].map((word) => jobman([word, '42', '--json'], { jobs })));
   assert.equal(waited?.out, shown?.out);
-  assert.match(waited?.out ?? '', /"started":"\d{4}-/);
+  assert.match(waited?.out ?? '', /"startedAt":"\d{4}-/);
 });
 
 suite('show', () => {
-  const job = view({
+  const job = jobView({
     attempts,
     allocations,
     stage: 1,
     attempt: 2,
-    workers: [{ worker: 0, host: '10.0.0.1', state: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
+    workers: [{ worker: 0, address: '10.0.0.1', stateText: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
   });
 
   test('tells the attempts and the workers', async () => {
@@ -223,32 +223,35 @@ suite('show', () => {
   test('--json has what programs look for', async () => {
     const { out } = await jobman(['show', '42', '--json'], { jobs: [job] });
     const shown = JSON.parse(out) as Record<string, unknown> & { attempts: Record<string, unknown>[] };
-    for (const key of ['id', 'name', 'user', 'backend', 'phase', 'reason', 'desired', 'stage'])
+    for (const key of ['id', 'name', 'owner', 'backend', 'phase', 'reasonText', 'desired', 'stage'])
       assert.ok(key in shown, key);
     assert.deepEqual(shown.attempts[0], {
       attempt: 1,
       stage: 0,
-      how: 'fresh',
-      asked: true,
+      startMode: 'fresh',
+      startedBy: 'owner',
       commandOnly: false,
       allocation: 1,
       workers: [0],
-      created: '2026-11-21T03:20:14.000Z',
-      notBefore: '2026-11-21T03:20:14.000Z',
-      started: '2026-11-21T05:00:14.000Z',
-      ending: '2026-11-21T06:30:14.000Z',
-      ended: '2026-11-21T06:40:14.000Z',
+      createdAt: '2026-11-21T03:20:14.000Z',
+      notBeforeAt: '2026-11-21T03:20:14.000Z',
+      startedAt: '2026-11-21T05:00:14.000Z',
+      endingAt: '2026-11-21T06:30:14.000Z',
+      endedAt: '2026-11-21T06:40:14.000Z',
       reason: 'preempted',
       evidence: { detail: 'node PREEMPTED' },
       exits: [],
-      workdir: null,
+      workdirCopy: null,
     });
   });
 
   for (const columns of [100, 80, 60, 40]) {
     test(`fits ${columns} columns, and cuts no sentence`, async () => {
       const evidence = { detail: 'exit code 1 on worker 3; a sentence that is longer than what is left of the line' };
-      const long = view({ ...job, attempts: [{ ...attempts[0], reason: 'command_failed', evidence } as AttemptView] });
+      const long = jobView({
+        ...job,
+        attempts: [{ ...attempts[0], reason: 'command_failed', evidence } as AttemptView],
+      });
       const terminalOf = { columns, rows: 24 };
       const { out } = await jobman(['show', '42', '--color=never'], { jobs: [long], terminal: terminalOf });
       // A path stays whole, so that it can be copied.
@@ -265,22 +268,22 @@ suite('show', () => {
 
   test('of a rehearsal that holds nothing any more: what it would have cost, and where', async () => {
     const { out } = await jobman(['show', '42'], {
-      jobs: [view({ spent: 0.05, pretended: true, pricePerHour: null })],
+      jobs: [jobView({ cost: 0.05, simulated: true, pricePerHour: null })],
     });
     assert.match(out, /\ncost {6}\$0\.05 at Google and nothing here so far, estimated\n/);
   });
 
   test('says whom the machines of a shared project are told to belong to', async () => {
     const { out } = await jobman(['show', '42'], {
-      jobs: [view({ spec: tpuSpec({}, { metadata: { owner: 'carol' } }) })],
+      jobs: [jobView({ spec: tpuSpec({}, { metadata: { owner: 'carol' } }) })],
     });
     assert.match(out, /\nowner {5}carol, by tpu\.metadata\n/);
   });
 
   test('says of a local job where it works, and of an attempt of another day its date', async () => {
-    const yesterday = { ...attempts[0], ended: now - 1_000 * minute } as AttemptView;
+    const yesterday = { ...attempts[0], endedAt: now - 1_000 * minute } as AttemptView;
     const { out } = await jobman(['show', '42'], {
-      jobs: [view({ backend: 'local', accelerator: 'this machine', attempts: [yesterday], allocations })],
+      jobs: [jobView({ backend: 'local', accelerator: 'this machine', attempts: [yesterday], allocations })],
     });
     assert.match(out, /\nwhere {5}this machine, in \/home\/alice\n/);
     assert.match(out, / {2}20 Nov 15:40:14 preempted: node PREEMPTED\n/);
@@ -290,12 +293,12 @@ suite('show', () => {
 test('show of many workers has those that are unlike the others', async () => {
   const workers = Array.from({ length: 64 }, (_, worker) => ({
     worker,
-    host: '10.0.0.1',
-    state: worker === 41 ? 'setup' : 'running',
+    address: '10.0.0.1',
+    stateText: worker === 41 ? 'setup' : 'running',
     logAgeMs: worker === 50 ? 600_000 : 1_000,
     lastLine: `step ${worker}`,
   }));
-  const { out } = await jobman(['show', '42'], { jobs: [view({ workers })] });
+  const { out } = await jobman(['show', '42'], { jobs: [jobView({ workers })] });
   assert.match(out, /\n {4}41 {2}10\.0\.0\.1 {2}setup .*\n {4}50 {2}10\.0\.0\.1 {2}running +10m {2}step 50\n/);
   assert.match(out, /\n44 more workers, like the others: jobman show 42 --json\n/);
 });
@@ -304,15 +307,15 @@ suite('sentences on a terminal', () => {
   const answer = (id: string) => ({
     id,
     ok: id === '000042',
-    code: 4,
+    exitCode: 4,
     message: `Job ${id} ${'is told a long story '.repeat(5)}.`,
   });
   for (const columns of [80, 40]) {
     test(`end between words at ${columns} columns, whether they are results or complaints`, async () => {
-      const jobs = [view(), view({ id: '000043' })];
+      const jobs = [jobView(), jobView({ id: '000043' })];
       const { out, err } = await jobman(['stop', '42', '43', '--color=never'], {
         jobs,
-        answer,
+        answerCommand: answer,
         terminal: { columns, rows: 24 },
       });
       for (const text of [out, err]) {
@@ -325,39 +328,39 @@ suite('sentences on a terminal', () => {
   }
 
   test('are one line each elsewhere', async () => {
-    const { out } = await jobman(['stop', '42'], { jobs: [view()], answer });
+    const { out } = await jobman(['stop', '42'], { jobs: [jobView()], answerCommand: answer });
     assert.equal(out, `${answer('000042').message}\n`);
   });
 });
 
 test('why tells the sentence, what it rests on and what comes next', async () => {
   const why = aWhy({
-    sentence: '000042 is recovering: its TPU was preempted 4m ago.',
-    because: 'node gone, seen 08:16:02',
+    message: '000042 is recovering: its TPU was preempted 4m ago.',
+    evidence: 'node gone, seen 08:16:02',
     rule: 'pre: preempted -> new allocation, resume (4 of 100 used)',
     next: 'attempt 5 from step 8,000',
     nextAt: now + 38_000,
   });
-  const { out } = await jobman(['why', '42'], { jobs: [view({ why })] });
+  const { out } = await jobman(['why', '42'], { jobs: [jobView({ why })] });
   assert.equal(
     out,
-    [why.sentence, `because   ${why.because}`, `rule      ${why.rule}`, `next      ${why.next} (in 38s)`, ''].join(
+    [why.message, `because   ${why.evidence}`, `rule      ${why.rule}`, `next      ${why.next} (in 38s)`, ''].join(
       '\n',
     ),
   );
-  const json = await jobman(['why', '42', '--json'], { jobs: [view({ why })] });
+  const json = await jobman(['why', '42', '--json'], { jobs: [jobView({ why })] });
   assert.equal((JSON.parse(json.out) as { nextAt: string }).nextAt, '2026-11-21T08:20:52.000Z');
 });
 
 test('why --explain also names the situation that the controller saw last', async () => {
-  const situation = { name: 'backoff', means: 'the pause is not over' };
-  const jobs = { jobs: [view({ why: aWhy({ situation }) })] };
+  const situation = { name: 'backoff', description: 'the pause is not over' };
+  const jobs = { jobs: [jobView({ why: aWhy({ situation }) })] };
   assert.match((await jobman(['why', '42', '--explain'], jobs)).out, /^situation +backoff: the pause is not over$/m);
   const { out } = await jobman(['why', '42', '--explain', '--json'], jobs);
   assert.deepEqual((JSON.parse(out) as Why).situation, situation);
   assert.doesNotMatch((await jobman(['why', '42'], jobs)).out, /situation/);
   assert.doesNotMatch((await jobman(['why', '42', '--json'], jobs)).out, /situation/);
-  const none = await jobman(['why', '42', '--explain'], { jobs: [view({ why: aWhy({}) })] });
+  const none = await jobman(['why', '42', '--explain'], { jobs: [jobView({ why: aWhy({}) })] });
   assert.match(none.out, /^situation +none is recorded yet$/m);
 });
 
@@ -365,12 +368,18 @@ suite('history', () => {
   const events: Readonly<Record<string, readonly Event[]>> = {
     '000042': [
       { at: now - 300 * minute, kind: 'created', by: 'alice' },
-      { at: now - 202 * minute, kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'owned' },
+      {
+        at: now - 202 * minute,
+        kind: 'allocation_requested',
+        allocation: 1,
+        name: 'vit-000042-1',
+        ownership: 'ephemeral',
+      },
     ],
   };
 
   test('is one line an event; on a terminal with the time since the last one', async () => {
-    const jobs = [view({ attempts, allocations })];
+    const jobs = [jobView({ attempts, allocations })];
     const plain = await jobman(['history', '42'], { jobs, events });
     assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; rule pre\n/);
     const shown = await jobman(['history', '42', '--color=never'], { jobs, events, terminal });
@@ -381,7 +390,7 @@ suite('history', () => {
   });
 
   test('breaks a long sentence below its beginning, and on a narrow terminal below its time', async () => {
-    const jobs = [view({ attempts, allocations })];
+    const jobs = [jobView({ attempts, allocations })];
     const at = async (columns: number) => {
       const { out } = await jobman(['history', '42', '--timeline', '--color=never'], {
         jobs,
@@ -399,13 +408,13 @@ suite('history', () => {
   });
 
   test('--json is one object an event, with its number and its moments as text', async () => {
-    const { out } = await jobman(['history', '42', '--json'], { jobs: [view()], events });
+    const { out } = await jobman(['history', '42', '--json'], { jobs: [jobView()], events });
     const first = JSON.parse(out.split('\n')[0] ?? '') as object;
     assert.deepEqual(first, { seq: 1, at: '2026-11-21T03:20:14.000Z', kind: 'created', by: 'alice' });
   });
 
   test('--timeline draws waiting, setup, running and the end along an axis', async () => {
-    const jobs = [view({ createdAt: now - 300 * minute, attempts, allocations })];
+    const jobs = [jobView({ createdAt: now - 300 * minute, attempts, allocations })];
     const { out } = await jobman(['history', '42', '--timeline'], { jobs, events });
     const [, range, ruler = '', bar = '', numbers = '', sums] = out.split('\n');
     assert.equal(range, '21 Nov 03:20:14 -> 21 Nov 08:20:14 UTC');
@@ -425,12 +434,12 @@ suite('create', () => {
   test('prints the id, wakes the controller, and names what comes next', async (t) => {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'iris.yaml'), manifest);
-    const jobs = [view({ id: '000007', name: 'iris' })];
+    const jobs = [jobView({ id: '000007', name: 'iris' })];
     const said = await jobman(['create', 'iris.yaml'], { jobs, cwd: folder });
     assert.equal(said.code, 0);
     assert.equal(said.out, '000007 iris created\n');
     assert.match(said.err, /jobman logs 7 -f/);
-    assert.deepEqual(said.asked, ['create iris for alice', 'wake']);
+    assert.deepEqual(said.commands, ['create iris for alice', 'wake']);
     assert.equal((await jobman(['create', '-q', '--config', 'iris.yaml'], { jobs, cwd: folder })).out, '000007\n');
   });
 
@@ -440,7 +449,7 @@ suite('create', () => {
     const named = await jobman(['create', 'iris.yaml', '--set', 'job.name=rose', '--set=command.run=false'], {
       cwd: folder,
     });
-    assert.deepEqual(named.asked, ['create rose for alice', 'wake']);
+    assert.deepEqual(named.commands, ['create rose for alice', 'wake']);
     const wrong = await jobman(['create', 'iris.yaml', '--set', 'job.name'], { cwd: folder });
     assert.equal(wrong.code, 2);
     assert.match(wrong.err, /--set job\.name: gives no value; write it as job\.name=VALUE/);
@@ -458,11 +467,11 @@ suite('create', () => {
     test(`a manifest that ${what} is told with its place, and nothing is stored`, async (t) => {
       const { folder } = openWorld(t);
       prepare(join(folder, 'm.yaml'));
-      const { code, out, err, asked } = await jobman(['create', 'm.yaml'], { cwd: folder });
+      const { code, out, err, commands } = await jobman(['create', 'm.yaml'], { cwd: folder });
       assert.equal(code, 2);
       assert.equal(out, '');
       assert.match(err, said);
-      assert.deepEqual(asked, []);
+      assert.deepEqual(commands, []);
       assert.equal((await jobman(['validate', 'm.yaml'], { cwd: folder })).code, 2);
     });
   }
@@ -473,18 +482,18 @@ suite('create', () => {
     const plan: Plan = {
       name: 'iris',
       backend: 'local',
-      asks: ['this machine'],
+      requests: ['this machine'],
       steps: [],
       command: 'true',
       script: null,
       rules: ['pass: preempted -> fail'],
       limits: ['no time limit'],
       pricePerHour: null,
-      pretended: false,
+      simulated: false,
     };
-    const { code, out, asked } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
+    const { code, out, commands } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
     assert.equal(code, 0);
-    assert.deepEqual(asked, []);
+    assert.deepEqual(commands, []);
     assert.match(out, /^iris: nothing was stored/);
     assert.match(out, /\nasks {6}this machine\n/);
     assert.match(out, /\nrules {5}pass: preempted -> fail\n/);
@@ -513,30 +522,36 @@ test('a happening in the built-in cloud passes through with its target and its o
 });
 
 suite('gc', () => {
-  const stray = (job: string, seen: StrayView['seen'], says: string): StrayView => ({
+  const stray = (job: string, seen: OrphanView['presence'], says: string): OrphanView => ({
     backend: 'tpu',
     resource: `projects/lab/locations/us-west4-a/nodes/vit-${job}-1`,
     installation: 'abc123',
     job,
     allocation: 1,
     state: 'READY',
-    seen,
-    says,
+    presence: seen,
+    message: says,
   });
 
   /** A cloud in which a stray that was told to go is gone at the next look. */
-  function keeperOf(...strays: StrayView[]) {
-    const [shared, others, missed]: [TpuRow[], TpuRow[], TpuMissed[]] = [[], [], []];
-    const state: { isAnswered: boolean; forgettable: string[] } = { isAnswered: true, forgettable: [] };
+  function keeperOf(...strays: OrphanView[]) {
+    const [shared, others, missed]: [TpuRow[], TpuRow[], UncheckedLocation[]] = [[], [], []];
+    const state: { anyAnswered: boolean; forgettable: string[] } = { anyAnswered: true, forgettable: [] };
     const acts: string[] = [];
-    const keeper: StrayKeeper = {
-      look: async () => ({ strays: strays.map((one) => ({ ...one })), shared, others, missed, ...state }),
-      lookAt: async (asked) =>
+    const keeper: OrphanOperations = {
+      observe: async () => ({
+        orphans: strays.map((one) => ({ ...one })),
+        shared,
+        others,
+        unchecked: missed,
+        ...state,
+      }),
+      observeAgain: async (asked) =>
         asked.map((one) => {
           const still = strays.find(({ resource }) => resource === one.resource);
-          return still ?? { ...one, seen: 'gone', says: 'gone' };
+          return still ?? { ...one, presence: 'gone', message: 'gone' };
         }),
-      async letGo({ resource, job }) {
+      async release({ resource, job }) {
         acts.push(`let go of ${job}`);
         if (job === '000009') return { kind: 'failed', evidence: { detail: 'the cloud did not answer' } };
         const at = strays.findIndex((one) => one.resource === resource);
@@ -552,11 +567,11 @@ suite('gc', () => {
       },
       close: async () => void acts.push('close'),
     };
-    return { acts, shared, others, missed, state, services: { strays: async () => keeper } };
+    return { acts, shared, others, missed, state, services: { orphans: async () => keeper } };
   }
 
   test('lists what is on record with what is seen of it, and changes nothing', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'unknown', 'code 403'));
+    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'unknown', 'code 403'));
     const { code, out, err } = await jobman(['gc'], { services });
     assert.equal(code, 0);
     assert.equal(
@@ -574,7 +589,7 @@ suite('gc', () => {
   });
 
   test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'gone', 'gone'));
+    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'gone', 'gone'));
     const { code, out } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
     assert.deepEqual(acts, ['let go of 000001', 'forget 000002', 'forget 000001', 'close']);
@@ -582,7 +597,7 @@ suite('gc', () => {
   });
 
   test('takes those that are named, by job or by name, and no other', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'there', 'READY'));
+    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'present', 'READY'));
     await jobman(['gc', '2', '--yes'], { services });
     await jobman(['gc', 'vit-000001-1', '-y'], { services });
     assert.deepEqual(
@@ -595,18 +610,18 @@ suite('gc', () => {
   });
 
   test('shows what is not ours apart, with or without --yes, and names a project that could not be asked', async () => {
-    const { acts, others, missed, state, services } = keeperOf(stray('000001', 'there', 'READY'));
+    const { acts, others, missed, state, services } = keeperOf(stray('000001', 'present', 'READY'));
     state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
     others.push(
       tpuRow({
         name: 'theirs',
-        whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' },
+        owner: { kind: 'installation', installation: 'q7k2zz', id: '000001' },
         job: null,
-        idle: null,
+        idleMs: null,
       }),
     );
-    missed.push({ project: 'other', zone: null, says: 'no login', asleep: false });
+    missed.push({ project: 'other', zone: null, message: 'no login', isEmulatorStopped: false });
     const { code, out, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0, 'one project out of reach does not fail the command for the others');
     assert.match(out, /^theirs +us-west4-a .* jobman q7k2zz/m);
@@ -629,7 +644,13 @@ suite('gc', () => {
   test('names the shared TPUs without a job, and never deletes one', async () => {
     const { acts, shared, services } = keeperOf();
     shared.push(
-      tpuRow({ name: 'ours', sharedBy: 'ours00', whose: { kind: 'shared', name: 'ada' }, job: null, idle: null }),
+      tpuRow({
+        name: 'ours',
+        sharedByInstallation: 'ours00',
+        owner: { kind: 'shared', name: 'ada' },
+        job: null,
+        idleMs: null,
+      }),
     );
     const { code, out, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
@@ -643,10 +664,10 @@ suite('gc', () => {
 
   test('does not say that nothing is left where somebody could not look', async () => {
     const { missed, state, services } = keeperOf();
-    missed.push({ project: 'emulator', zone: null, says: 'it does not run', asleep: true });
+    missed.push({ project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true });
     assert.match((await jobman(['gc'], { services })).err, /There is no stray/, 'in a cloud that sleeps nothing runs');
-    missed.push({ project: 'lab', zone: null, says: 'no login', asleep: false });
-    state.isAnswered = false;
+    missed.push({ project: 'lab', zone: null, message: 'no login', isEmulatorStopped: false });
+    state.anyAnswered = false;
     for (const args of [['gc'], ['gc', '--yes']]) {
       const { code, err } = await jobman(args, { services });
       assert.equal(code, 5);
@@ -656,7 +677,7 @@ suite('gc', () => {
   });
 
   test('says which could not be let go, and keeps it on record', async () => {
-    const { acts, services } = keeperOf(stray('000009', 'there', 'READY'), stray('000001', 'there', 'READY'));
+    const { acts, services } = keeperOf(stray('000009', 'present', 'READY'), stray('000001', 'present', 'READY'));
     const { code, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 1);
     assert.match(err, /vit-000009-1 was not let go: the cloud did not answer/);
@@ -665,32 +686,32 @@ suite('gc', () => {
 });
 
 suite('emulator', () => {
-  const cloud: CloudView = {
+  const cloud: EmulatorView = {
     speed: 40,
     sshPort: 2222,
     tpus: [
       {
         name: 'iris-000001-1',
         zone: 'us-central2-b',
-        type: 'v4-16',
-        node: 'READY',
-        queued: 'ACTIVE',
-        workers: ['runs', 'is dead'],
+        accelerator: 'v4-16',
+        nodeState: 'READY',
+        queuedResourceState: 'ACTIVE',
+        workers: ['running', 'dead'],
         job: '000001',
         createdAt: now - 12_000,
       },
       {
         name: 'mine',
         zone: 'us-east5-b',
-        type: 'v6e-8',
-        node: null,
-        queued: 'WAITING_FOR_RESOURCES',
+        accelerator: 'v6e-8',
+        nodeState: null,
+        queuedResourceState: 'WAITING_FOR_RESOURCES',
         workers: [],
         job: null,
         createdAt: now - 90_000,
       },
     ],
-    inForce: ['stockout us-east5-b, for 10m'],
+    activeFaults: ['stockout us-east5-b, for 10m'],
     raw: { nodes: [{ name: 'n' }] },
   };
   const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
@@ -700,16 +721,16 @@ suite('emulator', () => {
   });
 
   test('status is a row for each TPU and a line for each condition; --json is what the cloud itself tells', async () => {
-    const services = emulator({ status: async () => ({ ...at, cloud }) });
+    const services = emulator({ status: async () => ({ ...at, emulator: cloud }) });
     const { code, out } = await jobman(['emulator', 'status'], { services });
     assert.equal(code, 0);
     assert.equal(
       out,
       [
         "The built-in cloud runs at http://127.0.0.1:4 (process 7), 40 times as fast as Google's.",
-        'NAME           ZONE           TYPE   STATE                  WORKERS       JOB     AGE',
-        'iris-000001-1  us-central2-b  v4-16  READY                  2, 1 is dead  000001  12s',
-        'mine           us-east5-b     v6e-8  WAITING_FOR_RESOURCES  -             -        1m',
+        'NAME           ZONE           TYPE   STATE                  WORKERS    JOB     AGE',
+        'iris-000001-1  us-central2-b  v4-16  READY                  2, 1 dead  000001  12s',
+        'mine           us-east5-b     v6e-8  WAITING_FOR_RESOURCES  -          -        1m',
         'in force: stockout us-east5-b, for 10m',
         '',
       ].join('\n'),
@@ -719,11 +740,11 @@ suite('emulator', () => {
   });
 
   test('status of one that does not run, or is empty, says so', async () => {
-    const absent = { running: false, url: null, pid: null, cloud: null };
+    const absent = { running: false, url: null, pid: null, emulator: null };
     const { code, out } = await jobman(['emulator', 'status'], { services: emulator({ status: async () => absent }) });
     assert.equal(code, 1);
     assert.match(out, /^The built-in cloud does not run/);
-    const empty = { ...at, cloud: { ...cloud, tpus: [], inForce: [] } };
+    const empty = { ...at, emulator: { ...cloud, tpus: [], activeFaults: [] } };
     const none = await jobman(['emulator', 'status'], { services: emulator({ status: async () => empty }) });
     assert.match(none.out, /\nThere is no TPU in it\.\n$/);
   });
@@ -743,7 +764,10 @@ suite('emulator', () => {
     ['vit-l16-3e4/3', '000042/3'],
   ]) {
     test(`a happening finds ${target}`, async () => {
-      const { code, out } = await jobman(['emulator', 'preempt', target ?? ''], { jobs: [view()], services: knowsIds });
+      const { code, out } = await jobman(['emulator', 'preempt', target ?? ''], {
+        jobs: [jobView()],
+        services: knowsIds,
+      });
       assert.equal(code, 0);
       assert.equal(out, `preempt ${acted}\n`);
     });
@@ -752,21 +776,21 @@ suite('emulator', () => {
   for (const [what, job, said] of [
     [
       'waits for its next TPU',
-      view({
+      jobView({
         id: '000007',
         phase: 'recovering',
-        allocations: [allocation(1, now - minute, now), { ...allocation(2, now, null), ready: null }],
+        allocations: [allocation(1, now - minute, now), { ...allocation(2, now, null), readyAt: null }],
       }),
       'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it is recovering and waits for a new v5litepod-16. More: jobman why 7\n',
     ],
     [
       'has ended',
-      view({ id: '000007', phase: 'succeeded', allocations: [allocation(1, now - minute, now)] }),
+      jobView({ id: '000007', phase: 'succeeded', allocations: [allocation(1, now - minute, now)] }),
       'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it has ended (succeeded). More: jobman show 7\n',
     ],
     [
       'runs on this machine',
-      view({ id: '000007', backend: 'local' }),
+      jobView({ id: '000007', backend: 'local' }),
       'jobman: Job 000007 (vit-l16-3e4) runs on this machine and has no TPU.\n',
     ],
   ] as const) {
@@ -778,7 +802,7 @@ suite('emulator', () => {
   }
 
   test('what the cloud refuses for a TPU that a job holds is told in its own words', async () => {
-    const jobs = [view({ id: '000007', allocations: [allocation(1, now - minute, null)] })];
+    const jobs = [jobView({ id: '000007', allocations: [allocation(1, now - minute, null)] })];
     const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs, services: knowsIds });
     assert.equal(code, 3);
     assert.equal(err, 'jobman: There is no node "000007".\n');
@@ -787,7 +811,7 @@ suite('emulator', () => {
   test('a word that is no verb is told as that, whatever is the matter with the job, and starts no cloud', async () => {
     const services = emulator({ start: () => Promise.reject(new Error('it was started')) });
     const { code, err } = await jobman(['emulator', 'preemt', '42'], {
-      jobs: [view({ phase: 'succeeded' })],
+      jobs: [jobView({ phase: 'succeeded' })],
       services,
     });
     assert.equal(code, 2);
@@ -798,7 +822,7 @@ suite('emulator', () => {
   });
 
   test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {
-    const { code, err } = await jobman(['emulator', 'preempt', 'nobody'], { jobs: [view()], services: knowsIds });
+    const { code, err } = await jobman(['emulator', 'preempt', 'nobody'], { jobs: [jobView()], services: knowsIds });
     assert.equal(code, 3);
     assert.equal(err, 'jobman: There is no node "nobody".\n');
   });
@@ -814,7 +838,7 @@ test('ssh hands over the worker and the words after --', async () => {
     onTerminal: async (argv: readonly string[]) => (argv.length === 2 ? 7 : 1),
   };
   const { code } = await jobman(['ssh', '42', '--worker', '3', '--', 'ls', '-la', '--json'], {
-    jobs: [view()],
+    jobs: [jobView()],
     services,
   });
   assert.equal(code, 7);
@@ -826,16 +850,18 @@ test('settings tells each value and where it comes from', async (t) => {
   writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8},"tpu":{"endpoint":"http://127.0.0.1:1"}}');
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:2', JOBMAN_TPU_SSH_PORT: '' };
   const { out } = await jobman(['settings', '--json'], { services: { home: folder }, env });
-  const rows = objectsIn<{ key: string; from: string }>(out);
-  assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.from, 'settings.json');
-  assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
-  assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.from, 'JOBMAN_TPU_ENDPOINT');
+  const rows = jsonLines<{ key: string; source: string }>(out);
+  assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.source, 'settings.json');
+  assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.source, 'default');
+  assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.source, 'JOBMAN_TPU_ENDPOINT');
   assert.match((await jobman(['settings', '--help'])).out, /are in \$JOBMAN_HOME\/settings\.json/);
 });
 
 suite('completion', () => {
   const proposed = async (...words: string[]) => {
-    const { out } = await jobman(['__complete', ...words], { jobs: [view(), view({ id: '000043', name: 'bert' })] });
+    const { out } = await jobman(['__complete', ...words], {
+      jobs: [jobView(), jobView({ id: '000043', name: 'bert' })],
+    });
     return out
       .split('\n')
       .filter(Boolean)
@@ -863,7 +889,7 @@ suite('completion', () => {
 
   test('proposes the steps of a job where one is wanted', async () => {
     const steps = ['ssh', 'docker'].map((name) => ({ name }) as JobView['spec']['steps'][number]);
-    const job = view({ spec: { ...view().spec, steps } });
+    const job = jobView({ spec: { ...jobView().spec, steps } });
     const words = async (...line: string[]) =>
       (await jobman(['__complete', ...line], { jobs: [job] })).out.split('\n').map((text) => text.split('\t')[0]);
     assert.deepEqual(await words('logs', '--tail', '3', '000042', '--step', ''), [

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { emulatorVerbs } from '../../src/cli/completion/proposals.ts';
 import { flagName, globalFlags } from '../../src/cli/flags.ts';
-import { jobmanProgram, table } from '../../src/cli/table.ts';
-import { phases } from '../../src/core/phase.ts';
+import { jobmanProgram, commands } from '../../src/cli/table.ts';
+import { phases } from '../../src/core/decide/phase.ts';
 import { verbs } from '../../src/emulator/world/verbs.ts';
 import { root } from '../support/root.ts';
-import { jobman } from './support/pretend.ts';
+import { jobman } from './support/harness.ts';
 
 const manual = readFileSync(join(root, 'docs/commands.md'), 'utf8');
 
@@ -24,7 +24,7 @@ const sections = new Map(
     }),
 );
 
-const headingOf = ({ names: [name], hidden }: (typeof table)[number]) => (hidden ? 'emulator <verb>' : name);
+const headingOf = ({ names: [name], hidden }: (typeof commands)[number]) => (hidden ? 'emulator <verb>' : name);
 
 /** `- `-f`, `--follow`: …`: the flags that a part of the manual lists. */
 function flagsIn(text: string): string[] {
@@ -32,14 +32,14 @@ function flagsIn(text: string): string[] {
 }
 
 test('the manual has a section for each command, in the order of the help, and no other', () => {
-  const commands = jobmanProgram.groups.flatMap((group) =>
-    table.filter((entry) => entry.group === group).map(headingOf),
+  const headings = jobmanProgram.groups.flatMap((group) =>
+    commands.filter((entry) => entry.group === group).map(headingOf),
   );
-  assert.deepEqual([...sections.keys()], commands);
+  assert.deepEqual([...sections.keys()], headings);
 });
 
 suite('the manual and the table agree on', () => {
-  for (const entry of table) {
+  for (const entry of commands) {
     test(entry.names[0], () => {
       const text = sections.get(headingOf(entry)) ?? '';
       assert.deepEqual(flagsIn(text), Object.keys(entry.flags).map(flagName));
@@ -53,7 +53,7 @@ suite('the manual and the table agree on', () => {
       for (const alias of entry.names.slice(1)) assert.ok(text.includes(`\`${alias}\``), alias);
       assert.ok(entry.examples.length > 0, 'an example');
       for (const [command] of entry.examples) assert.ok(text.includes(command), command);
-      for (const [code, meaning] of Object.entries(entry.exits ?? {}))
+      for (const [code, meaning] of Object.entries(entry.exitCodes ?? {}))
         assert.ok(text.includes(`- ${code}: ${meaning}.`), code);
     });
   }
@@ -65,7 +65,7 @@ suite('the manual and the table agree on', () => {
 });
 
 test('-n is the namespace in every command that can ask a cluster, and nothing else anywhere', () => {
-  for (const { names, flags } of table) {
+  for (const { names, flags } of commands) {
     const [found] = Object.entries(flags).find(([, { also }]) => also?.includes('n')) ?? [];
     assert.equal(found, Object.hasOwn(flags, 'namespace') ? 'namespace' : undefined, names[0]);
   }
@@ -76,12 +76,12 @@ suite('--help', () => {
     const { code, out, err } = await jobman(['--help']);
     assert.equal(code, 0);
     assert.equal(err, '');
-    for (const { names } of table) assert.ok(out.includes(`\n  ${names[0].split(' ')[0] ?? ''}`), names[0]);
+    for (const { names } of commands) assert.ok(out.includes(`\n  ${names[0].split(' ')[0] ?? ''}`), names[0]);
     assert.equal((await jobman(['help'])).out, out);
     assert.equal((await jobman(['-h'])).out, out);
   });
 
-  for (const entry of table) {
+  for (const entry of commands) {
     test(`of ${entry.names[0]} tells its flags, an example and how it is used`, async () => {
       const { code, out, err } = await jobman([...entry.names[0].split(' '), '--help']);
       assert.equal(code, 0);
@@ -97,7 +97,7 @@ suite('--help', () => {
     });
   }
 
-  for (const { names, flags } of table) {
+  for (const { names, flags } of commands) {
     // The verbs of the built-in cloud have flags of their own, which the cloud checks.
     if (names[0] === 'emulator act') continue;
     test(`a mistyped flag of ${names[0]} leads to one that there is`, async () => {
@@ -115,14 +115,19 @@ suite('--help', () => {
   });
 
   test('has no letter beyond ASCII, for terminals of any locale', () => {
-    const words = table.flatMap((entry) => [entry.summary, entry.about ?? '', entry.usage, ...entry.examples.flat()]);
+    const words = commands.flatMap((entry) => [
+      entry.summary,
+      entry.about ?? '',
+      entry.usage,
+      ...entry.examples.flat(),
+    ]);
     for (const text of words) assert.match(text, /^[\n -~]*$/);
   });
 });
 
 for (const columns of [80, 60]) {
   test(`the help is no wider than a terminal of ${columns} columns, and says the same`, async () => {
-    const asked = ['', 'emulator', 'controller', ...table.map(({ names: [name] }) => name)];
+    const asked = ['', 'emulator', 'controller', ...commands.map(({ names: [name] }) => name)];
     const words = (text: string) => text.split(/\s+/).filter(Boolean);
     for (const path of asked) {
       const argv = [...path.split(' ').filter(Boolean), '--help'];
@@ -150,7 +155,7 @@ suite('a newcomer finds in the help', () => {
 
   test('every verb of the built-in cloud, in the words of the cloud', async () => {
     for (const out of [await help('emulator'), await help('emulator', 'preempt')]) {
-      for (const [verb, { about }] of Object.entries(verbs)) assert.match(out, rowOf(verb, about), verb);
+      for (const [verb, { description }] of Object.entries(verbs)) assert.match(out, rowOf(verb, description), verb);
     }
     assert.deepEqual(
       emulatorVerbs.map(([verb]) => verb),

@@ -4,34 +4,61 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { AttemptView, JobView, LogFile } from '../../src/app/client.ts';
 import { run } from '../../src/cli/run.ts';
-import type { Event } from '../../src/core/decision.ts';
+import type { Event } from '../../src/core/model/event.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
-import { now, pretend, view, type Pretend, type PretendOptions, attemptView } from './support/pretend.ts';
+import {
+  now,
+  createCliHarness,
+  jobView,
+  type CliHarness,
+  type CliHarnessOptions,
+  attemptView,
+} from './support/harness.ts';
 
 const manifest = 'job:\n  name: iris\nlocal: {}\ncommand:\n  run: "true"\n';
-const attempt = attemptView({ workers: [0, 1], started: now });
-const queued = view({ id: '000001', name: 'iris', phase: 'queued', since: now, createdAt: now - 65_000, attempt: 0 });
-const running = view({ ...queued, phase: 'running', status: 'running', attempts: [attempt], attempt: 1, stage: 0 });
-const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded', since: now });
+const attempt = attemptView({ workers: [0, 1], startedAt: now });
+const queued = jobView({
+  id: '000001',
+  name: 'iris',
+  phase: 'queued',
+  phaseStartedAt: now,
+  createdAt: now - 65_000,
+  attempt: 0,
+});
+const running = jobView({
+  ...queued,
+  phase: 'running',
+  statusText: 'running',
+  attempts: [attempt],
+  attempt: 1,
+  stage: 0,
+});
+const succeeded = jobView({ ...queued, phase: 'succeeded', statusText: 'succeeded', phaseStartedAt: now });
 const created: Event = { at: now, kind: 'created', by: 'alice' };
 
 interface Followed {
-  readonly world: Pretend;
+  readonly world: CliHarness;
   readonly ended: Promise<number>;
   /** Writes to the log of that worker in that attempt, and tells the files there are. */
   readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
   readonly says: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
 }
 
-function follow(t: TestContext, argv: readonly string[], options: PretendOptions = {}): Followed {
+function follow(t: TestContext, argv: readonly string[], options: CliHarnessOptions = {}): Followed {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'iris.yaml'), manifest);
   const files: LogFile[] = [];
   // The clock of the test runs as the real one does, from a moment that its texts can name.
   const began = performance.now();
   const clock = () => now + Math.floor(performance.now() - began);
-  const world = pretend({ jobs: [queued], events: { '000001': [created] }, cwd: folder, now: clock, ...options });
+  const world = createCliHarness({
+    jobs: [queued],
+    events: { '000001': [created] },
+    cwd: folder,
+    now: clock,
+    ...options,
+  });
   const ended = run(argv, world.services);
   return {
     world,
@@ -56,21 +83,21 @@ suite('create --follow without a terminal', () => {
     const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow']);
     await says('err', '2026-11-21T08:20:14Z 000001 queued: v5litepod-16 spot us-west4-a\n');
     log(0, 'hello\n');
-    world.set([running], {}, log(1, 'hallo\n'));
+    world.setJobs([running], {}, log(1, 'hallo\n'));
     await says('out', '[1] hallo\n');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
     assert.match(world.err(), /^000001 iris created; it goes on without this terminal\n/);
     assert.match(world.err(), /Z 000001 running: attempt 1, stage 0, 2 workers\n/);
     assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
     assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
-    assert.deepEqual(world.asked, ['create iris for alice', 'wake']);
+    assert.deepEqual(world.commands, ['create iris for alice', 'wake']);
   });
 
   test('tells a preemption and the next attempt, and goes on with its logs', async (t) => {
     const { world, ended, log, says } = follow(t, ['create', '--config=iris.yaml', '-f']);
-    world.set([running], {}, log(0, 'step 1\n'));
+    world.setJobs([running], {}, log(0, 'step 1\n'));
     await says('out', '[0] step 1\n');
     const events: Event[] = [
       created,
@@ -80,18 +107,18 @@ suite('create --follow without a terminal', () => {
         kind: 'attempt_created',
         attempt: 2,
         stage: 1,
-        how: 'resume',
-        asked: false,
+        startMode: 'resume',
+        startedByOwner: false,
         allocation: 2,
         notBefore: now,
       },
     ];
-    world.set([view({ ...running, phase: 'recovering', status: 'recovering' })], { '000001': events });
+    world.setJobs([jobView({ ...running, phase: 'recovering', statusText: 'recovering' })], { '000001': events });
     await says('err', '000001 preempted; node PREEMPTED\n');
     await says('err', '000001 attempt 2 (stage 1) on allocation 2\n');
-    world.set([running], { '000001': events }, log(0, 'step 2\n', 2));
+    world.setJobs([running], { '000001': events }, log(0, 'step 2\n', 2));
     await says('out', '[0] step 2\n');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
   });
@@ -101,12 +128,12 @@ suite('create --follow without a terminal', () => {
     await says('err', 'queued');
     log(0, 'first\n', 1);
     log(0, 'second\n', 2);
-    world.set([running], {}, log(0, 'third\n', 3));
+    world.setJobs([running], {}, log(0, 'third\n', 3));
     await says('out', 'third');
     log(0, 'fourth\n', 4);
     log(0, 'fifth\n', 5);
-    const last: AttemptView = { ...attempt, attempt: 7, ended: now };
-    world.set([view({ ...succeeded, attempts: [last] })], {}, log(0, 'sixth\n', 6));
+    const last: AttemptView = { ...attempt, attempt: 7, endedAt: now };
+    world.setJobs([jobView({ ...succeeded, attempts: [last] })], {}, log(0, 'sixth\n', 6));
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] first\n[0] second\n[0] third\n[0] fourth\n[0] fifth\n[0] sixth\n');
   });
@@ -115,12 +142,12 @@ suite('create --follow without a terminal', () => {
     const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
     await says('err', 'queued');
     const evidence = { detail: 'exit 3 on worker 1', exitCode: 3, line: 'ValueError: no' };
-    world.set([
-      view({
+    world.setJobs([
+      jobView({
         ...succeeded,
         phase: 'failed',
-        status: 'failed',
-        attempts: [{ ...attempt, ended: now, reason: 'command_failed', evidence }],
+        statusText: 'failed',
+        attempts: [{ ...attempt, endedAt: now, reason: 'command_failed', evidence }],
       }),
     ]);
     assert.equal(await ended, 1);
@@ -133,14 +160,14 @@ suite('create --follow without a terminal', () => {
     world.signal();
     assert.equal(await ended, 130);
     assert.match(world.err(), /Left; 000001 goes on\. Back: jobman logs 1 -f\n$/);
-    assert.deepEqual(world.asked, ['create iris for alice', 'wake']);
+    assert.deepEqual(world.commands, ['create iris for alice', 'wake']);
   });
 
   test('is quiet when asked, and still returns the verdict', async (t) => {
     const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '-f', '-q']);
-    world.set([running], {}, log(0, 'hello\n'));
+    world.setJobs([running], {}, log(0, 'hello\n'));
     await says('out', 'hello');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.err(), '');
   });
@@ -153,9 +180,9 @@ suite('create --follow on a terminal', () => {
     const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], { terminal });
     await says('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
     // The numbers have the room of both workers from the first line on, although one is late.
-    world.set([running], {}, log(0, 'hello\n'));
+    world.setJobs([running], {}, log(0, 'hello\n'));
     await says('out', '[0]   hello\n');
-    world.set([running], {}, log(1, 'hello\n'));
+    world.setJobs([running], {}, log(1, 'hello\n'));
     await says('out', '[1]   hello\n');
     log(0, 'step 1\n');
     log(1, 'step 1\n');
@@ -164,33 +191,33 @@ suite('create --follow on a terminal', () => {
     await says('out', '[0]   only me\n');
     await says('err', '[0]  20%');
     log(0, '\n');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0]   hello\n[1]   hello\n[0-1] step 1\n[0]   only me\n[0]    20%\n');
     assert.ok(world.err().includes('\u001b[?2026h'), 'Redraws are one synchronised update each.');
     assert.ok(world.err().includes('\u001b[J000001 iris succeeded after 1m05s\n'));
     assert.match(world.err(), /\[22;2t.\]2;1 queued \d+s/, 'The window is named after the wait.');
     assert.ok(world.err().endsWith('\u0007\u001b]2;\u0007\u001b[23;2t'), 'It rings, and the window has its name back.');
-    assert.equal(world.kill(), false, 'Nothing is left to put right.');
+    assert.equal(world.terminate(), false, 'Nothing is left to put right.');
   });
 });
 
 suite('run', () => {
   test('prints what the try says that it began, and nothing of the ones before', async (t) => {
-    const over = view({ ...succeeded, attempts: [{ ...attempt, ended: now, reason: 'succeeded' }] });
-    const begun = view({ ...running, attempts: [...over.attempts, { ...attempt, attempt: 2 }] });
+    const over = jobView({ ...succeeded, attempts: [{ ...attempt, endedAt: now, reason: 'succeeded' }] });
+    const begun = jobView({ ...running, attempts: [...over.attempts, { ...attempt, attempt: 2 }] });
     const followed: Followed = follow(t, ['run', '1'], {
       jobs: [over],
-      answer(id) {
-        followed.world.set([begun], {}, followed.log(0, 'of the first try\n', 1));
-        return { id, ok: true, message: `Job ${id} is started.`, code: 0 };
+      answerCommand(id) {
+        followed.world.setJobs([begun], {}, followed.log(0, 'of the first try\n', 1));
+        return { id, ok: true, message: `Job ${id} is started.`, exitCode: 0 };
       },
     });
     const { world, ended, log, says } = followed;
     await says('err', 'is started');
-    world.set([begun], {}, log(0, 'of the second try\n', 2));
+    world.setJobs([begun], {}, log(0, 'of the second try\n', 2));
     await says('out', 'of the second try');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] of the second try\n');
   });
@@ -199,14 +226,20 @@ suite('run', () => {
     for (const commandOnly of [false, true]) {
       const steps = [{ name: 'gcsfuse' }] as unknown as JobView['spec']['steps'];
       const spec = { ...queued.spec, steps };
-      const over = view({ ...succeeded, spec, attempts: [{ ...attempt, ended: now, reason: 'succeeded' }] });
-      const second = { ...attempt, attempt: 2, commandOnly, started: null };
-      const setup = view({ ...running, spec, phase: 'setup', status: 'setup', attempts: [...over.attempts, second] });
+      const over = jobView({ ...succeeded, spec, attempts: [{ ...attempt, endedAt: now, reason: 'succeeded' }] });
+      const second = { ...attempt, attempt: 2, commandOnly, startedAt: null };
+      const setup = jobView({
+        ...running,
+        spec,
+        phase: 'setup',
+        statusText: 'setup',
+        attempts: [...over.attempts, second],
+      });
       const argv = ['run', '1', ...(commandOnly ? ['--cmd-only'] : [])];
       const { world, ended, says } = follow(t, argv, { jobs: [over] });
-      world.set([setup]);
+      world.setJobs([setup]);
       await says('err', '000001 setup');
-      world.set([{ ...succeeded, spec }]);
+      world.setJobs([{ ...succeeded, spec }]);
       assert.equal(await ended, 0);
       assert.equal(/Z 000001 setup: gcsfuse$/m.test(world.err()), !commandOnly, world.err());
     }
@@ -215,10 +248,10 @@ suite('run', () => {
 
 suite('a verdict', () => {
   test('counts from the word that the job was last started with, and not from a rule', async (t) => {
-    const resumed = { ...attempt, attempt: 3, created: now - 20_000, asked: true };
-    const byRule = { ...attempt, attempt: 4, created: now - 5_000, asked: false };
+    const resumed = { ...attempt, attempt: 3, createdAt: now - 20_000, startedBy: 'owner' } as const;
+    const byRule = { ...attempt, attempt: 4, createdAt: now - 5_000, startedBy: 'rule' } as const;
     const { world, ended } = follow(t, ['wait', '1']);
-    world.set([view({ ...succeeded, attempts: [attempt, { ...attempt, attempt: 2 }, resumed, byRule] })]);
+    world.setJobs([jobView({ ...succeeded, attempts: [attempt, { ...attempt, attempt: 2 }, resumed, byRule] })]);
     assert.equal(await ended, 0);
     assert.match(world.out(), /^000001 iris succeeded after 20s\n$/);
   });
@@ -226,24 +259,30 @@ suite('a verdict', () => {
 
 suite('logs -f', () => {
   test('ends with 0 when the job has settled, whatever its verdict', async (t) => {
-    const failed = view({ ...succeeded, phase: 'failed', status: 'failed', reason: 'exit 1' });
+    const failed = jobView({ ...succeeded, phase: 'failed', statusText: 'failed', reasonText: 'exit 1' });
     const { world, ended, log, says } = follow(t, ['logs', '1', '-f']);
-    world.set([running], {}, log(0, 'hello'));
+    world.setJobs([running], {}, log(0, 'hello'));
     await eventually(() => false, { withinMs: 100 });
     log(0, ' world\n');
     await says('out', '[0] hello world\n');
-    world.set([failed]);
+    world.setJobs([failed]);
     assert.equal(await ended, 0);
     assert.match(world.err(), /Z 000001 iris failed after 1m05s: exit 1/);
   });
 
   test('marks no row by dashes in a pipe, where each line begins with its time', async (t) => {
-    const first = { ...attempt, ending: now, ended: now, reason: 'preempted', evidence: { detail: 'taken' } } as const;
-    const again = view({ ...running, attempts: [first, { ...attempt, attempt: 2, stage: 1, how: 'resume' }] });
+    const first = {
+      ...attempt,
+      endingAt: now,
+      endedAt: now,
+      reason: 'preempted',
+      evidence: { detail: 'taken' },
+    } as const;
+    const again = jobView({ ...running, attempts: [first, { ...attempt, attempt: 2, stage: 1, startMode: 'resume' }] });
     const { world, ended, log, says } = follow(t, ['logs', '1', '-f'], { jobs: [again] });
-    world.set([again], {}, log(0, 'hello\n', 2));
+    world.setJobs([again], {}, log(0, 'hello\n', 2));
     await says('err', 'following');
-    world.set([succeeded]);
+    world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.match(world.err(), /^\S+Z 000001 attempt 1 ran 0s until .*: preempted; taken$/m);
     for (const line of world.err().trimEnd().split('\n')) assert.match(line, /^2026-11-21T[\d:]+Z 000001 /);
@@ -258,11 +297,17 @@ suite('logs -f', () => {
 
 suite('wait', () => {
   test('prints one line for each job and returns the worst verdict', async (t) => {
-    const other = view({ id: '000002', name: 'other', phase: 'stopped', status: 'stopped', reason: 'by its owner' });
+    const other = jobView({
+      id: '000002',
+      name: 'other',
+      phase: 'stopped',
+      statusText: 'stopped',
+      reasonText: 'by its owner',
+    });
     const { world, ended, says } = follow(t, ['wait', '1', '2']);
-    world.set([running, other]);
+    world.setJobs([running, other]);
     await says('out', '000002 other stopped');
-    world.set([succeeded, other]);
+    world.setJobs([succeeded, other]);
     assert.equal(await ended, 1);
     assert.equal(world.out().split('\n').length, 3);
     assert.match(world.out(), /000001 iris succeeded after 1m05s\n$/);
@@ -270,7 +315,7 @@ suite('wait', () => {
 
   test('says what a job still holds as of now, and not as of its end', async (t) => {
     const { world, ended } = follow(t, ['wait', '1']);
-    world.set([{ ...succeeded, status: 'succeeded, holds v4-16' }]);
+    world.setJobs([{ ...succeeded, statusText: 'succeeded, holds v4-16' }]);
     assert.equal(await ended, 0);
     assert.match(world.out(), /^000001 iris succeeded after 1m05s, holds v4-16\n$/);
   });

@@ -7,27 +7,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { spawnSync } from 'node:child_process';
-import type { WorkerDoor } from '../../src/app/by-hand.ts';
+import type { WorkerAccess } from '../../src/app/worker-access.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Services } from '../../src/app/services.ts';
 import { defaultLabSettings, defaultSettings } from '../../src/app/settings.ts';
-import { createLogText } from '../../src/cli/cluster/log-text.ts';
+import { createLogPrinter } from '../../src/cli/cluster/log-printer.ts';
 import { completionScript } from '../../src/cli/commands/help.ts';
-import { proposalLines } from '../../src/cli/completion/proposals.ts';
+import { formatProposals } from '../../src/cli/completion/proposals.ts';
 import type { Cli } from '../../src/cli/context.ts';
-import { harmlessText } from '../../src/cli/output.ts';
+import { sanitizeText } from '../../src/cli/output.ts';
 import { aligned } from '../../src/cli/render/aligned.ts';
 import { listLines } from '../../src/cli/render/list.ts';
 import { run } from '../../src/cli/run.ts';
-import { table } from '../../src/cli/table.ts';
+import { commands } from '../../src/cli/table.ts';
 import { table as tpuTable } from '../../src/cli/tpu/table.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { siteOf } from '../../src/lab/site.ts';
-import type { TpuDesk } from '../../src/lab/tpu-desk.ts';
+import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
-import { aWhy, jobman, nothingKept, pretend, type PretendOptions, view } from './support/pretend.ts';
+import { aWhy, jobman, emptyArchive, createCliHarness, type CliHarnessOptions, jobView } from './support/harness.ts';
 import { aTpu } from './tpu/lab-world.ts';
 import { aLabJob, aUser } from '../lab/sample.ts';
 import { localSpec } from '../support/builders.ts';
@@ -63,7 +63,7 @@ const clusterPod = aClusterPod(
 /** A cluster whose every name and message is hostile. */
 function hostileCluster(): Cluster {
   const door = {
-    place: () => ({ context: evil, server: evil, namespace: evil, user: evil }),
+    context: () => ({ context: evil, server: evil, namespace: evil, user: evil }),
     async *jobs() {
       yield [clusterJob];
     },
@@ -71,38 +71,38 @@ function hostileCluster(): Cluster {
     async *pods() {
       yield [clusterPod];
     },
-    async *homeless() {},
+    async *unscheduledPods() {},
     events: async () => [{ at: 0, type: 'Warning', reason: evil, message: evil, count: 1, object: evil }],
-    object: async () => ({ metadata: { name: evil, annotations: { [evil]: evil } } }),
+    raw: async () => ({ metadata: { name: evil, annotations: { [evil]: evil } } }),
     close: async () => undefined,
   };
   return door as object as Cluster;
 }
 
-const job = view({
+const job = jobView({
   name: `n${evil}`,
-  user: evil,
+  owner: evil,
   accelerator: evil,
   zone: evil,
-  host0: evil,
-  status: evil,
-  reason: evil,
+  worker0Address: evil,
+  statusText: evil,
+  reasonText: evil,
   phase: 'failed',
-  progress: evil,
+  progressText: evil,
   tags: [evil],
   folder: `/tmp/${evil}`,
-  why: aWhy({ sentence: evil, because: evil, log: [evil], rule: evil, usually: evil, next: evil }),
+  why: aWhy({ message: evil, evidence: evil, logTail: [evil], rule: evil, typicalWait: evil, next: evil }),
 });
 
-const records: PretendOptions = {
+const records: CliHarnessOptions = {
   jobs: [job],
   notes: [evil],
   more: 2,
-  answer: (id) => ({ id, ok: false, message: evil, code: 1 }),
+  answerCommand: (id) => ({ id, ok: false, message: evil, exitCode: 1 }),
   zones: [],
 };
 
-const workers: WorkerDoor = {
+const workers: WorkerAccess = {
   workers: [0, 1],
   allocation: 1,
   start: (worker, { onBytes }) => ({
@@ -111,11 +111,11 @@ const workers: WorkerDoor = {
     stop: () => undefined,
     ended: (async () => {
       await onBytes(Buffer.from(`${evil}\n${worker}\n`), 'stdout');
-      return { kind: 'no_answer', reason: evil, sent: true } as const;
+      return { kind: 'unreachable', reason: evil, mayHaveRun: true } as const;
     })(),
   }),
-  put: async () => ({ kind: 'failed', because: 'failed', reason: evil }),
-  get: async () => ({ kind: 'failed', because: 'conflict', reason: evil }),
+  put: async () => ({ kind: 'failed', cause: 'failed', reason: evil }),
+  get: async () => ({ kind: 'failed', cause: 'conflict', reason: evil }),
   tunnel: async () => ({ problem: evil, isReached: true }),
   sshHosts: async () => [{ worker: 0, host: 'h', options: [['User', evil]] }],
   close: () => undefined,
@@ -123,22 +123,22 @@ const workers: WorkerDoor = {
 
 /** The additions of each world to the record; the same commands are called in each of them. */
 const worlds: Readonly<Record<string, Partial<Services>>> = {
-  'a cluster that answers with it': { cluster: async () => hostileCluster(), usesCluster: async () => true },
+  'a cluster that answers with it': { cluster: async () => hostileCluster(), isClusterConfigured: async () => true },
   'everything refuses with it': {
     client: refusal,
     cluster: refusal,
-    usesCluster: async () => true,
+    isClusterConfigured: async () => true,
     clusterSettings: refusal,
     images: refusal,
     tpus: refusal,
-    strays: refusal,
+    orphans: refusal,
     buckets: refusal,
     workers: refusal,
     sshArgv: refusal,
     stepRunner: refusal,
     controller: refusal,
     emulator: refusal,
-    keeper: async () => ({ ...nothingKept, isUsed: true, jobs: refusal, job: refusal }),
+    clusterArchive: async () => ({ ...emptyArchive, isUsed: true, jobs: refusal, job: refusal }),
   },
   'workers that print it': { workers: async () => workers },
 };
@@ -170,17 +170,17 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
   'everything says it': {
     site: async () => siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/tmp', userHome: '/tmp' }),
     sheet: async () => ({
-      called: evil,
+      name: evil,
       read: async () => ({
         bookings: [
           {
             tpu: 'kmh-tpuvm-v2-32-6',
             alias: `a${evil}`,
-            status: { kind: 'unknown', words: evil },
+            status: { kind: 'unknown', text: evil },
             user: evil,
             note: evil,
             scriptNote: evil,
-            belongs: evil,
+            owner: evil,
             zone: evil,
           },
         ],
@@ -190,30 +190,30 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
     }),
     tpus: async () =>
       ({
-        describe: async () => ({ kind: 'unknown', says: evil, made: evil }),
+        describe: async () => ({ kind: 'unknown', message: evil, uid: evil }),
         apply: refusal,
         reapply: refusal,
         delete: refusal,
         restart: refusal,
         onWorkers: async () => [
-          { worker: 0, kind: 'no_answer', says: evil },
-          { worker: 1, kind: 'answered', exitCode: 1, output: evil },
+          { worker: 0, kind: 'no_answer', message: evil },
+          { worker: 1, kind: 'ended', code: 1, output: evil },
         ],
         holders: async () => ({
           holders: [{ worker: 0, pid: 1, user: evil, command: evil, commandLine: evil }],
-          missed: [{ worker: 1, says: evil }],
+          unreachable: [{ worker: 1, message: evil }],
         }),
-        end: refusal,
+        endPrograms: refusal,
         close: () => undefined,
-      }) as object as TpuDesk,
+      }) as object as TpuOperations,
   },
   'everything refuses with it': {
     site: refusal,
     sheet: refusal,
     tpus: refusal,
-    windows: refusal,
-    lookNow: refusal,
-    expectOriginal: async () => undefined,
+    tmuxWindows: refusal,
+    checkNow: refusal,
+    assertOriginalHome: async () => undefined,
   },
 };
 
@@ -231,7 +231,7 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
     aLabJob(made.id, 'ada', { directory: `/srv/${evil}`, configs: [`--config.x=${evil}`], tag: evil, tpu: evil }),
   );
   const { session, window } = await record.openWindow(made.id, 1, 0);
-  await record.report(session, window.window, {
+  await record.reportWindow(session, window.window, {
     logFolder: `/logs/${evil}`,
     stageFolder: evil,
     tpu: evil,
@@ -239,20 +239,20 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
     at: 0,
   });
   return {
-    record,
+    store: record,
     site: refusal,
     sheet: refusal,
     tpus: refusal,
-    windows: refusal,
-    lookNow: async () => evil,
-    expectOriginal: async () => undefined,
+    tmuxWindows: refusal,
+    checkNow: async () => evil,
+    assertOriginalHome: async () => undefined,
     close: async () => undefined,
     ...parts,
   };
 }
 
 /** True when the text came out, in whatever form. */
-async function call(t: TestContext, argv: readonly string[], options: PretendOptions): Promise<boolean> {
+async function call(t: TestContext, argv: readonly string[], options: CliHarnessOptions): Promise<boolean> {
   const ended = await jobman(argv, options).catch((error: unknown) => {
     // These small worlds lack parts that some commands need. This test is not about that; main.ts prints errors of our own.
     t.diagnostic(`${argv.join(' ').replaceAll(/[^ -~]/g, '?')}: ${String(error).split('\n')[0]}`);
@@ -281,7 +281,7 @@ suite('text that controls a terminal', () => {
         `job:\n  name: "a\u202eb"\n  "k\u202ey": 1\ntpu:\n  name: "t\u009b"\n"s\u2066": 1\n"\\e[2J": 2\n`,
       );
       const manifestCalls = ['create', 'validate'].map((path) => [path, manifest]);
-      const calls = table
+      const calls = commands
         .map(({ names: [name] }) => name)
         .filter((path) => !serving.has(path))
         .flatMap((path) => {
@@ -346,23 +346,23 @@ suite('text that controls a terminal', () => {
     const path = join(folder, 'log');
     writeFileSync(path, `${evil.replace('\r', '')}\n`);
     const logs = [{ path, worker: 0, attempt: 1, bytes: 100 }];
-    const { out } = await jobman(['logs', '42', '--json'], { jobs: [view()], logs, terminal });
+    const { out } = await jobman(['logs', '42', '--json'], { jobs: [jobView()], logs, terminal });
     assertHarmless(out, 'logs --json');
     const { text } = JSON.parse(out) as { text: string };
     assert.equal(text, evil.replace('\r', ''));
-    const shown = await jobman(['logs', '42'], { jobs: [view()], logs, terminal });
+    const shown = await jobman(['logs', '42'], { jobs: [jobView()], logs, terminal });
     assert.doesNotMatch(shown.out, /\p{Cc}\]|[\u007f-\u009f\u202e]/u);
   });
 
   test('that uses our own styles ends with its line', () => {
     const red = '\u001b[31m';
-    assert.equal(harmlessText(`a${red}b\nc`), `a${red}b\u001b[22m\u001b[39m\nc`);
-    assert.equal(harmlessText(`${red}b\u001b[39m c\n`), `${red}b\u001b[39m c\n`);
-    assert.equal(harmlessText('\u001b[8mhidden\t\u0085'), '\\x1b[8mhidden\t\\u0085');
+    assert.equal(sanitizeText(`a${red}b\nc`), `a${red}b\u001b[22m\u001b[39m\nc`);
+    assert.equal(sanitizeText(`${red}b\u001b[39m c\n`), `${red}b\u001b[39m c\n`);
+    assert.equal(sanitizeText('\u001b[8mhidden\t\u0085'), '\\x1b[8mhidden\t\\u0085');
   });
 
   test('of a newer version is no exception', async () => {
-    const world = pretend({ terminal, services: { newerVersion: async () => evil } });
+    const world = createCliHarness({ terminal, services: { newerVersion: async () => evil } });
     await run(['list'], world.services);
     assertHarmless(world.err(), 'the remark about a newer version');
   });
@@ -371,12 +371,12 @@ suite('text that controls a terminal', () => {
     const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
       name.endsWith('.ts'),
     );
-    const past = files.filter((name) => /\bexactly\(/.test(readFileSync(join(root, 'src', name), 'utf8')));
+    const past = files.filter((name) => /\brawBytes\(/.test(readFileSync(join(root, 'src', name), 'utf8')));
     assert.deepEqual(past.toSorted(), [
       'cli/block.ts',
-      'cli/cluster/log-text.ts',
+      'cli/cluster/log-printer.ts',
       'cli/commands/logs.ts',
-      'cli/hosts/show-lines.ts',
+      'cli/hosts/worker-output.ts',
       'cli/logs/stream.ts',
       'cli/output.ts',
     ]);
@@ -390,8 +390,8 @@ test('the mark in front of a log line is one word, also where the container has 
     let text = '';
     const stdout = { isTerminal, closed: false, write: (part: string | Uint8Array) => (text += String(part)) };
     const cli = { io: { stdout }, screen: { colour: true }, json: false } as unknown as Cli;
-    const flags = { allContainers: true } as Parameters<typeof createLogText>[1];
-    await createLogText(cli, flags, true).write(
+    const flags = { allContainers: true } as Parameters<typeof createLogPrinter>[1];
+    await createLogPrinter(cli, flags, true).write(
       { name: `train-${evilName}`, index: null },
       evilName,
       Buffer.from('one\n'),
@@ -414,9 +414,9 @@ test('a line end in a cell begins no row', () => {
     2,
   );
   for (const columns of [null, 200, 50]) {
-    const lines = listLines([view({ id: evilName })], {
+    const lines = listLines([jobView({ id: evilName })], {
       columns,
-      ink: (_, part) => part,
+      styler: (_, part) => part,
       unicode: false,
       now: 0,
     });
@@ -425,14 +425,14 @@ test('a line end in a cell begins no row', () => {
 });
 
 test('a name with a control character is not proposed, and a meaning with one is one line', () => {
-  const lines = proposalLines([
-    { word: 'plain', summary: 'one\ntwo\t\u001b]0;x\u0007' },
-    { word: 'a\nb', summary: '' },
-    { word: 'c\u001b[2J', summary: '' },
-    { word: 'd\u202e', summary: '' },
-    { word: 'e\tf', summary: '' },
-    { word: '', summary: 'nothing' },
-    { word: '$(x)', summary: 'odd' },
+  const lines = formatProposals([
+    { value: 'plain', summary: 'one\ntwo\t\u001b]0;x\u0007' },
+    { value: 'a\nb', summary: '' },
+    { value: 'c\u001b[2J', summary: '' },
+    { value: 'd\u202e', summary: '' },
+    { value: 'e\tf', summary: '' },
+    { value: '', summary: 'nothing' },
+    { value: '$(x)', summary: 'odd' },
   ]);
   assert.equal(lines, 'plain\tone\\x0atwo \\x1b]0;x\\x07\n$(x)\todd\n');
 });

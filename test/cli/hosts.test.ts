@@ -2,9 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest, WorkerDoor } from '../../src/app/by-hand.ts';
+import type {
+  CopyEnd,
+  CopyRequest,
+  Session,
+  SessionEnd,
+  SessionRequest,
+  WorkerAccess,
+} from '../../src/app/worker-access.ts';
 import { parseWorkers } from '../../src/cli/parse.ts';
-import { objectsIn, jobman, pretend, view, type PretendOptions } from './support/pretend.ts';
+import { jsonLines, jobman, createCliHarness, jobView, type CliHarnessOptions } from './support/harness.ts';
 import { run } from '../../src/cli/run.ts';
 
 type Says = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
@@ -18,7 +25,7 @@ interface Asked {
 
 const well: SessionEnd = { kind: 'ended', exitCode: 0, signal: null };
 
-function door(count: number, says: Says, copies: Partial<Pick<WorkerDoor, 'put' | 'get'>> = {}): WorkerDoor {
+function door(count: number, says: Says, copies: Partial<Pick<WorkerAccess, 'put' | 'get'>> = {}): WorkerAccess {
   const none = (): Promise<CopyEnd> => Promise.reject(new Error('this test copies nothing'));
   return {
     workers: Array.from({ length: count }, (_, worker) => worker),
@@ -60,8 +67,8 @@ function prints(texts: readonly string[], ends: readonly SessionEnd[] = []): Say
   };
 }
 
-function options(workers: WorkerDoor, more: PretendOptions = {}): PretendOptions {
-  return { jobs: [view()], services: { workers: async () => workers }, ...more };
+function options(workers: WorkerAccess, more: CliHarnessOptions = {}): CliHarnessOptions {
+  return { jobs: [jobView()], services: { workers: async () => workers }, ...more };
 }
 
 const terminal = { columns: 80, rows: 24 };
@@ -78,8 +85,8 @@ test('ssh-config writes no value that would begin a line of its own', async () =
 suite('exec', () => {
   test('hands on one word as a line for a shell, and several as they are', async () => {
     const seen: unknown[] = [];
-    const workers = door(1, async (_worker, { program, receives, inside }) => {
-      seen.push([program, receives, inside]);
+    const workers = door(1, async (_worker, { program, hasInput, environment }) => {
+      seen.push([program, hasInput, environment]);
       return well;
     });
     await jobman(['exec', '42', '--', 'echo $HOME | cat'], options(workers));
@@ -124,7 +131,7 @@ suite('exec', () => {
     const died = await jobman(['exec', '42', '--', 'x'], options(door(3, prints([], ends))));
     assert.equal(died.code, 137);
     assert.match(died.err, /exit code 0 on \[0\]; exit code 3 on \[1\]; ended by SIGKILL on \[2\]/);
-    const silent: SessionEnd = { kind: 'no_answer', reason: '10.0.0.3:22 refuses connections', sent: false };
+    const silent: SessionEnd = { kind: 'unreachable', reason: '10.0.0.3:22 refuses connections', mayHaveRun: false };
     const lost = await jobman(['exec', '42', '--', 'x'], options(door(3, prints([], [well, well, silent]))));
     assert.equal(lost.code, 255);
     assert.match(lost.err, /\[2\]: not reached: 10\.0\.0\.3:22 refuses connections/);
@@ -136,7 +143,7 @@ suite('exec', () => {
       return well;
     });
     const { out } = await jobman(['exec', '42', '--json', '--', 'x'], options(workers));
-    const rows = objectsIn<Record<string, unknown>>(out);
+    const rows = jsonLines<Record<string, unknown>>(out);
     assert.deepEqual(rows, [
       { worker: 0, exitCode: 0, signal: null, timedOut: false, unreachable: null, stdout: 'grün', stderr: '' },
       {
@@ -176,7 +183,7 @@ suite('exec', () => {
       asked.onStop(() => (stops += 1));
       return new Promise(() => undefined);
     });
-    const world = pretend(options(workers));
+    const world = createCliHarness(options(workers));
     const over = run(['exec', '42', '--', 'x'], world.services);
     for (let tries = 0; stops === 0 && tries < 1_000; tries += 1) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -189,8 +196,8 @@ suite('exec', () => {
 
   test('gives our input to one worker, and refuses it to several', async () => {
     const got: string[] = [];
-    const workers = door(2, async (_worker, { receives }, asked) => {
-      if (receives) got.push(await asked.input);
+    const workers = door(2, async (_worker, { hasInput }, asked) => {
+      if (hasInput) got.push(await asked.input);
       return well;
     });
     const input = ['one', 'two'];
@@ -270,7 +277,7 @@ suite('cp', () => {
 
   test('says once what went wrong on several, and ends with what kind of trouble it was', async () => {
     const inTheWay = copying(3, (worker) =>
-      worker === 0 ? done() : { kind: 'failed', because: 'conflict', reason: '~/data is there already' },
+      worker === 0 ? done() : { kind: 'failed', cause: 'conflict', reason: '~/data is there already' },
     );
     const { code, err } = await jobman(['cp', 'data', '42:'], options(inTheWay.workers));
     assert.equal(code, 4);
@@ -282,8 +289,8 @@ suite('cp', () => {
 
   test('says of a copy that went wrong in part how much of it was made, and otherwise that there is none', async () => {
     for (const failed of [
-      { kind: 'no_answer', reason: 'connection refused' },
-      { kind: 'failed', because: 'missing', reason: 'there is no log' },
+      { kind: 'unreachable', reason: 'connection refused' },
+      { kind: 'failed', cause: 'missing', reason: 'there is no log' },
     ] as const) {
       const inPart = copying(2, (worker) => (worker === 0 ? done() : failed));
       const { err } = await jobman(['cp', '42:log', 'out'], options(inPart.workers));

@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { SessionEnd } from '../../src/app/by-hand.ts';
+import type { SessionEnd } from '../../src/app/worker-access.ts';
 import type { ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { runInteractive } from '../../src/cli/cluster/interactive.ts';
-import { callAfter } from '../../src/cli/leave.ts';
+import { callAfter } from '../../src/cli/interrupt.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
-import { fakeCluster, pretend } from './support/pretend.ts';
+import { fakeCluster, createCliHarness } from './support/harness.ts';
 
 const train = aClusterJob({ active: 1, ready: 1 });
 const ended = (exit: number): Partial<ClusterContainer> => ({ state: 'terminated', exitCode: exit });
@@ -25,7 +25,7 @@ interface Door {
 async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (signal: () => void) => void) {
   const removed: string[] = [];
   let isAttached = false;
-  const world = pretend({ terminal: { columns: 80, rows: 24 } });
+  const world = createCliHarness({ terminal: { columns: 80, rows: 24 } });
   const door = fakeCluster({
     job: job ?? (async () => train),
     async *pods() {
@@ -56,8 +56,8 @@ async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (sign
     services,
     json: false,
     note: (text: string) => services.io.stderr.write(`${text}\n`),
-    complain: (text: string) => services.io.stderr.write(`${text}\n`),
-    screen: { err: (_: string, text: string) => text, out: (_: string, text: string) => text, colour: false },
+    printStderr: (text: string) => services.io.stderr.write(`${text}\n`),
+    screen: { styleErr: (_: string, text: string) => text, styleOut: (_: string, text: string) => text, colour: false },
   } as object as Parameters<typeof runInteractive>[0];
   const left = new AbortController();
   leaveAt?.(() => world.signal());
@@ -83,7 +83,7 @@ suite('an interactive session with --rm', () => {
   });
 
   test('deletes the Job when the line breaks', async () => {
-    const { code, removed, err } = await session({ end: { kind: 'no_answer', reason: 'cut', sent: true } });
+    const { code, removed, err } = await session({ end: { kind: 'unreachable', reason: 'cut', mayHaveRun: true } });
     assert.deepEqual([code, removed], [255, ['train']]);
     assert.match(err, /cut/);
   });
@@ -141,11 +141,11 @@ suite('a session without a terminal', () => {
   const over = { ...job, conditions: [{ type: 'Complete', status: 'True', reason: null, message: null, at: null }] };
 
   async function piped(lines: readonly string[], attach: (bytes: Uint8Array | null) => void, refusal?: JobmanError) {
-    const world = pretend({ input: lines });
+    const world = createCliHarness({ input: lines });
     let hasEnded = false;
     let stop = (): void => undefined;
     const closed = new Promise<SessionEnd>((resolve) => {
-      stop = () => resolve({ kind: 'no_answer', reason: 'closed', sent: true });
+      stop = () => resolve({ kind: 'unreachable', reason: 'closed', mayHaveRun: true });
     });
     const read = Promise.withResolvers<void>();
     const door = fakeCluster({
@@ -156,7 +156,7 @@ suite('a session without a terminal', () => {
       attach: (_: object, request: { readonly terminal: null }) => {
         assert.equal(request.terminal, null);
         if (refusal !== undefined) {
-          const end: SessionEnd = { kind: 'no_answer', reason: refusal.message, sent: false, refusal };
+          const end: SessionEnd = { kind: 'unreachable', reason: refusal.message, mayHaveRun: false, refusal };
           return { ended: Promise.resolve(end), write: async () => undefined, end: () => undefined, stop };
         }
         return {
@@ -186,8 +186,12 @@ suite('a session without a terminal', () => {
       services: world.services,
       json: false,
       note: (text: string) => io.stderr.write(`${text}\n`),
-      complain: (text: string) => io.stderr.write(`${text}\n`),
-      screen: { err: (_: string, text: string) => text, out: (_: string, text: string) => text, colour: false },
+      printStderr: (text: string) => io.stderr.write(`${text}\n`),
+      screen: {
+        styleErr: (_: string, text: string) => text,
+        styleOut: (_: string, text: string) => text,
+        colour: false,
+      },
     } as object as Parameters<typeof runInteractive>[0];
     const leave = { signal: new AbortController().signal, release: () => undefined };
     const code = await runInteractive(cli, door, 'train', { leave, remove: true, isTerminal: false });

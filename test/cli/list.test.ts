@@ -3,20 +3,26 @@ import { suite, test } from 'node:test';
 import type { ZoneRow } from '../../src/app/zones.ts';
 import { zoneLines } from '../../src/cli/commands/zones.ts';
 import { width } from '../../src/cli/render/cell.ts';
-import { hour, minute } from '../../src/core/time.ts';
-import { objectsIn, jobman, now, view } from './support/pretend.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { jsonLines, jobman, now, jobView } from './support/harness.ts';
 
 const jobs = [
-  view({ id: '000045', name: 'eval-sweep', accelerator: 'v6e-8', phase: 'queued', reason: 'no capacity for 9m' }),
-  view(),
-  view({ id: '000041', name: 'vit-l16-1e4', phase: 'failed', reason: 'exit 1, worker 3' }),
+  jobView({
+    id: '000045',
+    name: 'eval-sweep',
+    accelerator: 'v6e-8',
+    phase: 'queued',
+    reasonText: 'no capacity for 9m',
+  }),
+  jobView(),
+  jobView({ id: '000041', name: 'vit-l16-1e4', phase: 'failed', reasonText: 'exit 1, worker 3' }),
 ];
 const headings = (out: string) => out.split('\n')[0]?.split(/ {2,}/);
 
 suite('list', () => {
   test('has all columns and cuts nothing where there is no terminal', async () => {
     const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
-    const { code, out, err } = await jobman(['list'], { jobs: [view({ name }), ...jobs] });
+    const { code, out, err } = await jobman(['list'], { jobs: [jobView({ name }), ...jobs] });
     assert.equal(code, 0);
     const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON'];
     assert.deepEqual(headings(out), all);
@@ -43,7 +49,7 @@ suite('list', () => {
   }
 
   test('keeps USER as long as the jobs are of several', async () => {
-    const mixed = [...jobs, view({ id: '000046', user: 'bob' })];
+    const mixed = [...jobs, jobView({ id: '000046', owner: 'bob' })];
     const { out } = await jobman(['list', '--color=never'], { jobs: mixed, terminal: { columns: 80, rows: 24 } });
     assert.ok(headings(out)?.includes('USER'));
     assert.ok(!headings(out)?.includes('ZONE'));
@@ -68,7 +74,7 @@ suite('list', () => {
   test('cuts a long name in its middle, because names of one family differ at both ends', async () => {
     const name = 'pretraining-with-the-large-data-3e4';
     const { out } = await jobman(['list', '--color=never'], {
-      jobs: [view({ name })],
+      jobs: [jobView({ name })],
       terminal: { columns: 80, rows: 24 },
     });
     assert.match(out, /pretrai\S*~\S*3e4/);
@@ -110,7 +116,7 @@ suite('list', () => {
 
   test('--json prints one object a line, with moments in RFC 3339', async () => {
     const { out } = await jobman(['--json', 'list'], { jobs });
-    const rows = objectsIn<{ id: string; createdAt: string }>(out);
+    const rows = jsonLines<{ id: string; createdAt: string }>(out);
     assert.deepEqual(
       rows.map(({ id }) => id),
       ['000045', '000042', '000041'],
@@ -119,7 +125,7 @@ suite('list', () => {
   });
 
   test('a name cannot move the cursor', async () => {
-    const { out } = await jobman(['list'], { jobs: [view({ name: 'evil\u001b[2J\u0007' })] });
+    const { out } = await jobman(['list'], { jobs: [jobView({ name: 'evil\u001b[2J\u0007' })] });
     assert.ok(out.includes('evil\\x1b[2J\\x07'));
   });
 });
@@ -130,22 +136,22 @@ const rows: readonly ZoneRow[] = [
     zone: 'us-east5-b',
     accelerator: 'v6e-16',
     pricing: 'spot',
-    last: { answer: 'ready', at: now - 2 * hour, job: '000007' },
-    gave: { at: now - 2 * hour, waited: 41 * minute },
-    holds: ['000007'],
-    awaits: ['000008', '000009'],
-    pretended: false,
+    lastAnswer: { answer: 'ready', at: now - 2 * hour, job: '000007' },
+    lastGrant: { at: now - 2 * hour, waitedMs: 41 * minute },
+    heldBy: ['000007'],
+    awaitedBy: ['000008', '000009'],
+    simulated: false,
   },
   {
     project: 'lab',
     zone: 'us-west4-a',
     accelerator: 'v5litepod-16',
     pricing: 'ondemand',
-    last: { answer: 'stockout', at: now - minute, job: '000008' },
-    gave: null,
-    holds: [],
-    awaits: [],
-    pretended: false,
+    lastAnswer: { answer: 'stockout', at: now - minute, job: '000008' },
+    lastGrant: null,
+    heldBy: [],
+    awaitedBy: [],
+    simulated: false,
   },
 ];
 
@@ -167,8 +173,8 @@ test('jobman zones prints a table, objects for programs, and a sentence where no
   assert.equal(table.code, 0);
   assert.equal(table.out.split('\n').length, 4);
   const json = await jobman(['zones', '--json', '--project', 'lab'], { zones: rows });
-  const [one] = json.out.split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as ZoneRow)));
-  assert.deepEqual(one?.gave, { at: '2026-11-21T06:20:14.000Z', waited: 41 * minute });
+  const [one] = json.out.split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as { lastGrant: object })));
+  assert.deepEqual(one?.lastGrant, { grantedAt: '2026-11-21T06:20:14.000Z', waitedMs: 41 * minute });
   const none = await jobman(['zones', '--project', 'other'], { zones: rows });
   assert.deepEqual([none.code, none.out], [0, '']);
   assert.match(none.err, /No job has asked/);

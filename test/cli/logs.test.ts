@@ -3,9 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { AttemptView, LogFile } from '../../src/app/client.ts';
-import type { WorkerId } from '../../src/core/spec.ts';
+import type { WorkerId } from '../../src/core/model/spec.ts';
 import { openWorld } from '../support/world.ts';
-import { objectsIn, jobman, view, type PretendOptions } from './support/pretend.ts';
+import { jsonLines, jobman, jobView, type CliHarnessOptions } from './support/harness.ts';
 
 const terminal = { columns: 80, rows: 24 };
 
@@ -20,8 +20,12 @@ function logFiles(t: TestContext, ...contents: readonly (string | Uint8Array)[])
   });
 }
 
-async function printed(argv: readonly string[], logs: readonly LogFile[], more: PretendOptions = {}): Promise<string> {
-  const { code, out, err } = await jobman(['logs', '42', ...argv], { jobs: [view()], logs, ...more });
+async function printed(
+  argv: readonly string[],
+  logs: readonly LogFile[],
+  more: CliHarnessOptions = {},
+): Promise<string> {
+  const { code, out, err } = await jobman(['logs', '42', ...argv], { jobs: [jobView()], logs, ...more });
   assert.equal(code, 0, err);
   return out;
 }
@@ -59,8 +63,11 @@ suite('logs to a pipe', () => {
     const path = join(folder, 'log');
     writeFileSync(path, bytes);
     const written: Uint8Array[] = [];
-    const world = await import('./support/pretend.ts');
-    const { services } = world.pretend({ jobs: [view()], logs: [{ path, worker: 0, attempt: 1, bytes: 7 }] });
+    const world = await import('./support/harness.ts');
+    const { services } = world.createCliHarness({
+      jobs: [jobView()],
+      logs: [{ path, worker: 0, attempt: 1, bytes: 7 }],
+    });
     const io = {
       ...services.io,
       stdout: { ...services.io.stdout, write: (part: string | Uint8Array) => written.push(Buffer.from(part)) },
@@ -99,7 +106,7 @@ suite('logs to a pipe', () => {
   test('--tail counts from the end, each worker for itself', async (t) => {
     const logs = logFiles(t, 'a\nb\nc\n', 'd\ne');
     assert.equal(await printed(['--tail', '1'], logs), '[0] c\n[1] e\n');
-    assert.equal(await printed(['--tail', '0'], logs, { jobs: [view()] }), '');
+    assert.equal(await printed(['--tail', '0'], logs, { jobs: [jobView()] }), '');
     assert.equal(await printed(['--tail', '99'], logs), '[0] a\n[1] d\n[0] b\n[1] e\n[0] c\n');
   });
 
@@ -117,23 +124,23 @@ suite('logs to a pipe', () => {
 
   test('--json prints an object a line', async (t) => {
     const out = await printed(['--json'], logFiles(t, 'one\n"two"\n'));
-    assert.deepEqual(objectsIn<object>(out), [
+    assert.deepEqual(jsonLines<object>(out), [
       { attempt: 1, worker: 0, text: 'one' },
       { attempt: 1, worker: 0, text: '"two"' },
     ]);
   });
 
   test('that are empty are explained on standard error', async (t) => {
-    const { out, err } = await jobman(['logs', '42'], { jobs: [view()], logs: logFiles(t, '') });
+    const { out, err } = await jobman(['logs', '42'], { jobs: [jobView()], logs: logFiles(t, '') });
     assert.equal(out, '');
     assert.match(err, /Nothing printed yet\. 4 of 4 workers alive/);
   });
 
   test('stop quietly when nobody reads them', async (t) => {
     const logs = logFiles(t, 'x\n'.repeat(1_000_000));
-    const { pretend } = await import('./support/pretend.ts');
+    const { createCliHarness } = await import('./support/harness.ts');
     const { run } = await import('../../src/cli/run.ts');
-    const world = pretend({ jobs: [view()], logs });
+    const world = createCliHarness({ jobs: [jobView()], logs });
     world.closeOutput();
     assert.equal(await run(['logs', '42'], world.services), 0);
     assert.ok(world.out().length < 2_000_000, 'It stopped long before the end.');
@@ -183,7 +190,7 @@ suite('logs --first-error', () => {
       `08:20:01 step 1\n08:20:05 step 2\n${traceback}after\n`,
       'all is well\n',
     );
-    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view()], logs });
+    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [jobView()], logs });
     assert.equal(code, 0);
     assert.equal(out, `08:20:01 step 1\n08:20:05 step 2\n${traceback}after\n`.replaceAll(/^(?=.)/gm, '[1] '));
     assert.equal(err, '-- the first error: worker 1, line 3; later: worker 0, line 3\n');
@@ -192,23 +199,23 @@ suite('logs --first-error', () => {
   test('without times begins with the worker that the job ended of', async (t) => {
     const logs = logFiles(t, 'ERROR: late\n', `${'x\n'.repeat(50)}${traceback}${'y\n'.repeat(50)}`);
     const attempts = [{ attempt: 1, evidence: { detail: 'exit 1', worker: 1 } }] as unknown as AttemptView[];
-    const { out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view({ attempts })], logs });
+    const { out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [jobView({ attempts })], logs });
     assert.equal(out.split('\n').length, 3 + 1 + 20 + 1);
     assert.match(err, /worker 1, line 51; later: worker 0, line 1/);
   });
 
   test('says so when there is none, and chooses its lines itself', async (t) => {
     const logs = logFiles(t, 'no error here\n0 errors\n');
-    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view()], logs });
+    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [jobView()], logs });
     assert.equal(code, 3);
     assert.equal(out, '');
     assert.match(err, /No line of 1 log looks like an error\. 4 of 4 workers alive/);
-    assert.equal((await jobman(['logs', '42', '--first-error', '-f'], { jobs: [view()], logs })).code, 2);
+    assert.equal((await jobman(['logs', '42', '--first-error', '-f'], { jobs: [jobView()], logs })).code, 2);
   });
 });
 
 test('logs name what is not there', async () => {
-  const { code, err } = await jobman(['logs', 'nobody'], { jobs: [view()] });
+  const { code, err } = await jobman(['logs', 'nobody'], { jobs: [jobView()] });
   assert.equal(code, 3);
   assert.match(err, /There is no job nobody/);
 });
@@ -217,7 +224,7 @@ test('-j takes a name that looks like an id', async (t) => {
   const files = logFiles(t, 'hello\n');
   const worker: WorkerId = 0;
   const { out } = await jobman(['logs', '-j', '42', '-w', String(worker)], {
-    jobs: [view({ id: '000007', name: '42' }), view({ id: '000042', name: 'other' })],
+    jobs: [jobView({ id: '000007', name: '42' }), jobView({ id: '000042', name: 'other' })],
     logs: files,
   });
   assert.equal(out, 'hello\n');
@@ -225,7 +232,7 @@ test('-j takes a name that looks like an id', async (t) => {
 
 test('-n of lines, as it was typed before, is answered with --tail', async () => {
   for (const words of [['-n', '20'], ['-n20'], ['--namespace', '20']]) {
-    const { code, out, err } = await jobman(['logs', '1', ...words], { jobs: [view()] });
+    const { code, out, err } = await jobman(['logs', '1', ...words], { jobs: [jobView()] });
     assert.deepEqual([code, out], [2, '']);
     assert.equal(
       err,

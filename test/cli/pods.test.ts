@@ -9,9 +9,9 @@ import type {
   ClusterSession,
   ClusterTarget,
 } from '../../src/app/cluster/cluster.ts';
-import { notOpened, type CopyRequest, type SessionEnd } from '../../src/app/by-hand.ts';
+import { sessionNotOpened, type CopyRequest, type SessionEnd } from '../../src/app/worker-access.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { fakeCluster, jobman, view } from './support/pretend.ts';
+import { fakeCluster, jobman, jobView } from './support/harness.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 type ClusterCopy = CopyRequest & { readonly cwd: string };
@@ -65,7 +65,7 @@ async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: S
       };
     },
   }) as Partial<Cluster> as Cluster;
-  const services = { usesCluster: async () => true, cluster: async () => cluster };
+  const services = { isClusterConfigured: async () => true, cluster: async () => cluster };
   return { ...(await jobman(argv, { services })), started };
 }
 
@@ -128,13 +128,13 @@ suite('exec in a job of a cluster', () => {
     assert.match(err, /--stdin is for one pod, and 2 of train run/);
     assert.equal(started.length, 0, 'nothing was begun');
     const [one] = (await exec(two, '-i', '--pod', '1', '--', 'cat')).started;
-    assert.deepEqual([one?.request.receives, one?.request.terminal], [true, null]);
+    assert.deepEqual([one?.request.hasInput, one?.request.terminal], [true, null]);
     assert.match((await exec(two, '-it', '--pod', '1', '--', 'sh')).err, /--tty needs a terminal/);
   });
 
   test('says which flag is for the other kind of job', async () => {
     assert.match((await exec(two, '--in-container', '--', 'ls')).err, /--in-container is for a TPU job/);
-    const jobs = [view()];
+    const jobs = [jobView()];
     for (const [flag, said] of [
       ['-t', /A shell on a worker: jobman ssh 000042/],
       ['--pod=1', /--pod is for a job of a cluster; a TPU has workers: --workers\./],
@@ -171,7 +171,7 @@ suite('cp in a job of a cluster', () => {
       put: copy('put'),
       get: copy('get'),
     }) as Partial<Cluster> as Cluster;
-    const services = { usesCluster: async () => true, cluster: async () => cluster };
+    const services = { isClusterConfigured: async () => true, cluster: async () => cluster };
     return { ...(await jobman(['cp', ...words], { cwd: '/work', services })), copies };
   }
 
@@ -209,7 +209,7 @@ suite('exec without the right to it', () => {
   const pods = [pod('train-0', 0), pod('train-1', 1)];
   const line = 'Missing is the right `create` on pods/exec';
   const ends = (code: number): SessionEnd =>
-    notOpened(new JobmanError('You may not create pods/exec.', code, [line]), code === exitCode.failed);
+    sessionNotOpened(new JobmanError('You may not create pods/exec.', code, [line]), code === exitCode.failed);
 
   test('says so once for all pods, with the exit code of a missing right', async () => {
     for (const words of [

@@ -4,62 +4,68 @@ import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
 import type { Cli } from '../../src/cli/context.ts';
 import { createProgress, statusLines } from '../../src/cli/follow/progress.ts';
-import { aWhy, now, view, allocationView, attemptView } from './support/pretend.ts';
+import { aWhy, now, jobView, allocationView, attemptView } from './support/harness.ts';
 
 const second = 1_000;
 const unicode = { unicode: true };
 
 const allocation = (number: number, different: Partial<AllocationView>): AllocationView =>
-  allocationView({ allocation: number, name: `iris-000042-${number}`, requested: now - 20 * second, ...different });
+  allocationView({ allocation: number, name: `iris-000042-${number}`, requestedAt: now - 20 * second, ...different });
 
 const attempt = (number: number, different: Partial<AttemptView>): AttemptView =>
   attemptView({
     attempt: number,
     workers: [0, 1],
-    created: now - 20 * second,
-    notBefore: now - 20 * second,
+    createdAt: now - 20 * second,
+    notBeforeAt: now - 20 * second,
     ...different,
   });
 
-const why = aWhy({ because: 'the cloud took it', next: 'it goes on' });
-const spec = { ...view().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];
+const why = aWhy({ evidence: 'the cloud took it', next: 'it goes on' });
+const spec = { ...jobView().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];
 
-const queued = view({
+const queued = jobView({
   phase: 'queued',
-  reason: 'waits for capacity, 8s',
-  since: now - 8 * second,
-  attempts: [attempt(1, { created: now - 8 * second })],
-  allocations: [allocation(1, { says: 'CREATING for 8s' })],
+  reasonText: 'waits for capacity, 8s',
+  phaseStartedAt: now - 8 * second,
+  attempts: [attempt(1, { createdAt: now - 8 * second })],
+  allocations: [allocation(1, { message: 'CREATING for 8s' })],
   why,
   spec,
 });
 const told = {
   state: 'releasing',
-  released: now - 8 * second,
-  says: 'DELETING, not seen gone yet',
+  releasedAt: now - 8 * second,
+  message: 'DELETING, not seen gone yet',
 };
-const preempted = view({
+const preempted = jobView({
   ...queued,
   phase: 'recovering',
-  status: 'recovering',
-  reason: 'preempted, 8s ago',
-  attempts: [attempt(1, { started: now - 15 * second, reason: 'preempted' })],
-  allocations: [allocation(1, { ...told, ready: now - 18 * second })],
+  statusText: 'recovering',
+  reasonText: 'preempted, 8s ago',
+  attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted' })],
+  allocations: [allocation(1, { ...told, readyAt: now - 18 * second })],
 });
-const next = attempt(2, { created: now - 4 * second });
-const replaced = view({
+const next = attempt(2, { createdAt: now - 4 * second });
+const replaced = jobView({
   ...preempted,
-  attempts: [attempt(1, { started: now - 15 * second, reason: 'preempted', ended: now - 4 * second }), next],
+  attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted', endedAt: now - 4 * second }), next],
   allocations: [
-    allocation(1, { gone: now - 4 * second }),
-    allocation(2, { says: 'There is no more capacity in the zone us-west4-a, 4s ago; 12 requests in vain' }),
+    allocation(1, { goneAt: now - 4 * second }),
+    allocation(2, { message: 'There is no more capacity in the zone us-west4-a, 4s ago; 12 requests in vain' }),
   ],
 });
-const setUp = view({
+const setUp = jobView({
   ...replaced,
-  allocations: [allocation(1, { gone: now - 4 * second }), allocation(2, { ready: now - second, state: 'ready' })],
+  allocations: [allocation(1, { goneAt: now - 4 * second }), allocation(2, { readyAt: now - second, state: 'ready' })],
 });
-const running = view({ ...setUp, phase: 'running', status: 'running', reason: '8s, 1 preemption', attempt: 2 });
+const running = jobView({
+  ...setUp,
+  phase: 'running',
+  statusText: 'running',
+  reasonText: '8s, 1 preemption',
+  attempt: 2,
+});
 
 suite('at 100 columns', () => {
   const shown = (job: JobView) => statusLines(job, now, unicode, 100);
@@ -96,13 +102,13 @@ suite('at 100 columns', () => {
   });
 
   test('a step that fails is named beside the setup', () => {
-    const failing = view({ ...setUp, reason: 'docker failed, 2 times' });
+    const failing = jobView({ ...setUp, reasonText: 'docker failed, 2 times' });
     assert.ok(shown(failing).includes('   setup     1s     files, gcsfuse; docker failed, 2 times'));
   });
 
   test('one that runs takes a line, with what is not as it should be', () => {
     assert.deepEqual(shown(running), [` 000042 ▸ running 8s, attempt 2, 2 workers  ${leave}`]);
-    const silent = view({ ...running, reason: 'no answer for 2m' });
+    const silent = jobView({ ...running, reasonText: 'no answer for 2m' });
     assert.equal(shown(silent)[0]?.slice(0, 60), ' 000042 ▸ running 8s, attempt 2, 2 workers: no answer for 2m');
   });
 });
@@ -114,8 +120,8 @@ suite('on a narrow terminal', () => {
         const lines = statusLines(job, now, unicode, columns);
         for (const line of lines) assert.ok(line.length <= columns, line);
         const words = lines.join(' ').replaceAll(/\s+/g, ' ');
-        for (const { says, gone } of job.allocations)
-          if (gone === null && says !== null) assert.ok(words.includes(says), words);
+        for (const { message, goneAt } of job.allocations)
+          if (goneAt === null && message !== null) assert.ok(words.includes(message), words);
         assert.match(words, /back: jobman logs 42 -f$/);
       }
     });
@@ -134,18 +140,18 @@ test('plain lines have their times in order, also where a phase began before the
   const said: string[] = [];
   const cli = {
     io: { now: () => now },
-    screen: { progress: 'plain', aloud: false },
+    screen: { progress: 'plain', hasScreenReader: false },
     note: (line: string) => void said.push(line),
   } as unknown as Cli;
   const window = { ring() {}, close() {} } as never;
-  const progress = createProgress(cli, { logs: null, tellsPhases: true, folds: false, window });
-  progress.changed({ ...queued, since: now - 9 * second }, [], true);
+  const progress = createProgress(cli, { logs: null, reportsPhases: true, foldsLines: false, window });
+  progress.changed({ ...queued, phaseStartedAt: now - 9 * second }, [], true);
   const news = [
-    { kind: 'silent', at: now - 5 * second, allocation: 1, detail: 'no answer' },
-    { kind: 'answering', at: now - 2 * second, allocation: 1 },
+    { kind: 'unreachable', at: now - 5 * second, allocation: 1, detail: 'no answer' },
+    { kind: 'reachable', at: now - 2 * second, allocation: 1 },
   ] as const;
-  progress.changed({ ...queued, phase: 'setup', status: 'setup', since: now - 4 * second }, news, false);
-  progress.changed({ ...queued, phase: 'running', status: 'running', since: now - 3 * second }, [], false);
+  progress.changed({ ...queued, phase: 'setup', statusText: 'setup', phaseStartedAt: now - 4 * second }, news, false);
+  progress.changed({ ...queued, phase: 'running', statusText: 'running', phaseStartedAt: now - 3 * second }, [], false);
   const times = said.map((line) => line.split(' ')[0] ?? '');
   assert.equal(said.length, 5, said.join('\n'));
   assert.deepEqual(times, times.toSorted(), said.join('\n'));

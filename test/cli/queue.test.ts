@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { queueData } from '../../src/app/cluster/queue-source.ts';
-import { objectsIn, jobman, now } from './support/pretend.ts';
+import { jsonLines, jobman, now } from './support/harness.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 
 const job = (different: Partial<ClusterJob>): ClusterJob =>
@@ -31,18 +31,18 @@ async function queue(words: readonly string[], jobs: readonly ClusterJob[], { ev
   const opened: ClusterOptions[] = [];
   const written: unknown[] = [];
   const door: Partial<Cluster> = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
     async *jobs(query) {
-      if (query.everywhere === true && !everywhere) throw new JobmanError('you may not list jobs', exitCode.failed);
-      yield query.everywhere === true ? jobs : jobs.filter(({ namespace }) => namespace === 'vision');
-      if (query.everywhere !== true && isMissing === true)
+      if (query.allNamespaces === true && !everywhere) throw new JobmanError('you may not list jobs', exitCode.failed);
+      yield query.allNamespaces === true ? jobs : jobs.filter(({ namespace }) => namespace === 'vision');
+      if (query.allNamespaces !== true && isMissing === true)
         throw new JobmanError('There is no namespace vision in lab.', exitCode.notFound);
     },
-    async *homeless() {
+    async *unscheduledPods() {
       yield [];
       throw new JobmanError('you may not list pods', exitCode.failed);
     },
-    priorities: async () => null,
+    priorityClasses: async () => null,
     configMap: async () => list ?? null,
     writeConfigMap: async (...what) => void written.push(what),
     close: async () => undefined,
@@ -80,7 +80,7 @@ suite('jobman queue', () => {
     const { out } = await queue([], equal, { everywhere: true });
     assert.deepEqual(out.match(/\d-\d of \d/g), ['1-2 of 2', '1-2 of 2']);
     const { out: json } = await queue(['--json'], equal, { everywhere: true });
-    assert.match(json, /"job":"a","place":1,"last":2,"of":2/);
+    assert.match(json, /"name":"a","position":1,"lastPosition":2,"queueLength":2/);
   });
 
   test('shows groups, conflicts, and where the waiting ones stand', async () => {
@@ -107,29 +107,29 @@ suite('jobman queue', () => {
 
   test('prints one object a line, the first of which says where it is from', async () => {
     const { out } = await queue(['--json'], jobs, { everywhere: true });
-    const lines = objectsIn<Record<string, unknown>>(out);
+    const lines = jsonLines<Record<string, unknown>>(out);
     assert.deepEqual(lines[0], {
       kind: 'source',
-      from: 'cluster',
-      updated: '2026-11-21T08:20:14.000Z',
+      source: 'cluster',
+      updatedAt: '2026-11-21T08:20:14.000Z',
       context: 'lab',
       namespace: 'vision',
-      jobs: 6,
-      yours: 4,
+      jobCount: 6,
+      yourJobCount: 4,
     });
     assert.deepEqual(lines[1], {
       kind: 'group',
       flavor: 'large-gpu',
       requests: { cpu: '1', memory: '1G', 'nvidia.com/gpu': '1' },
       gpus: 1,
-      jobs: 3,
-      yours: 2,
-      waiting: 2,
-      pods: 3,
+      jobCount: 3,
+      yourJobCount: 2,
+      waitingCount: 2,
+      podCount: 3,
       conflict: true,
     });
     assert.deepEqual(
-      lines.slice(-2).map(({ kind, job: name, place, of, yours }) => [kind, name, place, of, yours]),
+      lines.slice(-2).map(({ kind, name, position, queueLength, yours }) => [kind, name, position, queueLength, yours]),
       [
         ['waiting', 'theirs', 1, 2, false],
         ['waiting', 'next', 2, 2, true],
@@ -180,6 +180,6 @@ suite('jobman queue', () => {
     );
     assert.equal(written.length, 1);
     const { out: json } = await queue(['--publish', '--json'], jobs, { everywhere: true });
-    assert.equal((JSON.parse(json) as { jobs: number }).jobs, 6);
+    assert.equal((JSON.parse(json) as { jobCount: number }).jobCount, 6);
   });
 });

@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
-import { loadClusterSettings, type ClusterSettingsRead } from '../../src/app/cluster/settings.ts';
+import { loadClusterSettings, type LoadedClusterSettings } from '../../src/app/cluster/settings.ts';
 import { root } from '../support/root.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
-import { fakeCluster, jobman } from './support/pretend.ts';
+import { fakeCluster, jobman } from './support/harness.ts';
 
 /** With the template that ships, as everybody has it. */
-const clusterSettings = (): Promise<ClusterSettingsRead> =>
+const clusterSettings = (): Promise<LoadedClusterSettings> =>
   loadClusterSettings({
     home: '/nowhere',
     template: join(root, 'src/app/cluster/settings.template.json'),
@@ -143,7 +143,7 @@ test('that names can be seen is said with the first job that is submitted, and w
 
 test('a dry run says which label only a real one has, where there is no record yet', async () => {
   const words = ['submit', '-i', 'alpine', '--dry-run'];
-  const { err, out } = await jobman(words, { services: { clusterSettings, installation: async () => null } });
+  const { err, out } = await jobman(words, { services: { clusterSettings, installationId: async () => null } });
   assert.match(err, /^Submitted, it also has the label jobman\/installation: /);
   assert.doesNotMatch(out, /jobman\/installation/);
 });

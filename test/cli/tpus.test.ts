@@ -2,24 +2,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TpuList, TpuQuery } from '../../src/app/tpus.ts';
-import { jobman, tpuRow } from './support/pretend.ts';
+import { jobman, tpuRow } from './support/harness.ts';
 
 const rows = [
   tpuRow(),
-  tpuRow({ name: 'dev', whose: { kind: 'person', name: 'grace' }, job: null, idle: null, idleCost: null }),
+  tpuRow({ name: 'dev', owner: { kind: 'user', name: 'grace' }, job: null, idleMs: null, idleCost: null }),
   tpuRow({
     name: 'old',
-    whose: { kind: 'nobody' },
+    owner: { kind: 'none' },
     job: null,
     state: 'STOPPED',
-    node: 'STOPPED',
-    readySince: null,
-    idle: null,
+    nodeState: 'STOPPED',
+    readyAt: null,
+    idleMs: null,
     idleCost: null,
-    type: null,
+    accelerator: null,
     pricePerHour: null,
   }),
-  tpuRow({ name: 'x', whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idle: null }),
+  tpuRow({ name: 'x', owner: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idleMs: null }),
 ];
 
 function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: number) {
@@ -29,7 +29,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
     services: {
       tpus: async (query) => {
         asked.push(query);
-        return { rows: [], missed: [], isAnswered: true, forgettable: [], ...list };
+        return { rows: [], unchecked: [], anyAnswered: true, forgettable: [], ...list };
       },
     },
   }).then((ended) => ({ ...ended, queries: asked }));
@@ -37,7 +37,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
 
 test('who made a TPU of another jobman is named where its metadata says so', async () => {
   const whose = { kind: 'installation', installation: 'q7k2zz', id: '000001' } as const;
-  const { out } = await tpus({ rows: [tpuRow({ whose, owner: 'grace' })] });
+  const { out } = await tpus({ rows: [tpuRow({ owner: whose, metadataOwner: 'grace' })] });
   assert.match(out, / grace, jobman q7k2zz /);
 });
 
@@ -57,23 +57,28 @@ x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -      
 });
 
 test('what could not be asked is said with its words, and is the exit code where nothing answered; a sleeping built-in cloud is only a note', async () => {
-  const asleep = { project: 'emulator', zone: null, says: 'it does not run', asleep: true };
-  const refused = { project: 'lab', zone: 'us-east5-b', says: 'PERMISSION_DENIED: not yours', asleep: false };
-  const some = await tpus({ rows: [tpuRow()], missed: [refused, asleep] });
+  const asleep = { project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true };
+  const refused = {
+    project: 'lab',
+    zone: 'us-east5-b',
+    message: 'PERMISSION_DENIED: not yours',
+    isEmulatorStopped: false,
+  };
+  const some = await tpus({ rows: [tpuRow()], unchecked: [refused, asleep] });
   assert.equal(some.code, 0);
   assert.match(some.out, /vit-000042-1/);
   assert.match(some.err, /^jobman: zone us-east5-b of project lab could not be asked: PERMISSION_DENIED: not yours$/m);
   assert.doesNotMatch(some.err, /--forget/, 'of a project that a job still uses');
   const done = await tpus({
     rows: [tpuRow()],
-    missed: [{ ...refused, project: 'used' }, refused],
+    unchecked: [{ ...refused, project: 'used' }, refused],
     forgettable: ['lab'],
   });
   assert.match(done.err, /^To stop asking about such a project: jobman tpus --forget lab$/m);
-  const none = await tpus({ missed: [refused], isAnswered: false });
+  const none = await tpus({ unchecked: [refused], anyAnswered: false });
   assert.deepEqual([none.code, none.out], [5, '']);
   assert.doesNotMatch(none.err, /No TPU exists/);
-  const sleeping = await tpus({ missed: [asleep] });
+  const sleeping = await tpus({ unchecked: [asleep] });
   assert.equal(sleeping.code, 0);
   assert.match(sleeping.err, /^note: project emulator could not be asked/);
   const empty = await tpus({});
@@ -94,13 +99,13 @@ test('a narrow terminal loses columns in the order that is told, and no line is 
 });
 
 test('a name of the cloud cannot write to the terminal', async () => {
-  const { out } = await tpus({ rows: [tpuRow({ name: 'a\u001B[2Jb', type: 'v4\n-8' })] }, [], 120);
+  const { out } = await tpus({ rows: [tpuRow({ name: 'a\u001B[2Jb', accelerator: 'v4\n-8' })] }, [], 120);
   assert.equal(out.includes('\u001B[2J'), false);
   assert.equal(out.split('\n').length, 3);
 });
 
 test('projects are named where there are several, and pretended money is in no sum', async () => {
-  const { out, err } = await tpus({ rows: [tpuRow({ project: 'emulator', pretended: true }), tpuRow()] });
+  const { out, err } = await tpus({ rows: [tpuRow({ project: 'emulator', simulated: true }), tpuRow()] });
   assert.match(out, /emulator\/us-west4-a/);
   assert.equal(err, '2 TPUs, about $7.68/h; 1 idle, about $23.04 for nothing so far\n');
 });
@@ -112,7 +117,7 @@ test('for programs: one object a line, moments as text', async () => {
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
   assert.equal(lines.length, 4);
-  assert.equal(lines[0]?.['readySince'], '2026-11-21T04:20:14.000Z');
-  assert.deepEqual(lines[1]?.['whose'], { kind: 'person', name: 'grace', text: 'grace' });
+  assert.equal(lines[0]?.['readyAt'], '2026-11-21T04:20:14.000Z');
+  assert.deepEqual(lines[1]?.['owner'], { kind: 'user', name: 'grace', text: 'grace' });
   assert.deepEqual(queries, [{ all: true, zone: 'us-west4-a', project: 'lab' }]);
 });

@@ -2,34 +2,52 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AttemptView, JobView } from '../../src/app/client.ts';
-import { attemptText, beforeTexts, beginsText, createSilences } from '../../src/cli/follow/rows.ts';
+import {
+  formatAttempt,
+  formatEarlierAttempts,
+  formatAttemptStart,
+  createSilenceDetector,
+} from '../../src/cli/follow/annotations.ts';
 import { waitingLines } from '../../src/cli/commands/wait.ts';
 import { run } from '../../src/cli/run.ts';
 import { eventually } from '../support/eventually.ts';
-import { createGlass } from './support/glass.ts';
-import { now, pretend, view, type Pretend, type PretendOptions, attemptView } from './support/pretend.ts';
+import { createTerminalScreen } from './support/terminal-screen.ts';
+import {
+  now,
+  createCliHarness,
+  jobView,
+  type CliHarness,
+  type CliHarnessOptions,
+  attemptView,
+} from './support/harness.ts';
 
 const second = 1_000;
 const minute = 60 * second;
 const terminal = { columns: 100, rows: 24 };
 const why = {
-  ...view().why,
-  because: 'queued resource WAITING_FOR_RESOURCES, seen 9s ago',
-  usually: '41m (median of 12 waits in 30 days)',
+  ...jobView().why,
+  evidence: 'queued resource WAITING_FOR_RESOURCES, seen 9s ago',
+  typicalWait: '41m (median of 12 waits in 30 days)',
 };
 const attempt = attemptView({ workers: [0, 1, 2, 3] });
-const queued = view({ phase: 'queued', since: now, reason: 'waits for capacity', attempts: [attempt], why });
-const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded' });
+const queued = jobView({
+  phase: 'queued',
+  phaseStartedAt: now,
+  reasonText: 'waits for capacity',
+  attempts: [attempt],
+  why,
+});
+const succeeded = jobView({ ...queued, phase: 'succeeded', statusText: 'succeeded' });
 
-interface Waited extends Pretend {
+interface Waited extends CliHarness {
   readonly ended: Promise<number>;
   /** Moves the clock, and waits until that was said. */
   readonly at: (clock: number, said: RegExp) => Promise<void>;
 }
 
-function waitFor(argv: readonly string[], options: PretendOptions = {}): Waited {
+function waitFor(argv: readonly string[], options: CliHarnessOptions = {}): Waited {
   let clock = now;
-  const world = pretend({ jobs: [queued], now: () => clock, ...options });
+  const world = createCliHarness({ jobs: [queued], now: () => clock, ...options });
   const ended = run(argv, world.services);
   return {
     ...world,
@@ -55,16 +73,18 @@ suite('wait without a terminal', () => {
     ] as const)
       await waited.at(now + age, new RegExp(`still queued, ${text}: queued resource WAITING.*; usually 41m \\(.*\\n$`));
     assert.equal(waited.err().split('\n').length, 8, 'Nothing else was said.');
-    waited.set([view({ ...queued, phase: 'running', status: 'running', since: now + 130 * minute })]);
+    waited.setJobs([
+      jobView({ ...queued, phase: 'running', statusText: 'running', phaseStartedAt: now + 130 * minute }),
+    ]);
     await waited.at(now + 131 * minute, /000042 running after 2h10m: attempt 3, stage 2, 4 workers\n/);
-    waited.set([succeeded]);
+    waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 0);
     assert.match(waited.out(), /^000042 vit-l16-3e4 succeeded after .*\n$/);
     assert.ok(!waited.err().includes('\u001b') && !waited.err().includes('\u0007'));
   });
 
   test('begun late says no heartbeat that was before', async () => {
-    const waited = waitFor(['wait', '42'], { jobs: [view({ ...queued, since: now - 100 * minute })] });
+    const waited = waitFor(['wait', '42'], { jobs: [jobView({ ...queued, phaseStartedAt: now - 100 * minute })] });
     await waited.at(now, /queued: v5litepod-16/);
     await waited.at(now + 20 * minute, /still queued, 2h00m:/);
     assert.equal(waited.err().split('\n').length, 3, waited.err());
@@ -76,7 +96,7 @@ suite('wait without a terminal', () => {
   for (const quiet of [['--quiet'], ['--progress=none']]) {
     test(`says nothing but the verdict with ${quiet.join(' ')}`, async () => {
       const waited = waitFor(['wait', '42', ...quiet]);
-      waited.set([succeeded]);
+      waited.setJobs([succeeded]);
       assert.equal(await waited.ended, 0);
       assert.equal(waited.err(), '');
       assert.match(waited.out(), /succeeded/);
@@ -94,7 +114,7 @@ suite('wait on a terminal', () => {
   test('draws what is waited for, since when, what the other side says, what is usual, and how to come back', async () => {
     const waited = waitFor(['wait', '42', '--color=never'], { terminal });
     await waited.at(now, /Ctrl-C/);
-    const glass = createGlass();
+    const glass = createTerminalScreen();
     glass.write(waited.err());
     assert.deepEqual(glass.rows(), [
       ' 000042 ◌ queued 0s',
@@ -104,9 +124,9 @@ suite('wait on a terminal', () => {
       ' Ctrl-C leaves, the job goes on; back: jobman wait 42',
       '',
     ]);
-    waited.set([succeeded]);
+    waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 0);
-    glass.write(waited.err().slice(glass.written()));
+    glass.write(waited.err().slice(glass.writtenLength()));
     assert.deepEqual(glass.rows(), [''], 'Nothing of it is left beside the verdict.');
     assert.ok(waited.err().includes('\u001b[J\u0007\u001b]2;'), 'It rings, and the window has its name back.');
   });
@@ -114,16 +134,16 @@ suite('wait on a terminal', () => {
   test('takes the title back when it is killed, and rings where the settings say so', async () => {
     const waited = waitFor(['wait', '42'], { terminal });
     await waited.at(now, /\]2;42 queued 0s/);
-    assert.ok(waited.kill());
+    assert.ok(waited.terminate());
     assert.ok(waited.err().endsWith('\u001b]2;\u0007\u001b[23;2t'));
     waited.signal();
     await waited.ended;
 
-    const silent = pretend({ jobs: [queued], terminal });
+    const silent = createCliHarness({ jobs: [queued], terminal });
     const settings = { ...(await silent.services.settings()), terminal: { title: false, bell: false } };
     const ended = run(['wait', '42'], { ...silent.services, settings: async () => settings });
     assert.ok(await eventually(() => silent.err().includes('Ctrl-C')));
-    silent.set([succeeded]);
+    silent.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.ok(!silent.err().includes('\u0007'));
   });
@@ -139,27 +159,27 @@ suite('wait on a terminal', () => {
     await aloud.at(now, /^2026-11-21T08:20:14Z 000042 queued/);
     await aloud.at(now + 30 * second, /still queued, 30s:/);
     await aloud.at(now + 60 * second, /still queued, 1m:/);
-    aloud.set([succeeded]);
+    aloud.setJobs([succeeded]);
     assert.equal(await aloud.ended, 0);
     assert.equal(aloud.err().replaceAll('\u0007', '').includes('\u001b'), false);
   });
 
   test('has a line for each of several jobs, and says each verdict above them', async () => {
-    const other = view({ id: '000043', name: 'bert' });
+    const other = jobView({ id: '000043', name: 'bert' });
     const waited = waitFor(['wait', '42', '43', '--color=never'], { terminal, jobs: [queued, other] });
     await waited.at(now, /2 jobs to wait for\. Ctrl-C leaves, they go on; back: jobman wait 42 43/);
     assert.match(waited.err(), / 000043 ▸ running 2h05m: 2 preemptions\n/);
-    waited.set([queued, view({ ...other, phase: 'failed', status: 'failed' })]);
+    waited.setJobs([queued, jobView({ ...other, phase: 'failed', statusText: 'failed' })]);
     await waited.at(now, /1 job to wait for/);
     assert.match(waited.out(), /^000043 bert failed/);
-    waited.set([succeeded]);
+    waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 1, 'the worst verdict, and that of a job which is gone');
     assert.match(waited.out(), /000042 vit-l16-3e4 succeeded/);
   });
 
   test('never draws more lines than there are, nor wider ones', () => {
     const many = Array.from({ length: 64 }, (_, index) =>
-      view({ id: String(index + 1).padStart(6, '0'), since: now - index * minute }),
+      jobView({ id: String(index + 1).padStart(6, '0'), phaseStartedAt: now - index * minute }),
     );
     for (const columns of [40, 60, 80, 120, 200]) {
       const layout = { unicode: true, columns, rows: 12, back: `jobman wait ${many.map(({ id }) => id).join(' ')}` };
@@ -176,37 +196,37 @@ suite('attempts', () => {
   const ended = (number: number, different: Partial<AttemptView> = {}): AttemptView => ({
     ...attempt,
     attempt: number,
-    started: now - 100 * minute,
-    ending: now - 40 * minute,
-    ended: now - 39 * minute,
+    startedAt: now - 100 * minute,
+    endingAt: now - 40 * minute,
+    endedAt: now - 39 * minute,
     reason: 'preempted',
     evidence: { detail: 'the cloud took it' },
     exits: [],
-    workdir: null,
+    workdirCopy: null,
     ...different,
   });
-  const third: AttemptView = { ...attempt, attempt: 3, stage: 2, started: now };
+  const third: AttemptView = { ...attempt, attempt: 3, stage: 2, startedAt: now };
 
   test('are told to somebody who comes back later', () => {
-    const job = { id: '000042', attempts: [ended(1, { started: null }), ended(2), third] };
-    assert.deepEqual(beforeTexts(job, 3, now), [
+    const job = { id: '000042', attempts: [ended(1, { startedAt: null }), ended(2), third] };
+    assert.deepEqual(formatEarlierAttempts(job, 3, now), [
       'attempt 1 did not run until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
       'attempt 2 ran 1h00m until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
     ]);
-    const [later] = beforeTexts(job, 2, now + 60 * 24 * 60 * minute);
+    const [later] = formatEarlierAttempts(job, 2, now + 60 * 24 * 60 * minute);
     assert.match(
       later ?? '',
       / until 21 Nov 2026 07:40:14 UTC: /,
       'The year is shown where it is not the present one.',
     );
-    assert.equal(attemptText(third, third.workers), 'attempt 3, stage 2, workers 0-3');
-    assert.equal(beginsText(job, third, [3]), 'attempt 3, stage 2, worker 3, 40m after attempt 2');
-    assert.equal(attemptText({ ...third, stage: 0 }, ['here']), 'attempt 3, on this machine');
+    assert.equal(formatAttempt(third, third.workers), 'attempt 3, stage 2, workers 0-3');
+    assert.equal(formatAttemptStart(job, third, [3]), 'attempt 3, stage 2, worker 3, 40m after attempt 2');
+    assert.equal(formatAttempt({ ...third, stage: 0 }, ['controller']), 'attempt 3, on this machine');
   });
 
   test('that are many are counted', () => {
     const job = { id: '000042', attempts: Array.from({ length: 9 }, (_, index) => ended(index + 1)) };
-    const told = beforeTexts(job, 10, now);
+    const told = formatEarlierAttempts(job, 10, now);
     assert.equal(told.length, 4);
     assert.equal(told[0], '6 attempts before these: jobman history 42');
   });
@@ -216,14 +236,14 @@ suite('silences', () => {
   const ages = (...seconds: readonly (number | null)[]): JobView['workers'] =>
     seconds.map((age, worker) => ({
       worker,
-      host: null,
-      state: 'running',
+      address: null,
+      stateText: 'running',
       logAgeMs: age === null ? null : age * second,
       lastLine: null,
     }));
 
   test('of one worker are told once, and their end', () => {
-    const silences = createSilences();
+    const silences = createSilenceDetector();
     assert.deepEqual(silences(ages(4, 12, 5, 44)), []);
     assert.deepEqual(silences(ages(4, 12, 5, 46)), ['nothing from worker 3 for 46s, from the others 4s to 12s ago']);
     assert.deepEqual(silences(ages(4, 12, 5, 100)), []);
@@ -234,7 +254,7 @@ suite('silences', () => {
   });
 
   test('of all are told later, and a worker that never spoke is none', () => {
-    const silences = createSilences();
+    const silences = createSilenceDetector();
     assert.deepEqual(silences(ages(null, null)), []);
     assert.deepEqual(silences(ages(60, 61, null)), []);
     assert.deepEqual(silences(ages(300, 301, null)), ['nothing from workers 0-1 for 5m']);

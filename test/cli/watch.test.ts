@@ -8,30 +8,37 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Stream } from '../../src/app/services.ts';
 import { createPainter } from '../../src/cli/block.ts';
 import { run } from '../../src/cli/run.ts';
-import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
-import { keysOf } from '../../src/cli/watch/live.ts';
+import { keyLines, listFrame, leaveHint, statusLine, textFrame } from '../../src/cli/watch/frame.ts';
+import { parseKeys } from '../../src/cli/watch/live.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
-import { createGlass, type Glass } from './support/glass.ts';
-import { fakeCluster, now, pretend, type Pretend, type PretendOptions, view } from './support/pretend.ts';
+import { createTerminalScreen, type TerminalScreen } from './support/terminal-screen.ts';
+import {
+  fakeCluster,
+  now,
+  createCliHarness,
+  type CliHarness,
+  type CliHarnessOptions,
+  jobView,
+} from './support/harness.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 
 interface Watched {
-  readonly world: Pretend;
+  readonly world: CliHarness;
   readonly ended: Promise<number>;
   /** What stands on the terminal now. */
   readonly glass: () => readonly string[];
   readonly shows: (text: RegExp) => Promise<void>;
 }
 
-function watch(t: TestContext, options: PretendOptions, flags: readonly string[] = []): Watched {
-  const world = pretend(options);
+function watch(t: TestContext, options: CliHarnessOptions, flags: readonly string[] = []): Watched {
+  const world = createCliHarness(options);
   const ended = run(['list', '--watch', ...flags], world.services);
   // A test that fails must not leave a watch behind that never ends.
   t.after(() => world.signal());
-  const shown = createGlass();
+  const shown = createTerminalScreen();
   const glass = () => {
-    shown.write(world.out().slice(shown.written()));
+    shown.write(world.out().slice(shown.writtenLength()));
     return shown.rows();
   };
   return {
@@ -47,55 +54,58 @@ function watch(t: TestContext, options: PretendOptions, flags: readonly string[]
 
 suite('list --watch', () => {
   test('on a terminal draws the table in place until Ctrl-C, and leaves the last frame', async (t) => {
-    const { world, ended, glass, shows } = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 } });
+    const { world, ended, glass, shows } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
     await shows(/1 running {3}j\/k w l Enter \? q$/m);
     assert.match(glass()[1] ?? '', /^> 000042/);
-    world.set([view({ phase: 'failed', status: 'failed', reason: 'exit 1' })]);
+    world.setJobs([jobView({ phase: 'failed', statusText: 'failed', reasonText: 'exit 1' })]);
     await shows(/1 failed/);
     assert.match(world.out(), /\]2;1 running/, 'The window is named after what is in the list.');
     const before = glass();
-    world.type('\u0003');
+    world.typeKeys('\u0003');
     assert.equal(await ended, 130);
     assert.deepEqual(glass(), before, 'Nothing is cleared at the end.');
     assert.ok(world.out().endsWith('\u001b[23;2t'));
-    assert.equal(world.type('j'), false, 'Nobody listens to keys any more.');
-    assert.equal(world.kill(), false);
+    assert.equal(world.typeKeys('j'), false, 'Nobody listens to keys any more.');
+    assert.equal(world.terminate(), false);
   });
 
   test('q leaves, and so does a signal', async (t) => {
-    const one = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 } });
+    const one = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
     await one.shows(/000042/);
-    one.world.type('q');
+    one.world.typeKeys('q');
     assert.equal(await one.ended, 0);
     const other = watch(t, { jobs: [], terminal: { columns: 80, rows: 24 } });
     await other.shows(/no jobs/);
     // Nothing to be about: a key that needs a job does nothing.
-    other.world.type('wl\rjk');
+    other.world.typeKeys('wl\rjk');
     await other.shows(/no jobs/);
     other.world.signal();
     assert.equal(await other.ended, 130);
   });
 
   test('a key leads to the job that is marked, and back', async (t) => {
-    const jobs = [view({ id: '000043', name: 'bert' }), view({ why: { ...view().why, sentence: '000042 is well.' } })];
+    const jobs = [
+      jobView({ id: '000043', name: 'bert' }),
+      jobView({ why: { ...jobView().why, message: '000042 is well.' } }),
+    ];
     const { world, ended, glass, shows } = watch(t, { jobs, terminal: { columns: 80, rows: 24 } });
     await shows(/^> 000043/m);
-    world.type('j');
+    world.typeKeys('j');
     await shows(/^> 000042/m);
-    world.type('w');
+    world.typeKeys('w');
     await shows(/^000042 is well\.$/m);
     assert.ok(!glass().join('\n').includes('000043'), 'It stands in place of the table.');
-    world.type('\u001b');
+    world.typeKeys('\u001b');
     await shows(/^> 000042/m);
-    world.type('\r');
+    world.typeKeys('\r');
     await shows(/^000042 vit-l16-3e4 \(alice\)/m);
-    world.type('?');
+    world.typeKeys('?');
     await shows(/why it is in its phase/);
-    world.type('?');
+    world.typeKeys('?');
     await shows(/^> 000042/m);
-    world.type('\u001b[A\u001b[A');
+    world.typeKeys('\u001b[A\u001b[A');
     await shows(/^> 000043/m);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
@@ -104,52 +114,52 @@ suite('list --watch', () => {
     const path = join(folder, 'log');
     writeFileSync(path, Array.from({ length: 99 }, (_, index) => `step ${index}\n`).join(''));
     const logs = [{ path, worker: 0, attempt: 3, bytes: 0 }];
-    const { world, ended, shows } = watch(t, { jobs: [view()], logs, terminal: { columns: 80, rows: 24 } });
+    const { world, ended, shows } = watch(t, { jobs: [jobView()], logs, terminal: { columns: 80, rows: 24 } });
     await shows(/^> 000042/m);
-    world.type('l');
+    world.typeKeys('l');
     await shows(/^\[0\] step 98$/m);
     assert.ok(!world.out().includes('step 78\n'), 'The last twenty lines are enough to come in.');
     assert.ok(await eventually(() => world.err().includes('q goes back to the list')));
-    world.type('q');
+    world.typeKeys('q');
     await shows(/^> 000042.*\n.*1 running {3}j\/k w l Enter \? q$/m);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('a row that changed is bold for five seconds, and has a star where there are no styles', async (t) => {
     let clock = now;
-    const jobs = [view({ id: '000043', phase: 'queued' }), view({ phase: 'queued' })];
-    const next = [jobs[0], view({ phase: 'setup' })].filter((job) => job !== undefined);
+    const jobs = [jobView({ id: '000043', phase: 'queued' }), jobView({ phase: 'queued' })];
+    const next = [jobs[0], jobView({ phase: 'setup' })].filter((job) => job !== undefined);
     const options = { jobs, terminal: { columns: 80, rows: 24 }, now: () => clock };
     const plain = watch(t, options, ['--color=never']);
     await plain.shows(/^> 000043/m);
-    plain.world.set(next);
+    plain.world.setJobs(next);
     await plain.shows(/^ \*000042/m);
     assert.ok(!plain.glass().some((line) => line.includes('*000043')));
     clock += 5_000;
     await plain.shows(/^ {2}000042/m);
-    plain.world.type('q');
+    plain.world.typeKeys('q');
     await plain.ended;
 
     const bold = watch(t, options);
     await bold.shows(/^> 000043/m);
     assert.ok(!bold.world.out().includes('\u001b[1m'));
-    bold.world.set(next);
+    bold.world.setJobs(next);
     assert.ok(await eventually(() => bold.world.out().includes('\u001b[1m000042\u001b[22m')));
     assert.ok(!bold.world.out().includes('\u001b[1m000043'));
-    bold.world.type('q');
+    bold.world.typeKeys('q');
     await bold.ended;
   });
 
   test('a look that fails leaves the rows, and says as of when they are', async (t) => {
-    const inner = pretend({ jobs: [view()] });
+    const inner = createCliHarness({ jobs: [jobView()] });
     const client = await inner.services.client();
     let fails = false;
     let changes = 0;
     const services = {
       client: async () => ({
         ...client,
-        changes: async () => (changes += 1),
+        changeCount: async () => (changes += 1),
         list: async (query: ListQuery) => {
           if (fails) throw new JobmanError('The record of jobs is locked.', exitCode.unreachable);
           return client.list(query);
@@ -163,12 +173,12 @@ suite('list --watch', () => {
     assert.ok(glass().some((line) => line.includes('000042')));
     fails = false;
     await shows(/1 running {3}j\/k/);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('elsewhere prints every row, and then each that changed', async () => {
-    const world = pretend({ jobs: [view(), view({ id: '000043' })] });
+    const world = createCliHarness({ jobs: [jobView(), jobView({ id: '000043' })] });
     const ended = run(['list', '--watch', '--json'], world.services);
     const ids = () =>
       world
@@ -177,11 +187,11 @@ suite('list --watch', () => {
         .split('\n')
         .map((line) => (JSON.parse(line || '{}') as { id?: string }).id);
     assert.ok(await eventually(() => ids().length === 2));
-    world.set([view(), view({ id: '000043', phase: 'recovering', status: 'recovering' })]);
+    world.setJobs([jobView(), jobView({ id: '000043', phase: 'recovering', statusText: 'recovering' })]);
     assert.ok(await eventually(() => ids().length === 3));
-    world.set([
-      view({ reason: '2h06m, 2 preemptions' }),
-      view({ id: '000043', phase: 'recovering', status: 'recovering' }),
+    world.setJobs([
+      jobView({ reasonText: '2h06m, 2 preemptions' }),
+      jobView({ id: '000043', phase: 'recovering', statusText: 'recovering' }),
     ]);
     world.signal();
     assert.equal(await ended, 130);
@@ -193,11 +203,11 @@ suite('list --watch', () => {
     ['a screen that is read aloud', { ACCESSIBLE: '1' }],
   ] as const) {
     test(`on ${where} nothing is redrawn, and the heading stands there once`, async (t) => {
-      const { world, ended } = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 }, env }, [
+      const { world, ended } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 }, env }, [
         '--color=never',
       ]);
       assert.ok(await eventually(() => world.out().includes('000042')));
-      world.set([view({ phase: 'failed', status: 'failed' })]);
+      world.setJobs([jobView({ phase: 'failed', statusText: 'failed' })]);
       assert.ok(await eventually(() => world.out().includes('failed')));
       world.signal();
       assert.equal(await ended, 130);
@@ -207,7 +217,7 @@ suite('list --watch', () => {
   }
 
   test('ends quietly when nobody reads it any more', async () => {
-    const world = pretend({ jobs: [view()] });
+    const world = createCliHarness({ jobs: [jobView()] });
     const ended = run(['list', '--watch'], world.services);
     assert.ok(await eventually(() => world.out().includes('000042')));
     world.closeOutput();
@@ -222,16 +232,16 @@ suite('a picture of the list', () => {
       columns,
       rows,
       selected,
-      ink: (_style, text) => text,
+      styler: (_style, text) => text,
       colour: true,
       unicode: true,
       now,
       jobs: { rows: jobs, more: 0, notes: [] },
       changed: new Set(),
-      last: 'last',
+      footer: 'last',
     });
   const many = Array.from({ length: 1_000 }, (_, index) =>
-    view({ id: String(1_000 - index).padStart(6, '0'), name: `a-rather-long-name-of-a-family-of-jobs-${index}` }),
+    jobView({ id: String(1_000 - index).padStart(6, '0'), name: `a-rather-long-name-of-a-family-of-jobs-${index}` }),
   );
 
   test('is never wider or taller than the screen, and the marked job is always in it', () => {
@@ -278,16 +288,16 @@ suite('a picture of the list', () => {
 });
 
 test('what was typed is taken apart into keys', () => {
-  assert.deepEqual(keysOf('jk\u001b[A\u001bOB\r\u001b'), ['j', 'k', 'up', 'down', 'enter', 'escape']);
-  assert.deepEqual(keysOf(''), ['resumed']);
-  assert.deepEqual(keysOf('\u001b[1;5Cq\u0003'), ['q', 'interrupt'], 'An unknown key types nothing.');
+  assert.deepEqual(parseKeys('jk\u001b[A\u001bOB\r\u001b'), ['j', 'k', 'up', 'down', 'enter', 'escape']);
+  assert.deepEqual(parseKeys(''), ['resumed']);
+  assert.deepEqual(parseKeys('\u001b[1;5Cq\u0003'), ['q', 'interrupt'], 'An unknown key types nothing.');
 });
 
 suite('the last line', () => {
   test('says its state in fewer words where there is little room', () => {
-    const jobs = { rows: [view(), view({ phase: 'failed' })], more: 8, notes: [] };
+    const jobs = { rows: [jobView(), jobView({ phase: 'failed' })], more: 8, notes: [] };
     const at = (columns: number) =>
-      stateLine(jobs, { now, notes: [], keys: noKeys }, columns).slice('08:20:14  '.length);
+      statusLine(jobs, { now, notes: [], keys: leaveHint }, columns).slice('08:20:14  '.length);
     assert.equal(at(80), '1 running, 1 failed, 8 settled before (--all)   Ctrl-C leaves');
     assert.equal(at(60), '1 running, 1 failed   Ctrl-C leaves');
     assert.equal(at(30), '1 running, 1 failed');
@@ -304,7 +314,7 @@ suite("a cluster's jobs in the watched list", () => {
       yield [];
     },
   ): {
-    readonly services: PretendOptions['services'];
+    readonly services: CliHarnessOptions['services'];
     readonly tell: (change: ClusterChange<ClusterJob>) => void;
   } {
     const { readable, writable } = new TransformStream<ClusterChange<ClusterJob>, ClusterChange<ClusterJob>>();
@@ -322,7 +332,7 @@ suite("a cluster's jobs in the watched list", () => {
     });
     const door = cluster;
     return {
-      services: { usesCluster: async () => true, cluster: async () => door },
+      services: { isClusterConfigured: async () => true, cluster: async () => door },
       tell: (change) => void writer.write(change),
     };
   }
@@ -330,7 +340,7 @@ suite("a cluster's jobs in the watched list", () => {
   test('change as the cluster tells it, beside those of the record', async (t) => {
     const { services, tell } = told();
     const { shows, world, ended } = watch(t, {
-      jobs: [view()],
+      jobs: [jobView()],
       terminal: { columns: 100, rows: 24 },
       services: services ?? {},
     });
@@ -343,7 +353,7 @@ suite("a cluster's jobs in the watched list", () => {
     await shows(/2 running /);
     tell({ kind: 'gone', object: job });
     await shows(/1 running /);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
@@ -363,7 +373,7 @@ suite("a cluster's jobs in the watched list", () => {
     tell({ kind: 'changed', object: job });
     await shows(/train .* queued/);
     await shows(/^(?![^]*no namespace)/);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
@@ -380,7 +390,7 @@ suite("a cluster's jobs in the watched list", () => {
     await shows(/train .* setup .* cannot get its image lab\/x/);
     tell({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
     await shows(/train .* running/);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
@@ -394,19 +404,19 @@ suite("a cluster's jobs in the watched list", () => {
     tell({ kind: 'changed', object: { ...job, suspended: true, active: 0 } });
     tell({ kind: 'synced' });
     await shows(/train .* stopped/);
-    world.type('w');
+    world.typeKeys('w');
     await shows(/train is suspended/);
-    world.type('q');
+    world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 });
 
 function painted(columns = 40): {
-  readonly glass: Glass;
+  readonly glass: TerminalScreen;
   readonly painter: ReturnType<typeof createPainter>;
   readonly resize: (columns: number) => void;
 } {
-  const glass = createGlass();
+  const glass = createTerminalScreen();
   let width = columns;
   const stream: Stream = {
     write: (text) => glass.write(String(text)),
@@ -421,7 +431,7 @@ function painted(columns = 40): {
     glass,
     painter: createPainter(stream),
     resize(next) {
-      if (next < width) glass.narrow(next);
+      if (next < width) glass.setColumns(next);
       width = next;
     },
   };
@@ -448,11 +458,11 @@ suite('a block that is redrawn', () => {
     const { glass, painter } = painted();
     const lines = Array.from({ length: 8 }, (_, index) => `line ${index} `.repeat(4));
     painter.draw(lines);
-    const before = glass.written();
+    const before = glass.writtenLength();
     painter.draw(lines);
-    assert.equal(glass.written(), before, 'Nothing changed, so nothing is written.');
+    assert.equal(glass.writtenLength(), before, 'Nothing changed, so nothing is written.');
     painter.draw(lines.with(3, 'changed'));
-    assert.ok(glass.written() - before < 60);
+    assert.ok(glass.writtenLength() - before < 60);
   });
 
   test('makes way for text above it, and stays at the end', () => {

@@ -4,30 +4,30 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { printed, makeMachine, newMachine } from '../../sim/world.ts';
+import { printedBytes, requestMachine, newMachine } from '../../sim/world.ts';
 import type { MachinePort, Clock, LogFiles, Store } from '../../src/app/ports.ts';
 import { createController } from '../../src/controller/controller.ts';
-import { leasePace } from '../../src/controller/lease.ts';
-import type { Job } from '../../src/core/job.ts';
-import { known, unknown } from '../../src/core/observation.ts';
-import { day, hour, minute, second } from '../../src/core/time.ts';
+import { leaseRenewInterval } from '../../src/controller/lease.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { known, unknown } from '../../src/core/model/observation.ts';
+import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { openLife, type Life } from './pretended-life.ts';
+import { openSimulatedJob, type SimulatedJob } from './simulated-job.ts';
 
 test('a program on its way up is not ended because the clock leaps a day while it is looked at', async (t) => {
   let leaps = 0;
   const life = await runningIn(t, {
-    weather: { startSlow: 1 },
+    faultRates: { startSlow: 1 },
     machines: (real, inLife) => ({
       ...real,
-      async look(refs) {
-        const facts = await real.look(refs);
+      async observe(refs) {
+        const facts = await real.observe(refs);
         const isStarting = facts.some(
           (fact) => fact.kind === 'known' && fact.value.runs.some(({ state }) => state === 'starting'),
         );
         if (isStarting && leaps === 0) {
           leaps += 1;
-          inLife().jump(day);
+          inLife().moveClock(day);
         }
         return facts;
       },
@@ -41,32 +41,32 @@ test('a program on its way up is not ended because the clock leaps a day while i
 });
 
 test('a stop of a local job is carried out within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
-  const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'standing', workdir: '/' } } });
+  const life = await runningIn(t, { spec: { capacity: { kind: 'local', ownership: 'persistent', workdir: '/' } } });
   // Longer than its pace, so that passes which change nothing have been made.
-  assert.equal(await life.until(() => false, 4 * hour), false);
-  await life.say('stop', { isUnheard: true });
-  assert.ok(await life.until(({ settled }) => settled !== null, minute));
+  assert.equal(await life.runUntil(() => false, 4 * hour), false);
+  await life.command('stop', { isWakeLost: true });
+  assert.ok(await life.runUntil(({ finish: settled }) => settled !== null, minute));
 });
 
 test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
   let looks = 0;
   const life = await lifeIn(t, {
     spec: {
-      capacity: { kind: 'local', ownership: 'standing', workdir: '/' },
+      capacity: { kind: 'local', ownership: 'persistent', workdir: '/' },
       limits: { maxRuntime: 6 * hour, silenceTimeout: null, capacityWait: null, setupTries: 3 },
     },
     machines: (real) => ({
       ...real,
-      look(refs) {
+      observe(refs) {
         looks += 1;
-        return real.look(refs);
+        return real.observe(refs);
       },
     }),
   });
-  assert.equal(await life.until(() => false, 4 * hour), false);
+  assert.equal(await life.runUntil(() => false, 4 * hour), false);
   looks = 0;
-  await life.say('last');
-  assert.equal(await life.until(() => false, hour), false);
+  await life.command('disable-recovery');
+  assert.equal(await life.runUntil(() => false, hour), false);
   assert.equal((await life.job()).attempts.at(-1)?.ending, null);
   assert.ok(looks > 0 && looks < 5, `${looks} looks in an hour`);
 });
@@ -77,8 +77,8 @@ test('a worker is not given up for the time in which the record could not be rea
   const life = await runningIn(t, {
     machines: (real) => ({
       ...real,
-      async look(refs) {
-        const facts = await real.look(refs);
+      async observe(refs) {
+        const facts = await real.observe(refs);
         return isSilent ? facts.map(() => unknown('no answer', 0)) : facts;
       },
     }),
@@ -88,14 +88,14 @@ test('a worker is not given up for the time in which the record could not be rea
     }),
   });
   isSilent = true;
-  assert.ok(await life.until((job) => job.allocations[0]?.silentSince !== null, minute));
+  assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableSince !== null, minute));
   isSilent = false;
   isFull = true;
-  await life.until(() => false, 30 * second);
+  await life.runUntil(() => false, 30 * second);
   isSilent = true;
   isFull = false;
-  assert.equal(await life.until((job) => job.attempts[0]?.ending !== null, 165 * second), false);
-  assert.ok(await life.until((job) => job.attempts[0]?.ending?.reason === 'unreachable', 2 * minute));
+  assert.equal(await life.runUntil((job) => job.attempts[0]?.ending !== null, 165 * second), false);
+  assert.ok(await life.runUntil((job) => job.attempts[0]?.ending?.reason === 'unreachable', 2 * minute));
 });
 
 for (const [named, reason, isOut] of [
@@ -108,23 +108,27 @@ for (const [named, reason, isOut] of [
     const life = await lifeIn(t, {
       machines: (real) => ({
         ...real,
-        async look(refs) {
-          const facts = await real.look(refs);
+        async observe(refs) {
+          const facts = await real.observe(refs);
           return isShort ? facts.map(() => unknown(reason, 0)) : facts;
         },
       }),
-      cannotOpenFiles: () => isShort && isOut,
+      isOutOfDescriptors: () => isShort && isOut,
       warn: (line) => warnings.push(line),
     });
-    assert.ok(await life.until(isRunning, 5 * minute));
+    assert.ok(await life.runUntil(isRunning, 5 * minute));
     isShort = true;
-    assert.equal(await life.until((job) => job.attempts[0]?.ending !== null, hour), false);
+    assert.equal(await life.runUntil((job) => job.attempts[0]?.ending !== null, hour), false);
     const said = warnings.filter((line) => line.includes('no file descriptor left (EMFILE)'));
     assert.ok(said.length > 10 && said.length <= 61, `${said.length} lines in an hour`);
     assert.match(said[0] ?? '', new RegExp(reason, 'u'));
-    assert.notEqual((await life.job()).allocations[0]?.silentSince, null, 'the job says that its worker was not heard');
+    assert.notEqual(
+      (await life.job()).allocations[0]?.unreachableSince,
+      null,
+      'the job says that its worker was not heard',
+    );
     isShort = false;
-    assert.ok(await life.until((job) => job.allocations[0]?.silentSince === null, 2 * minute), 'it recovers');
+    assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableSince === null, 2 * minute), 'it recovers');
     assert.equal((await life.job()).attempts.length, 1);
   });
 }
@@ -143,7 +147,7 @@ test('a start that failed here for want of file descriptors is no failure of the
       },
     }),
   });
-  assert.ok(await life.until((job) => (job.attempts.at(-1)?.runningAt ?? null) !== null, hour));
+  assert.ok(await life.runUntil((job) => (job.attempts.at(-1)?.runningAt ?? null) !== null, hour));
   assert.equal((await life.job()).attempts.length, 1);
   assert.equal(starts, 6);
 });
@@ -159,14 +163,16 @@ test('what was seen gone under a sweep is swept once more before the controller 
         isReleased = true;
         return real.release(ref);
       },
-      async look(refs) {
-        const facts = await real.look(refs);
+      async observe(refs) {
+        const facts = await real.observe(refs);
         // It takes its time to go, until the sweep after the release is under way.
         const going = { state: 'releasing', detail: 'DELETING' } as const;
-        return facts.map((fact) => (isReleased && !isHeld && fact.kind === 'known' ? known(going, fact.seenAt) : fact));
+        return facts.map((fact) =>
+          isReleased && !isHeld && fact.kind === 'known' ? known(going, fact.observedAt) : fact,
+        );
       },
-      async sweep(refs) {
-        const found = await real.sweep(refs);
+      async listLabelled(refs) {
+        const found = await real.listLabelled(refs);
         if (!isReleased || isHeld) return found;
         isHeld = true;
         await answer.promise;
@@ -174,33 +180,35 @@ test('what was seen gone under a sweep is swept once more before the controller 
       },
     }),
   });
-  await life.say('cancel');
-  assert.ok(await life.until((job) => job.allocations.every(({ goneAt }) => goneAt !== null), 10 * minute));
+  await life.command('cancel');
+  assert.ok(await life.runUntil((job) => job.allocations.every(({ goneAt }) => goneAt !== null), 10 * minute));
   assert.ok(isHeld, 'no sweep was under way');
   answer.resolve();
-  await life.until(() => false, minute);
+  await life.runUntil(() => false, minute);
   // The request arrives once more, long after its sender had given it up.
   const { timeline, world } = life;
   const [first] = world.machines.filter(({ labels }) => labels !== null);
   assert.ok(first !== undefined);
   const { name, labels, zone } = first;
-  makeMachine(world, newMachine({ name, labels, isStanding: false, workers: 1, at: timeline.now, zone }));
-  assert.ok(await life.until(() => world.machines.every((one) => one.isStanding || one.state === 'gone'), 10 * minute));
+  requestMachine(world, newMachine({ name, labels, isPersistent: false, workers: 1, at: timeline.now, zone }));
+  assert.ok(
+    await life.runUntil(() => world.machines.every((one) => one.isPersistent || one.state === 'gone'), 10 * minute),
+  );
 });
 
 test('logs are not given up because the clock was a day ahead and is right again', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, {
-    plan: { length: 3 * minute },
+    plan: { duration: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
     machines: (real) => withLine(real, line),
   });
-  life.jump(day);
-  await life.until(() => false, 30 * second);
+  life.moveClock(day);
+  await life.runUntil(() => false, 30 * second);
   line.isDown = true;
-  life.jump(-day);
-  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
-  await life.until(() => false, minute);
+  life.moveClock(-day);
+  assert.ok(await life.runUntil((job) => job.finish !== null, 10 * minute));
+  await life.runUntil(() => false, minute);
   line.isDown = false;
   await expectRestIsCopied(life, 4 * minute);
 });
@@ -209,22 +217,22 @@ test('logs are not given up because the clock was a day ahead, and the lease cou
   const line = { isDown: false };
   let isDiskFull = false;
   const life = await runningIn(t, {
-    spec: { capacity: here },
+    spec: { capacity: localCapacity },
     machines: (real) => withLine(real, line),
     store: (real) => ({
       ...real,
       takeLease: (...given) => (isDiskFull ? Promise.reject(new Error('the disk is full')) : real.takeLease(...given)),
     }),
   });
-  life.jump(day);
-  await life.until(() => false, 30 * second);
+  life.moveClock(day);
+  await life.runUntil(() => false, 30 * second);
   line.isDown = true;
   isDiskFull = true;
-  life.jump(-day);
-  await life.until(() => false, 10 * second);
-  await life.say('stop');
-  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
-  await life.until(() => false, minute);
+  life.moveClock(-day);
+  await life.runUntil(() => false, 10 * second);
+  await life.command('stop');
+  assert.ok(await life.runUntil((job) => job.finish !== null, 10 * minute));
+  await life.runUntil(() => false, minute);
   line.isDown = false;
   isDiskFull = false;
   await expectRestIsCopied(life, 2 * minute);
@@ -233,22 +241,22 @@ test('logs are not given up because the clock was a day ahead, and the lease cou
 test('logs are not given up because no controller was running for an hour, or because one died soon after', async (t) => {
   const line = { isDown: false };
   const life = await runningIn(t, {
-    plan: { length: 3 * minute },
+    plan: { duration: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
     machines: (real) => withLine(real, line),
   });
   line.isDown = true;
-  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
-  await life.until(() => false, minute);
+  assert.ok(await life.runUntil((job) => job.finish !== null, 10 * minute));
+  await life.runUntil(() => false, minute);
   await life.restartAfter(hour);
-  await life.until(() => false, minute);
+  await life.runUntil(() => false, minute);
   await life.restartAfter(30 * second);
-  await life.until(() => false, 10 * second);
+  await life.runUntil(() => false, 10 * second);
   line.isDown = false;
   await expectRestIsCopied(life, minute);
 });
 
-const here = { kind: 'local', ownership: 'standing', workdir: '/' } as const;
+const localCapacity = { kind: 'local', ownership: 'persistent', workdir: '/' } as const;
 
 for (const { when, isEnded } of [
   { when: 'that still ran', isEnded: false },
@@ -257,19 +265,19 @@ for (const { when, isEnded } of [
   test(`the output of a job ${when} is copied to its end after an ordinary delete`, async (t) => {
     const line = { isDown: false };
     const life = await lifeIn(t, {
-      spec: { capacity: here },
+      spec: { capacity: localCapacity },
       machines: (real) => withLine(real, line),
     });
-    assert.ok(await life.until(isRunning, 5 * minute));
+    assert.ok(await life.runUntil(isRunning, 5 * minute));
     line.isDown = true;
     if (isEnded) {
-      await life.say('stop');
-      assert.ok(await life.until((job) => job.settled !== null, minute));
+      await life.command('stop');
+      assert.ok(await life.runUntil((job) => job.finish !== null, minute));
     }
-    await life.say('delete');
-    assert.ok(await life.until((job) => job.removed, minute));
+    await life.command('delete');
+    assert.ok(await life.runUntil((job) => job.removed, minute));
     // Longer than the pass waits that sees the end, and than the line's own next try.
-    await life.until(() => false, minute);
+    await life.runUntil(() => false, minute);
     line.isDown = false;
     await expectRestIsCopied(life, minute);
     assert.ok(await leaves(life, 2 * minute), 'the controller stays although all is copied');
@@ -278,10 +286,10 @@ for (const { when, isEnded } of [
 
 test('a removed job whose output cannot be read is given up after five minutes', async (t) => {
   const line = { isDown: false };
-  const life = await runningIn(t, { spec: { capacity: here }, machines: (real) => withLine(real, line) });
+  const life = await runningIn(t, { spec: { capacity: localCapacity }, machines: (real) => withLine(real, line) });
   line.isDown = true;
-  await life.say('delete');
-  assert.ok(await life.until((job) => job.removed, minute));
+  await life.command('delete');
+  assert.ok(await life.runUntil((job) => job.removed, minute));
   assert.equal(await leaves(life, 4 * minute), false);
   assert.ok(await leaves(life, 3 * minute), 'the controller tries for ever');
   const { whole, copied } = outputOf(life);
@@ -292,7 +300,7 @@ test('a job that is removed by force while it holds a TPU is not read any more',
   const line = { isDown: false };
   let tails = 0;
   const life = await runningIn(t, {
-    plan: { length: 3 * minute },
+    plan: { duration: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
     machines: (real) => {
       const lined = withLine(real, line);
@@ -306,28 +314,28 @@ test('a job that is removed by force while it holds a TPU is not read any more',
     },
   });
   line.isDown = true;
-  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
+  assert.ok(await life.runUntil((job) => job.finish !== null, 10 * minute));
   const { whole, copied } = outputOf(life);
   assert.ok(copied() < whole, 'the line was never down');
-  await life.say('delete', { isForced: true });
-  await life.until(() => false, 5 * second);
+  await life.command('delete', { isForced: true });
+  await life.runUntil(() => false, 5 * second);
   tails = 0;
-  await life.until(() => false, 2 * minute);
+  await life.runUntil(() => false, 2 * minute);
   assert.equal(tails, 0, 'its output is still asked for');
 });
 
-type Given = Parameters<typeof openLife>[0];
+type Given = Parameters<typeof openSimulatedJob>[0];
 
-async function lifeIn(t: TestContext, given: Given): Promise<Life> {
-  const life = await openLife(given);
+async function lifeIn(t: TestContext, given: Given): Promise<SimulatedJob> {
+  const life = await openSimulatedJob(given);
   t.after(() => life.close());
   return life;
 }
 
 /** The same, once its program runs. */
-async function runningIn(t: TestContext, given: Given): Promise<Life> {
+async function runningIn(t: TestContext, given: Given): Promise<SimulatedJob> {
   const life = await lifeIn(t, given);
-  assert.ok(await life.until(isRunning, 5 * minute));
+  assert.ok(await life.runUntil(isRunning, 5 * minute));
   return life;
 }
 
@@ -335,25 +343,28 @@ function isRunning(job: Job): boolean {
   return job.attempts.length > 0 && job.attempts.at(-1)?.runningAt !== null;
 }
 
-async function leaves(life: Life, within: number): Promise<boolean> {
+async function leaves(life: SimulatedJob, within: number): Promise<boolean> {
   let hasLeft = false;
-  void life.controller.left.then(() => (hasLeft = true));
-  return life.until(() => hasLeft, within);
+  void life.controller.exited.then(() => (hasLeft = true));
+  return life.runUntil(() => hasLeft, within);
 }
 
 /** Not all was copied while the line was down, and now it is within that time. */
-async function expectRestIsCopied(life: Life, within: number): Promise<void> {
+async function expectRestIsCopied(life: SimulatedJob, within: number): Promise<void> {
   const { whole, copied } = outputOf(life);
   assert.ok(copied() < whole, 'the line was never down');
-  assert.ok(await life.until(() => copied() === whole, within), `${copied()} of ${whole} bytes were copied`);
+  assert.ok(await life.runUntil(() => copied() === whole, within), `${copied()} of ${whole} bytes were copied`);
 }
 
 /** The first program of that life: how much it printed, and how much of it is copied. */
-function outputOf({ world, copies, timeline }: Life): { readonly whole: number; readonly copied: () => number } {
+function outputOf({ world, logCopies: copies, timeline }: SimulatedJob): {
+  readonly whole: number;
+  readonly copied: () => number;
+} {
   const [run] = world.runs;
   assert.ok(run !== undefined);
   return {
-    whole: printed(run, timeline.now),
+    whole: printedBytes(run, timeline.now),
     copied: () => copies.files.get(`${run.job}/1/${run.worker}`)?.bytes ?? 0,
   };
 }
@@ -411,7 +422,14 @@ test('a clock that is set back while the lease is renewed leaves no timer longer
       return taken;
     },
   };
-  const logFiles: LogFiles = { length: none, append: none, step: none, last: none, note: none, mirror: none };
+  const logFiles: LogFiles = {
+    length: none,
+    append: none,
+    appendStepLog: none,
+    readEnd: none,
+    note: none,
+    mirror: none,
+  };
   const controller = createController({
     store,
     backendOf: none,
@@ -420,7 +438,7 @@ test('a clock that is set back while the lease is renewed leaves no timer longer
     log: { info: () => undefined, warn: () => undefined },
     holder: 'one',
     version: '0.0.0',
-    certain: true,
+    holdsLock: true,
     slots: 1,
     idleExitMs: null,
   });
@@ -431,7 +449,7 @@ test('a clock that is set back while the lease is renewed leaves no timer longer
   fire?.();
   await rounds();
   assert.equal(setBack, 0, 'the lease was not renewed');
-  assert.ok((waits.at(-1) ?? Infinity) <= leasePace, `the next round is in ${waits.at(-1)} ms`);
+  assert.ok((waits.at(-1) ?? Infinity) <= leaseRenewInterval, `the next round is in ${waits.at(-1)} ms`);
   await controller.stop();
   await real.close();
 });

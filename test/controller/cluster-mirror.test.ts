@@ -12,8 +12,13 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createChance } from '../../sim/chance.ts';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
-import { keptFile, keptFolder, openKept, readKept } from '../../src/app/cluster/kept-logs.ts';
-import { isKeptOpen, keptPhase, type ClusterRecord, type KeptPlace } from '../../src/app/cluster/kept.ts';
+import {
+  archivedLogPath,
+  archiveFolder,
+  openArchivedLog,
+  readArchivedLog,
+} from '../../src/app/cluster/archived-logs.ts';
+import { mayBeActive, archivedPhase, type ClusterStore, type WatchedContext } from '../../src/app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import type { Clock } from '../../src/app/ports.ts';
 import { createCluster } from '../../src/backends/kubernetes/cluster.ts';
@@ -22,7 +27,7 @@ import { emptyView, logKey, noteGone, noteJob, notePod, planFor, podsOf } from '
 import { openStore } from '../../src/store/store.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
-import { openPretendedCluster } from './pretended-cluster.ts';
+import { openFakeApiServer } from './fake-api-server.ts';
 
 /** So many times faster than ours goes the clock of the mirror. */
 const faster = 100;
@@ -44,16 +49,16 @@ async function play(seed: number): Promise<void> {
   const chance = createChance(seed);
   const home = mkdtempSync(join(tmpdir(), 'jobman-mirror-'));
   const store = openStore({ file: ':memory:', installation: 'abc123' });
-  const record: ClusterRecord = store.clusters;
-  const cluster = await openPretendedCluster(chance.fork('cluster'), 'abc123');
-  const place: KeptPlace = {
+  const record: ClusterStore = store.clusters;
+  const cluster = await openFakeApiServer(chance.fork('cluster'), 'abc123');
+  const place: WatchedContext = {
     server: cluster.url,
     namespace: 'vision',
     context: 'lab',
     setting: { type: 'default', file: null },
     kubeconfig: null,
-    flavorKey: 'jobman/flavor',
-    wantedAt: clock.now(),
+    flavorAnnotation: 'jobman/flavor',
+    requestedAt: clock.now(),
   };
   const said: string[] = [];
   const graves: Promise<void>[] = [];
@@ -65,13 +70,13 @@ async function play(seed: number): Promise<void> {
       return act();
     };
     const mirror = createClusterMirror({
-      record: {
+      store: {
         ...record,
-        keepSight: (...given) => alive(() => record.keepSight(...given)),
-        keepLog: (...given) => alive(() => record.keepLog(...given)),
-        leavePlace: (...given) => alive(() => record.leavePlace(...given)),
+        archiveObservation: (...given) => alive(() => record.archiveObservation(...given)),
+        archiveLog: (...given) => alive(() => record.archiveLog(...given)),
+        unwatchContext: (...given) => alive(() => record.unwatchContext(...given)),
       },
-      installation: () => store.installation(),
+      installation: () => store.installationId(),
       open: async () =>
         createCluster({
           context: {
@@ -80,21 +85,21 @@ async function play(seed: number): Promise<void> {
             cluster: { server: cluster.url },
             user: { token: 'secret' },
             userName: 'ada',
-            from: 'a test',
+            source: 'a test',
           },
           flavorKey: 'jobman/flavor',
           env: {},
           now: () => Date.now(),
-          retry: { tries: 3, triesBroken: 2, first: 1, most: 10 },
+          retry: { maxTries: 3, maxTriesIfBroken: 2, initialDelay: 1, maxDelay: 10 },
         }),
-      copyOf(job, pod, container) {
-        const kept = alive(() => openKept(keptFile(keptFolder(home, job), pod, container)));
+      openLogCopy(job, pod, container) {
+        const kept = alive(() => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)));
         return { ...kept, append: (lines) => alive(() => kept.append(lines)) };
       },
       clock,
-      say: (line) => void said.push(line),
+      report: (line) => void said.push(line),
     });
-    mirror.look();
+    mirror.poll();
     return {
       mirror,
       kill() {
@@ -108,11 +113,11 @@ async function play(seed: number): Promise<void> {
   try {
     /** As a submit does it: first where, then the job, then what was asked, then a knock. */
     const submit = async (name: string): Promise<void> => {
-      await record.wantPlace({ ...place, wantedAt: clock.now() });
+      await record.watchContext({ ...place, requestedAt: clock.now() });
       const job = aClusterJob({ name, uid: cluster.createJob(name) });
       if (chance.yes(0.5)) await sleep(chance.between(0, 5));
-      await record.keepObject({ server: place.server, context: 'lab', seenAt: clock.now(), job }, '{}');
-      mortal?.mirror.look();
+      await record.archiveObject({ server: place.server, context: 'lab', observedAt: clock.now(), job }, '{}');
+      mortal?.mirror.poll();
     };
     for (let name = 0; name < 3; name += 1) await submit(`job-${name}`);
     mortal = beget();
@@ -130,12 +135,13 @@ async function play(seed: number): Promise<void> {
       }
       await sleep(5);
     }
-    cluster.calm();
-    while (!cluster.isOver) cluster.step();
+    cluster.stopFaults();
+    while (!cluster.isFinished) cluster.step();
 
     const textOf = async (uid: string, name: string, pod: string, container: string): Promise<string> => {
       const parts: Uint8Array[] = [];
-      for await (const part of readKept(keptFile(keptFolder(home, { name, uid }), pod, container))) parts.push(part);
+      for await (const part of readArchivedLog(archivedLogPath(archiveFolder(home, { name, uid }), pod, container)))
+        parts.push(part);
       return Buffer.concat(parts).toString();
     };
     const told = (): string => `seed ${seed}; the mirror said:\n${said.join('\n')}`;
@@ -145,18 +151,18 @@ async function play(seed: number): Promise<void> {
     const isRight = async (): Promise<boolean> => {
       problem = '';
       const kept = new Map((await record.jobs({})).map((one) => [one.job.uid, one]));
-      for (const [uid, { phase, gone }] of cluster.truth) {
+      for (const [uid, { phase, gone }] of cluster.actualJobs) {
         const one = kept.get(uid);
         // One that came and went while nobody looked is known to nobody.
         if (one === undefined && gone) continue;
         if (one === undefined) problem = `${uid} is not on record`;
         else if ((one.goneAt !== null) !== gone) problem = `${uid} is ${gone ? '' : 'not '}gone`;
-        else if (!gone && keptPhase(one) !== phase) problem = `${uid} is ${phase}, on record ${keptPhase(one)}`;
-        else if (gone && isKeptOpen(one)) problem = `${uid} is open`;
+        else if (!gone && archivedPhase(one) !== phase) problem = `${uid} is ${phase}, on record ${archivedPhase(one)}`;
+        else if (gone && mayBeActive(one)) problem = `${uid} is open`;
       }
       for (const { job, pod, container, removed } of cluster.printed) {
         const state = kept.get(job)?.logs.find((log) => log.pod === pod && log.container === container)?.state;
-        if (!removed && state !== 'whole') problem ||= `the log of ${pod} ${container} is ${state}`;
+        if (!removed && state !== 'complete') problem ||= `the log of ${pod} ${container} is ${state}`;
       }
       if (mortal?.mirror.isBusy === true) problem ||= 'the mirror is busy';
       return problem === '';
@@ -165,28 +171,28 @@ async function play(seed: number): Promise<void> {
 
     const all = await record.jobs({});
     for (const one of all) {
-      const moments = await record.moments(one.job.uid);
+      const moments = await record.events(one.job.uid);
       assert.equal(moments.filter(({ key }) => key === 'created').length, 1, told());
       assert.equal(
         moments.some(({ key }) => key === 'gone'),
         one.goneAt !== null,
         told(),
       );
-      const ends = moments.filter(({ sentence }) => /^(succeeded|failed)/.test(sentence));
-      assert.equal(ends.length, keptPhase(one) === 'cancelled' ? 0 : 1, told());
+      const ends = moments.filter(({ message: sentence }) => /^(succeeded|failed)/.test(sentence));
+      assert.equal(ends.length, archivedPhase(one) === 'cancelled' ? 0 : 1, told());
     }
     for (const { job, pod, container, text } of cluster.printed) {
       const one = all.find(({ job: { uid } }) => uid === job);
       if (one === undefined) continue;
       const copy = await textOf(job, one.job.name, pod, container);
       const state = one.logs.find((log) => log.pod === pod && log.container === container)?.state;
-      if (state === 'whole') assert.equal(copy, text, `${pod} ${container}; ${told()}`);
+      if (state === 'complete') assert.equal(copy, text, `${pod} ${container}; ${told()}`);
       else assert.ok(text.startsWith(copy), `${pod} ${container} is not the beginning; ${told()}`);
     }
 
     // When nothing of ours is left there, nothing is asked any more.
     cluster.removeAll();
-    const isLeft = async (): Promise<boolean> => (await record.places()).length === 0;
+    const isLeft = async (): Promise<boolean> => (await record.contexts()).length === 0;
     assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the place is still watched; ${told()}`);
     assert.ok((await record.jobs({})).every(({ goneAt }) => goneAt !== null));
   } finally {
@@ -218,16 +224,16 @@ test('a job that changes without pause is written down at a pace of our own', { 
       return () => clearTimeout(timer);
     },
   };
-  const place: KeptPlace = {
+  const place: WatchedContext = {
     server: 'https://127.0.0.1:1',
     namespace: 'vision',
     context: 'lab',
     setting: { type: 'default', file: null },
     kubeconfig: null,
-    flavorKey: 'jobman/flavor',
-    wantedAt: ours.now(),
+    flavorAnnotation: 'jobman/flavor',
+    requestedAt: ours.now(),
   };
-  await store.clusters.wantPlace(place);
+  await store.clusters.watchContext(place);
   let changes = 0;
   let asks = 0;
   const none = async function* (): AsyncIterable<never> {};
@@ -251,15 +257,15 @@ test('a job that changes without pause is written down at a pace of our own', { 
     async close() {},
   };
   const mirror = createClusterMirror({
-    record: store.clusters,
-    installation: () => store.installation(),
+    store: store.clusters,
+    installation: () => store.installationId(),
     open: async () => cluster as unknown as Awaited<ReturnType<typeof createCluster>>,
-    copyOf: (job, pod, container) => openKept(keptFile(keptFolder(home, job), pod, container)),
+    openLogCopy: (job, pod, container) => openArchivedLog(archivedLogPath(archiveFolder(home, job), pod, container)),
     clock: ours,
-    say: () => undefined,
+    report: () => undefined,
   });
   try {
-    mirror.look();
+    mirror.poll();
     await sleep(2_000);
     assert.ok(changes > 50 && asks > 0 && asks <= 5, `${changes} changes, ${asks} writes`);
   } finally {
@@ -285,7 +291,7 @@ test('pods are watched while a job is open or a log is followed', () => {
   assert.equal(planFor(view).watchesPods, false);
   view.following.add(logKey('u1', pod.name, 'main'));
   assert.equal(planFor(view).watchesPods, true);
-  assert.equal(planFor({ ...view, arePodsRefused: true }).watchesPods, false);
+  assert.equal(planFor({ ...view, isPodAccessDenied: true }).watchesPods, false);
 });
 
 test('a namespace is empty once all has been told and nothing of ours is left to write', () => {
@@ -309,14 +315,14 @@ test('a pod that has gone belongs to its job until that is written down', () => 
 
 /** Jobs on record that a cluster does not list any more: how they are asked for. */
 
-const place: KeptPlace = {
+const place: WatchedContext = {
   server: 'https://127.0.0.1:1',
   namespace: 'vision',
   context: 'lab',
   setting: { type: 'default', file: null },
   kubeconfig: null,
-  flavorKey: 'jobman/flavor',
-  wantedAt: Date.now(),
+  flavorAnnotation: 'jobman/flavor',
+  requestedAt: Date.now(),
 };
 const [young, ...old] = ['u1', 'u2', 'u3'].map((uid) => aClusterJob({ name: `train-${uid}`, uid }));
 
@@ -325,7 +331,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   for (const job of [young, ...old]) {
     if (job === undefined) continue;
-    await store.clusters.keepObject({ server: place.server, context: 'lab', seenAt: Date.now(), job }, '{}');
+    await store.clusters.archiveObject({ server: place.server, context: 'lab', observedAt: Date.now(), job }, '{}');
   }
   let asks = 0;
   const cluster = {
@@ -343,10 +349,10 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
     close: async () => undefined,
   };
   const watch = watchNamespace(place, {
-    record: store.clusters,
-    installation: () => store.installation(),
+    store: store.clusters,
+    installation: () => store.installationId(),
     open: async () => cluster as unknown as Cluster,
-    copyOf: () => assert.fail('nothing was printed'),
+    openLogCopy: () => assert.fail('nothing was printed'),
     clock: {
       now: () => Date.now(),
       at(at, call) {
@@ -354,7 +360,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
         return () => clearTimeout(timer);
       },
     },
-    say: () => undefined,
+    report: () => undefined,
   });
   const gone = async () =>
     (await store.clusters.jobs({})).flatMap(({ job, goneAt }) => (goneAt === null ? [] : [job.uid])).toSorted();

@@ -5,11 +5,11 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { createChance } from '../../sim/chance.ts';
 import { drawJobs } from '../../sim/jobs.ts';
-import { createCopies, contentOf, type Disk } from '../../sim/outputs.ts';
+import { createLogCopies, contentOf, type Disk } from '../../sim/outputs.ts';
 import { createTimeline } from '../../sim/timeline.ts';
 import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
 import { createLogMirror } from '../../src/controller/log-mirror.ts';
-import { newJob, type Allocation, type Job } from '../../src/core/job.ts';
+import { newJob, type Allocation, type Job } from '../../src/core/model/job.ts';
 
 const output = { attempt: 1, allocation: 1, worker: 0 } as const;
 
@@ -45,7 +45,7 @@ function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<type
   const unused = (): never => {
     throw new Error('only tails are asked for here');
   };
-  return { tail, look: unused, step: unused, start: unused, stop: unused, forget: () => undefined };
+  return { tail, observe: unused, runStep: unused, start: unused, stop: unused, disconnect: () => undefined };
 }
 
 function mirrorOver(timeline: ReturnType<typeof createTimeline>, logFiles: LogFiles, woken: string[]) {
@@ -54,7 +54,7 @@ function mirrorOver(timeline: ReturnType<typeof createTimeline>, logFiles: LogFi
     clock: { now: () => timeline.now, at: (at, call) => timeline.at(at, call) },
     mayAct: () => true,
     wake: (id) => woken.push(id),
-    say: () => undefined,
+    report: () => undefined,
   });
 }
 
@@ -63,7 +63,7 @@ test('whatever drops, and however often the disk is full, the copy is the origin
   for (let seed = 1; seed <= 30; seed += 1) {
     const timeline = createTimeline();
     const disk: Disk = { isFull: false };
-    const copies = createCopies(disk, createChance(seed));
+    const copies = createLogCopies(disk, createChance(seed));
     const job = jobWithOneAllocation();
     const woken: string[] = [];
     const host = unsteadyHost(truth, seed, timeline);
@@ -76,11 +76,11 @@ test('whatever drops, and however often the disk is full, the copy is the origin
     timeline.after(3_000, () => {
       disk.isFull = false;
     });
-    await timeline.play(5_000, () => false);
+    await timeline.run(5_000, () => false);
     first.stop();
     const second = mirrorOver(timeline, copies, woken);
     second.follow(job, host, output);
-    await timeline.play(3_600_000, () => second.isCopied(job, output));
+    await timeline.run(3_600_000, () => second.isCopied(job, output));
     const copy = copies.files.get('000001/1/0');
     assert.ok(copy !== undefined && Buffer.from(contentOf(copy)).equals(truth), `seed ${seed}`);
     assert.ok(woken.includes('000001'));
@@ -90,13 +90,13 @@ test('whatever drops, and however often the disk is full, the copy is the origin
 
 test('a drain waits for the last byte, and not for ever', async () => {
   const timeline = createTimeline();
-  const copies = createCopies({ isFull: false }, createChance(1));
+  const copies = createLogCopies({ isFull: false }, createChance(1));
   const job = jobWithOneAllocation();
   const mirror = mirrorOver(timeline, copies, []);
   const deaf: MachinePort = { ...unsteadyHost(new Uint8Array(0), 1, timeline), tail: () => () => undefined };
   const answers: boolean[] = [];
-  void mirror.drain(job, deaf, output, { quiet: 5_000, most: 60_000 }).then((answer) => answers.push(answer));
-  await timeline.play(60_000, () => answers.length > 0);
+  void mirror.drain(job, deaf, output, { idle: 5_000, total: 60_000 }).then((answer) => answers.push(answer));
+  await timeline.run(60_000, () => answers.length > 0);
   assert.deepEqual(answers, [false]);
   assert.equal(timeline.now, 5_000);
   mirror.stop();
@@ -128,11 +128,13 @@ test('a drain goes on as long as more comes in, up to a far limit, and nobody gi
     [2_000, 900_000, false],
   ] as const) {
     const timeline = createTimeline();
-    const copies = createCopies({ isFull: false }, createChance(1));
+    const copies = createLogCopies({ isFull: false }, createChance(1));
     const job = jobWithOneAllocation();
     const mirror = mirrorOver(timeline, copies, []);
     const answers: boolean[] = [];
-    void mirror.drain(job, slowHost(bytes, timeline), output, { quiet: 5_000, most }).then((one) => answers.push(one));
+    void mirror
+      .drain(job, slowHost(bytes, timeline), output, { idle: 5_000, total: most })
+      .then((one) => answers.push(one));
     timeline.after(20_000, () => {
       mirror.giveUp(
         job,
@@ -140,7 +142,7 @@ test('a drain goes on as long as more comes in, up to a far limit, and nobody gi
         () => false,
       );
     });
-    await timeline.play(3_600_000, () => answers.length > 0);
+    await timeline.run(3_600_000, () => answers.length > 0);
     assert.deepEqual(answers, [isWhole]);
     assert.equal(timeline.now, isWhole ? bytes * 1_000 : most);
     mirror.giveUp(
@@ -154,12 +156,12 @@ test('a drain goes on as long as more comes in, up to a far limit, and nobody gi
 
 test('what is drained on a machine that is gone is given up at once', async () => {
   const timeline = createTimeline();
-  const copies = createCopies({ isFull: false }, createChance(1));
+  const copies = createLogCopies({ isFull: false }, createChance(1));
   const job = jobWithOneAllocation();
   const mirror = mirrorOver(timeline, copies, []);
   const answers: boolean[] = [];
-  const patience = { quiet: 5_000, most: 900_000 };
-  void mirror.drain(job, slowHost(2_000, timeline), output, patience).then((one) => answers.push(one));
+  const timeouts = { idle: 5_000, total: 900_000 };
+  void mirror.drain(job, slowHost(2_000, timeline), output, timeouts).then((one) => answers.push(one));
   timeline.after(20_000, () => {
     mirror.giveUp(
       job,
@@ -167,6 +169,6 @@ test('what is drained on a machine that is gone is given up at once', async () =
       () => true,
     );
   });
-  await timeline.play(3_600_000, () => answers.length > 0);
+  await timeline.run(3_600_000, () => answers.length > 0);
   assert.deepEqual([answers, timeline.now], [[false], 20_000]);
 });

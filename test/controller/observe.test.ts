@@ -3,16 +3,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSilences, type Silences } from '../../src/controller/observe.ts';
-import { known, unknown, type WorkerFact } from '../../src/core/observation.ts';
-import { hour, minute, second, type Instant } from '../../src/core/time.ts';
+import { known, unknown, type WorkerObservation } from '../../src/core/model/observation.ts';
+import { hour, minute, second, type Instant } from '../../src/core/model/time.ts';
 
 const begin: Instant = 1_700_000_000_000;
 
 /** The `since` of a look at that worker which failed, and lasted eight seconds until `now`. */
 function silent(silences: Silences, now: Instant, worker = 0, began = now - 8 * second): Instant | undefined {
-  const fact: WorkerFact = { allocation: 1, worker, fact: unknown('no answer', now) };
-  const heard = silences.heard('000001', fact, began, now);
-  return heard.fact.kind === 'unknown' ? heard.fact.since : undefined;
+  const fact: WorkerObservation = { allocation: 1, worker, observed: unknown('no answer', now) };
+  const heard = silences.withSilence('000001', fact, began, now);
+  return heard.observed.kind === 'unknown' ? heard.observed.since : undefined;
 }
 
 test('looks that fail one after the other are one silence, however many there are', () => {
@@ -25,8 +25,8 @@ test('a worker that answered in between begins anew, and the others do not', () 
   silent(silences, begin, 0);
   silent(silences, begin, 1);
   const answer = known({ bootId: 'b', proofs: [], runs: [] }, begin + 20 * second);
-  const fact: WorkerFact = { allocation: 1, worker: 0, fact: answer };
-  assert.equal(silences.heard('000001', fact, begin + 19 * second, begin + 20 * second), fact);
+  const fact: WorkerObservation = { allocation: 1, worker: 0, observed: answer };
+  assert.equal(silences.withSilence('000001', fact, begin + 19 * second, begin + 20 * second), fact);
   assert.equal(silent(silences, begin + 40 * second, 0), begin + 40 * second);
   assert.equal(silent(silences, begin + 40 * second, 1), begin);
 });

@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import type { Backend } from '../../src/app/ports.ts';
 import type { Output } from '../../src/controller/log-mirror.ts';
 import { createPerformer } from '../../src/controller/performer.ts';
-import type { Action } from '../../src/core/decision.ts';
-import type { OutcomeResult } from '../../src/core/observation.ts';
+import type { Action } from '../../src/core/model/decision.ts';
+import type { OutcomeResult } from '../../src/core/model/observation.ts';
 import { World, spec, step, t0 } from '../core/world.ts';
 
 /** A performer over these ports, and a job whose program runs. What is released is added to `done`. */
@@ -19,7 +19,7 @@ function performing(given: { readonly steps: number; readonly machines?: object;
         return Promise.resolve({ kind: 'done' });
       },
     },
-    machines: { forget: () => undefined, ...given.machines },
+    machines: { disconnect: () => undefined, ...given.machines },
     // Only what these actions use of the ports.
   } as unknown as Backend;
   const performer = createPerformer({
@@ -28,14 +28,14 @@ function performing(given: { readonly steps: number; readonly machines?: object;
     clock: { now: () => t0, at: () => () => undefined },
     logFiles: { note: () => Promise.resolve() } as never,
     mirror: given.mirror as never,
-    most: { request: 1, release: 1, step: given.steps, start: 1, stop: 1 },
+    maxConcurrent: { request: 1, release: 1, step: given.steps, start: 1, stop: 1 },
     mayAct: () => true,
     wake: () => undefined,
-    released: () => undefined,
-    say: () => undefined,
+    onReleased: () => undefined,
+    report: () => undefined,
   });
   const world = new World(spec({ steps: [step('ssh')] }));
-  world.live(() => world.job.attempts.at(-1)?.runningAt !== null && world.job.attempts.length > 0);
+  world.runUntil(() => world.job.attempts.at(-1)?.runningAt !== null && world.job.attempts.length > 0);
   return { performer, job: world.job, name: world.job.allocations[0]?.name, done };
 }
 
@@ -43,7 +43,7 @@ test('a lost machine is let go of at once, however many workers are being set up
   const never = new Promise<OutcomeResult>(() => undefined);
   const { performer, job, name, done } = performing({
     steps: 4,
-    machines: { step: () => never },
+    machines: { runStep: () => never },
     mirror: { unfinished: () => [] },
   });
   const steps = Array.from({ length: 20 }, (_, worker): Action => ({
@@ -75,6 +75,6 @@ test('a release waits for the rest of an output that nobody follows yet, as afte
   });
   const attempts = job.attempts.map((attempt) => ({ ...attempt, endedAt: t0 }));
   performer.perform({ ...job, attempts }, [{ kind: 'release', allocation: 1 }], 1);
-  await performer.settled();
+  await performer.whenIdle();
   assert.deepEqual(done, ['drain 1/0', 'drain 1/1', `release ${name}`]);
 });

@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createChance } from '../../sim/chance.ts';
-import { createCopies } from '../../sim/outputs.ts';
+import { createLogCopies } from '../../sim/outputs.ts';
 import type { Backend, Clock } from '../../src/app/ports.ts';
-import { leasePace } from '../../src/controller/lease.ts';
+import { leaseRenewInterval } from '../../src/controller/lease.ts';
 import { isControllerRunning, readController, takeLock, type ControllerFile } from '../../src/controller/lock.ts';
 import { runController, type RunControllerOptions } from '../../src/controller/process.ts';
-import { askToLeave, dropWake } from '../../src/controller/wake-folder.ts';
+import { requestExit, sendWake } from '../../src/controller/wake-folder.ts';
 import { openStore } from '../../src/store/store.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -27,7 +27,7 @@ const clock: Clock = {
 };
 
 /** Where the system can watch no more folders, or has no time, a wake is found with the next renewal of the lease. */
-const byRenewal = { withinMs: 4 * leasePace };
+const byRenewal = { withinMs: 4 * leaseRenewInterval };
 
 async function newHome(t: TestContext): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), 'jobman-controller-'));
@@ -41,20 +41,20 @@ async function optionsFor(
   changes: Partial<RunControllerOptions> = {},
 ): Promise<RunControllerOptions> {
   const store = openStore({ file: join(home, 'state.db') });
-  await store.installation();
+  await store.installationId();
   t.after(() => store.close());
   const none = (): Backend => {
     throw new Error('there are no jobs here');
   };
   return {
     home,
-    record: join(home, 'state.db'),
+    databaseFile: join(home, 'state.db'),
     store,
     pid: 4242,
     version: '1.0.0',
     backendOf: none,
     clock,
-    logFiles: createCopies({ isFull: false }, createChance(1)),
+    logFiles: createLogCopies({ isFull: false }, createChance(1)),
     log: { info: () => undefined, warn: () => undefined },
     slots: 1,
     idleExitMs: null,
@@ -117,13 +117,13 @@ test('new settings end it in order, so that its caller begins again; a request t
   const running = runController(await optionsFor(t, home, { isOutdated }));
   await begun(home);
   isChanged = true;
-  await dropWake(home, 'settings');
+  await sendWake(home, 'settings');
   assert.equal(await running, 'outdated');
   assert.equal(isControllerRunning(home), false);
   const other = runController(await optionsFor(t, home, { isOutdated: async () => existsSync(join(home, 'new')) }));
   await begun(home);
   await writeFile(join(home, 'new'), '');
-  await askToLeave(home, null);
+  await requestExit(home, null);
   assert.equal(await other, 'stopped');
 });
 
@@ -136,16 +136,16 @@ test('one of another version leaves when a client asks, one of the same version 
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
   await begun(home);
-  await askToLeave(home, '1.0.0');
+  await requestExit(home, '1.0.0');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave')), byRenewal));
   assert.equal(isControllerRunning(home), true);
-  await askToLeave(home, '1.1.0');
+  await requestExit(home, '1.1.0');
   assert.equal(await running, 'stopped');
 });
 
 test('an old word to leave does not send away the controller that comes next', async (t) => {
   const home = await newHome(t);
-  await askToLeave(home, null);
+  await requestExit(home, null);
   const running = runController(await optionsFor(t, home, { idleExitMs: 50 }));
   assert.equal(await running, 'idle');
 });
@@ -154,9 +154,9 @@ test('a wake is taken out of the folder', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
   await begun(home);
-  await dropWake(home, '000001');
+  await sendWake(home, '000001');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '000001')), byRenewal));
-  await askToLeave(home, null);
+  await requestExit(home, null);
   assert.equal(await running, 'stopped');
 });
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClockWatch, createSchedule, hasJumped, createWorkqueue } from '../../src/controller/schedule.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 
 const noon = Date.UTC(2026, 0, 1, 12);
 
@@ -15,16 +15,16 @@ test('jobs that are due within one beat are due together, and none is due later 
     ['c', 3 * hour + 1],
   ] as const)
     schedule.set(id, noon + wait, noon);
-  assert.equal(schedule.first, noon + 20 * second);
+  assert.equal(schedule.firstDueAt, noon + 20 * second);
   assert.deepEqual(schedule.takeDue(noon + 19 * second), []);
   assert.deepEqual(schedule.takeDue(noon + 20 * second), ['a', 'b']);
-  assert.equal(schedule.first, noon + 3 * hour);
+  assert.equal(schedule.firstDueAt, noon + 3 * hour);
 });
 
 test('a short wait is not cut short', () => {
   const schedule = createSchedule();
   schedule.set('a', noon + 1_234, noon);
-  assert.ok(schedule.first >= noon + 1_234 && schedule.first <= noon + 1_400);
+  assert.ok(schedule.firstDueAt >= noon + 1_234 && schedule.firstDueAt <= noon + 1_400);
 });
 
 test('where the clock is set back every job is due at once', () => {
@@ -52,10 +52,10 @@ test('a step of more than a minute is a jump, since when patience has not been t
 
 test('the store learns a far time of a job, and again only when that has changed by much', () => {
   const schedule = createSchedule();
-  assert.equal(schedule.isToBeWritten('a', noon + minute, noon), false);
-  assert.equal(schedule.isToBeWritten('a', noon + hour, noon), true);
-  schedule.wrote('a', noon + hour);
-  assert.equal(schedule.isToBeWritten('a', noon + hour + minute, noon), false);
+  assert.equal(schedule.mustWrite('a', noon + minute, noon), false);
+  assert.equal(schedule.mustWrite('a', noon + hour, noon), true);
+  schedule.recordWritten('a', noon + hour);
+  assert.equal(schedule.mustWrite('a', noon + hour + minute, noon), false);
 });
 
 /** A queue whose passes end when the test says so. */
@@ -64,12 +64,12 @@ function scripted(most: number) {
   const ends = new Map<string, () => void>();
   let quiet = 0;
   const queue = createWorkqueue({
-    most,
+    maxConcurrent: most,
     work(id) {
       begun.push(id);
       return new Promise((resolve) => ends.set(id, resolve));
     },
-    quiet: () => {
+    onDrained: () => {
       quiet += 1;
     },
   });
@@ -113,7 +113,7 @@ test('once stopped nothing begins any more, and settled waits for what runs', as
   queue.stop();
   queue.add('c');
   let isSettled = false;
-  const settled = queue.settled().then(() => {
+  const settled = queue.whenIdle().then(() => {
     isSettled = true;
   });
   await new Promise((resolve) => setImmediate(resolve));

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPermanent, nodeName, pace } from '../../src/core/allocate.ts';
-import { fraction, minute, second, hour } from '../../src/core/time.ts';
+import { isPermanent, nodeName, retryDelay } from '../../src/core/decide/allocate.ts';
+import { hashFraction, minute, second, hour } from '../../src/core/model/time.ts';
 import { local, spec, tpu, World, freshJob, t0 } from './world.ts';
-import { admit, isAdmitted, turnOf } from '../../src/core/admit.ts';
-import type { Job } from '../../src/core/job.ts';
+import { admit, isAdmitted, queuePositionOf } from '../../src/core/policy/admission.ts';
+import type { Job } from '../../src/core/model/job.ts';
 
 test('a node is called by the manifest, the job and the allocation', () => {
   assert.equal(nodeName(spec(), '000042', 3), 'iris-000042-3');
@@ -24,7 +24,7 @@ test('a cut never leaves two dashes', () => {
 });
 
 test('a standing node keeps its own name, whatever the allocation', () => {
-  assert.equal(nodeName(spec({ capacity: { ...tpu, ownership: 'standing' } }), '000042', 7), 'iris');
+  assert.equal(nodeName(spec({ capacity: { ...tpu, ownership: 'persistent' } }), '000042', 7), 'iris');
   assert.equal(nodeName(spec({ capacity: local }), '000042', 1), 'this machine');
 });
 
@@ -52,7 +52,7 @@ for (const [kind, first, most] of [
   test(`after ${kind} the wait doubles from ${first / second} s to ${most / second} s, spread by a quarter`, () => {
     for (let tries = 1; tries <= 40; tries += 1) {
       const expected = Math.min(most, first * 2 ** (tries - 1));
-      const wait = pace(kind, tries, '000001', 1);
+      const wait = retryDelay(kind, tries, '000001', 1);
       assert.ok(wait >= expected * 0.75 && wait <= expected * 1.25, `${wait} ms after ${tries}`);
     }
   });
@@ -60,7 +60,7 @@ for (const [kind, first, most] of [
 
 test('jobs that fail together do not come back together', () => {
   const waits = new Set(
-    Array.from({ length: 1000 }, (_, index) => pace('stockout', 1, String(index).padStart(6, '0'), 1)),
+    Array.from({ length: 1000 }, (_, index) => retryDelay('stockout', 1, String(index).padStart(6, '0'), 1)),
   );
   assert.ok(waits.size > 900);
 });
@@ -68,7 +68,7 @@ test('jobs that fail together do not come back together', () => {
 test('the hash is even: a thousand similar words fill every tenth', () => {
   const tenths = Array.from({ length: 10 }, () => 0);
   for (let index = 0; index < 1000; index += 1) {
-    const place = Math.floor(fraction('job', index) * 10);
+    const place = Math.floor(hashFraction('job', index) * 10);
     tenths[place] = (tenths[place] ?? 0) + 1;
   }
   assert.ok(
@@ -78,12 +78,12 @@ test('the hash is even: a thousand similar words fill every tenth', () => {
 });
 
 function waiting(id: string, at: number): Job {
-  return { ...freshJob(spec({ capacity: local })).job, id, wish: { how: 'fresh', at } };
+  return { ...freshJob(spec({ capacity: local })).job, id, startRequest: { startMode: 'fresh', at } };
 }
 
 function holding(id: string): Job {
   const world = new World(spec({ capacity: local, steps: [] }));
-  world.settleNow();
+  world.runUntilIdle();
   return { ...world.job, id };
 }
 
@@ -105,12 +105,12 @@ test('more holders than slots, after the limit was lowered, all go on', () => {
 
 test('where a job stands: how many slots are taken, and how many jobs come before it', () => {
   const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
-  const turns = jobs.map((job) => turnOf(2, jobs, job));
+  const turns = jobs.map((job) => queuePositionOf(2, jobs, job));
   assert.deepEqual(turns, [
-    { slots: 2, taken: 1, ahead: 1 },
+    { slots: 2, slotsUsed: 1, ahead: 1 },
     undefined,
-    { slots: 2, taken: 1, ahead: 0 },
-    { slots: 2, taken: 1, ahead: 2 },
+    { slots: 2, slotsUsed: 1, ahead: 0 },
+    { slots: 2, slotsUsed: 1, ahead: 2 },
   ]);
 });
 
@@ -148,19 +148,19 @@ test('after its pause a job goes before whoever came later, and behind who was t
 
 test('a pause is waited out although there is no slot, and then the job waits for its turn', () => {
   const world = new World(spec({ capacity: local, steps: [], preset: 'loop: failures' }));
-  world.settleNow();
+  world.runUntilIdle();
   world.exitAll(1);
   world.admitted = false;
-  world.settleNow();
+  world.runUntilIdle();
   const notBefore = world.job.attempts.at(-1)?.notBefore ?? 0;
   assert.equal(world.job.attempts.length, 2);
   assert.ok(notBefore > world.now);
   assert.ok((world.decision?.wakeAt ?? Infinity) <= notBefore, 'nobody looks when the pause is over');
   world.now = notBefore;
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(world.decision?.wakeAt, undefined);
   assert.equal(world.job.attempts.at(-1)?.startedAt, null);
   world.admitted = true;
-  world.settleNow();
+  world.runUntilIdle();
   assert.notEqual(world.job.attempts.at(-1)?.startedAt, null);
 });

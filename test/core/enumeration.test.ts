@@ -1,35 +1,37 @@
 // Everything, for small jobs: from every record that a job can come to have, every observation that can be made of it.
-// Each of these passes must keep the laws, must not throw, and must come to rest when the world stands still.
+// Each of these passes must keep the invariants, must not throw, and must come to rest when the world stands still.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { waitsForSlot } from '../../src/core/admit.ts';
-import { ask, jobCan } from '../../src/core/commands.ts';
-import type { AskOptions, Verb } from '../../src/core/commands.ts';
-import type { Change, Action, Event } from '../../src/core/decision.ts';
-import { historyTellsTheState } from '../../sim/pass-history.ts';
-import { lastAllocation, mayExist } from '../../src/core/job.ts';
-import type { Job } from '../../src/core/job.ts';
-import { broken } from '../../sim/pass-laws.ts';
-import { known, unknown } from '../../src/core/observation.ts';
+import { waitsForSlot } from '../../src/core/policy/admission.ts';
+import { applyCommand } from '../../src/core/decide/commands.ts';
+import { checkCommand } from '../../src/core/policy/permissions.ts';
+import type { CommandOptions, Verb } from '../../src/core/decide/commands.ts';
+import type { Change, Action } from '../../src/core/model/decision.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { historyMismatches } from '../../sim/history-replay.ts';
+import { lastAllocation, mayExist } from '../../src/core/model/job.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { violationsOf } from '../../sim/pass-invariants.ts';
+import { known, unknown } from '../../src/core/model/observation.ts';
 import type {
-  AllocationSeen,
-  Fact,
+  AllocationStatus,
+  Observed,
   Observation,
   OutcomeResult,
-  RunSeen,
-  WorkerSeen,
-} from '../../src/core/observation.ts';
-import { phaseOf, phaseSince } from '../../src/core/phase.ts';
-import { reconcile } from '../../src/core/reconcile.ts';
-import { situations } from '../../src/core/situation.ts';
-import type { JobSpec, WorkerId } from '../../src/core/spec.ts';
-import { minute, second } from '../../src/core/time.ts';
-import type { Duration, Instant } from '../../src/core/time.ts';
-import { World, local, spec, tpu, tpuOfPlaces } from './world.ts';
+  RunStatus,
+  WorkerStatus,
+} from '../../src/core/model/observation.ts';
+import { phaseOf, phaseSince } from '../../src/core/decide/phase.ts';
+import { reconcile } from '../../src/core/decide/reconcile.ts';
+import { situations } from '../../src/core/decide/situations.ts';
+import type { JobSpec, WorkerId } from '../../src/core/model/spec.ts';
+import { minute, second } from '../../src/core/model/time.ts';
+import type { Duration, Instant } from '../../src/core/model/time.ts';
+import { World, local, spec, tpu, tpuWithAlternatives } from './world.ts';
 
 /** Every word of the owner, with each way to say it. */
-const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
+const words: readonly (readonly [Verb, Omit<CommandOptions, 'by'>])[] = [
   ['start', {}],
   ['start', { commandOnly: true }],
   ['stop', {}],
@@ -39,11 +41,11 @@ const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
   ['cancel', {}],
   ['delete', {}],
   ['delete', { force: true }],
-  ['last', {}],
-  ['judge', {}],
+  ['disable-recovery', {}],
+  ['accept-exit', {}],
 ];
 
-function sights(workers: number): readonly AllocationSeen[] {
+function sights(workers: number): readonly AllocationStatus[] {
   return [
     { state: 'absent', detail: '' },
     { state: 'waiting', detail: 'WAITING_FOR_RESOURCES' },
@@ -58,19 +60,19 @@ function sights(workers: number): readonly AllocationSeen[] {
 }
 
 /** What one worker can say: nothing, or how far it is and what became of this attempt and of the one before. */
-function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
+function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[] {
   const attempt = job.attempts.at(-1)?.ordinal ?? 1;
   const proofs = job.spec.steps.map(({ key }) => key);
-  const seen = (runs: readonly RunSeen[], proven = proofs): Fact<WorkerSeen> =>
+  const seen = (runs: readonly RunStatus[], proven = proofs): Observed<WorkerStatus> =>
     known({ bootId: 'b', proofs: proven, runs }, now);
-  const running: RunSeen = { attempt, state: 'running', startedAt: now - minute, outputAt: now - second };
-  const hung: RunSeen = { ...running, startedAt: now - 2 * minute, outputAt: now - 2 * minute };
+  const running: RunStatus = { attempt, state: 'running', startedAt: now - minute, outputAt: now - second };
+  const hung: RunStatus = { ...running, startedAt: now - 2 * minute, outputAt: now - 2 * minute };
   const matched = { attempt, pattern: 'grpc', line: 'UNAVAILABLE' };
-  const hanging: Fact<WorkerSeen> = known({ bootId: 'b', proofs, runs: [hung], matched }, now);
+  const hanging: Observed<WorkerStatus> = known({ bootId: 'b', proofs, runs: [hung], matched }, now);
   return [
     // Silent all the while that the record has it so, and since just now.
-    unknown('no answer', lastAllocation(job)?.silentSince ?? now),
-    ...(lastAllocation(job)?.silentWho === 'worker' ? [unknown('no answer', now)] : []),
+    unknown('no answer', lastAllocation(job)?.unreachableSince ?? now),
+    ...(lastAllocation(job)?.unreachableWho === 'worker' ? [unknown('no answer', now)] : []),
     seen([], []),
     seen([]),
     seen([{ attempt, state: 'starting', since: now }]),
@@ -78,7 +80,7 @@ function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
     seen([{ attempt, state: 'exited', exitCode: 0, endedAt: now }]),
     seen([{ attempt, state: 'exited', exitCode: 1, endedAt: now }]),
     seen([{ attempt, state: 'vanished', detail: 'restarted' }]),
-    ...(job.spec.limits.troubleTimeout === undefined && job.spec.limits.silenceTimeout === null ? [] : [hanging]),
+    ...(job.spec.limits.failedCallTimeout === undefined && job.spec.limits.silenceTimeout === null ? [] : [hanging]),
     ...(attempt > 1 ? [seen([{ ...running, attempt: attempt - 1 }])] : []),
   ];
 }
@@ -99,30 +101,30 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
     return turns.map((turn) => ({ admitted: turn, allocations: [], workers: [], outcomes: [] }));
   const earlier = job.allocations.filter((one) => one !== newest && mayExist(one));
   const numbered: readonly WorkerId[] = Array.from({ length: workers }, (_, index) => index);
-  const places: readonly WorkerId[] = job.spec.command.place === 'here' ? [...numbered, 'here'] : numbered;
+  const places: readonly WorkerId[] = job.spec.command.runsOn === 'controller' ? [...numbered, 'controller'] : numbered;
   const found: Observation[] = [];
-  const facts: readonly Fact<AllocationSeen>[] = [
+  const facts: readonly Observed<AllocationStatus>[] = [
     unknown('no answer', now),
     { ...unknown('not allowed', now), refused: 'permission' },
     ...sights(workers).map((seen) => known(seen, now)),
   ];
-  for (const fact of facts) {
+  for (const observed of facts) {
     // An earlier allocation is either still there or missed, whatever the newest does.
-    const others = earlier.map(({ ordinal }) => ({ allocation: ordinal, fact }));
-    const allocations = [...others, { allocation: newest.ordinal, fact }];
-    const isLookedAt = fact.kind === 'unknown' ? newest.readyAt !== null : fact.value.state === 'ready';
-    const asked = job.settled === null ? places.filter((place) => place === 'here' || isLookedAt) : [];
+    const others = earlier.map(({ ordinal }) => ({ allocation: ordinal, observed }));
+    const allocations = [...others, { allocation: newest.ordinal, observed }];
+    const isLookedAt = observed.kind === 'unknown' ? newest.readyAt !== null : observed.value.state === 'ready';
+    const asked = job.finish === null ? places.filter((place) => place === 'controller' || isLookedAt) : [];
     for (const seen of combinations(asked.map(() => workerSights(job, now)))) {
       const workerFacts = seen.map((one, index) => ({
         allocation: newest.ordinal,
         worker: asked[index] ?? 0,
-        fact: one,
+        observed: one,
       }));
       found.push({ admitted, allocations, workers: workerFacts, outcomes: [] });
     }
   }
-  const refusedHere = known([{ place: 0, answer: 'stockout' as const, at: now }], now);
-  const withPlaces = found.slice(0, 3).map((one) => ({ ...one, places: refusedHere }));
+  const refusedHere = known([{ alternative: 0, answer: 'stockout' as const, at: now }], now);
+  const withPlaces = found.slice(0, 3).map((one) => ({ ...one, alternativeAnswers: refusedHere }));
   return [...found, ...withPlaces].flatMap((one) => turns.map((turn) => ({ ...one, admitted: turn })));
 }
 
@@ -158,17 +160,17 @@ const rowsReached = new Set<string>();
 type Seed = (world: World) => void;
 
 const failedOnce: Seed = (world) => {
-  world.settleNow();
-  if (world.job.settled !== null) return;
+  world.runUntilIdle();
+  if (world.job.finish !== null) return;
   world.exitAll(1);
-  world.live(() => world.job.attempts.length > 1 || world.job.settled !== null);
+  world.runUntil(() => world.job.attempts.length > 1 || world.job.finish !== null);
 };
 
 const stoppedAndResumed: Seed = (world) => {
-  world.settleNow();
-  world.ask('stop');
-  world.settleNow();
-  world.ask('resume');
+  world.runUntilIdle();
+  world.command('stop');
+  world.runUntilIdle();
+  world.command('resume');
   world.pass();
 };
 
@@ -181,18 +183,18 @@ const seeds: readonly Seed[] = [
   },
   // Its command is committed to be started, and no worker has started it.
   (world) => {
-    while (world.job.settled === null && (world.job.attempts[0]?.startedAt ?? null) === null) {
-      world.act();
+    while (world.job.finish === null && (world.job.attempts[0]?.startedAt ?? null) === null) {
+      world.performActions();
       world.pass();
     }
   },
   // Its command runs.
-  (world) => world.settleNow(),
+  (world) => world.runUntilIdle(),
   failedOnce,
   // A rule has made the next attempt, and its owner wants no further one.
   (world) => {
     failedOnce(world);
-    world.ask('last');
+    world.command('disable-recovery');
   },
   stoppedAndResumed,
   // It was resumed on the capacity that it keeps, which does not answer.
@@ -206,8 +208,8 @@ const seeds: readonly Seed[] = [
 function seeded(given: JobSpec, workers: number): readonly Node[] {
   return seeds.map((begin) => {
     const world = new World(given);
-    world.workersCount = workers;
-    if (given.capacity.ownership === 'standing') world.makeAnew();
+    world.workerCount = workers;
+    if (given.capacity.ownership === 'persistent') world.recreateNode();
     begin(world);
     return { job: world.job, events: world.events, now: world.now, actions: world.decision?.actions ?? [] };
   });
@@ -228,7 +230,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
       if (next.job.attempts.length > 4 || next.job.allocations.length > 4 || seen.has(key)) return;
       seen.add(key);
       const events = [...node.events, ...next.events];
-      assert.deepEqual(historyTellsTheState(events, next.job), []);
+      assert.deepEqual(historyMismatches(events, next.job), []);
       queue.push({ job: next.job, events, now, actions });
     };
     for (const wait of [second, 11 * second, 4 * minute]) {
@@ -240,7 +242,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
       for (const observation of [...seenNow, ...withReplies]) {
         passes += 1;
         const decision = reconcile(job, observation, now);
-        const faults = broken({ before: job, observation, decision, now });
+        const faults = violationsOf({ before: job, observation, decision, now });
         assert.deepEqual(
           faults,
           [],
@@ -253,8 +255,8 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
       }
     }
     for (const [verb, options] of words) {
-      if (!jobCan(job, verb, 'alice', options).ok) continue;
-      add(ask(job, verb, { by: 'alice', ...options }, node.now), node.now, node.actions);
+      if (!checkCommand(job, verb, 'alice', options).ok) continue;
+      add(applyCommand(job, verb, { by: 'alice', ...options }, node.now), node.now, node.actions);
     }
   }
   return { records, passes };
@@ -279,18 +281,18 @@ const cases: readonly {
 }[] = [
   { name: 'a spot TPU of one worker', given: smallSpec() },
   { name: 'a spot TPU of two workers', given: smallSpec({ preset: 'loop: failures' }), workers: 2, share: 4 },
-  { name: 'a TPU with a choice of places', given: smallSpec({ capacity: tpuOfPlaces }) },
+  { name: 'a TPU with a choice of places', given: smallSpec({ capacity: tpuWithAlternatives }) },
   {
     name: 'a standing TPU that a rule applies for again',
-    given: smallSpec({ preset: 'reapply', capacity: { ...tpu, ownership: 'standing' } }),
+    given: smallSpec({ preset: 'reapply', capacity: { ...tpu, ownership: 'persistent' } }),
   },
   {
     name: 'a standing TPU that is never applied for again',
-    given: smallSpec({ preset: 'pass', capacity: { ...tpu, ownership: 'standing' } }),
+    given: smallSpec({ preset: 'pass', capacity: { ...tpu, ownership: 'persistent' } }),
   },
   {
     name: 'a command on this machine that drives a TPU',
-    given: smallSpec({ command: { ...spec().command, place: 'here' } }),
+    given: smallSpec({ command: { ...spec().command, runsOn: 'controller' } }),
     share: 4,
   },
   {
@@ -307,7 +309,7 @@ const cases: readonly {
   },
   {
     name: 'a limit on the silence after a failed call',
-    given: smallSpec({ limits: { ...spec().limits, troubleTimeout: minute } }),
+    given: smallSpec({ limits: { ...spec().limits, failedCallTimeout: minute } }),
   },
   {
     name: 'setup without a command',
@@ -324,7 +326,7 @@ const cases: readonly {
 ];
 
 for (const { name, given, workers = 1, share = 1 } of cases) {
-  test(`the laws hold in every reachable record and observation of ${name}`, () => {
+  test(`the invariants hold in every reachable record and observation of ${name}`, () => {
     const { records, passes } = explore(given, workers, most / share);
     assert.ok(records > 10 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
   });

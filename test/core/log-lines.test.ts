@@ -8,14 +8,14 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { readLog } from '../../src/lab/log-reading.ts';
 import {
-  nothingRead,
+  emptyLogScan,
   phaseOfLine,
-  phaseText,
-  readOn,
-  type LogSoFar,
+  formatLogPhase,
+  continueScan,
+  type LogScan,
   matchPattern,
-  patterns,
-} from '../../src/core/log-lines.ts';
+  failurePatterns,
+} from '../../src/core/model/log-lines.ts';
 
 /** Lines as programs and S3's scripts print them, and what each says of the phase. */
 const lines: readonly (readonly [line: string, phase: string | null])[] = [
@@ -50,33 +50,33 @@ const lines: readonly (readonly [line: string, phase: string | null])[] = [
 test('a line says a phase only in words that stand by themselves', () => {
   for (const [line, wanted] of lines) {
     const phase = phaseOfLine(line);
-    assert.equal(phase === undefined ? null : phaseText(phase), wanted, line);
+    assert.equal(phase === undefined ? null : formatLogPhase(phase), wanted, line);
   }
 });
 
-function readAll(...pieces: readonly string[]): LogSoFar {
-  let soFar = nothingRead;
-  for (const piece of pieces) soFar = readOn(soFar, piece, soFar.offset + Buffer.byteLength(piece), 200);
+function readAll(...pieces: readonly string[]): LogScan {
+  let soFar = emptyLogScan;
+  for (const piece of pieces) soFar = continueScan(soFar, piece, soFar.offset + Buffer.byteLength(piece), 200);
   return soFar;
 }
 
 test('the newest line counts, and a program at work does not go back to its beginning', () => {
-  assert.equal(phaseText(readAll('Staging files...\n').phase), 'Staging');
-  assert.equal(phaseText(readAll('Staging files...\nInitializing\n').phase), 'Initializing');
-  assert.equal(phaseText(readAll('ep=1\nSampling 10\n').phase), 'Sampling');
-  assert.equal(phaseText(readAll('ep=1\nSampling 10\nep=2.5\n').phase), 'Running(ep 2.5)');
-  assert.equal(phaseText(readAll('ep=1\n', 'Initializing the evaluation\n').phase), 'Running(ep 1)');
-  assert.equal(phaseText(readAll('ep=1\nInitializing the evaluation\n').phase), 'Running(ep 1)');
-  assert.equal(phaseText(readAll('nothing', ' of that kind\n').phase), 'Unknown');
+  assert.equal(formatLogPhase(readAll('Staging files...\n').phase), 'Staging');
+  assert.equal(formatLogPhase(readAll('Staging files...\nInitializing\n').phase), 'Initializing');
+  assert.equal(formatLogPhase(readAll('ep=1\nSampling 10\n').phase), 'Sampling');
+  assert.equal(formatLogPhase(readAll('ep=1\nSampling 10\nep=2.5\n').phase), 'Running(ep 2.5)');
+  assert.equal(formatLogPhase(readAll('ep=1\n', 'Initializing the evaluation\n').phase), 'Running(ep 1)');
+  assert.equal(formatLogPhase(readAll('ep=1\nInitializing the evaluation\n').phase), 'Running(ep 1)');
+  assert.equal(formatLogPhase(readAll('nothing', ' of that kind\n').phase), 'Unknown');
 });
 
 test('a known trouble is told until a line of progress, and the bare word error is none', () => {
-  assert.equal(readAll('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n').trouble, null);
-  assert.equal(readAll('ep=1\nE: GRPC error: unavailable\n').trouble, 'grpc');
-  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'some words\n').trouble, 'grpc');
-  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'ep=1.5\n').trouble, null);
-  assert.equal(readAll('ep=1\nE: GRPC error\nep=1.5\n').trouble, null);
-  assert.equal(readAll('RESOURCE_EXHAUSTED: GRPC error\n').trouble, 'out_of_memory');
+  assert.equal(readAll('ep=1\nan error of 0.3 remains, Error bars are wide, FAIL\n').pattern, null);
+  assert.equal(readAll('ep=1\nE: GRPC error: unavailable\n').pattern, 'grpc');
+  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'some words\n').pattern, 'grpc');
+  assert.equal(readAll('ep=1\n', 'E: GRPC error\n', 'ep=1.5\n').pattern, null);
+  assert.equal(readAll('ep=1\nE: GRPC error\nep=1.5\n').pattern, null);
+  assert.equal(readAll('RESOURCE_EXHAUSTED: GRPC error\n').pattern, 'out_of_memory');
 });
 
 test('where a log is cut says nothing: any pieces of it come to the same', () => {
@@ -105,7 +105,7 @@ test('a file is read on from where it was, and only its end at first', (t) => {
   t.after(() => rmSync(folder, { recursive: true }));
   const path = join(folder, 'log');
   const bounds = { first: 40, tail: 10 };
-  assert.deepEqual(readLog(path, null, bounds), nothingRead);
+  assert.deepEqual(readLog(path, null, bounds), emptyLogScan);
 
   writeFileSync(path, `ep=1 long ago\n${'.'.repeat(400)}\n`);
   const first = readLog(path, null, bounds);
@@ -119,7 +119,7 @@ test('a file is read on from where it was, and only its end at first', (t) => {
   appendFileSync(path, 'ep=2 ');
   appendFileSync(path, euro.subarray(0, 2));
   const second = readLog(path, first, bounds);
-  assert.equal(phaseText(second.phase), 'Running(ep 2)');
+  assert.equal(formatLogPhase(second.phase), 'Running(ep 2)');
   assert.equal(second.offset, 420);
   appendFileSync(path, euro.subarray(2));
   const third = readLog(path, second, bounds);
@@ -128,7 +128,7 @@ test('a file is read on from where it was, and only its end at first', (t) => {
 
   // Another log of that name begins anew.
   writeFileSync(path, 'Staging files...\n');
-  assert.equal(phaseText(readLog(path, third, bounds).phase), 'Staging');
+  assert.equal(formatLogPhase(readLog(path, third, bounds).phase), 'Staging');
 });
 
 test('of five gigabytes the end is read, and what came since is, up to a bound', (t) => {
@@ -139,15 +139,15 @@ test('of five gigabytes the end is read, and what came since is, up to a bound',
   // Holes take no room on the disk, and reading them would take seconds and as much memory.
   writeSync(file, 'ep=7\n', 5 * 1024 ** 3);
   const first = readLog(path, null, { first: 800, tail: 200 });
-  assert.equal(phaseText(first.phase), 'Running(ep 7)');
+  assert.equal(formatLogPhase(first.phase), 'Running(ep 7)');
   writeSync(file, 'ep=8\n', 8 * 1024 ** 3);
   closeSync(file);
   const second = readLog(path, first, { first: 800, tail: 200 });
-  assert.equal(phaseText(second.phase), 'Running(ep 8)');
+  assert.equal(formatLogPhase(second.phase), 'Running(ep 8)');
   assert.equal(second.offset, 8 * 1024 ** 3 + 5);
 });
 
-for (const { name, anyOf } of patterns) {
+for (const { name, anyOf } of failurePatterns) {
   for (const part of anyOf) {
     test(`"${part}" is ${name}`, () => {
       assert.deepEqual(matchPattern(`step 1\nE: ${part} (9)\nbye`), { pattern: name, line: `E: ${part} (9)` });

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { phaseOf, phaseSince } from '../../src/core/phase.ts';
-import { minute, second } from '../../src/core/time.ts';
+import { phaseOf, phaseSince } from '../../src/core/decide/phase.ts';
+import { minute, second } from '../../src/core/model/time.ts';
 import { World, freshJob, spec, t0 } from './world.ts';
 
 test('a job goes through the words in their order, and each tells since when', () => {
@@ -23,7 +23,7 @@ test('a job goes through the words in their order, and each tells since when', (
   world.now += second;
   world.pass();
   hear();
-  world.settleNow();
+  world.runUntilIdle();
   hear();
   world.now += minute;
   world.preempt();
@@ -41,17 +41,17 @@ test('a job goes through the words in their order, and each tells since when', (
 
 test('it is recovering until the next attempt is seen running', () => {
   const world = new World();
-  world.settleNow();
+  world.runUntilIdle();
   world.preempt();
   const heard = new Set<string>();
   world.onPass = () => void heard.add(phaseOf(world.job));
-  world.untilRunning(10 * minute);
+  world.runUntilRunning(10 * minute);
   assert.deepEqual([...heard], ['recovering', 'running']);
 });
 
 test('an attempt that ends for good is stopping, not recovering', () => {
   const world = new World(spec({ preset: 'pass' }));
-  world.settleNow();
+  world.runUntilIdle();
   world.exit(0, 1);
   world.pass();
   assert.equal(phaseOf(world.job), 'stopping');
@@ -62,7 +62,7 @@ test('a first wait for capacity is queued, however many requests came to nothing
   world.pass();
   world.pass();
   world.nodes.set(1, { ...world.newNode('lost'), cause: 'failed' });
-  world.live(() => world.job.allocations.length > 1, 10 * minute);
+  world.runUntil(() => world.job.allocations.length > 1, 10 * minute);
   assert.equal(phaseOf(world.job), 'queued');
 });
 

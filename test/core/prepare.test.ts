@@ -2,28 +2,28 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lastAttempt } from '../../src/core/job.ts';
-import type { Attempt } from '../../src/core/job.ts';
-import { launchFor, stepFor, checkpointFolder, checkpointOwner } from '../../src/core/prepare.ts';
-import { nodeNameMark } from '../../src/core/spec.ts';
-import { minute } from '../../src/core/time.ts';
+import { lastAttempt } from '../../src/core/model/job.ts';
+import type { Attempt } from '../../src/core/model/job.ts';
+import { launchOf, resolvedStep, checkpointFolder, checkpointOwner } from '../../src/core/decide/prepare.ts';
+import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
+import { minute } from '../../src/core/model/time.ts';
 import { World, local, spec, step } from './world.ts';
-import { ask } from '../../src/core/commands.ts';
+import { applyCommand } from '../../src/core/decide/commands.ts';
 
 const command = {
   ...spec().command,
-  script: `train --node ${nodeNameMark} --twice ${nodeNameMark}`,
-  env: { LR: '0.01', NODE: nodeNameMark, JOBMAN_STAGE: '99' },
-  workdir: `/work/${nodeNameMark}`,
-  checkpointDir: `/bucket/${nodeNameMark}`,
+  script: `train --node ${nodeNamePlaceholder} --twice ${nodeNamePlaceholder}`,
+  env: { LR: '0.01', NODE: nodeNamePlaceholder, JOBMAN_STAGE: '99' },
+  workdir: `/work/${nodeNamePlaceholder}`,
+  checkpointDir: `/bucket/${nodeNamePlaceholder}`,
 };
 
 test('marks are filled in with the name of the node, and the words of jobman cannot be overruled', () => {
   const world = new World(spec({ command }));
-  world.settleNow();
+  world.runUntilIdle();
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
-  const launch = launchFor(world.job, attempt, 1);
+  const launch = launchOf(world.job, attempt, 1);
   assert.equal(launch.script, 'train --node iris-000001-1 --twice iris-000001-1');
   assert.deepEqual(launch.env, {
     LR: '0.01',
@@ -44,12 +44,12 @@ test('marks are filled in with the name of the node, and the words of jobman can
 
 test('a resumed attempt says so, with its stage and its own node', () => {
   const world = new World(spec({ command }));
-  world.settleNow();
+  world.runUntilIdle();
   world.preempt();
-  world.live(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
+  world.runUntil(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
-  const { env, resume } = launchFor(world.job, attempt, 0);
+  const { env, resume } = launchOf(world.job, attempt, 0);
   assert.deepEqual(
     [resume, env['JOBMAN_STAGE'], env['JOBMAN_ATTEMPT'], env['JOBMAN_NODE_NAME']],
     [true, '1', '2', 'iris-000001-2'],
@@ -58,19 +58,19 @@ test('a resumed attempt says so, with its stage and its own node', () => {
 
 test('on this machine there is no node to name', () => {
   const world = new World(spec({ capacity: local, steps: [] }));
-  world.settleNow();
+  world.runUntilIdle();
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
-  assert.equal('JOBMAN_NODE_NAME' in launchFor(world.job, attempt, 0).env, false);
+  assert.equal('JOBMAN_NODE_NAME' in launchOf(world.job, attempt, 0).env, false);
 });
 
 test('a step is told the name of the node and keeps its key', () => {
   const world = new World();
-  world.settleNow();
+  world.runUntilIdle();
   const [allocation] = world.job.allocations;
   assert.ok(allocation !== undefined);
-  const given = { ...step('ssh'), check: `test ${nodeNameMark}`, apply: `touch ${nodeNameMark}` };
-  const { check, apply, key } = stepFor(given, allocation, world.job);
+  const given = { ...step('ssh'), check: `test ${nodeNamePlaceholder}`, apply: `touch ${nodeNamePlaceholder}` };
+  const { check, apply, key } = resolvedStep(given, allocation, world.job);
   assert.deepEqual([check, apply, key], ['test iris-000001-1', 'touch iris-000001-1', 'ssh-1']);
 });
 
@@ -79,19 +79,19 @@ const named = { ...own, checkpoints: 'named' } as const;
 
 function ownerOf(world: World, attempt: number): string {
   const found = world.job.attempts[attempt - 1] as Attempt;
-  return launchFor(world.job, found, 0).checkpointOwner ?? 'any';
+  return launchOf(world.job, found, 0).checkpointOwner ?? 'any';
 }
 
 test('attempts that resume continue the newest start from the beginning that began', () => {
   const world = new World(spec({ command: named }));
-  world.settleNow();
+  world.runUntilIdle();
   world.preempt();
-  world.live(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
+  world.runUntil(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
   assert.equal(ownerOf(world, 1), 'abc123/000001/1');
   assert.equal(ownerOf(world, 2), 'abc123/000001/1');
   const job = world.job;
   const [first, second] = job.attempts as readonly [Attempt, Attempt];
-  const rerun: Attempt = { ...first, ordinal: 3, how: 'rerun', startedAt: null };
+  const rerun: Attempt = { ...first, ordinal: 3, startMode: 'rerun', startedAt: null };
   const resumed: Attempt = { ...second, ordinal: 4, stage: 2 };
   const after = { ...job, attempts: [first, second, rerun, resumed] };
   assert.equal(checkpointOwner(after, rerun), 'abc123/000001/3');
@@ -102,17 +102,17 @@ test('attempts that resume continue the newest start from the beginning that beg
 
 test('each later start from the beginning has a folder of its own, unless the manifest names the folder', () => {
   const world = new World(spec({ command: own }));
-  world.settleNow();
+  world.runUntilIdle();
   const { job } = world;
   const first = job.attempts[0] as Attempt;
   const attempts: readonly Attempt[] = [
     { ...first, startedAt: null },
     { ...first, ordinal: 2, startedAt: 5 },
-    { ...first, ordinal: 3, how: 'resume', stage: 1, startedAt: 6 },
-    { ...first, ordinal: 4, how: 'rerun', startedAt: null },
-    { ...first, ordinal: 5, how: 'resume', stage: 2, startedAt: null },
-    { ...first, ordinal: 6, how: 'rerun', startedAt: 7 },
-    { ...first, ordinal: 7, how: 'resume', stage: 1, startedAt: 8 },
+    { ...first, ordinal: 3, startMode: 'resume', stage: 1, startedAt: 6 },
+    { ...first, ordinal: 4, startMode: 'rerun', startedAt: null },
+    { ...first, ordinal: 5, startMode: 'resume', stage: 2, startedAt: null },
+    { ...first, ordinal: 6, startMode: 'rerun', startedAt: 7 },
+    { ...first, ordinal: 7, startMode: 'resume', stage: 1, startedAt: 8 },
   ];
   const folders = (command: typeof own | typeof named): readonly (string | null)[] =>
     attempts.map((one) => checkpointFolder({ ...job, attempts, spec: { ...job.spec, command } }, one));
@@ -131,7 +131,7 @@ test('where the folder is shared, or the record is of an earlier version, every 
     { ...spec().command, checkpointDir: '/b' },
   ]) {
     const world = new World(spec({ command }));
-    world.settleNow();
+    world.runUntilIdle();
     assert.equal(ownerOf(world, 1), 'any');
   }
 });
@@ -139,13 +139,13 @@ test('where the folder is shared, or the record is of an earlier version, every 
 test('a job without a command succeeds when its workers are set up, starts nothing, and keeps its TPU', () => {
   const command = { ...spec().command, script: '', isSetupOnly: true } as const;
   const world = new World(spec({ command, finish: { capacity: 'keep', keepFor: null } }));
-  world.untilSettled(30 * minute);
-  assert.equal(world.job.settled?.verdict, 'succeeded');
+  world.runUntilFinished(30 * minute);
+  assert.equal(world.job.finish?.verdict, 'succeeded');
   assert.equal(world.job.attempts[0]?.startedAt, null);
   assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { detail: 'every worker is set up' });
   assert.equal(world.job.allocations[0]?.releasedAt, null);
-  world.job = ask(world.job, 'resume', { by: 'alice' }, world.now).job;
-  world.untilSettled(30 * minute);
+  world.job = applyCommand(world.job, 'resume', { by: 'alice' }, world.now).job;
+  world.runUntilFinished(30 * minute);
   assert.equal(world.job.attempts.length, 2);
   assert.equal(world.job.allocations.length, 1, 'on the TPU that it kept');
 });
@@ -158,6 +158,6 @@ test('no rule starts a job without a command again', () => {
     recovery: { ...recovery, rules: [again] },
     command: { ...base.command, script: '', isSetupOnly: true },
   });
-  world.untilSettled(30 * minute);
+  world.runUntilFinished(30 * minute);
   assert.equal(world.job.attempts.length, 1);
 });

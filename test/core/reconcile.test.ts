@@ -2,20 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { subjectKey } from '../../src/core/decision.ts';
-import type { Action, Subject } from '../../src/core/decision.ts';
-import { eventSentence } from '../../src/app/history.ts';
-import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/job.ts';
-import { historyTellsTheState } from '../../sim/pass-history.ts';
-import { broken } from '../../sim/pass-laws.ts';
-import { known, unknown } from '../../src/core/observation.ts';
-import { phaseOf } from '../../src/core/phase.ts';
-import { givenUpAt } from '../../src/core/attempts.ts';
-import type { SetupStep } from '../../src/core/spec.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import { subjectKey } from '../../src/core/model/decision.ts';
+import type { Action, Subject } from '../../src/core/model/decision.ts';
+import { describeEvent } from '../../src/app/history.ts';
+import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/model/job.ts';
+import { historyMismatches } from '../../sim/history-replay.ts';
+import { violationsOf } from '../../sim/pass-invariants.ts';
+import { known, unknown } from '../../src/core/model/observation.ts';
+import { phaseOf } from '../../src/core/decide/phase.ts';
+import { giveUpAt } from '../../src/core/decide/end.ts';
+import type { SetupStep } from '../../src/core/model/spec.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';
 
-const standing = { ...tpu, ownership: 'standing' as const };
+const standing = { ...tpu, ownership: 'persistent' as const };
 
 /** What becomes of a queued resource that got nothing. */
 const failedForWantOfCapacity = {
@@ -43,7 +43,7 @@ function withoutCapacity(world: World): () => void {
 }
 
 function untilEnding(world: World): void {
-  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  world.runUntil(() => lastAttempt(world.job)?.ending !== null, hour);
 }
 
 function keys(world: World): readonly string[] {
@@ -52,12 +52,12 @@ function keys(world: World): readonly string[] {
 
 function running(given = spec()): World {
   const world = new World(given);
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'running');
   return world;
 }
 
-function host(world: World, worker: number): World['here'] {
+function host(world: World, worker: number): World['controllerHost'] {
   const found = world.node.workers[worker];
   if (found === undefined) throw new Error(`there is no worker ${worker}`);
   return found;
@@ -84,11 +84,11 @@ test('what is absent is asked for, and the request stays in the decision until i
 
 test('nothing is asked for while nobody can say whether it is there', () => {
   const world = new World();
-  world.cloudAnswers = false;
-  world.settleNow();
+  world.isCloudUp = false;
+  world.runUntilIdle();
   assert.deepEqual(keys(world), []);
   assert.equal(phaseOf(world.job), 'queued');
-  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+  assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
 
 test('what the cloud will never show is requested while no request is confirmed, and is no silence', () => {
@@ -96,35 +96,39 @@ test('what the cloud will never show is requested while no request is confirmed,
   world.pass();
   const look = () => {
     const fact = { ...unknown('403', world.now), refused: 'permission' as const };
-    world.pass({ ...world.observe(), allocations: [{ allocation: 1, fact }] });
+    world.pass({ ...world.observe(), allocations: [{ allocation: 1, observed: fact }] });
   };
   look();
   assert.deepEqual(keys(world), ['request/1']);
-  assert.equal(lastAllocation(world.job)?.silentSince, null);
-  world.act();
+  assert.equal(lastAllocation(world.job)?.unreachableSince, null);
+  world.performActions();
   look();
   assert.deepEqual(keys(world), [], 'an accepted request may have made something');
-  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+  assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
 
 test('a missing login is told as such, also in the middle of a silence of the cloud, which goes on', () => {
   const world = new World();
-  world.cloudAnswers = false;
-  world.settleNow();
-  const since = lastAllocation(world.job)?.silentSince;
+  world.isCloudUp = false;
+  world.runUntilIdle();
+  const since = lastAllocation(world.job)?.unreachableSince;
   const told: unknown[] = [];
   const pass = (): void => {
     world.now += minute;
-    for (const event of world.pass().events) if (event.kind === 'silent') told.push(event.detail);
+    for (const event of world.pass().events) if (event.kind === 'unreachable') told.push(event.detail);
   };
-  world.cloudAnswers = true;
+  world.isCloudUp = true;
   world.hasLogin = false;
   pass();
-  assert.deepEqual(lastAllocation(world.job), { ...lastAllocation(world.job), silentWho: 'login', silentSince: since });
+  assert.deepEqual(lastAllocation(world.job), {
+    ...lastAllocation(world.job),
+    unreachableWho: 'login',
+    unreachableSince: since,
+  });
   pass();
-  world.cloudAnswers = false;
+  world.isCloudUp = false;
   pass();
-  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+  assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
   assert.deepEqual(told, ['log in', 'the cloud does not answer']);
 });
 
@@ -139,20 +143,20 @@ test('a request that was accepted is not sent again before it is missed twice, t
     return keys(world).length;
   });
   assert.deepEqual(asked, [0, 0, 0, 1]);
-  assert.equal(lastAllocation(world.job)?.lastFailure?.error.kind, 'internal');
+  assert.equal(lastAllocation(world.job)?.lastError?.error.kind, 'internal');
 });
 
 test('a stockout is waited for without limit, more patiently each time', () => {
   const world = new World();
   world.refusal = noneLeft;
-  world.live(() => false, 6 * hour);
+  world.runUntil(() => false, 6 * hour);
   assert.equal(phaseOf(world.job), 'queued');
   const refusals = world.events.filter(({ kind }) => kind === 'allocation_refused').map(({ at }) => at);
   const waits = refusals.slice(1).map((at, index) => at - (refusals[index] ?? 0));
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= 38 * second);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   world.refusal = null;
-  world.untilRunning();
+  world.runUntilRunning();
 });
 
 for (const kind of ['permission', 'invalid', 'not_found'] as const) {
@@ -165,8 +169,8 @@ for (const kind of ['permission', 'invalid', 'not_found'] as const) {
     failed.pass();
     failed.nodes.set(1, { ...failed.newNode('lost'), cause: 'failed', error });
     for (const world of [refused, failed]) {
-      world.settleNow();
-      assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
+      world.runUntilIdle();
+      assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'allocation_failed']);
       assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw words');
     }
   });
@@ -176,10 +180,10 @@ test('something foreign under the name ends the job and is never released', () =
   const world = new World();
   world.pass();
   world.nodes.set(1, { ...world.newNode('ready'), state: 'foreign' });
-  world.settleNow();
-  assert.equal(world.job.settled?.reason, 'allocation_failed');
+  world.runUntilIdle();
+  assert.equal(world.job.finish?.reason, 'allocation_failed');
   assert.equal(world.nodes.size, 1);
-  assert.ok(!world.kinds().includes('allocation_released'));
+  assert.ok(!world.eventKinds().includes('allocation_released'));
 });
 
 test('capacity that fails before it is ready is let go, seen gone, and asked for under a new number at the pace of its error', () => {
@@ -188,9 +192,9 @@ test('capacity that fails before it is ready is let go, seen gone, and asked for
   world.pass();
   const failed = { ...world.newNode('lost'), cause: 'failed' as const };
   world.nodes.set(1, failed);
-  world.live(() => world.nodes.has(2), hour);
+  world.runUntil(() => world.nodes.has(2), hour);
   assert.ok(!world.nodes.has(1));
-  world.untilRunning();
+  world.runUntilRunning();
   // Nothing was tried, so it is still the first try at the command.
   assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.allocation], [1, 2]);
 });
@@ -202,16 +206,16 @@ test('a queue that fails again and again is asked again more patiently each time
     if (decision.events.some(({ kind }) => kind === 'allocation_requested')) asked.push(now);
   };
   const stop = withoutCapacity(world);
-  world.live(() => false, 6 * hour);
+  world.runUntil(() => false, 6 * hour);
   const waits = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
   assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= minute, `the first wait was ${waits[0]} ms`);
   assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'queued']);
   assert.ok(world.nodes.size <= 1, 'what failed is let go before another is asked for');
   stop();
-  world.untilRunning();
+  world.runUntilRunning();
   assert.equal(lastAttempt(world.job)?.ordinal, 1);
-  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
 test("a new word of the owner's is a new wait: it is asked at once and then patiently anew", () => {
@@ -219,19 +223,19 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
   world.pass();
   world.pass();
   world.nodes.set(1, { ...world.newNode('lost'), ...failedForWantOfCapacity });
-  world.live(() => world.job.allocations.length === 4, hour);
+  world.runUntil(() => world.job.allocations.length === 4, hour);
   for (let count = 0; count < 3; count += 1) {
     world.nodes.set(world.job.allocations.length, { ...world.newNode('lost'), ...failedForWantOfCapacity });
-    world.settleNow();
-    world.live(() => false, 20 * minute);
+    world.runUntilIdle();
+    world.runUntil(() => false, 20 * minute);
   }
-  world.ask('stop');
-  world.untilSettled();
-  world.ask('start');
+  world.command('stop');
+  world.runUntilFinished();
+  world.command('start');
   world.pass();
   const before = world.job.allocations.length;
   world.nodes.set(before, { ...world.newNode('lost'), ...failedForWantOfCapacity });
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(world.job.allocations.length, before + 1);
   assert.ok((lastAttempt(world.job)?.notBefore ?? Infinity) - world.now <= 38 * second);
 });
@@ -240,8 +244,8 @@ test('the wait for capacity has its limit, whether one request is refused or ano
   for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
     const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
     begin(world);
-    world.untilSettled();
-    assert.deepEqual([world.job.settled?.reason, world.job.attempts.length], ['allocation_failed', 1]);
+    world.runUntilFinished();
+    assert.deepEqual([world.job.finish?.reason, world.job.attempts.length], ['allocation_failed', 1]);
     assert.equal(world.now, world.job.createdAt + 20 * minute);
   }
 });
@@ -255,7 +259,7 @@ test('every worker goes through its steps in order, side by side with the others
     const steps = decision.actions.filter(({ kind }) => kind === 'step').map(subjectKey);
     if (steps.length > 0) asked.push(steps);
   };
-  world.settleNow();
+  world.runUntilIdle();
   assert.deepEqual(asked, [
     ['step/1/0/ssh', 'step/1/1/ssh'],
     ['step/1/0/docker', 'step/1/1/docker'],
@@ -266,7 +270,7 @@ test('no worker starts before every worker is prepared', () => {
   const world = new World();
   world.pass();
   world.pass();
-  world.act();
+  world.performActions();
   world.pass();
   host(world, 0).proofs.add('ssh-1');
   world.pass();
@@ -281,7 +285,7 @@ test('a start names the boot in which the steps were seen to hold, unless there 
   const bootsAsked = (given = spec()): readonly unknown[] => {
     const world = new World(given);
     while (!keys(world).includes('start/1/0')) {
-      world.act();
+      world.performActions();
       world.pass();
     }
     return world.decision?.actions.flatMap((one) => (one.kind === 'start' ? [one.bootId] : [])) ?? [];
@@ -294,10 +298,10 @@ test('a start is repeated on the worker that shows no run, and only there', () =
   const world = new World();
   world.pass();
   world.pass();
-  world.act();
+  world.performActions();
   for (const worker of [0, 1]) host(world, worker).proofs.add('ssh-1');
   world.pass();
-  world.act([{ kind: 'start', attempt: 1, allocation: 1, worker: 1 }]);
+  world.performActions([{ kind: 'start', attempt: 1, allocation: 1, worker: 1 }]);
   world.pass();
   assert.deepEqual(keys(world), ['start/1/0']);
 });
@@ -305,7 +309,7 @@ test('a start is repeated on the worker that shows no run, and only there', () =
 test('a start is not repeated while another worker is silent: it may have been made anew meanwhile', () => {
   const world = new World();
   while (!keys(world).includes('start/1/0')) {
-    world.act();
+    world.performActions();
     world.pass();
   }
   host(world, 1).isAnswering = false;
@@ -320,10 +324,10 @@ test('a start is not repeated while another worker is silent: it may have been m
 test('a step that fails is tried again after a wait, and ends the attempt when its tries are used up', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
-  world.untilSettled();
-  assert.equal(world.job.settled?.reason, 'setup_failed');
+  world.runUntilFinished();
+  assert.equal(world.job.finish?.reason, 'setup_failed');
   assert.match(
     world.job.attempts[0]?.ending?.evidence.detail ?? '',
     /^step ssh failed on worker 0 \(3 tries\): apt is locked$/,
@@ -335,7 +339,7 @@ test('a job of this machine needs three passes from nothing to its end', () => {
   world.pass();
   world.pass();
   assert.deepEqual(keys(world), ['start/1/0']);
-  world.act();
+  world.performActions();
   world.exitAll(0);
   world.pass();
   assert.equal(phaseOf(world.job), 'succeeded');
@@ -376,11 +380,11 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
     world.now = began + minute;
     world.exitAll(exitCode);
     world.now += away;
-    world.settleNow();
+    world.runUntilIdle();
     const attempt = lastAttempt(world.job);
     assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [began + minute, began + minute]);
-    assert.equal(world.job.settled?.at, began + minute + away);
-    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+    assert.equal(world.job.finish?.at, began + minute + away);
+    assert.deepEqual(historyMismatches(world.events, world.job), []);
   }
   for (const wrong of [-hour, 30 * hour]) {
     const world = running(spec({ preset: 'pass' }));
@@ -388,7 +392,7 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
     world.now += wrong;
     world.exitAll(0);
     world.now = now + minute;
-    world.settleNow();
+    world.runUntilIdle();
     const attempt = lastAttempt(world.job);
     assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [world.now, world.now]);
   }
@@ -397,20 +401,20 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
 test('a worker that has ended well waits for the others', () => {
   const world = running();
   world.exit(0, 0);
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'running');
   world.exit(1, 0);
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'succeeded');
 });
 
 test('one failing worker ends the attempt on all: the others are asked once, then killed', () => {
   const world = running(spec({ preset: 'pass' }));
-  world.isStubborn = true;
+  world.ignoresStop = true;
   world.exit(1, 3);
   world.pass();
-  assert.deepEqual(keys(world), ['stop/1/0/ask']);
-  world.act();
+  assert.deepEqual(keys(world), ['stop/1/0/stop']);
+  world.performActions();
   world.pass();
   assert.deepEqual(keys(world), []);
   world.now += 30 * second;
@@ -427,9 +431,9 @@ test('one failing worker ends the attempt on all: the others are asked once, the
 
 test('where the capacity stays, a program that ignores its signal is killed after the grace', () => {
   const world = running(spec({ preset: 'loop: failures' }));
-  world.isStubborn = true;
+  world.ignoresStop = true;
   world.exit(0, 3);
-  world.settleNow();
+  world.runUntilIdle();
   world.now += 30 * second;
   world.pass();
   assert.deepEqual(keys(world), ['stop/1/1/kill']);
@@ -457,7 +461,7 @@ for (const [sentence, act, reason, detail] of [
   [
     'an exit that is seen counts although the cloud does not answer',
     (world) => {
-      world.cloudAnswers = false;
+      world.isCloudUp = false;
       world.exitAll(0);
     },
     'succeeded',
@@ -467,7 +471,7 @@ for (const [sentence, act, reason, detail] of [
   test(sentence, () => {
     const world = running(spec({ preset: 'pass' }));
     act(world);
-    world.settleNow();
+    world.runUntilIdle();
     assert.equal(world.job.attempts[0]?.ending?.reason, reason);
     assert.match(world.job.attempts[0].ending.evidence.detail, detail);
   });
@@ -481,8 +485,8 @@ test('a step that is refused is not tried again, and a command for a worker that
     [refused, /no such bucket/],
     [missing, /worker 7, and there are 2 workers/],
   ] as const) {
-    world.settleNow();
-    assert.equal(world.job.settled?.reason, 'setup_failed');
+    world.runUntilIdle();
+    assert.equal(world.job.finish?.reason, 'setup_failed');
     assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', detail);
   }
 });
@@ -491,63 +495,63 @@ test('nobody is judged while another worker is silent: it may be the cause', () 
   const world = running(spec({ preset: 'pass' }));
   world.exit(0, 1);
   host(world, 1).isAnswering = false;
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   host(world, 1).isAnswering = true;
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
 });
 
 test('a program that is killed on spot capacity is not blamed before the cloud has had time to own up', () => {
   const world = running();
   world.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: world.now };
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   world.now += 10 * second;
   world.preempt();
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(world.job.attempts[0]?.ending?.reason, 'preempted');
 
   const killed = running();
   killed.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: killed.now };
-  killed.live(() => lastAttempt(killed.job)?.ending !== null, 2 * minute);
+  killed.runUntil(() => lastAttempt(killed.job)?.ending !== null, 2 * minute);
   assert.equal(killed.job.attempts[0]?.ending?.evidence.detail, 'killed by TERM on worker 0');
 });
 
 /** The script on this machine that drives a TPU has ended of a lost line to it. */
 function cutOff(given: Parameters<typeof spec>[0] = {}): World {
-  const world = running(spec({ ...given, command: { ...spec().command, place: 'here' } }));
+  const world = running(spec({ ...given, command: { ...spec().command, runsOn: 'controller' } }));
   world.pattern = 'line_cut';
-  world.exit('here', 1);
+  world.exit('controller', 1);
   return world;
 }
 
 test('a script here that loses its line to spot capacity is not blamed before the cloud has had time to own up', () => {
   const world = cutOff();
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   world.now += 20 * second;
   world.preempt();
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(world.job.attempts[0]?.ending?.reason, 'preempted');
 
   const cut = cutOff();
-  cut.live(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
+  cut.runUntil(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 
   // While the cloud does not answer nobody can say that it took anything, however long that lasts.
   const asked = cutOff();
-  asked.cloudAnswers = false;
-  asked.live(() => lastAttempt(asked.job)?.ending !== null, 5 * minute);
+  asked.isCloudUp = false;
+  asked.runUntil(() => lastAttempt(asked.job)?.ending !== null, 5 * minute);
   assert.equal(lastAttempt(asked.job)?.ending, null);
   asked.preempt();
-  asked.cloudAnswers = true;
-  asked.settleNow();
+  asked.isCloudUp = true;
+  asked.runUntilIdle();
   assert.equal(asked.job.attempts[0]?.ending?.reason, 'preempted');
 
   // Nor while the cloud's list lacks it: it has to be missed twice before that says anything.
   const missed = cutOff();
-  missed.settleNow();
+  missed.runUntilIdle();
   missed.now += minute;
   missed.nodes.delete(1);
   missed.pass();
@@ -558,40 +562,40 @@ test('a script here that loses its line to spot capacity is not blamed before th
   // What says nothing of a lost line has failed by itself, and is told at once.
   const failed = cutOff();
   failed.pattern = null;
-  failed.settleNow();
-  assert.equal(failed.job.settled?.reason, 'command_failed');
+  failed.runUntilIdle();
+  assert.equal(failed.job.finish?.reason, 'command_failed');
 });
 
 test('a program without output for the silence limit is hung, and one that prints on one worker only is not', () => {
   for (const isPrinting of [false, true]) {
     const limits = { ...spec().limits, silenceTimeout: 10 * minute };
     const world = running(spec({ preset: 'pass', limits }));
-    world.live(() => {
+    world.runUntil(() => {
       if (isPrinting) world.run(0, 1).outputAt = world.now;
-      return world.job.settled !== null;
+      return world.job.finish !== null;
     }, hour);
-    assert.equal(world.job.settled?.reason, isPrinting ? undefined : 'hung');
+    assert.equal(world.job.finish?.reason, isPrinting ? undefined : 'hung');
   }
 });
 
 test('a program past its time limit is stopped, and no rule answers', () => {
   const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntime: 30 * minute } }));
-  world.cloudAnswers = false;
+  world.isCloudUp = false;
   world.now += 31 * minute;
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
-  world.cloudAnswers = true;
-  world.untilSettled();
-  assert.deepEqual([world.job.settled?.verdict, world.job.attempts.length], ['failed', 1]);
+  world.isCloudUp = true;
+  world.runUntilFinished();
+  assert.deepEqual([world.job.finish?.verdict, world.job.attempts.length], ['failed', 1]);
 });
 
 // ------------------------------------------------------------------------------------------ silence
 
 test('when nobody answers, nothing happens for as long as that lasts', () => {
   const world = running();
-  world.cloudAnswers = false;
+  world.isCloudUp = false;
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
-  world.live(() => false, 10 * hour);
+  world.runUntil(() => false, 10 * hour);
   assert.equal(phaseOf(world.job), 'running');
   assert.equal(world.nodes.size, 1);
   assert.equal(world.job.attempts.length, 1);
@@ -601,8 +605,14 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
   const world = running(spec({ preset: 'reapply' }));
   const { now } = world;
   host(world, 1).isAnswering = false;
-  world.settleNow();
-  assert.deepEqual(world.events.at(-1), { at: now, kind: 'silent', allocation: 1, detail: 'no answer', worker: 1 });
+  world.runUntilIdle();
+  assert.deepEqual(world.events.at(-1), {
+    at: now,
+    kind: 'unreachable',
+    allocation: 1,
+    detail: 'no answer',
+    worker: 1,
+  });
   untilEnding(world);
   assert.equal(world.now, now + 3 * minute);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
@@ -611,14 +621,14 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
 test('two workers that fall silent in turn have not been silent for as long as both together', () => {
   const world = running(spec({ preset: 'reapply' }));
   host(world, 0).isAnswering = false;
-  world.settleNow();
+  world.runUntilIdle();
   world.now += 2 * minute;
   host(world, 0).isAnswering = true;
   host(world, 1).isAnswering = false;
-  world.settleNow();
+  world.runUntilIdle();
   const { now } = world;
   world.now += 2 * minute;
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   untilEnding(world);
   assert.equal(world.now, now + 3 * minute);
@@ -628,10 +638,10 @@ test('two workers that fall silent in turn have not been silent for as long as b
 test('the grace begins anew when the cloud itself was silent in between', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.cloudAnswers = false;
-  world.live(() => false, 20 * minute);
-  world.cloudAnswers = true;
-  world.settleNow();
+  world.isCloudUp = false;
+  world.runUntil(() => false, 20 * minute);
+  world.isCloudUp = true;
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   const back = world.now;
   untilEnding(world);
@@ -641,12 +651,12 @@ test('the grace begins anew when the cloud itself was silent in between', () => 
 test('a worker that answers again within the grace costs nothing but two lines of history', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.settleNow();
+  world.runUntilIdle();
   world.now += 2 * minute;
   host(world, 1).isAnswering = true;
-  world.settleNow();
-  assert.deepEqual(world.kinds().slice(-2), ['silent', 'answering']);
-  const sentences = world.events.slice(-2).map((event) => eventSentence(event, world.job));
+  world.runUntilIdle();
+  assert.deepEqual(world.eventKinds().slice(-2), ['unreachable', 'reachable']);
+  const sentences = world.events.slice(-2).map((event) => describeEvent(event, world.job));
   assert.match(sentences[0] ?? '', /^worker 1 does not answer/);
   assert.equal(sentences[1], 'every worker answers again', 'the line before names a worker, not the allocation');
   assert.equal(phaseOf(world.job), 'running');
@@ -657,29 +667,29 @@ test('the next attempt waits until the silent worker has told the end of the las
   host(world, 1).isAnswering = false;
   untilEnding(world);
   world.now += minute;
-  world.settleNow();
+  world.runUntilIdle();
   assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering']);
   host(world, 1).isAnswering = true;
-  world.live(() => world.job.attempts.length === 2, minute);
+  world.runUntil(() => world.job.attempts.length === 2, minute);
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
 
 test('capacity of our own whose worker stays silent for another grace is replaced after all', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  world.runUntil(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
   assert.deepEqual([...world.nodes.keys()], [2]);
   assert.equal(world.job.attempts[1]?.allocation, 2);
 });
 
 test('a failed attempt whose other worker falls silent while it is being ended does not wait for ever either', () => {
   const world = running(spec({ preset: 'loop: failures' }));
-  world.isStubborn = true;
+  world.ignoresStop = true;
   world.exit(0, 1);
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
   host(world, 1).isAnswering = false;
-  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  world.runUntil(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
   assert.deepEqual([...world.nodes.keys()], [2]);
 });
 
@@ -687,7 +697,7 @@ test('a failed attempt whose other worker falls silent while it is being ended d
 function silentInSetup(given = spec(), worker = 1): World {
   const world = new World(given);
   world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   host(world, worker).isAnswering = false;
   untilEnding(world);
@@ -700,9 +710,9 @@ test('capacity whose worker fell silent before anything was started there gets a
   for (const preset of ['pre', 'rerun', 'resume', 'loop: failures'] as const) {
     const world = silentInSetup(spec({ preset }));
     const { now } = world;
-    world.live(() => false, 2 * minute);
+    world.runUntil(() => false, 2 * minute);
     assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering'], preset);
-    world.untilRunning();
+    world.runUntilRunning();
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.nodes.size], ['running', 2, 1], preset);
     assert.equal(world.job.attempts[1]?.allocation, 2);
     assert.ok(world.now >= now + 3 * minute);
@@ -711,53 +721,53 @@ test('capacity whose worker fell silent before anything was started there gets a
 
 test('the same holds for a worker that the command does not run on', () => {
   const world = silentInSetup(spec({ command: { ...spec().command, workers: [0] } }));
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
   assert.equal(world.job.attempts[1]?.allocation, 2);
 
   const started = running(spec({ command: { ...spec().command, workers: [0] } }));
   host(started, 1).isAnswering = false;
-  started.live(() => started.job.attempts.length > 1 && phaseOf(started.job) === 'running', 2 * hour);
+  started.runUntil(() => started.job.attempts.length > 1 && phaseOf(started.job) === 'running', 2 * hour);
   assert.ok(started.job.attempts.length <= 3, `${started.job.attempts.length} attempts`);
   assert.equal(lastAttempt(started.job)?.allocation, 2);
 });
 
 test('a script that drives the TPU from here goes on with another one when a worker stays silent', () => {
   for (const begin of [silentInSetup, running]) {
-    const world = begin(spec({ command: { ...spec().command, place: 'here' } }));
+    const world = begin(spec({ command: { ...spec().command, runsOn: 'controller' } }));
     host(world, 1).isAnswering = false;
-    world.live(() => lastAttempt(world.job)?.allocation === 2 && phaseOf(world.job) === 'running', 2 * hour);
+    world.runUntil(() => lastAttempt(world.job)?.allocation === 2 && phaseOf(world.job) === 'running', 2 * hour);
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2], begin.name);
   }
 });
 
 test('a worker that answers again before that goes on on the same capacity', () => {
   const world = silentInSetup();
-  world.live(() => false, minute);
+  world.runUntil(() => false, minute);
   host(world, 1).isAnswering = true;
-  world.untilRunning(minute);
+  world.runUntilRunning(minute);
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
   assert.equal(world.job.attempts[1]?.allocation, 1);
 });
 
 test('a standing TPU whose worker is silent is waited for: it is not ours to replace, and tries are not burnt on it', () => {
   const world = silentInSetup(spec({ capacity: standing }));
-  world.live(() => false, 20 * minute);
-  assert.equal(world.job.settled, null);
+  world.runUntil(() => false, 20 * minute);
+  assert.equal(world.job.finish, null);
   assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
   host(world, 1).isAnswering = true;
-  world.untilRunning();
+  world.runUntilRunning();
 });
 
 test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
   const world = running(spec({ capacity: standing }));
   host(world, 1).isAnswering = false;
-  world.settleNow();
+  world.runUntilIdle();
   const { now } = world;
-  world.untilSettled();
-  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'unreachable']);
+  world.runUntilFinished();
+  assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'unreachable']);
   assert.deepEqual([world.now, world.job.attempts.length, world.nodes.size], [now + 30 * minute, 1, 1]);
-  assert.ok(!world.kinds().includes('allocation_released'));
+  assert.ok(!world.eventKinds().includes('allocation_released'));
   const left = world.run(0, 1).ended;
   assert.equal(left !== 'vanished' && left?.signal, 'TERM');
 });
@@ -765,29 +775,29 @@ test('but not for ever: after ten graces the job has failed, and the TPU stands 
 test('a stop of a job on a standing TPU does not wait for a dead worker longer than that either', () => {
   const world = running(spec({ capacity: standing }));
   host(world, 1).isAnswering = false;
-  world.ask('stop');
+  world.command('stop');
   const { now } = world;
-  world.settleNow();
+  world.runUntilIdle();
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
-  assert.equal(givenUpAt(world.job, attempt, now), now + 30 * minute);
-  world.untilSettled();
+  assert.equal(giveUpAt(world.job, attempt, now), now + 30 * minute);
+  world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.now, world.nodes.size], ['stopped', now + 30 * minute, 1]);
   // What was left behind there is ended before anything else begins.
   host(world, 1).isAnswering = true;
-  world.ask('resume');
-  world.untilRunning();
+  world.command('resume');
+  world.runUntilRunning();
   assert.ok(world.run(1, 1).ended !== null);
 });
 
 /** Stopped, and a worker of what it holds dies; then its owner wants it to go on. */
 function resumedOntoSilence(given = spec()): World {
   const world = running(given);
-  world.ask('stop');
-  world.untilSettled();
+  world.command('stop');
+  world.runUntilFinished();
   host(world, 1).isAnswering = false;
-  world.ask('resume');
-  world.settleNow();
+  world.command('resume');
+  world.runUntilIdle();
   return world;
 }
 
@@ -795,55 +805,55 @@ test('to resume on held capacity and find nobody there is no try: the attempt mo
   for (const preset of ['pre', 'pass'] as const) {
     const world = resumedOntoSilence(spec({ preset }));
     const { now } = world;
-    world.untilRunning();
+    world.runUntilRunning();
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 2]);
     const released = world.events.find((event) => event.kind === 'allocation_released');
     assert.deepEqual([released?.at, released?.why], [now + 3 * minute, 'worker 1 does not answer']);
-    assert.equal(historyTellsTheState(world.events, world.job).length, 0);
+    assert.equal(historyMismatches(world.events, world.job).length, 0);
   }
 });
 
 test('held capacity that answers again within the grace is gone on with', () => {
   const world = resumedOntoSilence();
-  world.live(() => false, 2 * minute);
+  world.runUntil(() => false, 2 * minute);
   host(world, 1).isAnswering = true;
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 1]);
 });
 
 test('to resume on a standing TPU and find nobody there waits within the attempt, and fails after ten graces', () => {
   const back = resumedOntoSilence(spec({ capacity: standing }));
-  back.live(() => false, 20 * minute);
+  back.runUntil(() => false, 20 * minute);
   host(back, 1).isAnswering = true;
-  back.untilRunning();
+  back.runUntilRunning();
   assert.deepEqual([phaseOf(back.job), back.job.attempts.length], ['running', 2]);
 
   const dead = resumedOntoSilence(spec({ capacity: standing }));
   const { now } = dead;
-  dead.untilSettled();
+  dead.runUntilFinished();
   assert.deepEqual([phaseOf(dead.job), dead.now, dead.job.attempts.length], ['failed', now + 30 * minute, 2]);
   assert.equal(dead.nodes.size, 1);
 });
 
 test('the owner need not wait for a silent worker on which nothing was started', () => {
   const world = silentInSetup();
-  world.ask('cancel');
-  world.untilSettled(minute);
+  world.command('cancel');
+  world.runUntilFinished(minute);
   assert.equal(phaseOf(world.job), 'cancelled');
 });
 
 test('a stop keeps capacity whose worker is silent for ten graces, and then lets it go: nobody else would end it', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.ask('stop');
+  world.command('stop');
   const { now } = world;
-  world.settleNow();
+  world.runUntilIdle();
   const attempt = lastAttempt(world.job);
   assert.ok(attempt !== undefined);
-  assert.equal(givenUpAt(world.job, attempt, world.now), now + 30 * minute);
-  world.live(() => false, 29 * minute);
+  assert.equal(giveUpAt(world.job, attempt, world.now), now + 30 * minute);
+  world.runUntil(() => false, 29 * minute);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
-  world.untilSettled();
+  world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
   const released = world.events.find((event) => event.kind === 'allocation_released');
   assert.deepEqual([released?.at, released?.why], [now + 30 * minute, 'worker 1 does not answer any more']);
@@ -852,40 +862,40 @@ test('a stop keeps capacity whose worker is silent for ten graces, and then lets
 test('a stop ends when the silent worker answers again, and holds what it was to hold', () => {
   const world = running();
   host(world, 1).isAnswering = false;
-  world.ask('stop');
-  world.live(() => false, 20 * minute);
+  world.command('stop');
+  world.runUntil(() => false, 20 * minute);
   host(world, 1).isAnswering = true;
-  world.untilSettled();
+  world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
 });
 
 test('while the cloud does not answer either, nothing is let go by a stop', () => {
   const world = running();
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
-  world.cloudAnswers = false;
-  world.ask('stop');
-  world.live(() => false, 10 * hour);
+  world.isCloudUp = false;
+  world.command('stop');
+  world.runUntil(() => false, 10 * hour);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
 });
 
 test('maintenance is waited for without limit: the limit on waiting for capacity is about what was never there', () => {
   const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
   world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
-  world.live(() => false, 20 * hour);
+  world.runUntil(() => false, 20 * hour);
   assert.deepEqual([world.job.attempts.length, world.job.attempts[0]?.ending], [1, null]);
   Object.assign(world.node, { state: 'ready', detail: 'READY' });
   world.stepResult = { kind: 'done' };
-  world.untilRunning();
+  world.runUntilRunning();
 });
 
 test('a program under maintenance has no limit but its own', () => {
   const world = running(spec({ limits: { ...spec().limits, maxRuntime: 10 * hour } }));
   Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
   const { now } = world;
-  world.live(() => lastAttempt(world.job)?.ending !== null, 20 * hour);
+  world.runUntil(() => lastAttempt(world.job)?.ending !== null, 20 * hour);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
   assert.equal(world.now, now + 10 * hour);
 });
@@ -893,13 +903,16 @@ test('a program under maintenance has no limit but its own', () => {
 test('maintenance is no loss: the run is judged when the machine is back', () => {
   const world = running();
   world.node.state = 'interrupted';
-  world.live(() => false, 30 * minute);
+  world.runUntil(() => false, 30 * minute);
   assert.equal(lastAttempt(world.job)?.ending, null);
   world.node.state = 'ready';
   world.run(0, 1).ended = 'vanished';
   world.run(1, 1).ended = 'vanished';
-  world.settleNow();
-  assert.deepEqual([world.job.attempts[0]?.ending?.reason, world.job.attempts[1]?.how], ['unreachable', 'resume']);
+  world.runUntilIdle();
+  assert.deepEqual(
+    [world.job.attempts[0]?.ending?.reason, world.job.attempts[1]?.startMode],
+    ['unreachable', 'resume'],
+  );
 });
 
 // ------------------------------------------------------------------------------------------ loss
@@ -910,18 +923,18 @@ test('a preempted node is let go and seen gone before a new one is asked for', (
   world.pass();
   assert.deepEqual(keys(world), ['release/1']);
   assert.equal(phaseOf(world.job), 'recovering');
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([...world.nodes.keys()], [2]);
-  const kinds = world.kinds();
+  const kinds = world.eventKinds();
   assert.ok(kinds.lastIndexOf('allocation_gone') < kinds.lastIndexOf('allocation_requested'));
-  assert.deepEqual([lastAttempt(world.job)?.how, lastAttempt(world.job)?.stage], ['resume', 1]);
+  assert.deepEqual([lastAttempt(world.job)?.startMode, lastAttempt(world.job)?.stage], ['resume', 1]);
 });
 
 test('one look that misses a ready node means nothing, two of them that it is lost', () => {
   const world = running();
   const node = world.nodes.get(1);
-  world.missNext = true;
-  world.settleNow();
+  world.omitNext = true;
+  world.runUntilIdle();
   assert.equal(lastAttempt(world.job)?.ending, null);
   assert.ok(node !== undefined);
   world.nodes.delete(1);
@@ -938,7 +951,7 @@ test('a release is repeated until it is confirmed, and gone is believed at the s
   world.pass();
   world.pass();
   assert.deepEqual(keys(world), ['release/1']);
-  world.act();
+  world.performActions();
   world.pass();
   assert.deepEqual(keys(world), []);
   assert.equal(world.job.allocations[0]?.goneAt, null);
@@ -977,7 +990,7 @@ test('a deletion that the cloud let fall in a state that has passed is asked for
 test('a late reply about an earlier allocation touches nothing', () => {
   const world = running();
   world.preempt();
-  world.untilRunning();
+  world.runUntilRunning();
   const { job } = world;
   for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
     const subjects: readonly Subject[] = [
@@ -996,15 +1009,15 @@ test('a standing TPU is used as it stands and never let go at the end', () => {
   const world = running(spec({ capacity: standing }));
   assert.equal(lastAllocation(world.job)?.name, 'iris');
   world.exitAll(0);
-  world.settleNow();
+  world.runUntilIdle();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['succeeded', 1]);
-  assert.ok(!world.kinds().includes('allocation_released'));
+  assert.ok(!world.eventKinds().includes('allocation_released'));
 });
 
 test('a standing TPU that is not there is not made', () => {
   const world = new World(spec({ capacity: standing }));
   world.nodes.clear();
-  world.untilSettled();
+  world.runUntilFinished();
   const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
   assert.match(detail, /there is no iris/);
   // The cloud has said nothing: a list without it was read.
@@ -1015,7 +1028,7 @@ test('a standing TPU that is not there is not made', () => {
 test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
   const world = running(spec({ capacity: standing, preset: 'reapply' }));
   world.preempt();
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual(
     world.job.allocations.map(({ name, goneAt }) => [name, goneAt !== null]),
     [
@@ -1028,7 +1041,7 @@ test('a rule may apply for a standing TPU again: let go, seen gone, and asked fo
 test('while the old TPU of a re-apply is on its way out it is not taken for the new one of its name', () => {
   const world = new World(spec({ capacity: standing, preset: 'reapply' }));
   world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
-  world.settleNow();
+  world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   const node = world.node;
   const perform = world.perform.bind(world);
@@ -1038,12 +1051,12 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
     return { kind: 'done' };
   };
   Object.assign(node, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
-  world.live(() => false, 5 * minute);
+  world.runUntil(() => false, 5 * minute);
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
-  assert.equal(world.job.allocations[1]?.seen, null);
+  assert.equal(world.job.allocations[1]?.lastObserved, null);
   world.nodes.delete(1);
   world.stepResult = { kind: 'done' };
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
 });
 
@@ -1051,8 +1064,8 @@ test('a standing TPU that was taken, and that no rule applies for again, fails t
   const world = running(spec({ capacity: standing, preset: 'pass' }));
   world.preempt();
   const takenAt = world.now;
-  world.untilSettled();
-  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
+  world.runUntilFinished();
+  assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'preempted']);
   // Not half a minute later, with the next usual look.
   assert.ok(world.now - takenAt <= world.job.spec.recovery.unreachableGrace + 2 * second, `${world.now - takenAt}`);
 });
@@ -1061,10 +1074,10 @@ for (const preset of ['pre', 'reapply', 'pass'] as const) {
   test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
     const world = new World(spec({ capacity: standing, preset }));
     Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
-    world.untilSettled();
-    assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
+    world.runUntilFinished();
+    assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'allocation_failed']);
     assert.equal(world.nodes.size, 1);
-    assert.ok(!world.kinds().includes('allocation_released'));
+    assert.ok(!world.eventKinds().includes('allocation_released'));
   });
 }
 
@@ -1081,7 +1094,7 @@ test('a re-apply that got no capacity goes on until it gets some: the rule that 
     return result;
   };
   world.preempt();
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
 });
 
@@ -1089,50 +1102,50 @@ test('a re-apply that the owner broke off is taken up again by his next word, si
   const world = running(spec({ capacity: standing, preset: 'reapply' }));
   world.preempt();
   world.refusal = noneLeft;
-  world.live(() => world.job.allocations.length === 2, hour);
-  world.live(() => false, 5 * minute);
-  world.ask('stop');
-  world.untilSettled();
+  world.runUntil(() => world.job.allocations.length === 2, hour);
+  world.runUntil(() => false, 5 * minute);
+  world.command('stop');
+  world.runUntilFinished();
   world.refusal = null;
-  world.ask('resume');
-  world.untilRunning();
+  world.command('resume');
+  world.runUntilRunning();
 });
 
 test('a program on this machine outlives its TPU, so it is stopped before the next one starts', () => {
-  const world = running(spec({ command: { ...spec().command, place: 'here' } }));
-  world.isStubborn = true;
+  const world = running(spec({ command: { ...spec().command, runsOn: 'controller' } }));
+  world.ignoresStop = true;
   world.preempt();
   world.pass();
-  assert.deepEqual(keys(world), ['stop/1/here/ask', 'release/1']);
-  world.act();
-  world.live(() => world.job.attempts.length === 2, hour);
-  assert.notEqual(world.run('here', 1).ended, null);
+  assert.deepEqual(keys(world), ['stop/1/controller/stop', 'release/1']);
+  world.performActions();
+  world.runUntil(() => world.job.attempts.length === 2, hour);
+  assert.notEqual(world.run('controller', 1).ended, null);
   assert.ok((world.job.attempts[0]?.endedAt ?? 0) >= (world.job.attempts[0]?.ending?.since ?? 0) + 30 * second);
 });
 
 test('a run of an earlier attempt that comes to life late is stopped before anything is started', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.exitAll(1);
-  world.live(() => lastAttempt(world.job)?.ordinal === 2, minute);
+  world.runUntil(() => lastAttempt(world.job)?.ordinal === 2, minute);
   world.run(1, 1).ended = null;
   world.now += minute;
   world.pass();
-  assert.deepEqual(keys(world), ['stop/1/1/ask']);
-  world.act();
-  world.untilRunning();
+  assert.deepEqual(keys(world), ['stop/1/1/stop']);
+  world.performActions();
+  world.runUntilRunning();
 });
 
 // ------------------------------------------------------------------------------------------ the owner's words
 
 test('stop ends the program and keeps the capacity; start goes on with it', () => {
   const world = running();
-  world.ask('stop');
+  world.command('stop');
   assert.equal(phaseOf(world.job), 'stopping');
-  world.settleNow();
+  world.runUntilIdle();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
   assert.ok((world.decision?.wakeAt ?? Infinity) <= world.now + minute);
-  world.ask('start');
-  world.settleNow();
+  world.command('start');
+  world.runUntilIdle();
   assert.deepEqual(
     [phaseOf(world.job), lastAttempt(world.job)?.allocation, lastAttempt(world.job)?.stage],
     ['running', 1, 0],
@@ -1141,29 +1154,29 @@ test('stop ends the program and keeps the capacity; start goes on with it', () =
 
 test('just the command passes over steps on workers that are held ready, and that is lawful', () => {
   const world = running();
-  world.ask('stop');
-  world.settleNow();
+  world.command('stop');
+  world.runUntilIdle();
   for (const worker of [0, 1]) host(world, worker).proofs.clear();
   const faults: string[] = [];
   world.onPass = (before, observation, decision, now) =>
-    void faults.push(...broken({ before, observation, decision, now }));
-  world.ask('start', { commandOnly: true });
-  world.settleNow();
+    void faults.push(...violationsOf({ before, observation, decision, now }));
+  world.command('start', { commandOnly: true });
+  world.runUntilIdle();
   assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
   assert.equal(world.node.workers[0]?.proofs.size, 0);
 });
 
 test('just the command is only for what is held: on a new machine every step comes first', () => {
   const world = running();
-  world.ask('stop');
-  world.settleNow();
+  world.command('stop');
+  world.runUntilIdle();
   const faults: string[] = [];
   world.onPass = (before, observation, decision, now) =>
-    void faults.push(...broken({ before, observation, decision, now }));
-  world.ask('start', { commandOnly: true });
+    void faults.push(...violationsOf({ before, observation, decision, now }));
+  world.command('start', { commandOnly: true });
   // What was held is taken away before the wish is answered.
   world.preempt();
-  world.untilRunning();
+  world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
   assert.deepEqual(
     world.node.workers.map(({ proofs }) => proofs.size),
@@ -1177,36 +1190,36 @@ test('stop with release, and cancel, let the capacity go', () => {
     ['cancel', 'cancelled'],
   ] as const) {
     const world = running();
-    world.ask(verb, { release: true });
-    world.live(() => false, hour);
+    world.command(verb, { release: true });
+    world.runUntil(() => false, hour);
     assert.deepEqual([phaseOf(world.job), world.nodes.size, world.decision?.wakeAt], [phase, 0, undefined]);
   }
 });
 
 test('resume after cancel asks for new capacity and continues', () => {
   const world = running();
-  world.ask('cancel');
-  world.live(() => false, hour);
-  world.ask('resume');
-  world.untilRunning();
+  world.command('cancel');
+  world.runUntil(() => false, hour);
+  world.command('resume');
+  world.runUntilRunning();
   assert.deepEqual([[...world.nodes.keys()], lastAttempt(world.job)?.stage], [[2], 1]);
 });
 
 test('resume right after cancel waits until the old capacity is gone', () => {
   const world = running();
-  world.ask('cancel');
+  world.command('cancel');
   world.pass();
-  world.act();
-  world.ask('resume');
-  world.untilRunning();
+  world.performActions();
+  world.command('resume');
+  world.runUntilRunning();
   assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
 });
 
 test('stop and resume within a moment begin anew, and what succeeds then is not begun once more', () => {
   const world = running();
-  world.ask('stop');
-  world.ask('resume');
-  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  world.command('stop');
+  world.command('resume');
+  world.runUntil(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
   assert.deepEqual(
     world.job.attempts.map(({ stage, ending }) => [stage, ending?.reason]),
     [
@@ -1215,18 +1228,18 @@ test('stop and resume within a moment begin anew, and what succeeds then is not 
     ],
   );
   world.exitAll(0);
-  world.live(() => false, hour);
+  world.runUntil(() => false, hour);
   assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['succeeded', 2]);
 });
 
 test('a stop keeps the first reason of an attempt that is ending already', () => {
   const world = running(spec({ preset: 'loop: failures' }));
-  world.isStubborn = true;
+  world.ignoresStop = true;
   world.exit(0, 1);
-  world.settleNow();
-  world.ask('stop');
-  world.untilSettled();
-  assert.deepEqual([world.job.settled?.verdict, world.job.settled?.reason], ['stopped', 'command_failed']);
+  world.runUntilIdle();
+  world.command('stop');
+  world.runUntilFinished();
+  assert.deepEqual([world.job.finish?.verdict, world.job.finish?.reason], ['stopped', 'command_failed']);
 });
 
 test('what was never ready is not kept by a stop', () => {
@@ -1234,28 +1247,28 @@ test('what was never ready is not kept by a stop', () => {
   world.pass();
   world.pass();
   world.nodes.set(1, world.newNode('waiting'));
-  world.settleNow();
-  world.ask('stop');
-  world.live(() => false, hour);
+  world.runUntilIdle();
+  world.command('stop');
+  world.runUntil(() => false, hour);
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
 });
 
 test('kept capacity that the cloud takes away is let go', () => {
   const world = running();
-  world.ask('stop');
-  world.settleNow();
+  world.command('stop');
+  world.runUntilIdle();
   world.preempt();
-  world.live(() => world.nodes.size === 0, hour);
+  world.runUntil(() => world.nodes.size === 0, hour);
   assert.equal(world.nodes.size, 0);
 });
 
 test('a finished job keeps its capacity for as long as its spec says', () => {
   const world = running(spec({ finish: { capacity: 'keep', keepFor: 30 * minute } }));
   world.exitAll(0);
-  world.settleNow();
+  world.runUntilIdle();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['succeeded', 1]);
   const end = world.now;
-  world.live(() => world.nodes.size === 0, hour);
+  world.runUntil(() => world.nodes.size === 0, hour);
   assert.equal(world.now, end + 30 * minute);
 });
 
@@ -1263,23 +1276,23 @@ test('a failed job holds its capacity for a look, a finished one does not, and i
   const held = spec({ preset: 'pass', finish: { capacity: 'release', keepFor: null, holdOnFailure: 2 * hour } });
   const failed = running(held);
   failed.exitAll(3);
-  failed.settleNow();
+  failed.runUntilIdle();
   assert.deepEqual([phaseOf(failed.job), failed.nodes.size], ['failed', 1]);
   const end = failed.now;
-  failed.live(() => failed.nodes.size === 0, 3 * hour);
+  failed.runUntil(() => failed.nodes.size === 0, 3 * hour);
   assert.equal(failed.now, end + 2 * hour);
   assert.equal(failed.events.find(({ kind }) => kind === 'allocation_released')?.at, end + 2 * hour);
 
   const finished = running(held);
   finished.exitAll(0);
-  finished.live(() => finished.nodes.size === 0, hour);
+  finished.runUntil(() => finished.nodes.size === 0, hour);
   assert.deepEqual([phaseOf(finished.job), finished.nodes.size], ['succeeded', 0]);
 
   const looked = running(held);
   looked.exitAll(3);
-  looked.settleNow();
-  looked.ask('stop', { release: true });
-  looked.live(() => looked.nodes.size === 0, 10 * minute);
+  looked.runUntilIdle();
+  looked.command('stop', { release: true });
+  looked.runUntil(() => looked.nodes.size === 0, 10 * minute);
   assert.deepEqual([phaseOf(looked.job), looked.nodes.size], ['failed', 0]);
 });
 
@@ -1287,15 +1300,18 @@ test('an attempt remembers which copy of the working directory it runs, and a re
   const base = spec({ preset: 'pass' });
   const copied = {
     ...base,
-    steps: [{ ...base.steps[0], name: 'workdir', key: 'workdir-1', workdir: 1 } as SetupStep, ...base.steps.slice(1)],
+    steps: [
+      { ...base.steps[0], name: 'workdir', key: 'workdir-1', workdirCopy: 1 } as SetupStep,
+      ...base.steps.slice(1),
+    ],
   };
   const world = running({ ...copied, workdir: { from: '/home/ada/project' } });
   world.exitAll(1);
-  world.settleNow();
-  world.ask('resume', { copy: 2 });
-  world.untilRunning();
+  world.runUntilIdle();
+  world.command('resume', { workdirCopy: 2 });
+  world.runUntilRunning();
   assert.deepEqual(
-    world.job.attempts.map(({ workdir }) => workdir),
+    world.job.attempts.map(({ workdirCopy }) => workdirCopy),
     [1, 2],
   );
   assert.deepEqual(
@@ -1306,24 +1322,24 @@ test('an attempt remembers which copy of the working directory it runs, and a re
 
 test('a deleted job leaves the list only when a look has confirmed that its capacity is gone', () => {
   const world = running();
-  world.ask('delete');
-  world.settleNow();
+  world.command('delete');
+  world.runUntilIdle();
   assert.equal(world.job.removed, false);
-  world.cloudAnswers = false;
-  world.live(() => false, hour);
+  world.isCloudUp = false;
+  world.runUntil(() => false, hour);
   assert.equal(world.job.removed, false);
-  world.cloudAnswers = true;
-  world.live(() => false, hour);
+  world.isCloudUp = true;
+  world.runUntil(() => false, hour);
   assert.deepEqual([world.job.removed, world.events.at(-1)?.kind], [true, 'removed']);
 });
 
 test('an owner who cancels does not wait for workers that cannot answer', () => {
   const world = running();
   for (const worker of [0, 1]) host(world, worker).isAnswering = false;
-  world.settleNow();
-  world.ask('cancel');
+  world.runUntilIdle();
+  world.command('cancel');
   const asked = world.now;
-  world.live(() => world.nodes.size === 0, hour);
+  world.runUntil(() => world.nodes.size === 0, hour);
   assert.equal(world.now, asked + 30 * second);
 });
 
@@ -1339,32 +1355,32 @@ test('a fact that was not asked for counts as unknown, and what nobody knows of 
   assert.equal(world.job, job);
   world.pass({
     admitted: true,
-    allocations: [{ allocation: 9, fact: known({ state: 'lost', detail: '' }, now) }],
-    workers: [{ allocation: 9, worker: 0, fact: unknown('', now) }],
+    allocations: [{ allocation: 9, observed: known({ state: 'lost', detail: '' }, now) }],
+    workers: [{ allocation: 9, worker: 0, observed: unknown('', now) }],
     outcomes: [],
   });
   assert.equal(world.job, job);
 });
 
 test('a standing node that somebody made anew is another: the rule answers at once, and the new one is taken up and left alone', () => {
-  for (const place of ['workers', 'here'] as const) {
-    const world = running(spec({ preset: 'pre', capacity: standing, command: { ...spec().command, place } }));
-    world.makeAnew();
-    const made = world.nodes.get(1)?.made;
+  for (const runsOn of ['workers', 'controller'] as const) {
+    const world = running(spec({ preset: 'pre', capacity: standing, command: { ...spec().command, runsOn } }));
+    world.recreateNode();
+    const made = world.nodes.get(1)?.creationTime;
     const since = world.now;
-    world.live(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
+    world.runUntil(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
     assert.deepEqual(
       [
         phaseOf(world.job),
         world.job.attempts[0]?.ending?.reason,
-        world.nodes.get(1)?.made,
-        world.job.allocations[1]?.made,
+        world.nodes.get(1)?.creationTime,
+        world.job.allocations[1]?.creationTime,
       ],
       ['running', 'preempted', made, made],
-      place,
+      runsOn,
     );
     assert.ok(world.now - since < 3 * minute, 'sooner than a worker that does not answer is given up');
-    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+    assert.deepEqual(historyMismatches(world.events, world.job), []);
   }
 });
 
@@ -1373,22 +1389,22 @@ test('a script here that loses its line because somebody deletes a TPU on demand
   const deleted = cutOff({ capacity });
   // The cloud's word of this moment: the next of its name is on its way.
   deleted.nodes.get(1)!.state = 'provisioning';
-  deleted.settleNow();
+  deleted.runUntilIdle();
   assert.equal(lastAttempt(deleted.job)?.ending, null);
-  deleted.makeAnew();
-  deleted.live(() => lastAttempt(deleted.job)?.ending !== null, minute);
+  deleted.recreateNode();
+  deleted.runUntil(() => lastAttempt(deleted.job)?.ending !== null, minute);
   assert.equal(deleted.job.attempts[0]?.ending?.reason, 'preempted');
 
   // What the cloud calls ready was not deleted, and nobody takes a TPU on demand: nothing is waited for.
   const cut = cutOff({ capacity });
-  cut.settleNow();
+  cut.runUntilIdle();
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 });
 
 test('an answer of the cloud that is older than the grace does not clear it, however long the rest of the pass took', () => {
   const spot = { ...standing, pricing: 'preemptible' as const };
   const lost = cutOff({ capacity: spot });
-  lost.settleNow();
+  lost.runUntilIdle();
   lost.now += 24 * second;
   const early = lost.observe();
   lost.now += 7 * second;
@@ -1396,19 +1412,19 @@ test('an answer of the cloud that is older than the grace does not clear it, how
   assert.equal(lastAttempt(lost.job)?.ending, null);
   lost.nodes.get(1)!.state = 'lost';
   lost.nodes.get(1)!.cause = 'preempted';
-  lost.settleNow();
+  lost.runUntilIdle();
   assert.equal(lost.job.attempts[0]?.ending?.reason, 'preempted');
 
   const silent = running(spec({ preset: 'pre' }));
   host(silent, 0).isAnswering = false;
-  silent.settleNow();
+  silent.runUntilIdle();
   silent.now += silent.job.spec.recovery.unreachableGrace - second;
   const before = silent.observe();
   silent.now += 8 * second;
   silent.pass(before);
   assert.equal(lastAttempt(silent.job)?.ending, null);
   silent.preempt();
-  silent.settleNow();
+  silent.runUntilIdle();
   assert.equal(silent.job.attempts[0]?.ending?.reason, 'preempted');
 });
 
@@ -1421,10 +1437,10 @@ test('a setup step that fails after its attempt has ended counts in that attempt
     // Worker 1 takes its time, and worker 0 uses up its tries meanwhile.
     const isSlow = (action: Action): boolean => action.kind === 'step' && action.worker === 1;
     if (late.length === 0) late.push(...actions.filter(isSlow));
-    world.act(actions.filter((action) => !isSlow(action)));
+    world.performActions(actions.filter((action) => !isSlow(action)));
     if (world.outcomes.length === 0) world.now = Math.max(world.now + 1, wakeAt ?? world.now);
   }
-  world.act(late);
+  world.performActions(late);
   world.pass();
   const [first, second] = world.job.attempts;
   const late_ = first?.failures.find(({ task }) => task.worker === 1);
@@ -1432,30 +1448,33 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   assert.deepEqual(second?.failures, []);
   const told = world.events.findLast((event) => event.kind === 'step_failed');
   assert.deepEqual([told?.attempt, told?.worker, told?.tries], [1, 1, 1]);
-  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
 test('a standing TPU that the job had re-applied is gone once another person has created one of its name, which is left alone', () => {
   const world = running(spec({ preset: 'reapply', capacity: standing }));
   world.preempt();
-  world.live(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
-  world.cloudAnswers = false;
-  world.settleNow();
-  world.makeAnew();
+  world.runUntil(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
+  world.isCloudUp = false;
+  world.runUntilIdle();
+  world.recreateNode();
   world.now += minute;
-  world.cloudAnswers = true;
-  const made = world.nodes.get(1)?.made;
-  world.live(() => world.job.attempts.length === 3 && phaseOf(world.job) === 'running', hour);
+  world.isCloudUp = true;
+  const made = world.nodes.get(1)?.creationTime;
+  world.runUntil(() => world.job.attempts.length === 3 && phaseOf(world.job) === 'running', hour);
   const [, reapplied, third] = world.job.allocations;
   assert.notEqual(reapplied?.goneAt, null);
-  assert.notEqual(reapplied?.made, made);
-  assert.deepEqual([third?.made, world.nodes.get(1)?.made, phaseOf(world.job)], [made, made, 'running']);
-  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  assert.notEqual(reapplied?.creationTime, made);
+  assert.deepEqual(
+    [third?.creationTime, world.nodes.get(1)?.creationTime, phaseOf(world.job)],
+    [made, made, 'running'],
+  );
+  assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
   const world = running(spec({ preset: 'pass', capacity: standing }));
-  world.makeAnew();
-  world.untilSettled();
+  world.recreateNode();
+  world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['failed', 1]);
 });

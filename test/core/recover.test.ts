@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
-import { betweenWorkers } from '../../src/core/log-lines.ts';
-import { phaseOf } from '../../src/core/phase.ts';
-import { answerFor, budgetOf, presets, usualSetupFailures } from '../../src/core/recover.ts';
-import type { PresetName } from '../../src/core/recover.ts';
-import type { Rule } from '../../src/core/spec.ts';
-import { day, hour, minute, second } from '../../src/core/time.ts';
+import { lastAllocation, lastAttempt } from '../../src/core/model/job.ts';
+import { failedCallPatterns } from '../../src/core/model/log-lines.ts';
+import { phaseOf } from '../../src/core/decide/phase.ts';
+import { answerFor, budgetOf, defaultSetupFailures } from '../../src/core/decide/recover.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import type { PresetName } from '../../src/core/policy/presets.ts';
+import type { RecoveryRule } from '../../src/core/model/spec.ts';
+import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { World, spec, step, t0, tpu } from './world.ts';
 
 type Column =
@@ -73,7 +74,7 @@ function bring(world: World, column: Exclude<Column, 'setup_failed'>): void {
       const host = world.node.workers[1];
       if (host === undefined) return;
       host.isAnswering = false;
-      world.live(() => lastAttempt(world.job)?.ending?.reason === 'unreachable', 10 * minute);
+      world.runUntil(() => lastAttempt(world.job)?.ending?.reason === 'unreachable', 10 * minute);
       host.isAnswering = true;
       return;
     }
@@ -98,8 +99,8 @@ function bring(world: World, column: Exclude<Column, 'setup_failed'>): void {
 /** What followed the first attempt, read from the second, or from the end of the job. */
 function whatCame(world: World): string {
   const [first, second_] = world.job.attempts;
-  if (second_ === undefined) return world.job.settled?.verdict === 'succeeded' ? 'done' : 'fail';
-  return `${second_.how} on ${second_.allocation === first?.allocation ? 'same' : 'new'}`;
+  if (second_ === undefined) return world.job.finish?.verdict === 'succeeded' ? 'done' : 'fail';
+  return `${second_.startMode} on ${second_.allocation === first?.allocation ? 'same' : 'new'}`;
 }
 
 for (const preset of Object.keys(presets) as PresetName[]) {
@@ -110,22 +111,22 @@ for (const preset of Object.keys(presets) as PresetName[]) {
       );
       if (column === 'setup_failed') {
         world.stepResult = { kind: 'failed', evidence: { detail: 'no space left' } };
-        world.live(() => lastAttempt(world.job)?.endedAt !== null, minute);
+        world.runUntil(() => lastAttempt(world.job)?.endedAt !== null, minute);
         assert.equal(world.job.attempts[0]?.ending?.reason, 'setup_failed');
         // Nothing ran, so there is nothing to resume from: the next attempt is as the first was to be.
         const came = whatCame(world);
         assert.equal(came, expected === 'fail' ? 'fail' : expected.replace('resume', 'fresh'));
         return;
       }
-      world.settleNow();
+      world.runUntilIdle();
       assert.equal(phaseOf(world.job), 'running');
       bring(world, column);
-      world.live(() => world.job.settled !== null || world.job.attempts.length > 1, hour);
-      const reason = betweenWorkers.includes(column) ? 'command_failed' : column;
+      world.runUntil(() => world.job.finish !== null || world.job.attempts.length > 1, hour);
+      const reason = failedCallPatterns.includes(column) ? 'command_failed' : column;
       assert.equal(world.job.attempts[0]?.ending?.reason, reason);
       assert.equal(whatCame(world), expected);
       if (world.job.attempts.length > 1) {
-        world.untilRunning();
+        world.runUntilRunning();
         assert.equal(lastAttempt(world.job)?.stage, expected.startsWith('resume') ? 1 : 0);
       }
     });
@@ -134,17 +135,17 @@ for (const preset of Object.keys(presets) as PresetName[]) {
 
 test('a preemption is followed at once, a failure after a delay that doubles', () => {
   const taken = new World();
-  taken.settleNow();
+  taken.runUntilIdle();
   taken.preempt();
-  taken.live(() => taken.job.attempts.length > 1, minute);
+  taken.runUntil(() => taken.job.attempts.length > 1, minute);
   assert.equal(taken.job.attempts[1]?.notBefore, taken.job.attempts[0]?.endedAt);
 
   const failing = new World(spec({ preset: 'loop: failures' }));
   const waits: number[] = [];
   for (let count = 1; count <= 3; count += 1) {
-    failing.untilRunning();
+    failing.runUntilRunning();
     failing.exitAll(1);
-    failing.live(() => failing.job.attempts.length > count, minute);
+    failing.runUntil(() => failing.job.attempts.length > count, minute);
     const [ended, next] = failing.job.attempts.slice(-2);
     waits.push((next?.notBefore ?? 0) - (ended?.endedAt ?? 0));
   }
@@ -157,10 +158,10 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
 test('an attempt that ran for longer than the longest delay begins the doubling anew', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   for (let count = 1; count <= 3; count += 1) {
-    world.untilRunning();
+    world.runUntilRunning();
     world.now += count === 3 ? hour : second;
     world.exitAll(1);
-    world.live(() => world.job.attempts.length > count, minute);
+    world.runUntil(() => world.job.attempts.length > count, minute);
   }
   const [ended, next] = world.job.attempts.slice(-2);
   assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) <= 12.5 * second);
@@ -168,11 +169,11 @@ test('an attempt that ran for longer than the longest delay begins the doubling 
 
 test('failures and preemptions are counted apart, and each budget ends the job', () => {
   const failing = new World(spec({ preset: 'loop: failures' }));
-  for (let count = 0; count < 10 && failing.job.settled === null; count += 1) {
-    failing.live(() => failing.job.settled !== null || phaseOf(failing.job) === 'running', hour);
+  for (let count = 0; count < 10 && failing.job.finish === null; count += 1) {
+    failing.runUntil(() => failing.job.finish !== null || phaseOf(failing.job) === 'running', hour);
     if (count === 1) failing.preempt();
-    else if (failing.job.settled === null) failing.exitAll(1);
-    failing.settleNow();
+    else if (failing.job.finish === null) failing.exitAll(1);
+    failing.runUntilIdle();
   }
   assert.equal(phaseOf(failing.job), 'failed');
   const reasons = failing.job.attempts.map(({ ending }) => ending?.reason);
@@ -187,14 +188,14 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
     const recovery = { ...base.recovery, budget: { preemptions: 1000, failures: 1000, setupFailures: 3 } };
     const world = new World({ ...base, recovery });
     world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
-    world.live(() => world.job.attempts.length === 3, day);
+    world.runUntil(() => world.job.attempts.length === 3, day);
     // The cloud takes the TPU before the setup has failed again: that is no break of the row.
     world.preempt();
-    world.untilSettled(day);
+    world.runUntilFinished(day);
     const reasons = world.job.attempts.map(({ ending }) => ending?.reason);
     const setup = 'setup_failed';
     assert.deepEqual(reasons, [setup, setup, 'preempted', setup, setup], preset);
-    assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', setup]);
+    assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', setup]);
     const applied = world.events.filter((event) => event.kind === 'rule_applied' && event.reason === setup);
     assert.deepEqual(
       applied.map((event) => event.kind === 'rule_applied' && [event.used, event.limit, event.then]),
@@ -210,26 +211,26 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
     for (let count = 0; count < 3; count += 1) {
       lucky.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
       for (const worker of lucky.nodes.get(lucky.job.allocations.length)?.workers ?? []) worker.proofs.clear();
-      lucky.live(() => lucky.job.attempts.at(-2)?.ending?.reason === setup, day);
+      lucky.runUntil(() => lucky.job.attempts.at(-2)?.ending?.reason === setup, day);
       lucky.stepResult = { kind: 'done' };
-      lucky.untilRunning(day);
+      lucky.runUntilRunning(day);
       lucky.exitAll(1);
     }
-    assert.equal(lucky.job.settled, null, 'no two of its setup failures are in a row');
+    assert.equal(lucky.job.finish, null, 'no two of its setup failures are in a row');
   }
 });
 
 test('a record that is older than the budget for setup failures has the usual one', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
-  world.untilSettled(day);
-  assert.equal(world.job.attempts.length, 1 + usualSetupFailures);
+  world.runUntilFinished(day);
+  assert.equal(world.job.attempts.length, 1 + defaultSetupFailures);
 });
 
 test('a setup step that is refused has been tried once', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'refused', evidence: { detail: 'no such image' } };
-  world.untilSettled();
+  world.runUntilFinished();
   assert.deepEqual(
     [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.failures[0]?.tries],
     ['setup_failed', 1],
@@ -240,7 +241,7 @@ test('a setup step that is refused has been tried once', () => {
 test('a step fails as often as setup.tries says', () => {
   const world = new World(spec({ preset: 'pass', limits: { ...spec().limits, setupTries: 4 } }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
-  world.untilSettled();
+  world.runUntilFinished();
   const tries = world.events.flatMap((event) =>
     event.kind === 'step_failed' && event.worker === 0 ? [event.tries] : [],
   );
@@ -249,24 +250,24 @@ test('a step fails as often as setup.tries says', () => {
 
 test("the owner's word gives a job a new budget", () => {
   const world = new World(spec({ preset: 'loop: failures' }));
-  while (world.job.settled === null) {
-    world.live(() => phaseOf(world.job) === 'running' || world.job.settled !== null, hour);
-    if (world.job.settled === null) world.exitAll(1);
-    world.settleNow();
+  while (world.job.finish === null) {
+    world.runUntil(() => phaseOf(world.job) === 'running' || world.job.finish !== null, hour);
+    if (world.job.finish === null) world.exitAll(1);
+    world.runUntilIdle();
   }
   const before = world.job.attempts.length;
-  world.ask('resume');
-  world.untilRunning();
+  world.command('resume');
+  world.runUntilRunning();
   world.exitAll(1);
-  world.live(() => world.job.attempts.length === before + 2, hour);
+  world.runUntil(() => world.job.attempts.length === before + 2, hour);
   assert.equal(world.job.attempts.length, before + 2);
 });
 
 /** A job with rules of its own before those of `pass`, running. */
-function ruled(rules: readonly Rule[], more: Parameters<typeof spec>[0] = {}): World {
+function ruled(rules: readonly RecoveryRule[], more: Parameters<typeof spec>[0] = {}): World {
   const base = spec({ preset: 'pass', ...more });
   const world = new World({ ...base, recovery: { ...base.recovery, rules } });
-  world.untilRunning();
+  world.runUntilRunning();
   return world;
 }
 
@@ -274,8 +275,8 @@ function ruled(rules: readonly Rule[], more: Parameters<typeof spec>[0] = {}): W
 function exitAndWait(world: World, code: number): string {
   world.exitAll(code);
   const before = world.job.attempts.length;
-  world.live(
-    () => world.job.settled !== null || (world.job.attempts.length > before && phaseOf(world.job) === 'running'),
+  world.runUntil(
+    () => world.job.finish !== null || (world.job.attempts.length > before && phaseOf(world.job) === 'running'),
     3 * hour,
   );
   return phaseOf(world.job);
@@ -284,12 +285,12 @@ function exitAndWait(world: World, code: number): string {
 const again = { then: 'resume', on: 'same' } as const;
 
 test('a rule may ask for exit codes, and the others are the business of the next', () => {
-  const rules: readonly Rule[] = [
+  const rules: readonly RecoveryRule[] = [
     { reason: 'command_failed', exitCodes: [42, 75], answer: { then: 'rerun', on: 'same' } },
   ];
   const world = ruled(rules);
   assert.equal(exitAndWait(world, 75), 'running');
-  assert.equal(lastAttempt(world.job)?.how, 'rerun');
+  assert.equal(lastAttempt(world.job)?.startMode, 'rerun');
   assert.equal(exitAndWait(world, 42), 'running');
   assert.equal(exitAndWait(world, 43), 'failed');
   const applied = world.events.filter((event) => event.kind === 'rule_applied');
@@ -304,13 +305,13 @@ test('a rule may ask for exit codes, and the others are the business of the next
 });
 
 test('a rule may ask on which worker it ended', () => {
-  const rules: readonly Rule[] = [{ reason: 'command_failed', worker: 0, answer: again }];
+  const rules: readonly RecoveryRule[] = [{ reason: 'command_failed', worker: 0, answer: again }];
   assert.equal(exitAndWait(ruled(rules), 1), 'running', 'of several exits the lowest worker explains');
-  assert.equal(exitAndWait(ruled([{ ...rules[0], worker: 1 } as Rule]), 1), 'failed');
+  assert.equal(exitAndWait(ruled([{ ...rules[0], worker: 1 } as RecoveryRule]), 1), 'failed');
 });
 
 test('a rule may ask for a text of its own in the log', () => {
-  const rules: readonly Rule[] = [{ reason: 'command_failed', evidence: 'NCCL*timeout', answer: again }];
+  const rules: readonly RecoveryRule[] = [{ reason: 'command_failed', evidence: 'NCCL*timeout', answer: again }];
   const world = ruled(rules);
   world.pattern = 'NCCL*timeout';
   assert.equal(exitAndWait(world, 1), 'running');
@@ -319,7 +320,7 @@ test('a rule may ask for a text of its own in the log', () => {
 });
 
 test("a rule's own limit counts its own ends only, and uses up no budget", () => {
-  const rules: readonly Rule[] = [
+  const rules: readonly RecoveryRule[] = [
     { reason: 'command_failed', exitCodes: [42], answer: again, limit: 5 },
     { reason: 'command_failed', answer: again },
   ];
@@ -331,7 +332,7 @@ test("a rule's own limit counts its own ends only, and uses up no budget", () =>
     assert.equal(exitAndWait(world, 1), 'running', `failure ${count + 1}`);
   assert.equal(exitAndWait(world, 42), 'failed');
   const last = world.events.findLast((event) => event.kind === 'rule_applied');
-  assert.deepEqual([last?.used, last?.limit, last?.isOwn, last?.then], [6, 5, true, 'fail']);
+  assert.deepEqual([last?.used, last?.limit, last?.isRuleLimit, last?.then], [6, 5, true, 'fail']);
 });
 
 test('a rule may have waits of its own, also after a preemption', () => {
@@ -346,20 +347,20 @@ test('a rule may have waits of its own, also after a preemption', () => {
   }
   const taken = ruled([{ reason: 'preempted', answer: { then: 'resume', on: 'new' }, delay: 2 * minute }]);
   taken.preempt();
-  taken.live(() => taken.job.attempts.length === 2, hour);
+  taken.runUntil(() => taken.job.attempts.length === 2, hour);
   assert.ok(waitOf(taken) >= 90 * second, `it was ${waitOf(taken)} ms`);
 });
 
 test('a job that goes on after each success waits at least a second, also without a delay', () => {
   const { recovery } = spec({ preset: 'loop: true' });
   const world = new World(spec({ recovery: { ...recovery, delay: 0 } }));
-  world.untilRunning();
+  world.runUntilRunning();
   for (let count = 2; count < 5; count += 1) {
     world.exitAll(0);
-    world.live(() => world.job.attempts.length === count, hour);
+    world.runUntil(() => world.job.attempts.length === count, hour);
     const [ended, next] = world.job.attempts.slice(-2);
     assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) >= second);
-    world.untilRunning();
+    world.runUntilRunning();
   }
 });
 
@@ -382,8 +383,8 @@ test('a rule may turn from the zone that an attempt ended in, for as long as the
   const goOn = (end: () => void): number => {
     end();
     const before = world.job.attempts.length;
-    world.live(() => world.job.attempts.length > before && phaseOf(world.job) === 'running', 3 * hour);
-    return lastAllocation(world.job)?.place ?? 0;
+    world.runUntil(() => world.job.attempts.length > before && phaseOf(world.job) === 'running', 3 * hour);
+    return lastAllocation(world.job)?.alternative ?? 0;
   };
   assert.equal(
     goOn(() => world.preempt()),
@@ -432,27 +433,27 @@ test('the platform pays for what it takes, the program for what it does', () => 
 
 test('a job that loops after success waits for its delay and begins anew', () => {
   const world = new World(spec({ preset: 'loop: true', steps: [step('ssh')] }));
-  world.settleNow();
+  world.runUntilIdle();
   world.exitAll(0);
-  world.settleNow();
+  world.runUntilIdle();
   const [first, next] = world.job.attempts;
   assert.equal(next?.notBefore, (first?.endedAt ?? t0) + 10 * second);
-  world.untilRunning(minute);
-  assert.deepEqual([next?.how, next?.stage, world.job.settled], ['rerun', 0, null]);
+  world.runUntilRunning(minute);
+  assert.deepEqual([next?.startMode, next?.stage, world.job.finish], ['rerun', 0, null]);
 });
 
 test('a success of a job that loops is a new chance: failures before it are forgiven', () => {
   const world = new World(spec({ preset: 'loop: true' }));
   for (const code of [1, 1, 1, 0, 1, 1, 1, 0, 1]) {
-    world.untilRunning();
+    world.runUntilRunning();
     world.exitAll(code);
-    world.settleNow();
+    world.runUntilIdle();
   }
   assert.equal(phaseOf(world.job), 'recovering');
   for (let count = 0; count < 3; count += 1) {
-    world.untilRunning();
+    world.runUntilRunning();
     world.exitAll(1);
-    world.settleNow();
+    world.runUntilIdle();
   }
   assert.equal(phaseOf(world.job), 'failed');
 });
@@ -460,10 +461,10 @@ test('a success of a job that loops is a new chance: failures before it are forg
 test('history names the pattern of the row that answered, and none where the row names none', () => {
   const answered = (pattern?: string): string | undefined => {
     const world = new World(spec({ preset: 'pre' }));
-    world.settleNow();
+    world.runUntilIdle();
     world.pattern = pattern ?? 'file_missing';
     world.exitAll(1);
-    world.live(() => world.job.settled !== null || world.job.attempts.length > 1, hour);
+    world.runUntil(() => world.job.finish !== null || world.job.attempts.length > 1, hour);
     const applied = world.events.findLast((event) => event.kind === 'rule_applied');
     assert.ok(applied !== undefined);
     return applied.pattern;

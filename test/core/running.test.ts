@@ -2,18 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lastAttempt } from '../../src/core/job.ts';
-import type { PresetName } from '../../src/core/recover.ts';
-import { minute, second, hour } from '../../src/core/time.ts';
+import { lastAttempt } from '../../src/core/model/job.ts';
+import type { PresetName } from '../../src/core/policy/presets.ts';
+import { minute, second, hour } from '../../src/core/model/time.ts';
 import { spec, World } from './world.ts';
 
 const grace = 5 * minute;
 
-function running(preset: PresetName, troubleTimeout?: number): World {
+function running(preset: PresetName, failedCallTimeout?: number): World {
   const given = spec({ preset });
-  const limits = { ...given.limits, ...(troubleTimeout !== undefined && { troubleTimeout }) };
+  const limits = { ...given.limits, ...(failedCallTimeout !== undefined && { failedCallTimeout }) };
   const world = new World({ ...given, limits });
-  world.settleNow();
+  world.runUntilIdle();
   return world;
 }
 
@@ -34,10 +34,10 @@ for (const [preset, pattern, limit, reason, next] of [
   test(`silence behind ${what}: ${reason ?? 'left alone'}, then ${next ?? 'nothing'}`, () => {
     const world = running(preset, limit);
     world.pattern = pattern;
-    world.live(ended(world), 60 * minute);
+    world.runUntil(ended(world), 60 * minute);
     const [first, second_] = world.job.attempts;
     assert.equal(first?.ending?.reason ?? null, reason);
-    assert.equal(second_?.how ?? null, next);
+    assert.equal(second_?.startMode ?? null, next);
     if (reason === null) return;
     assert.equal(first?.ending?.evidence.pattern, pattern);
     assert.equal(first?.ending?.evidence.detail, 'no output for 5 minutes after a failed call between workers');
@@ -52,7 +52,7 @@ test('a program that prints on is not ended, whatever its output says', () => {
   for (let turn = 0; turn < 30; turn += 1) {
     world.now += 2 * minute;
     for (const worker of [0, 1]) world.run(worker, 1).outputAt = world.now;
-    world.settleNow();
+    world.runUntilIdle();
   }
   assert.equal(lastAttempt(world.job)?.ending, null);
 });
@@ -66,7 +66,7 @@ test('an exit code of 0 with a recorded failure is a failure, and its pattern ch
     world.pattern = pattern;
     world.exitAll(0);
     world.run(1, 1).ended = { exitCode: 0, failure: 'exit code 0 without a success: x', at: world.now };
-    world.live(ended(world), minute);
+    world.runUntil(ended(world), minute);
     const ending = world.job.attempts[0]?.ending;
     assert.deepEqual(
       [ending?.reason, ending?.evidence.detail, ending?.evidence.unconfirmed, ending?.evidence.exitCode],
@@ -79,25 +79,25 @@ test('an exit code of 0 with a recorded failure is a failure, and its pattern ch
 test('an end that waits for the cloud is judged at once when its owner asks for that', () => {
   const world = running('pre');
   world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
-  world.live(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
+  world.runUntil(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
   const seenAt = world.now;
   assert.equal(lastAttempt(world.job)?.ending, null);
-  world.ask('judge');
-  world.settleNow();
+  world.command('accept-exit');
+  world.runUntilIdle();
   assert.equal(world.job.attempts[0]?.ending?.reason, 'command_failed');
   assert.equal(world.now, seenAt);
-  assert.ok(world.events.some((event) => event.kind === 'asked' && event.verb === 'judge'));
+  assert.ok(world.events.some((event) => event.kind === 'command_received' && event.verb === 'accept-exit'));
 });
 
 test('a program that is killed on spot capacity is told to have ended while the cloud may still say why', () => {
   const world = new World();
-  world.settleNow();
+  world.runUntilIdle();
   world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
   const killedAt = world.now;
-  world.live(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
+  world.runUntil(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
   assert.deepEqual(lastAttempt(world.job)?.exitSeen, { at: world.now, worker: 1, exitCode: 137, signal: 'KILL' });
   assert.equal(lastAttempt(world.job)?.ending, null);
-  world.live(() => lastAttempt(world.job)?.ending !== null, minute);
+  world.runUntil(() => lastAttempt(world.job)?.ending !== null, minute);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
   assert.ok(world.now - killedAt >= 30 * second);
   assert.equal(world.events.filter(({ kind }) => kind === 'exit_seen').length, 1);
@@ -105,9 +105,9 @@ test('a program that is killed on spot capacity is told to have ended while the 
 
 test('an exit that is judged as soon as it is seen has no line of its own', () => {
   const world = new World();
-  world.settleNow();
+  world.runUntilIdle();
   world.exitAll(1);
-  world.live(() => lastAttempt(world.job)?.ending !== null, minute);
+  world.runUntil(() => lastAttempt(world.job)?.ending !== null, minute);
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
   assert.equal(
     world.events.some(({ kind }) => kind === 'exit_seen'),
@@ -117,21 +117,21 @@ test('an exit that is judged as soon as it is seen has no line of its own', () =
 
 test('an answer of the cloud from long before the end does not clear it, and a worker whose clock is ahead delays only one pass', () => {
   const taken = new World();
-  taken.settleNow();
+  taken.runUntilIdle();
   const early = taken.observe();
   taken.now += 40 * second;
   taken.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: taken.now - second };
   taken.pass({ ...taken.observe(), allocations: early.allocations });
   assert.equal(lastAttempt(taken.job)?.ending, null);
   taken.preempt();
-  taken.settleNow();
+  taken.runUntilIdle();
   assert.equal(taken.job.attempts[0]?.ending?.reason, 'preempted');
 
   const ahead = new World();
-  ahead.settleNow();
+  ahead.runUntilIdle();
   ahead.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: ahead.now + hour };
   const endedAt = ahead.now;
-  ahead.live(() => lastAttempt(ahead.job)?.ending !== null, minute);
+  ahead.runUntil(() => lastAttempt(ahead.job)?.ending !== null, minute);
   assert.equal(lastAttempt(ahead.job)?.ending?.reason, 'command_failed');
   assert.ok(ahead.now - endedAt <= 10 * second);
 });

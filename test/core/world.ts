@@ -1,28 +1,29 @@
 // A small pretend world for tests of the rules: one cloud, its workers, and a controller's pass over them.
 // It is as kind as the outside can be; faults are brought in by the tests that need them.
 
-import { ask } from '../../src/core/commands.ts';
-import type { AskOptions, Verb } from '../../src/core/commands.ts';
-import { newJob, commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
-import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
-import type { Action, Decision, Event } from '../../src/core/decision.ts';
-import { hasSucceeded, known, unknown } from '../../src/core/observation.ts';
+import { applyCommand } from '../../src/core/decide/commands.ts';
+import type { CommandOptions, Verb } from '../../src/core/decide/commands.ts';
+import { newJob, commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/model/job.ts';
+import type { AllocationState, CloudError, Job } from '../../src/core/model/job.ts';
+import type { Action, Decision } from '../../src/core/model/decision.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { hasSucceeded, known, unknown } from '../../src/core/model/observation.ts';
 import type {
-  AllocationSeen,
-  Fact,
+  AllocationStatus,
+  Observed,
   Observation,
   Outcome,
   OutcomeResult,
-  RunSeen,
-  WorkerSeen,
-} from '../../src/core/observation.ts';
-import { phaseOf } from '../../src/core/phase.ts';
-import { presets } from '../../src/core/recover.ts';
-import type { PresetName } from '../../src/core/recover.ts';
-import { reconcile } from '../../src/core/reconcile.ts';
-import type { JobSpec, LocalSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/spec.ts';
-import { hour, minute } from '../../src/core/time.ts';
-import type { Instant } from '../../src/core/time.ts';
+  RunStatus,
+  WorkerStatus,
+} from '../../src/core/model/observation.ts';
+import { phaseOf } from '../../src/core/decide/phase.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import type { PresetName } from '../../src/core/policy/presets.ts';
+import { reconcile } from '../../src/core/decide/reconcile.ts';
+import type { JobSpec, LocalSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/model/spec.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import type { Instant } from '../../src/core/model/time.ts';
 import { localSpec, tpuCapacity } from '../support/builders.ts';
 
 export const t0: Instant = 1_700_000_000_000;
@@ -30,7 +31,7 @@ export const t0: Instant = 1_700_000_000_000;
 export const tpu = tpuCapacity({ project: 'emulator', pricePerHour: 12.88 });
 
 /** The same with two places beside its own, none of which may keep a request waiting for long. */
-export const tpuOfPlaces: TpuSpec = {
+export const tpuWithAlternatives: TpuSpec = {
   ...tpu,
   alternatives: [
     { zone: 'europe-west4-a', accelerator: 'v5litepod-16', pricing: 'spot', runtimeVersion: 'b', pricePerHour: 7 },
@@ -39,7 +40,7 @@ export const tpuOfPlaces: TpuSpec = {
   alternativesWait: 20 * minute,
 };
 
-export const local: LocalSpec = { kind: 'local', ownership: 'standing', workdir: '/work' };
+export const local: LocalSpec = { kind: 'local', ownership: 'persistent', workdir: '/work' };
 
 export function step(name: string): SetupStep {
   return { name, key: `${name}-1`, check: null, apply: 'true', files: [], timeout: minute };
@@ -57,8 +58,8 @@ export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName 
   });
 }
 
-export function freshJob(given: JobSpec = spec()): { readonly job: Job; readonly events: readonly Event[] } {
-  const { job, event } = newJob({ id: '000001', installation: 'abc123', owner: 'alice', spec: given, at: t0 });
+export function freshJob(jobSpec: JobSpec = spec()): { readonly job: Job; readonly events: readonly Event[] } {
+  const { job, event } = newJob({ id: '000001', installation: 'abc123', owner: 'alice', spec: jobSpec, at: t0 });
   return { job, events: [event] };
 }
 
@@ -78,7 +79,7 @@ interface Worker {
   runs: Run[];
   isAnswering: boolean;
   /** Since when every look at it has failed. */
-  silentSince?: Instant;
+  unreachableSince?: Instant;
 }
 
 interface Node {
@@ -87,7 +88,7 @@ interface Node {
   cause?: 'preempted' | 'failed';
   error?: CloudError;
   /** Tells it from an earlier one of its name. */
-  readonly made: string;
+  readonly creationTime: string;
   workers: Worker[];
 }
 
@@ -98,11 +99,11 @@ export class World {
   now: Instant = t0;
   /** Nodes by allocation ordinal; a standing node is there from the beginning under ordinal 1. */
   readonly nodes = new Map<number, Node>();
-  readonly here: Worker = { proofs: new Set(), runs: [], isAnswering: true };
-  cloudAnswers = true;
+  readonly controllerHost: Worker = { proofs: new Set(), runs: [], isAnswering: true };
+  isCloudUp = true;
   hasLogin = true;
-  workersCount = 2;
-  private madeCount = 0;
+  workerCount = 2;
+  private nodeCount = 0;
   admitted = true;
   /** What the next request comes back with, instead of a node. */
   refusal: OutcomeResult | null = null;
@@ -111,11 +112,11 @@ export class World {
   /** The log pattern that is found in the output of programs that failed. */
   pattern: string | null = null;
   /** Programs that ignore their stop signal. */
-  isStubborn = false;
+  ignoresStop = false;
   /** The next look at the cloud shows nothing: a list that came back in part. */
-  missNext = false;
+  omitNext = false;
   /** Every reply that was ever given, for those that come twice. */
-  readonly replies: Outcome[] = [];
+  readonly pastOutcomes: Outcome[] = [];
   outcomes: Outcome[] = [];
   decision: Decision | undefined;
   /** Called with every pass. */
@@ -125,29 +126,29 @@ export class World {
     const { job, events } = freshJob(given);
     this.job = job;
     this.events = [...events];
-    if (given.capacity.kind === 'local') this.workersCount = 1;
-    if (given.capacity.ownership === 'standing') this.nodes.set(1, this.newNode('ready'));
+    if (given.capacity.kind === 'local') this.workerCount = 1;
+    if (given.capacity.ownership === 'persistent') this.nodes.set(1, this.newNode('ready'));
   }
 
   newNode(state: AllocationState): Node {
-    const workers = Array.from({ length: this.workersCount }, () => ({
+    const workers = Array.from({ length: this.workerCount }, () => ({
       proofs: new Set<string>(),
       runs: [],
       isAnswering: true,
     }));
-    this.madeCount += 1;
-    return { state, detail: state.toUpperCase(), made: `node ${this.madeCount}`, workers };
+    this.nodeCount += 1;
+    return { state, detail: state.toUpperCase(), creationTime: `node ${this.nodeCount}`, workers };
   }
 
   /** Somebody deletes a standing node and makes it anew, between two looks of the controller. */
-  makeAnew(): void {
+  recreateNode(): void {
     this.nodes.set(1, this.newNode('ready'));
   }
 
   /** True of an allocation in whose place there is another node of its name. */
   private isReplaced(ordinal: number): boolean {
-    const made = this.job.allocations[ordinal - 1]?.made;
-    return made !== undefined && made !== this.nodes.get(1)?.made;
+    const made = this.job.allocations[ordinal - 1]?.creationTime;
+    return made !== undefined && made !== this.nodes.get(1)?.creationTime;
   }
 
   /** What is there of the newest allocation. */
@@ -158,31 +159,31 @@ export class World {
   }
 
   observe(): Observation {
-    const missed = this.missNext;
-    this.missNext = false;
-    const asked = this.job.allocations.filter((one) => mayExist(one) || one === lastAllocation(this.job));
+    const isOmitted = this.omitNext;
+    this.omitNext = false;
+    const observedAllocations = this.job.allocations.filter((one) => mayExist(one) || one === lastAllocation(this.job));
     const outcomes = this.outcomes;
     this.outcomes = [];
     return {
       admitted: this.admitted,
-      allocations: asked.map(({ ordinal }) => ({
+      allocations: observedAllocations.map(({ ordinal }) => ({
         allocation: ordinal,
-        fact:
-          missed && this.cloudAnswers
+        observed:
+          isOmitted && this.isCloudUp
             ? known({ state: 'absent' as const, detail: '' }, this.now)
-            : this.lookAt(ordinal),
+            : this.observeAllocation(ordinal),
       })),
-      workers: missed ? [] : this.lookAtWorkers(),
+      workers: isOmitted ? [] : this.observeWorkers(),
       outcomes,
     };
   }
 
-  lookAt(ordinal: number): Fact<AllocationSeen> {
-    if (!this.cloudAnswers) return unknown('the cloud does not answer', this.now);
+  observeAllocation(ordinal: number): Observed<AllocationStatus> {
+    if (!this.isCloudUp) return unknown('the cloud does not answer', this.now);
     if (!this.hasLogin) return { ...unknown('log in', this.now), noLogin: true };
-    const node = this.nodes.get(this.job.spec.capacity.ownership === 'standing' ? 1 : ordinal);
+    const node = this.nodes.get(this.job.spec.capacity.ownership === 'persistent' ? 1 : ordinal);
     if (node === undefined || this.isReplaced(ordinal)) return known({ state: 'absent', detail: '' }, this.now);
-    const isStanding = this.job.spec.capacity.ownership === 'standing';
+    const isPersistent = this.job.spec.capacity.ownership === 'persistent';
     return known(
       {
         state: node.state,
@@ -190,41 +191,45 @@ export class World {
         ...(node.cause === undefined ? {} : { cause: node.cause }),
         ...(node.error === undefined ? {} : { error: node.error }),
         ...(node.state === 'ready' ? { workers: node.workers.length } : {}),
-        ...(node.state === 'ready' && isStanding ? { made: node.made } : {}),
+        ...(node.state === 'ready' && isPersistent ? { creationTime: node.creationTime } : {}),
       },
       this.now,
     );
   }
 
-  lookAtWorkers(): Observation['workers'] {
+  observeWorkers(): Observation['workers'] {
     const allocation = lastAllocation(this.job);
-    if (allocation === undefined || this.job.settled !== null) return [];
-    const standing = this.job.spec.capacity.ownership === 'standing';
-    const node = this.nodes.get(standing ? 1 : allocation.ordinal);
-    const found: { allocation: number; worker: WorkerId; fact: Fact<WorkerSeen> }[] = [];
+    if (allocation === undefined || this.job.finish !== null) return [];
+    const isPersistent = this.job.spec.capacity.ownership === 'persistent';
+    const node = this.nodes.get(isPersistent ? 1 : allocation.ordinal);
+    const found: { allocation: number; worker: WorkerId; observed: Observed<WorkerStatus> }[] = [];
     if (
       node !== undefined &&
       allocation.goneAt === null &&
       !this.isReplaced(allocation.ordinal) &&
-      (node.state === 'ready' || (!this.cloudAnswers && allocation.readyAt !== null))
+      (node.state === 'ready' || (!this.isCloudUp && allocation.readyAt !== null))
     ) {
       for (const [index, worker] of node.workers.entries()) {
-        found.push({ allocation: allocation.ordinal, worker: index, fact: this.lookAtWorker(worker) });
+        found.push({ allocation: allocation.ordinal, worker: index, observed: this.observeWorker(worker) });
       }
     }
-    if (this.job.spec.command.place === 'here') {
-      found.push({ allocation: allocation.ordinal, worker: 'here', fact: this.lookAtWorker(this.here) });
+    if (this.job.spec.command.runsOn === 'controller') {
+      found.push({
+        allocation: allocation.ordinal,
+        worker: 'controller',
+        observed: this.observeWorker(this.controllerHost),
+      });
     }
     return found;
   }
 
-  private lookAtWorker(worker: Worker): Fact<WorkerSeen> {
+  private observeWorker(worker: Worker): Observed<WorkerStatus> {
     if (!worker.isAnswering) {
-      worker.silentSince ??= this.now;
-      return unknown('no answer', worker.silentSince);
+      worker.unreachableSince ??= this.now;
+      return unknown('no answer', worker.unreachableSince);
     }
-    delete worker.silentSince;
-    const runs = worker.runs.map((run): RunSeen => {
+    delete worker.unreachableSince;
+    const runs = worker.runs.map((run): RunStatus => {
       const { attempt } = run;
       if (run.ended === 'vanished') return { attempt, state: 'vanished', detail: 'the machine restarted' };
       if (run.ended === null) return { attempt, state: 'running', startedAt: run.startedAt, outputAt: run.outputAt };
@@ -238,11 +243,11 @@ export class World {
         ...(failure !== undefined && { failure }),
       };
     });
-    const { troubleTimeout = Infinity } = this.job.spec.limits;
+    const { failedCallTimeout = Infinity } = this.job.spec.limits;
     const failed = runs.findLast(
       (run) =>
         (run.state === 'exited' && !hasSucceeded(run)) ||
-        (run.state === 'running' && this.now - run.outputAt >= troubleTimeout),
+        (run.state === 'running' && this.now - run.outputAt >= failedCallTimeout),
     );
     const { pattern } = this;
     const matched =
@@ -262,18 +267,18 @@ export class World {
   }
 
   /** Does what was asked; each thing comes back as an outcome. */
-  act(actions: readonly Action[] = this.decision?.actions ?? []): void {
+  performActions(actions: readonly Action[] = this.decision?.actions ?? []): void {
     for (const action of actions) {
       const of = 'attempt' in action && { attempt: action.attempt };
       const outcome = { subject: action, ...of, at: this.now, result: this.perform(action) };
       this.outcomes.push(outcome);
-      this.replies.push(outcome);
+      this.pastOutcomes.push(outcome);
     }
   }
 
   perform(action: Action): OutcomeResult {
-    const standing = this.job.spec.capacity.ownership === 'standing';
-    const ordinal = standing ? 1 : action.allocation;
+    const isPersistent = this.job.spec.capacity.ownership === 'persistent';
+    const ordinal = isPersistent ? 1 : action.allocation;
     const node = this.nodes.get(ordinal);
     switch (action.kind) {
       case 'request':
@@ -289,7 +294,7 @@ export class World {
         return this.stepResult;
       }
       case 'start': {
-        const worker = action.worker === 'here' ? this.here : node?.workers[action.worker];
+        const worker = action.worker === 'controller' ? this.controllerHost : node?.workers[action.worker];
         if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
         if (!worker.runs.some(({ attempt }) => attempt === action.attempt)) {
           worker.runs.push({ attempt: action.attempt, startedAt: this.now, outputAt: this.now, ended: null });
@@ -297,13 +302,13 @@ export class World {
         return { kind: 'done' };
       }
       case 'stop': {
-        const worker = action.worker === 'here' ? this.here : node?.workers[action.worker];
+        const worker = action.worker === 'controller' ? this.controllerHost : node?.workers[action.worker];
         if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
         const run = worker.runs.find(({ attempt }) => attempt === action.attempt);
-        if (run?.ended === null && (action.how === 'kill' || !this.isStubborn)) {
+        if (run?.ended === null && (action.signal === 'kill' || !this.ignoresStop)) {
           run.ended = {
-            exitCode: action.how === 'kill' ? 137 : 143,
-            signal: action.how === 'kill' ? 'KILL' : 'TERM',
+            exitCode: action.signal === 'kill' ? 137 : 143,
+            signal: action.signal === 'kill' ? 'KILL' : 'TERM',
             at: this.now,
           };
         }
@@ -313,21 +318,21 @@ export class World {
   }
 
   /** Passes and acts until nothing more is due at this moment, or at most that often. */
-  settleNow(most = 60): void {
-    for (let count = 0; count < most; count += 1) {
+  runUntilIdle(maxPasses = 60): void {
+    for (let count = 0; count < maxPasses; count += 1) {
       const decision = this.pass();
-      this.act();
+      this.performActions();
       if (this.outcomes.length === 0 && (decision.wakeAt === undefined || decision.wakeAt > this.now)) return;
     }
-    throw new Error(`no rest after ${most} passes; the last decision: ${JSON.stringify(this.decision?.actions)}`);
+    throw new Error(`no rest after ${maxPasses} passes; the last decision: ${JSON.stringify(this.decision?.actions)}`);
   }
 
   /** Lets time pass, waking as the decisions ask, until `enough` or until that much time has gone by. */
-  live(enough: () => boolean, atMost = 6 * hour): void {
+  runUntil(isDone: () => boolean, atMost = 6 * hour): void {
     const end = this.now + atMost;
     while (this.now <= end) {
-      this.settleNow();
-      if (enough()) return;
+      this.runUntilIdle();
+      if (isDone()) return;
       const wakeAt = this.decision?.wakeAt;
       if (wakeAt === undefined) return;
       this.now = Math.max(wakeAt, this.now + 1);
@@ -335,20 +340,20 @@ export class World {
   }
 
   /** Lets time pass until the command runs. Throws where it does not. */
-  untilRunning(atMost = hour): void {
-    this.live(() => phaseOf(this.job) === 'running', atMost);
+  runUntilRunning(atMost = hour): void {
+    this.runUntil(() => phaseOf(this.job) === 'running', atMost);
     if (phaseOf(this.job) !== 'running') throw new Error(`the job does not run, it is ${phaseOf(this.job)}`);
   }
 
   /** Lets time pass until the job has ended. Throws where it does not. */
-  untilSettled(atMost = 10 * hour): void {
-    this.live(() => this.job.settled !== null, atMost);
-    if (this.job.settled === null) throw new Error(`the job does not end, it is ${phaseOf(this.job)}`);
+  runUntilFinished(atMost = 10 * hour): void {
+    this.runUntil(() => this.job.finish !== null, atMost);
+    if (this.job.finish === null) throw new Error(`the job does not end, it is ${phaseOf(this.job)}`);
   }
 
   /** The run of that attempt on that worker of the newest node. */
   run(worker: WorkerId, attempt: number): Run {
-    const host = worker === 'here' ? this.here : this.node.workers[worker];
+    const host = worker === 'controller' ? this.controllerHost : this.node.workers[worker];
     const found = host?.runs.find((one) => one.attempt === attempt);
     if (found === undefined) throw new Error(`worker ${worker} has no run of attempt ${attempt}`);
     return found;
@@ -359,7 +364,7 @@ export class World {
   }
 
   exitAll(exitCode: number, attempt = this.job.attempts.length): void {
-    for (const worker of commandWorkers(this.job.spec.command, this.workersCount)) this.exit(worker, exitCode, attempt);
+    for (const worker of commandWorkers(this.job.spec.command, this.workerCount)) this.exit(worker, exitCode, attempt);
   }
 
   preempt(): void {
@@ -369,16 +374,16 @@ export class World {
   }
 
   /** The owner's word, committed as a client commits it. */
-  ask(verb: Verb, options: Omit<AskOptions, 'by'> = {}): void {
-    const change = ask(this.job, verb, { by: 'alice', ...options }, this.now);
+  command(verb: Verb, options: Omit<CommandOptions, 'by'> = {}): void {
+    const change = applyCommand(this.job, verb, { by: 'alice', ...options }, this.now);
     this.job = change.job;
     this.events.push(...change.events);
   }
 
   /** The storm is over: everything answers, and there is capacity. */
-  calm(): void {
-    this.cloudAnswers = true;
-    this.missNext = false;
+  clearFaults(): void {
+    this.isCloudUp = true;
+    this.omitNext = false;
     this.refusal = null;
     this.stepResult = { kind: 'done' };
     for (const node of this.nodes.values()) {
@@ -388,10 +393,10 @@ export class World {
   }
 
   /** What is wrong in the world itself, whatever the record says. */
-  faults(): readonly string[] {
+  violations(): readonly string[] {
     const found: string[] = [];
     const hosts = [
-      this.here,
+      this.controllerHost,
       ...[...this.nodes.values()].filter(({ state }) => state !== 'lost').flatMap(({ workers }) => workers),
     ];
     const alive = new Set(
@@ -399,25 +404,25 @@ export class World {
     );
     if (alive.size > 1) found.push(`4 one command at a time: attempts ${[...alive].join(' and ')} are alive together`);
     for (const host of hosts) {
-      const isBare = host !== this.here && stepsOf(this.job).some(({ key }) => !host.proofs.has(key));
+      const lacksSetup = host !== this.controllerHost && stepsOf(this.job).some(({ key }) => !host.proofs.has(key));
       const started = host.runs.some(
         ({ startedAt, attempt }) => startedAt === this.now && this.job.attempts[attempt - 1]?.commandOnly === undefined,
       );
-      if (isBare && started) found.push('5 setup before start: a command runs on a worker that is not set up');
+      if (lacksSetup && started) found.push('5 setup before start: a command runs on a worker that is not set up');
     }
-    const owned = this.job.spec.capacity.ownership === 'owned';
+    const isEphemeral = this.job.spec.capacity.ownership === 'ephemeral';
     for (const [ordinal] of this.nodes) {
       const allocation = this.job.allocations[ordinal - 1];
-      if (owned && allocation !== undefined && allocation.goneAt !== null) {
-        found.push(`6 settled means empty: allocation ${ordinal} counts as gone and is there`);
+      if (isEphemeral && allocation !== undefined && allocation.goneAt !== null) {
+        found.push(`6 finished means empty: allocation ${ordinal} counts as gone and is there`);
       }
-      if (owned && allocation?.requestedAt === null)
+      if (isEphemeral && allocation?.requestedAt === null)
         found.push(`2 commit before act: allocation ${ordinal} is there and was never recorded`);
     }
     return found;
   }
 
-  kinds(): readonly string[] {
+  eventKinds(): readonly string[] {
     return this.events.map(({ kind }) => kind);
   }
 }

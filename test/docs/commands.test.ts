@@ -2,25 +2,25 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { JobmanCommand } from '../../src/cli/command.ts';
-import { table } from '../../src/cli/table.ts';
-import { jobman } from '../cli/support/pretend.ts';
-import { startCloud } from '../emulator/cloud.ts';
-import { documents, parse, shownCommands, wordsOf, type Shown } from './documents.ts';
+import { commands } from '../../src/cli/table.ts';
+import { jobman } from '../cli/support/harness.ts';
+import { startTestEmulator } from '../emulator/test-emulator.ts';
+import { readDocuments, parseDocument, shownCommands, splitShellWords, type ShownCommand } from './documents.ts';
 
 /** A line that is no command but the form of one (`jobman create <yaml> [--follow]`); test/cli/documents.test.ts reads those. */
-const isForm = ({ line }: Shown): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(line);
+const isForm = ({ argsText }: ShownCommand): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(argsText);
 
-const shown = documents()
+const shown = readDocuments()
   .flatMap((one) => shownCommands(one))
   .filter((one) => !isForm(one))
-  .map(({ place, line }) => ({ place, words: wordsOf(line.replaceAll('<id>', '1')) }));
+  .map(({ position, argsText }) => ({ place: position, words: splitShellWords(argsText.replaceAll('<id>', '1')) }));
 
 /** The words of a happening in the built-in cloud: its verbs and options are the cloud's own. */
 const isHappening = ({ words }: { readonly words: readonly string[] }): boolean =>
   words[0] === 'emulator' &&
   words[1] !== undefined &&
   !words[1].startsWith('-') &&
-  !table.some(({ names: [name] }) => name === `emulator ${words[1]}`);
+  !commands.some(({ names: [name] }) => name === `emulator ${words[1]}`);
 
 suite('a command line in a document', () => {
   /** What was scanned and would now run. Replacing the commands' own files leaves the scanning as it is. */
@@ -28,7 +28,7 @@ suite('a command line in a document', () => {
   const loads = new Map<JobmanCommand, JobmanCommand['load']>();
   const setLoad = (entry: JobmanCommand, load: JobmanCommand['load']): void => void Object.assign(entry, { load });
   before(() => {
-    for (const entry of table) {
+    for (const entry of commands) {
       loads.set(entry, entry.load);
       setLoad(entry, async () => async () => {
         ran.push(entry.names[0]);
@@ -53,14 +53,14 @@ suite('a command line in a document', () => {
   test('would be noticed if it were not', async () => {
     for (const line of ['list --nonsense', 'lst', 'show 1 --worker 3', 'create a.yaml b.yaml', 'logs 1 --tail many']) {
       ran.length = 0;
-      const { code } = await jobman(wordsOf(line));
+      const { code } = await jobman(splitShellWords(line));
       assert.ok(code === 2 && ran.length === 0, line);
     }
   });
 });
 
 test('every happening that a document lets happen in the built-in cloud can happen there', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const happenings = shown.filter(isHappening);
   assert.ok(happenings.length > 15, 'documents show happenings');
   for (const [index, { place, words }] of happenings.entries()) {
@@ -73,14 +73,14 @@ test('every happening that a document lets happen in the built-in cloud can happ
     const job = /^\d+/.exec(plain[0] ?? '1')?.[0] ?? '1';
     const name = /^[a-z].*-\d+$/.exec(plain[0] ?? '')?.[0] ?? `node-${index}`;
     await cloud.createNode(name, { acceleratorType: 'v4-32', labels: { 'jobman-job': job.padStart(6, '0') } });
-    cloud.time.advance(300_000);
+    cloud.clock.advance(300_000);
     assert.ok(plain.length <= 1, `${place}: ${words.join(' ')}`);
     await cloud.admin(verb, plain[0], options).catch((error: unknown) => {
       assert.fail(`${place}: jobman ${words.join(' ')}: ${String(error)}`);
     });
     await cloud.admin('clear');
     await cloud.ok('DELETE', `nodes/${name}`);
-    cloud.time.advance(300_000);
+    cloud.clock.advance(300_000);
   }
 });
 
@@ -101,7 +101,7 @@ test('command lines are found in blocks and in sentences, and nowhere else', () 
     '```',
   ].join('\n');
   assert.deepEqual(
-    shownCommands(parse('a.md', text)).map(({ line }) => line),
+    shownCommands(parseDocument('a.md', text)).map(({ argsText }) => argsText),
     ['create a.yaml --follow', 'list', 'completion bash', 'wait 1', 'why 1', 'list'],
   );
 });

@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { root } from '../support/root.ts';
 
 /** A fenced block. */
-export interface Block {
+export interface CodeBlock {
   readonly document: string;
   /** Line of the fence, from 1. */
   readonly line: number;
   readonly language: string;
   readonly text: string;
-  /** Why it is not played, from a comment `<!-- not played: why -->` on the line before the fence; null when it is. */
-  readonly notPlayed: string | null;
+  /** Why it is not run, from a comment `<!-- not run: why -->` on the line before the fence; null when it is. */
+  readonly skipReason: string | null;
 }
 
 /** A document, with its path from the top of the repository. */
@@ -21,39 +21,39 @@ export interface Document {
   readonly text: string;
   /** The text without its fenced blocks, line for line. */
   readonly prose: string;
-  readonly blocks: readonly Block[];
+  readonly blocks: readonly CodeBlock[];
 }
 
 /** Every Markdown file that is part of the repository, or is about to become one. */
-export function documents(): readonly Document[] {
+export function readDocuments(): readonly Document[] {
   const list = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '*.md'], {
     cwd: root,
     encoding: 'utf8',
   });
   const paths = [...new Set(list.split('\0').filter((path) => path !== '' && existsSync(join(root, path))))];
-  return paths.toSorted().map(document);
+  return paths.toSorted().map(readDocument);
 }
 
 /** One document by its path. */
-export function document(path: string): Document {
-  return parse(path, readFileSync(join(root, path), 'utf8'));
+export function readDocument(path: string): Document {
+  return parseDocument(path, readFileSync(join(root, path), 'utf8'));
 }
 
 /** Reads a document's text. A fence inside a list is indented; its text then loses that much of every line. */
-export function parse(path: string, text: string): Document {
-  const blocks: Block[] = [];
+export function parseDocument(path: string, text: string): Document {
+  const blocks: CodeBlock[] = [];
   const prose: string[] = [];
   const lines = text.split('\n');
-  let open: { line: number; indent: string; language: string; notPlayed: string | null; lines: string[] } | undefined;
+  let open: { line: number; indent: string; language: string; skipReason: string | null; lines: string[] } | undefined;
   for (const [index, line] of lines.entries()) {
     const fence = /^( *)```(\w*)/.exec(line);
     if (open === undefined && fence !== null) {
       const [, indent = '', language = ''] = fence;
-      const notPlayed = /<!-- not played: (.*) -->/.exec(lines[index - 1] ?? '')?.[1] ?? null;
-      open = { line: index + 1, indent, language, notPlayed, lines: [] };
+      const skipReason = /<!-- not run: (.*) -->/.exec(lines[index - 1] ?? '')?.[1] ?? null;
+      open = { line: index + 1, indent, language, skipReason, lines: [] };
     } else if (open !== undefined && line.trim() === '```') {
-      const { line: at, language, notPlayed, lines: inside } = open;
-      blocks.push({ document: path, line: at, language, notPlayed, text: inside.map((one) => `${one}\n`).join('') });
+      const { line: at, language, skipReason, lines: inside } = open;
+      blocks.push({ document: path, line: at, language, skipReason, text: inside.map((one) => `${one}\n`).join('') });
       open = undefined;
     } else if (open !== undefined) {
       open.lines.push(line.startsWith(open.indent) ? line.slice(open.indent.length) : line.trimStart());
@@ -65,42 +65,42 @@ export function parse(path: string, text: string): Document {
 }
 
 /** A command line that a document shows, and where. */
-export interface Shown {
-  readonly place: string;
+export interface ShownCommand {
+  readonly position: string;
   /** What stands behind the program's name. */
-  readonly line: string;
+  readonly argsText: string;
 }
 
 /**
  * Every command line of that program that a document shows: in blocks, where a shell would take its name for a command, and as
  * code within a sentence. What other programs print, and manifests, are not ours to read.
  */
-export function shownCommands({ path, prose, blocks }: Document, program = 'jobman'): readonly Shown[] {
-  const found: Shown[] = [];
+export function shownCommands({ path, prose, blocks }: Document, program = 'jobman'): readonly ShownCommand[] {
+  const found: ShownCommand[] = [];
   const inShell = new RegExp(String.raw`(?:^|[;|&(])\s*(?:bin/)?${program} ((?:"[^"]*"|'[^']*'|[^|&;)#])*)`, 'g');
   const inSentence = new RegExp(`\`((?:bin/)?${program} [^\`]*)\``, 'g');
-  const take = (line: number, text: string): void => {
+  const addCommands = (line: number, text: string): void => {
     for (const [, command = ''] of text.matchAll(inShell)) {
-      found.push({ place: `${path}:${line}`, line: command.replace(/ >>? .*/, '').trim() });
+      found.push({ position: `${path}:${line}`, argsText: command.replace(/ >>? .*/, '').trim() });
     }
   };
   for (const { language, text, line } of blocks) {
     if (language === 'yaml' || language === 'json' || language === 'ts') continue;
     for (const [index, one] of text.split('\n').entries()) {
-      if (language !== 'console') take(line + 1 + index, one.replace(/ {2,}# .*$/, ''));
-      else if (one.startsWith('$ ')) take(line + 1 + index, one.slice(2));
+      if (language !== 'console') addCommands(line + 1 + index, one.replace(/ {2,}# .*$/, ''));
+      else if (one.startsWith('$ ')) addCommands(line + 1 + index, one.slice(2));
     }
   }
   for (const [index, one] of prose.split('\n').entries()) {
-    for (const [, code = ''] of one.matchAll(inSentence)) take(index + 1, code);
+    for (const [, code = ''] of one.matchAll(inSentence)) addCommands(index + 1, code);
   }
   return found;
 }
 
 /** The words of a command line as a shell would hand them over; enough of a shell for documents. */
-export function wordsOf(line: string): readonly string[] {
-  return [...line.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
-    word.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
+export function splitShellWords(line: string): readonly string[] {
+  return [...line.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([match]) =>
+    match.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
   );
 }
 

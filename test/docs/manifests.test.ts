@@ -5,23 +5,23 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { disk } from '../../src/cli/disk.ts';
-import type { FileDoor } from '../../src/manifest/files.ts';
+import type { FileReader } from '../../src/manifest/files.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';
+import { parseFaultSchedule } from '../../src/emulator/world/fault-schedule.ts';
 import { root } from '../support/root.ts';
-import { documents } from './documents.ts';
+import { readDocuments } from './documents.ts';
 
 /** Whatever file a manifest names is there, in the manifest's own folder. */
-const everythingThere: FileDoor = {
-  look: (path) =>
+const everythingThere: FileReader = {
+  inspect: (path) =>
     path === '/somewhere' ? { kind: 'folder', entries: [] } : { kind: 'file', bytes: 1, isExecutable: false },
   read: () => ({ bytes: new TextEncoder().encode('x') }),
 };
 
 /** The examples' own files as they are, and every file of a user that they name. */
-const examplesThere: FileDoor = {
-  look: (path) => (path.startsWith(`${root}/`) ? disk.look(path) : everythingThere.look(path)),
+const examplesThere: FileReader = {
+  inspect: (path) => (path.startsWith(`${root}/`) ? disk.inspect(path) : everythingThere.inspect(path)),
   read: (path, most) => (path.startsWith(`${root}/`) ? disk.read(path, most) : everythingThere.read(path, most)),
 };
 
@@ -29,14 +29,14 @@ const examplesThere: FileDoor = {
 function findingsIn(
   text: string,
   file = '/somewhere/train.yaml',
-  door: FileDoor = everythingThere,
+  door: FileReader = everythingThere,
 ): { readonly problems: readonly string[]; readonly warnings: readonly string[] } {
   const result = parseManifest({
     text,
     file,
     env: { USER: 'ada' },
     home: '/home/ada',
-    door,
+    files: door,
     project: null,
     purpose: 'create',
   });
@@ -59,7 +59,7 @@ function whole(piece: string): string {
 }
 
 test('every manifest in a document is accepted', () => {
-  const blocks = documents().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
+  const blocks = readDocuments().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
   const manifests = blocks.filter(({ text }) => !isRehearsal(text));
   assert.ok(manifests.length > 15, 'documents show manifests');
   for (const { document, line, text } of manifests) {
@@ -98,10 +98,11 @@ function isRehearsal(text: string): boolean {
 }
 
 test('every rehearsal in a document is one that the built-in cloud can play', () => {
-  const blocks = documents().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
+  const blocks = readDocuments().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
   const rehearsals = blocks.filter(({ text }) => isRehearsal(text));
   assert.ok(rehearsals.length > 0, 'documents show rehearsals');
-  for (const { document, line, text } of rehearsals) assert.ok(readRehearsal(text, `${document}:${line}`).length > 0);
+  for (const { document, line, text } of rehearsals)
+    assert.ok(parseFaultSchedule(text, `${document}:${line}`).length > 0);
 });
 
 test('one with a mistake would not be', () => {

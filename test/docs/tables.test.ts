@@ -2,20 +2,21 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
-import { cases } from '../../src/lab/solve.ts';
-import { laws as lawsOfOnePass } from '../../sim/pass-laws.ts';
-import { patterns } from '../../src/core/log-lines.ts';
-import { phases } from '../../src/core/phase.ts';
-import { answerFor, budgetOf, presets, type PresetName } from '../../src/core/recover.ts';
-import type { Answer, Reason, RecoverySpec, RuledReason } from '../../src/core/spec.ts';
+import { problemChecks } from '../../src/lab/solve.ts';
+import { passInvariants } from '../../sim/pass-invariants.ts';
+import { failurePatterns } from '../../src/core/model/log-lines.ts';
+import { phases } from '../../src/core/decide/phase.ts';
+import { answerFor, budgetOf } from '../../src/core/decide/recover.ts';
+import { presets, type PresetName } from '../../src/core/policy/presets.ts';
+import type { RuleAnswer, Reason, RecoverySpec, RecoverableReason } from '../../src/core/model/spec.ts';
 import { verbs } from '../../src/emulator/world/verbs.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
-import { laws as lawsOfWorlds } from '../../sim/laws.ts';
-import { document } from './documents.ts';
+import { invariants } from '../../sim/invariants.ts';
+import { readDocument } from './documents.ts';
 
 /** The rows of the first table of a page whose head begins with those words, without head and rule. */
 function rowsOf(path: string, ...head: readonly string[]): readonly (readonly string[])[] {
-  const lines = document(path).prose.split('\n');
+  const lines = readDocument(path).prose.split('\n');
   const cells = (line: string): readonly string[] =>
     line
       .split(/(?<!\\)\|/)
@@ -39,7 +40,7 @@ function recoveryOf(text: string): RecoverySpec {
     file: '/somewhere/train.yaml',
     env: {},
     home: '/home/ada',
-    door: { look: () => ({ kind: 'absent' }), read: () => ({ detail: 'it is not there' }) },
+    files: { inspect: () => ({ kind: 'absent' }), read: () => ({ detail: 'it is not there' }) },
     project: null,
     purpose: 'create',
   });
@@ -51,7 +52,7 @@ suite('docs/recovery.md', () => {
   const names = Object.keys(presets) as PresetName[];
 
   test('has every preset, with what it answers', () => {
-    const said = ({ then, on }: Answer, reason: RuledReason): string =>
+    const said = ({ then, on }: RuleAnswer, reason: RecoverableReason): string =>
       then === 'fail' || then === 'done'
         ? then
         : `${then}, ${on} TPU${reason === 'succeeded' && on === 'new' ? '?' : ''}`;
@@ -62,7 +63,7 @@ suite('docs/recovery.md', () => {
     );
     for (const [name, ...cells] of rows) {
       const recovery = recoveryOf(`recovery: "${unquoted(name)}"\n`);
-      const answer = (reason: RuledReason, pattern?: string): string =>
+      const answer = (reason: RecoverableReason, pattern?: string): string =>
         said(answerFor(recovery, reason, { detail: '', ...(pattern === undefined ? {} : { pattern }) }), reason);
       const columns: readonly (readonly string[])[] = [
         [answer('preempted')],
@@ -121,7 +122,7 @@ suite('docs/recovery.md', () => {
         means,
         codesIn(text),
       ]),
-      patterns.map(({ name, means, anyOf }) => [name, means, [...anyOf]]),
+      failurePatterns.map(({ name, meaning, anyOf }) => [name, meaning, [...anyOf]]),
     );
   });
 });
@@ -129,7 +130,7 @@ suite('docs/recovery.md', () => {
 test('docs/built-in-cloud.md has every verb, in its own words', () => {
   assert.deepEqual(
     rowsOf('docs/built-in-cloud.md', 'Verb').map(([verb, about]) => [unquoted(verb), about]),
-    Object.entries(verbs).map(([verb, { about }]) => [verb, about]),
+    Object.entries(verbs).map(([verb, { description }]) => [verb, description]),
   );
 });
 
@@ -137,7 +138,7 @@ test('docs/settings.md has every setting, its default and its variable', () => {
   const rows = rowsOf('docs/settings.md', 'Key', 'When not given');
   assert.deepEqual(
     rows.map(([key, , meaning, variable]) => [unquoted(key), meaning, unquoted(variable)]),
-    settingKeys.map(({ key, meaning, variable }) => [key, meaning, variable ?? '']),
+    settingKeys.map(({ key, description, envVariable }) => [key, description, envVariable ?? '']),
   );
   const defaults = defaultSettings(4) as unknown as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   for (const [key, value] of rows) {
@@ -151,7 +152,7 @@ test('docs/tpu.md has every case of solve, in their order', () => {
   const rows = rowsOf('docs/tpu.md', 'Wrong', 'What `solve` does');
   assert.deepEqual(
     rows.map(([name]) => name),
-    Object.keys(cases),
+    Object.keys(problemChecks),
   );
 });
 
@@ -160,11 +161,11 @@ test('docs/getting-started.md has every phase', () => {
   assert.deepEqual(told.toSorted(), [...phases].toSorted());
 });
 
-test('CONTRIBUTING.md has every law, by its number and name', () => {
-  const told = rowsOf('CONTRIBUTING.md', '', 'law').map(([number, name]) => `${number} ${name}`);
+test('CONTRIBUTING.md has every invariant, by its number and name', () => {
+  const told = rowsOf('CONTRIBUTING.md', '', 'invariant').map(([number, name]) => `${number} ${name}`);
   assert.deepEqual(
     told,
-    Object.entries(lawsOfWorlds).map(([number, name]) => `${number} ${name}`),
+    Object.entries(invariants).map(([number, name]) => `${number} ${name}`),
   );
-  for (const { number, name } of lawsOfOnePass) assert.ok(told.includes(`${number} ${name}`), name);
+  for (const { number, name } of passInvariants) assert.ok(told.includes(`${number} ${name}`), name);
 });

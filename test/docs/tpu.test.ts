@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { splitGlobals, table, tpuProgram } from '../../src/cli/tpu/table.ts';
-import { findCommand, readWords } from '../../src/cli/tpu/read-words.ts';
-import type { Known } from '../../src/cli/tpu/command.ts';
+import { findCommand, parseArguments } from '../../src/cli/tpu/parse-arguments.ts';
+import type { KnownNames } from '../../src/cli/tpu/command.ts';
 import { userSettings } from '../../src/lab/user-settings.ts';
 import { aTpu } from '../cli/tpu/lab-world.ts';
-import { document, documents, shownCommands, wordsOf } from './documents.ts';
+import { readDocument, readDocuments, shownCommands, splitShellWords } from './documents.ts';
 
-const page = document('docs/tpu.md');
+const page = readDocument('docs/tpu.md');
 
 /** Whoever and whatever the documents speak of. */
-const known: Known = {
+const known: KnownNames = {
   users: ['ada', 'bob'].map((name, id) => ({ name, id })),
   tpus: [aTpu('lab-tpu-v2-32-6')],
   tpuAliases: new Map(['v2-32-6', 'v2-32-p1', 'v2-8-p1'].map((alias) => [alias, 'lab-tpu-v2-32-6'])),
@@ -20,24 +20,24 @@ const known: Known = {
 /** Lines that are shown because they are refused. */
 const refused = ['add-tag 42 100 ada', 'check adda'];
 
-const lines = documents()
+const lines = readDocuments()
   .flatMap((one) => shownCommands(one, 'tpu'))
   // Forms of commands are held to the table below.
-  .filter(({ line }) => !/[<[…]|\.\.\.|\\$/.test(line))
-  .map(({ place, line }) => ({ place, line: line.replace(/ +#.*/, '').trim() }));
+  .filter(({ argsText }) => !/[<[…]|\.\.\.|\\$/.test(argsText))
+  .map(({ position, argsText }) => ({ place: position, line: argsText.replace(/ +#.*/, '').trim() }));
 
 suite('a line of tpu in a document', () => {
   test('can be typed', () => {
     assert.ok(lines.length > 70, `documents show ${lines.length} lines`);
     for (const { place, line } of lines) {
       const read = (): unknown => {
-        const { rest: typed, flags } = splitGlobals(wordsOf(line));
+        const { rest: typed, flags } = splitGlobals(splitShellWords(line));
         if (flags.help) return findCommand(table, typed);
         if (typed[0] === 'help') return typed.length === 1 || findCommand(table, typed.slice(1));
         const { row, verb, rest } = findCommand(table, typed);
         // A sentence may name a command alone.
         if (rest.length === 0) return row;
-        return readWords(row, verb, rest, known);
+        return parseArguments(row, verb, rest, known);
       };
       if (refused.includes(line)) assert.throws(read, place);
       else assert.doesNotThrow(read, `${place}: tpu ${line}`);

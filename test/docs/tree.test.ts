@@ -4,9 +4,9 @@ import { existsSync, globSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { suite, test } from 'node:test';
 import { root } from '../support/root.ts';
-import { anchorsOf, document, documents, type Document } from './documents.ts';
+import { anchorsOf, readDocument, readDocuments, type Document } from './documents.ts';
 
-const all = documents();
+const all = readDocuments();
 
 interface Link {
   readonly place: string;
@@ -34,7 +34,7 @@ suite('a link', () => {
     for (const { place, path, anchor } of all.flatMap(linksOf)) {
       assert.ok(existsSync(join(root, path)), `${place}: there is no ${path}`);
       if (anchor === '') continue;
-      const anchors = anchorsOf(document(path));
+      const anchors = anchorsOf(readDocument(path));
       assert.ok(anchors.includes(anchor), `${place}: ${path} has no heading #${anchor}; it has ${anchors.join(', ')}`);
     }
   });
@@ -100,7 +100,7 @@ test('no document holds a path of a machine, a private address or a person', () 
 });
 
 suite('ARCHITECTURE.md', () => {
-  const { prose } = document('ARCHITECTURE.md');
+  const { prose } = readDocument('ARCHITECTURE.md');
   const rows = [...prose.matchAll(/^\| `([\w.]+)\/?` \| (.*) \| (.*) \|$/gm)].map(([, room = '', , may = '']) => ({
     room,
     may: may.split(', '),

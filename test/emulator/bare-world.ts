@@ -2,14 +2,14 @@ import { join } from 'node:path';
 import { openBuckets } from '../../src/emulator/world/buckets.ts';
 import { openDatabase } from '../../src/emulator/world/database.ts';
 import { createWorld, type World } from '../../src/emulator/world/world.ts';
-import { pretendTime } from './pretend-time.ts';
+import { createManualClock } from './manual-clock.ts';
 
 /** The emulator's world in that folder, without machines and without doors; its time stands still. */
 export function openBareWorld(folder: string): { readonly world: World; readonly close: () => void } {
   const database = openDatabase(folder);
   const world = createWorld({
     database,
-    clock: pretendTime(),
+    clock: createManualClock(),
     speed: 1,
     seed: 7,
     log: () => undefined,

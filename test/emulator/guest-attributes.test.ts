@@ -4,15 +4,15 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
 import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
-import { understand } from '../../src/emulator/http/tpu/understand.ts';
+import { parseCall } from '../../src/emulator/http/tpu/parse-call.ts';
 import { CloudError } from '../../src/emulator/wire/errors.ts';
-import { guestBytesMax, writeGuestAttribute } from '../../src/emulator/world/guest-attributes.ts';
+import { maxGuestBytes, writeGuestAttribute } from '../../src/emulator/world/guest-attributes.ts';
 import { createNode } from '../../src/emulator/world/node-requests.ts';
 import { changeNode } from '../../src/emulator/world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
 import type { World } from '../../src/emulator/world/world.ts';
 import { openBareWorld } from './bare-world.ts';
-import { nodeBody, zone } from './cloud.ts';
+import { nodeBody, zone } from './test-emulator.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 const name = `projects/emulator/locations/${zone}/nodes/pair`;
@@ -62,7 +62,7 @@ async function serverOf(t: TestContext, world: World, index: number): Promise<As
       const { node, worker } = workerOf(world, index);
       return world.change(() => writeGuestAttribute(world, node, worker, path, value));
     },
-    mayAsk: () => true,
+    isAllowed: () => true,
   });
   t.after(() => server.close());
   return async (method, path, body) => {
@@ -80,7 +80,7 @@ function askApi(
   world: World,
   asked: { readonly queryPath?: string; readonly workerIds?: readonly string[] },
 ): string[][] {
-  const call = understand({
+  const call = parseCall({
     version: 'v2',
     method: 'POST',
     path: ['projects', 'emulator', 'locations', zone, 'nodes', 'pair:getGuestAttributes'],
@@ -162,11 +162,11 @@ test('nothing else may be written, under no other name, and not without end', as
   for (const path of ['a', 'a/', '/a', 'a/b/c', 'a%20b/c', 'a/..%2Fb']) {
     assert.equal(await status('PUT', `guest-attributes/${path}`, 'x'), 400, path);
   }
-  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 'a/b'.length - 1, 'x')), 200);
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(maxGuestBytes - 'a/b'.length - 1, 'x')), 200);
   assert.equal(await status('PUT', 'guest-attributes/a/c', ''), 413, 'its name counts too');
-  assert.equal(await status('PUT', 'guest-attributes/a/c', Buffer.alloc(4 * guestBytesMax, 'x')), 413);
+  assert.equal(await status('PUT', 'guest-attributes/a/c', Buffer.alloc(4 * maxGuestBytes, 'x')), 413);
   // What takes the place of an earlier value counts once, and what is deleted no more.
-  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 'a/b'.length, 'y')), 200);
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(maxGuestBytes - 'a/b'.length, 'y')), 200);
   assert.equal(await status('DELETE', 'guest-attributes/a/b'), 200);
   assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 200);
   assert.deepEqual(askApi(world, { workerIds: ['0'] }), [['a/c=xy']]);

@@ -2,26 +2,26 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Cloud, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
+import { type EmulatorFixture, minutes, nodeBody, type Reply, startTestEmulator, zone } from './test-emulator.ts';
 
 const alpha = `/v2alpha1/projects/emulator/locations/${zone}`;
 const reserved = { schedulingConfig: { reserved: true } };
 
-async function reservations(cloud: Cloud): Promise<Reply[]> {
+async function reservations(cloud: EmulatorFixture): Promise<Reply[]> {
   return (await cloud.ok('GET', `${alpha}/reservations`)).reservations ?? [];
 }
 
 test('a reservation is listed with what is used of it, and refuses what exceeds it in the words of the service', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   assert.deepEqual(await reservations(cloud), []);
   const without = await cloud.createNode('none', reserved);
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal((await cloud.operation(without)).error.code, 9);
 
   await cloud.admin('reserve', `${zone}/v4`, { chips: '8', name: 'ours' });
   await cloud.createNode('a', reserved);
   const second = await cloud.createNode('b', { ...reserved, acceleratorType: 'v4-16' });
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal(await cloud.nodeState('a'), 'READY');
   const { error } = await cloud.operation(second);
   assert.match(
@@ -38,17 +38,17 @@ test('a reservation is listed with what is used of it, and refuses what exceeds 
 });
 
 test('what is reserved is there in a zone that is full for others', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('capacity', `${zone}/v4`, { chips: '0' });
   await cloud.admin('reserve', `${zone}/v4`, { chips: '4' });
   const spot = await cloud.createNode('spot');
-  await cloud.readyNode('kept', reserved);
+  await cloud.createReadyNode('kept', reserved);
   assert.equal((await cloud.operation(spot)).error.code, 8);
   assert.equal(await cloud.nodeState('kept'), 'READY');
 });
 
 test('a queued resource waits for the reservation that it names, whatever zone gcloud wrote into the name', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('reserve', `${zone}/v4`, { chips: '64', name: 'theirs' });
   const parent = `projects/emulator/locations/${zone}`;
   await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
@@ -56,10 +56,10 @@ test('a queued resource waits for the reservation that it names, whatever zone g
     reservationName: 'projects/emulator/locations/None/reservations/ours',
     tpu: { nodeSpec: [{ parent, nodeId: 'q-node', node: { ...nodeBody, schedulingConfig: {} } }] },
   });
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   assert.equal(await cloud.queuedState('q'), 'WAITING_FOR_RESOURCES');
   await cloud.admin('reserve', `${zone}/v4`, { chips: '64', name: 'ours' });
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   assert.equal(await cloud.queuedState('q'), 'ACTIVE');
   const used = Object.fromEntries(
     (await reservations(cloud)).map((each) => [each.name.split('/').at(-1), each.standard.usage?.total ?? '0']),
@@ -68,7 +68,7 @@ test('a queued resource waits for the reservation that it names, whatever zone g
 });
 
 test('a quota may be one project’s, and of one tier beside another', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('quota', 'v4', { limit: '0', project: 'other' });
   await cloud.admin('quota', 'v4', { limit: '8', pricing: 'spot' });
   await cloud.admin('quota', 'v4', { limit: '0', pricing: 'ondemand' });
@@ -81,14 +81,14 @@ test('a quota may be one project’s, and of one tier beside another', async (t)
 });
 
 test('external addresses run out before chips do, and only for those who ask for them', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('quota', `${zone}/addresses`, { limit: '8' });
   await cloud.createNode('a', { acceleratorType: 'v4-32' });
   const parent = `projects/emulator/locations/${zone}`;
   const slice = { ...nodeBody, acceleratorType: 'v4-64' };
   await cloud.createQueued('q', { tpu: { nodeSpec: [{ parent, nodeId: 'q-node', node: slice }] } });
   await cloud.createNode('inner', { acceleratorType: 'v4-64', networkConfig: {} });
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   const queued = await cloud.ok('GET', 'queuedResources/q');
   assert.equal(queued.state.state, 'FAILED');
   assert.deepEqual(queued.state.failedData.error, { code: 8, message: 'IN_USE_ADDRESSES limit (8)' });
@@ -96,29 +96,29 @@ test('external addresses run out before chips do, and only for those who ask for
 });
 
 test('so many creations a minute, and a minute later more', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('quota', 'requests', { limit: '2' });
   await cloud.createNode('a');
   await cloud.createNode('b');
   const third = await cloud.call('POST', 'nodes?nodeId=c', nodeBody);
   assert.equal(third.status, 429);
   assert.match(third.body.error.message, /Maximum number of CreateNode requests per minute/);
-  cloud.time.advance(minutes(1.1));
+  cloud.clock.advance(minutes(1.1));
   await cloud.createNode('c');
 });
 
 test('the bill counts READY time at Google’s prices, and nothing for what was taken in its first minute', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const bill = async (): Promise<{ lines: Reply[] }> => cloud.ok('GET', '/emulator/bill');
   assert.deepEqual(await bill(), { lines: [] });
   await cloud.createNode('long');
-  await cloud.readyNode('short');
-  const at = cloud.time.now();
+  await cloud.createReadyNode('short');
+  const at = cloud.clock.now();
   await cloud.createNode('taken');
-  while ((await cloud.nodeState('taken')) !== 'READY') cloud.time.advance(10_000);
+  while ((await cloud.nodeState('taken')) !== 'READY') cloud.clock.advance(10_000);
   await cloud.admin('preempt', 'taken');
   await cloud.ok('DELETE', 'nodes/short');
-  cloud.time.advance(minutes(60) - (cloud.time.now() - at));
+  cloud.clock.advance(minutes(60) - (cloud.clock.now() - at));
   const { lines } = await bill();
   const hours = Object.fromEntries(lines.map((line) => [line.node.split('/').at(-1), line.hours]));
   assert.equal(hours['taken'], 0);
@@ -139,11 +139,11 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
 });
 
 test('a stockout or a quota for a number of times strikes so often, and is gone then', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', zone, { times: '1' });
   const first = await cloud.createNode('a');
   const second = await cloud.createNode('b');
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal((await cloud.operation(first)).error.code, 8);
   assert.equal((await cloud.operation(second)).error, undefined);
   await cloud.admin('quota', `${zone}/v4`, { limit: '0', times: '1' });
@@ -153,25 +153,25 @@ test('a stockout or a quota for a number of times strikes so often, and is gone 
 });
 
 test('so many strikes of a limit on addresses or on calls, or of slowness, and then it is gone', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const outside = { networkConfig: { enableExternalIps: true } };
   await cloud.admin('quota', `${zone}/addresses`, { limit: '0', times: '1' });
   const [first, second] = [await cloud.createNode('a', outside), await cloud.createNode('b', outside)];
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.match((await cloud.operation(first)).error.message, /IN_USE_ADDRESSES/);
   assert.equal((await cloud.operation(second)).error, undefined);
   await cloud.admin('quota', `${zone}/requests`, { limit: '0', times: '1' });
   assert.equal((await cloud.call('POST', 'nodes?nodeId=c', nodeBody)).status, 429);
-  await cloud.readyNode('c');
+  await cloud.createReadyNode('c');
   await cloud.admin('slow', zone, { factor: '100', times: '1' });
   await cloud.createNode('d');
   await cloud.createNode('e');
-  cloud.time.advance(minutes(3));
+  cloud.clock.advance(minutes(3));
   assert.deepEqual([await cloud.nodeState('d'), await cloud.nodeState('e')], ['CREATING', 'READY']);
 });
 
 test('what is no strike cannot be counted, and says so', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const refused: readonly (readonly [string, string, Record<string, string>])[] = [
     ['capacity', `${zone}/v4`, { chips: '8' }],
     ['reserve', `${zone}/v4`, { chips: '8' }],
@@ -185,11 +185,11 @@ test('what is no strike cannot be counted, and says so', async (t) => {
 });
 
 test('replies that come late are as late as they were told, for the zone that was told, and slow nothing else', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('slow', 'us-central1-a', { replies: '1h' });
   await cloud.createNode('a');
   await cloud.admin('slow', zone, { replies: '1ms', times: '1' });
   await cloud.createNode('b');
-  cloud.time.advance(minutes(3));
+  cloud.clock.advance(minutes(3));
   assert.deepEqual([await cloud.nodeState('a'), await cloud.nodeState('b')], ['READY', 'READY']);
 });

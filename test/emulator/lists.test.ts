@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readFilter, select } from '../../src/emulator/wire/lists.ts';
-import { startCloud, zone } from './cloud.ts';
+import { parseFilter, selectFields } from '../../src/emulator/wire/lists.ts';
+import { startTestEmulator, zone } from './test-emulator.ts';
 
 test('`fields` leaves what it names, in every notation that Google takes', () => {
   const reply = { nodes: [{ name: 'a', state: 'READY', labels: { b: 'c' } }], nextPageToken: 't' };
@@ -19,9 +19,9 @@ test('`fields` leaves what it names, in every notation that Google takes', () =>
     ['nodes/labels(b),nodes(state)', { nodes: [{ state: 'READY', labels: { b: 'c' } }] }],
     ['nothing', {}],
   ];
-  for (const [fields, left] of table) assert.deepEqual(select(reply, fields), left, fields);
+  for (const [fields, left] of table) assert.deepEqual(selectFields(reply, fields), left, fields);
   for (const wrong of ['', ',', 'nodes(', 'nodes)', 'nodes(name', 'a b', 'nodes//name', 'nodes()']) {
-    assert.throws(() => select(reply, wrong), /Invalid field selection/, wrong);
+    assert.throws(() => selectFields(reply, wrong), /Invalid field selection/, wrong);
   }
 });
 
@@ -48,14 +48,14 @@ test('a filter is read as AIP-160 says', () => {
     ['nothing:*', false],
     ['type:*', true],
   ];
-  for (const [filter, passes] of table) assert.equal(readFilter(filter)(item), passes, filter);
+  for (const [filter, passes] of table) assert.equal(parseFilter(filter)(item), passes, filter);
   for (const wrong of ['type', 'type=', '=x', '(type=x', 'type=x)', 'type ! x', 'a=b AND', 'a=b OR OR c=d']) {
-    assert.throws(() => readFilter(wrong), /Invalid value at 'filter'/, wrong);
+    assert.throws(() => parseFilter(wrong), /Invalid value at 'filter'/, wrong);
   }
 });
 
 test('lists are sifted, sorted and cut into pages all at once; every item is on one page', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const types: string[] = [];
   let token = '';
   do {
@@ -80,7 +80,7 @@ test('lists are sifted, sorted and cut into pages all at once; every item is on 
 });
 
 test('a reply is written for people unless the client wants it short; a path that is none is refused', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const base = `${cloud.emulator.url}/v2/projects/emulator/locations`;
   const text = async (url: string): Promise<string> => (await fetch(url)).text();
   assert.match(await text(`${base}/${zone}`), /^\{\n {2}"name"/);
@@ -91,7 +91,7 @@ test('a reply is written for people unless the client wants it short; a path tha
 });
 
 test('of the nodes of the first API there are none, and none are made', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const old = `/v1/projects/emulator/locations/${zone}/nodes`;
   await cloud.createNode('n1');
   assert.deepEqual(await cloud.ok('GET', old), {});

@@ -5,33 +5,33 @@ import { test } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
 import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
 import type { NodeRecord } from '../../src/emulator/world/records.ts';
-import { hostsSettle, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
+import { waitForHosts, minutes, nodeBody, type Reply, startTestEmulator, zone } from './test-emulator.ts';
 
 const parent = `projects/emulator/locations/${zone}`;
 const alpha = `/v2alpha1/${parent}`;
 
 test('announced maintenance is shown, begins at its time, and is gone from the node afterwards', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1');
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1');
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   const { upcomingMaintenance } = await cloud.ok('GET', 'nodes/n1');
   assert.equal(upcomingMaintenance.type, 'SCHEDULED');
   assert.equal(upcomingMaintenance.canReschedule, true);
   assert.equal(upcomingMaintenance.maintenanceStatus, 'PENDING');
   assert.match(upcomingMaintenance.windowStartTime, /^2026-05-01T12:32:00\.\d{9}Z$/);
-  cloud.time.advance(minutes(29));
+  cloud.clock.advance(minutes(29));
   assert.equal(await cloud.nodeState('n1'), 'READY');
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   const during = await cloud.ok('GET', 'nodes/n1');
   assert.deepEqual([during.state, during.upcomingMaintenance.maintenanceStatus], ['REPAIRING', 'ONGOING']);
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   const after = await cloud.ok('GET', 'nodes/n1');
   assert.deepEqual([after.state, after.upcomingMaintenance], ['READY', undefined]);
 });
 
 test('a worker learns of announced maintenance from its metadata server', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1');
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1');
   const record = async (): Promise<NodeRecord> => {
     const reply = await fetch(`${cloud.emulator.url}/emulator/state`);
     return ((await reply.json()) as { nodes: [NodeRecord] }).nodes[0];
@@ -42,7 +42,7 @@ test('a worker learns of announced maintenance from its metadata server', async 
     tree: () => node.workers[0] && metadataTree(node, node.workers[0], undefined),
     storage: () => Promise.resolve(false),
     writeGuestAttribute: () => 'absent',
-    mayAsk: () => true,
+    isAllowed: () => true,
   });
   t.after(() => server.close());
   const ask = (what: string): Promise<Response> =>
@@ -78,8 +78,8 @@ test('a worker learns of announced maintenance from its metadata server', async 
 });
 
 test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1');
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1');
   const refused = await cloud.call('POST', `${alpha}/nodes/n1:performMaintenance`, {});
   assert.deepEqual([refused.status, refused.body.error.status], [400, 'FAILED_PRECONDITION']);
   assert.equal(
@@ -89,15 +89,15 @@ test('performed earlier, it does not come a second time; without an announcement
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   const begun = await cloud.ok('POST', `${alpha}/nodes/n1:performMaintenance`, {});
   assert.equal(await cloud.nodeState('n1'), 'REPAIRING');
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   assert.equal((await cloud.operation(begun)).response.state, 'READY');
-  cloud.time.advance(minutes(26));
+  cloud.clock.advance(minutes(26));
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
 test('a simulated event takes the node down now, and names a worker that it has not', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1', { acceleratorType: 'v4-16' });
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1', { acceleratorType: 'v4-16' });
   const wrong = await cloud.call('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['7'] });
   assert.equal(wrong.status, 400);
   await cloud.ok('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['0'] });
@@ -107,12 +107,12 @@ test('a simulated event takes the node down now, and names a worker that it has 
 });
 
 test('a queued resource tells the maintenance of its nodes, performs it, and stays ACTIVE', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
     spot: {},
     tpu: { nodeSpec: [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }] },
   });
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   const info = `${alpha}/queuedResources/q:getMaintenanceInfo`;
   assert.deepEqual(await cloud.ok('GET', info), {});
   await cloud.admin('maintenance', 'ms-1', { in: '1h' });
@@ -127,13 +127,13 @@ test('a queued resource tells the maintenance of its nodes, performs it, and sta
   const begun = await cloud.ok('POST', perform, { nodeNames: [node.name] });
   assert.equal(await cloud.nodeState('ms-1'), 'REPAIRING');
   assert.equal(await cloud.nodeState('ms-0'), 'READY');
-  cloud.time.advance(minutes(6));
+  cloud.clock.advance(minutes(6));
   assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
   assert.equal(await cloud.nodeState('ms-1'), 'READY');
 });
 
 test('maintenance calls: each is refused where there is nothing to do, and without names all of a request is meant', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const said = async (method: string, path: string, body?: object): Promise<string> => {
     const reply = await cloud.call(method, `${alpha}/${path}`, body);
     return `${String(reply.status)} ${String(reply.body.error?.status ?? 'well')}`;
@@ -149,7 +149,7 @@ test('maintenance calls: each is refused where there is nothing to do, and witho
     spot: {},
     tpu: { nodeSpec: [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }] },
   });
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   const perform = 'queuedResources/q:performMaintenanceQueuedResource';
   assert.equal(await said('POST', perform, {}), '400 FAILED_PRECONDITION');
   assert.equal(await said('POST', perform, { nodeNames: 'ms-0' }), '400 INVALID_ARGUMENT');
@@ -173,12 +173,12 @@ test('maintenance calls: each is refused where there is nothing to do, and witho
     ],
   );
   assert.equal(await said('POST', perform, {}), '400 INVALID_ARGUMENT');
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   assert.deepEqual(await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`), {});
 });
 
 test('flex-start says when it ends, and ends then', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const west = '/v2alpha1/projects/emulator/locations/us-west4-a';
   const body = (type: string, runDuration?: object): object => ({
     provisioningModel: 'FLEX_START',
@@ -197,13 +197,13 @@ test('flex-start says when it ends, and ends then', async (t) => {
   assert.equal((await cloud.call('POST', path, body('v5litepod-4'))).status, 400);
   assert.equal((await cloud.call('POST', path, body('v5litepod-4', { maxRunDuration: '700000s' }))).status, 400);
   await cloud.ok('POST', path, body('v5litepod-4', { maxRunDuration: '3600s' }));
-  cloud.time.advance(minutes(5));
+  cloud.clock.advance(minutes(5));
   const active = await cloud.ok('GET', `${west}/queuedResources/f`);
   assert.equal(active.state.state, 'ACTIVE');
   assert.match(active.runDuration.terminationTime, /^2026-05-01T13:0\d:/);
-  cloud.time.advance(minutes(60));
-  await hostsSettle(cloud);
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(60));
+  await waitForHosts(cloud);
+  cloud.clock.advance(minutes(10));
   const over = await cloud.ok('GET', `${west}/queuedResources/f`);
   assert.deepEqual([over.state.state, over.state.stateInitiator], ['SUSPENDED', 'SERVICE']);
   assert.equal((await cloud.call('GET', `${west}/nodes/f-node`)).status, 404);
@@ -211,7 +211,7 @@ test('flex-start says when it ends, and ends then', async (t) => {
   const v4 = body('v4-8', { maxRunDuration: '60s' }) as { tpu: { nodeSpec: { parent: string }[] } };
   for (const spec of v4.tpu.nodeSpec) spec.parent = parent;
   const begun = await cloud.ok('POST', `${alpha}/queuedResources?queuedResourceId=f`, v4);
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   assert.deepEqual((await cloud.operation(begun)).error, {
     code: 3,
     message: `FLEX_START provisioning model is not supported for accelerator type "v4-8" in location "${zone}"`,
@@ -219,23 +219,23 @@ test('flex-start says when it ends, and ends then', async (t) => {
 });
 
 test('a cancelled creation ends as cancelled and leaves no node; a cancelled update goes on', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1');
   await cloud.ok('POST', `/v2/${begun.name}:cancel`, {});
   const done = await cloud.operation(begun);
   assert.equal(done.error.code, 1);
   assert.equal(done.metadata.cancelRequested, true);
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal(await cloud.nodeState('n1'), 'NOT_FOUND');
-  await cloud.readyNode('n2');
+  await cloud.createReadyNode('n2');
   const update = await cloud.ok('PATCH', 'nodes/n2?updateMask=labels', { labels: { a: 'b' } });
   await cloud.ok('POST', `/v2/${update.name}:cancel`, {});
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   assert.equal((await cloud.operation(update)).response.state, 'READY');
 });
 
 test('a zone that does not answer is named as unreachable in a list of all, and is a 503 by itself', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createNode('n1');
   await cloud.admin('flaky', zone, { p: '1' });
   const all = await cloud.ok('GET', '/v2/projects/emulator/locations/-/nodes');
@@ -246,7 +246,7 @@ test('a zone that does not answer is named as unreachable in a list of all, and 
 });
 
 test('a key of the project is changed by whoever read its last state, and by nobody else', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const { commonInstanceMetadata } = await cloud.ok('GET', '/compute/v1/projects/p');
   const path = '/compute/v1/projects/p/setCommonInstanceMetadata';
   const items = [{ key: 'ssh-keys', value: 'ada:ssh-ed25519 AAAA ada' }];

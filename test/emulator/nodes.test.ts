@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
+import { waitForHosts, minutes, nodeBody, startTestEmulator, zone } from './test-emulator.ts';
 
 test('a node is CREATING, then READY with one endpoint for each worker, and its operation ends with it', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1', { acceleratorType: 'v4-32', labels: { owner: 'ada' } });
   assert.match(
     begun.name,
@@ -19,7 +19,7 @@ test('a node is CREATING, then READY with one endpoint for each worker, and its 
   assert.equal(creating.networkEndpoints, undefined);
   assert.equal(creating.health, undefined);
 
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   const ready = await cloud.ok('GET', 'nodes/n1');
   assert.equal(ready.state, 'READY');
   assert.equal(ready.health, 'HEALTHY');
@@ -40,14 +40,14 @@ test('a node is CREATING, then READY with one endpoint for each worker, and its 
 });
 
 test('a deleted node is DELETING, then 404, and its name is free again under another id', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1');
-  await hostsSettle(cloud);
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1');
+  await waitForHosts(cloud);
   const { id } = await cloud.ok('GET', 'nodes/n1');
   const begun = await cloud.ok('DELETE', 'nodes/n1');
   assert.equal(await cloud.nodeState('n1'), 'DELETING');
-  await hostsSettle(cloud);
-  cloud.time.advance(minutes(2));
+  await waitForHosts(cloud);
+  cloud.clock.advance(minutes(2));
   const gone = await cloud.call('GET', 'nodes/n1');
   assert.equal(gone.status, 404);
   assert.equal(gone.body.error.status, 'NOT_FOUND');
@@ -58,10 +58,10 @@ test('a deleted node is DELETING, then 404, and its name is free again under ano
 });
 
 test('a preempted node stays PREEMPTED until it is deleted', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1');
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1');
   assert.deepEqual(await cloud.admin('preempt', 'n1'), { message: `n1 in ${zone} is preempted.` });
-  cloud.time.advance(minutes(60));
+  cloud.clock.advance(minutes(60));
   assert.equal(await cloud.nodeState('n1'), 'PREEMPTED');
   const patched = await cloud.call('PATCH', 'nodes/n1?updateMask=labels', { labels: { a: 'b' } });
   assert.equal(patched.status, 400);
@@ -70,24 +70,24 @@ test('a preempted node stays PREEMPTED until it is deleted', async (t) => {
     /^Cloud TPU received a bad request\. update is not supported while in state PREEMPTED \[EID: 0x[0-9a-f]+\]$/,
   );
   await cloud.ok('DELETE', 'nodes/n1');
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal(await cloud.nodeState('n1'), 'NOT_FOUND');
 });
 
 test('a node preempted while it is made ends its creation with code 3', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1');
   await cloud.admin('preempt', 'n1');
   const done = await cloud.operation(begun);
   assert.equal(done.error.code, 3);
   assert.match(done.error.message, /update is not supported while in state PREEMPTED/);
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   assert.equal(await cloud.nodeState('n1'), 'PREEMPTED');
 });
 
 test('metadata is replaced at once by a PATCH, in either spelling of the mask, and by the whole field', async (t) => {
-  const cloud = await startCloud(t);
-  await cloud.readyNode('n1', { metadata: { old: 'x' } });
+  const cloud = await startTestEmulator(t);
+  await cloud.createReadyNode('n1', { metadata: { old: 'x' } });
   const begun = await cloud.ok('PATCH', 'nodes/n1?updateMask=metadata,network_config.enable_external_ips', {
     metadata: { 'ssh-keys': 'ada:ssh-ed25519 AAAA' },
     networkConfig: { enableExternalIps: false },
@@ -97,7 +97,7 @@ test('metadata is replaced at once by a PATCH, in either spelling of the mask, a
   assert.deepEqual(node.metadata, { 'ssh-keys': 'ada:ssh-ed25519 AAAA' });
   assert.equal(node.networkConfig.enableExternalIps, undefined);
   assert.equal(node.networkEndpoints[0].accessConfig, undefined);
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   assert.equal((await cloud.operation(begun)).response.state, 'READY');
   await cloud.ok('PATCH', 'nodes/n1?updateMask=dataDisks', { dataDisks: [{ sourceDisk: 'd' }] });
   assert.deepEqual((await cloud.ok('GET', 'nodes/n1')).dataDisks, [{ sourceDisk: 'd', mode: 'READ_WRITE' }]);
@@ -106,39 +106,39 @@ test('metadata is replaced at once by a PATCH, in either spelling of the mask, a
 });
 
 test('only a single host on demand can be stopped; started again it has another address', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const onDemand = { schedulingConfig: {} };
   await cloud.createNode('single', onDemand);
   await cloud.createNode('slice', { ...onDemand, acceleratorType: 'v4-16' });
-  await cloud.readyNode('spot');
+  await cloud.createReadyNode('spot');
   assert.equal((await cloud.call('POST', 'nodes/slice:stop', {})).status, 400);
   assert.equal((await cloud.call('POST', 'nodes/spot:stop', {})).status, 400);
   const before = (await cloud.ok('GET', 'nodes/single')).networkEndpoints[0].ipAddress;
   await cloud.ok('POST', 'nodes/single:stop', {});
   assert.equal(await cloud.nodeState('single'), 'STOPPING');
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal(await cloud.nodeState('single'), 'STOPPED');
   const begun = await cloud.ok('POST', 'nodes/single:start', {});
   assert.equal(await cloud.nodeState('single'), 'STARTING');
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   assert.equal(await cloud.nodeState('single'), 'READY');
   assert.equal((await cloud.operation(begun)).done, true);
   assert.notEqual((await cloud.ok('GET', 'nodes/single')).networkEndpoints[0].ipAddress, before);
 });
 
 test('a preemptible node is taken after 24 hours, a spot node is not', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createNode('old', { schedulingConfig: { preemptible: true } });
   await cloud.createNode('new');
-  cloud.time.advance(minutes(24 * 60 - 5));
+  cloud.clock.advance(minutes(24 * 60 - 5));
   assert.equal(await cloud.nodeState('old'), 'READY');
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   assert.equal(await cloud.nodeState('old'), 'PREEMPTED');
   assert.equal(await cloud.nodeState('new'), 'READY');
 });
 
 test('what cannot be made is refused with the words of the service', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const create = async (path: string, body: object): Promise<string> => {
     const reply = await cloud.call('POST', path, body);
     return `${String(reply.status)} ${String(reply.body.error.message)}`;
@@ -173,7 +173,7 @@ test('what cannot be made is refused with the words of the service', async (t) =
 });
 
 test('an unknown path is answered by a page for people, not by JSON', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const reply = await fetch(`${cloud.emulator.url}/v2/projects/emulator/locations/${zone}/gardens`);
   assert.equal(reply.status, 404);
   assert.match(reply.headers.get('content-type') ?? '', /text\/html/);
@@ -181,7 +181,7 @@ test('an unknown path is answered by a page for people, not by JSON', async (t) 
 });
 
 test('a body in snake_case, a shape instead of a type, and enums as numbers are understood and written', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.ok('POST', 'nodes?nodeId=n1', {
     accelerator_config: { type: 'V4', topology: '2x2x2' },
     runtime_version: 'tpu-ubuntu2204-base',
@@ -194,7 +194,7 @@ test('a body in snake_case, a shape instead of a type, and enums as numbers are 
 });
 
 test('lists come in pages that neither repeat nor lose, over one zone or all', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   for (const id of ['a', 'b', 'c', 'd', 'e']) await cloud.createNode(id);
   await cloud.ok('POST', '/v2/projects/emulator/locations/us-central1-a/nodes?nodeId=a', {
     ...nodeBody,
@@ -223,14 +223,14 @@ test('lists come in pages that neither repeat nor lose, over one zone or all', a
 });
 
 test('guest attributes hold a host key for each asked worker, once the node is READY', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createNode('n1', { acceleratorType: 'v4-16' });
   const ask = async (workerIds: string[]): Promise<{ namespace: string; key: string; value: string }[][]> => {
     const body = await cloud.ok('POST', 'nodes/n1:getGuestAttributes', { workerIds });
     return body.guestAttributes.map((each: { queryValue: { items?: never[] } }) => each.queryValue.items);
   };
   assert.deepEqual(await ask(['']), [undefined, undefined]);
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   const [first, second] = await ask(['']);
   const keyOf = (items: { namespace: string; key: string; value: string }[] | undefined): string | undefined =>
     items?.find((item) => item.namespace === 'hostkeys' && item.key === 'ssh-ed25519')?.value;
@@ -240,7 +240,7 @@ test('guest attributes hold a host key for each asked worker, once the node is R
 });
 
 test('the catalogue: zones, types with their shapes, versions; v1 for the groups that still ask it', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const { locations } = await cloud.ok('GET', '/v2/projects/p/locations');
   assert.ok(locations.some((each: { locationId: string }) => each.locationId === 'us-central1-a'));
   const type = await cloud.ok('GET', '/v2/projects/p/locations/us-central1-a/acceleratorTypes/v5litepod-16');

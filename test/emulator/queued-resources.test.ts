@@ -2,18 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostsSettle, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
+import { waitForHosts, minutes, nodeBody, type Reply, startTestEmulator, zone } from './test-emulator.ts';
 
 const parent = `projects/emulator/locations/${zone}`;
 
 test('a request waits, is provisioned with its node CREATING, and becomes ACTIVE', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const begun = await cloud.createQueued('q1');
   assert.equal(await cloud.queuedState('q1'), 'CREATING');
   const seen = new Set<string>();
   let nodeWhileProvisioning = '';
   for (let step = 0; step < 80; step += 1) {
-    cloud.time.advance(3_000);
+    cloud.clock.advance(3_000);
     const state = await cloud.queuedState('q1');
     seen.add(state);
     if (state === 'PROVISIONING') nodeWhileProvisioning = await cloud.nodeState('q1-node');
@@ -33,62 +33,62 @@ test('a request waits, is provisioned with its node CREATING, and becomes ACTIVE
 });
 
 test('preempted: the node shows it, the request is SUSPENDING, then the node is gone and it is SUSPENDED for good', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   await cloud.admin('preempt', 'q1-node');
   assert.equal(await cloud.nodeState('q1-node'), 'PREEMPTED');
   assert.equal(await cloud.queuedState('q1'), 'SUSPENDING');
-  cloud.time.advance(minutes(3));
+  cloud.clock.advance(minutes(3));
   assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
   assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
-  cloud.time.advance(minutes(600));
+  cloud.clock.advance(minutes(600));
   assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
   assert.equal((await cloud.call('POST', 'queuedResources/q1:reset', {})).status, 400);
   const begun = await cloud.ok('DELETE', 'queuedResources/q1');
-  cloud.time.advance(minutes(3));
+  cloud.clock.advance(minutes(3));
   assert.equal((await cloud.operation(begun)).done, true);
   assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
 });
 
 test('deletion: refused on ACTIVE without force, fails in the operation while provisioning, forced it takes the nodes first', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   const early = await cloud.ok('DELETE', 'queuedResources/q1?force=True');
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   assert.equal((await cloud.operation(early)).error.code, 9);
   assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
-  await hostsSettle(cloud);
+  await waitForHosts(cloud);
   const refused = await cloud.call('DELETE', 'queuedResources/q1');
   assert.equal(refused.status, 400);
   assert.equal(refused.body.error.status, 'FAILED_PRECONDITION');
   await cloud.ok('DELETE', 'queuedResources/q1?force=true');
   assert.equal(await cloud.queuedState('q1'), 'DELETING');
   assert.equal(await cloud.nodeState('q1-node'), 'DELETING');
-  await hostsSettle(cloud);
-  cloud.time.advance(minutes(5));
+  await waitForHosts(cloud);
+  cloud.clock.advance(minutes(5));
   assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
   assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
 });
 
 test('the user deletes the node: the request is suspended by USER', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
-  cloud.time.advance(minutes(4));
-  await hostsSettle(cloud);
+  cloud.clock.advance(minutes(4));
+  await waitForHosts(cloud);
   await cloud.ok('DELETE', 'nodes/q1-node');
-  await hostsSettle(cloud);
-  cloud.time.advance(minutes(4));
+  await waitForHosts(cloud);
+  cloud.clock.advance(minutes(4));
   const queued = await cloud.ok('GET', 'queuedResources/q1');
   assert.equal(queued.state.state, 'SUSPENDED');
   assert.equal(queued.state.stateInitiator, 'USER');
 });
 
 test('a multislice is all or nothing, one entry and one node for each slice', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
   await cloud.createQueued('q1', { tpu: { nodeSpec } });
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   const queued = await cloud.ok('GET', 'queuedResources/q1');
   assert.equal(queued.state.state, 'ACTIVE');
   assert.deepEqual(
@@ -98,18 +98,18 @@ test('a multislice is all or nothing, one entry and one node for each slice', as
   assert.equal((await cloud.ok('GET', 'nodes/ms-1')).multisliceNode, true);
   await cloud.admin('preempt', 'ms-1');
   assert.equal(await cloud.nodeState('ms-0'), 'DELETING');
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
   assert.equal(await cloud.nodeState('ms-0'), 'NOT_FOUND');
 });
 
 test('a request whose time is over while it waits is FAILED and stays listed; afterwards it can be deleted', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', zone);
   await cloud.createQueued('q1', { queueingPolicy: { validUntilDuration: '600s' } });
-  cloud.time.advance(minutes(9));
+  cloud.clock.advance(minutes(9));
   assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES');
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   const queued = await cloud.ok('GET', 'queuedResources/q1');
   assert.equal(queued.state.state, 'FAILED');
   assert.equal(queued.state.failedData.error.code, 9);
@@ -117,7 +117,7 @@ test('a request whose time is over while it waits is FAILED and stays listed; af
 });
 
 test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const body = { bestEffort: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };
   assert.equal((await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body)).status, 400);
   const alpha = `/v2alpha1/${parent}/queuedResources?queuedResourceId=q1`;
@@ -126,10 +126,10 @@ test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
 });
 
 test('a reset reboots every machine of an ACTIVE request, with its disk and address, and leaves its state', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
   await cloud.createQueued('q1', { tpu: { nodeSpec } });
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   const ids = ['ms-0', 'ms-1'];
   const nodes = (): Promise<Reply[]> => Promise.all(ids.map((id) => cloud.ok('GET', `nodes/${id}`)));
   const boots = async (): Promise<number[]> => {
@@ -145,14 +145,14 @@ test('a reset reboots every machine of an ACTIVE request, with its disk and addr
     ['RESTARTING', 'RESTARTING'],
   );
   assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
-  cloud.time.advance(minutes(10));
+  cloud.clock.advance(minutes(10));
   assert.deepEqual(await nodes(), before);
   assert.deepEqual(await boots(), [2, 2]);
   assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
 });
 
 test('a reset is refused in every other state, with a body that is none of it, and of what is not there', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const reset = async (body: object = {}): Promise<string> => {
     const reply = await cloud.call('POST', 'queuedResources/q1:reset', body);
     return `${String(reply.status)} ${String(reply.body.error?.status ?? 'begun')}`;
@@ -161,14 +161,14 @@ test('a reset is refused in every other state, with a body that is none of it, a
   await cloud.admin('hold', zone);
   await cloud.createQueued('q1');
   assert.equal(await reset(), '400 FAILED_PRECONDITION');
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES');
   assert.equal(await reset(), '400 FAILED_PRECONDITION');
   await cloud.admin('clear', 'hold');
-  cloud.time.advance(minutes(1));
+  cloud.clock.advance(minutes(1));
   assert.equal(await cloud.queuedState('q1'), 'PROVISIONING');
   assert.equal(await reset(), '400 FAILED_PRECONDITION');
-  cloud.time.advance(minutes(4));
+  cloud.clock.advance(minutes(4));
   assert.equal(await reset({ gentle: true }), '400 INVALID_ARGUMENT');
   assert.equal(await reset(), '200 begun');
   await cloud.admin('preempt', 'q1-node');
@@ -188,17 +188,17 @@ const policies: readonly (readonly [object, from: number, until: number])[] = [
 test('a policy says from when and until when a request may be provisioned, and is shown as it was asked', async (t) => {
   for (const [queueingPolicy, from, until] of policies) {
     const name = JSON.stringify(queueingPolicy);
-    const cloud = await startCloud(t);
+    const cloud = await startTestEmulator(t);
     await cloud.createQueued('q1', { queueingPolicy });
     assert.deepEqual((await cloud.ok('GET', 'queuedResources/q1')).queueingPolicy, queueingPolicy);
     if (from > 0) {
-      cloud.time.advance(minutes(from - 0.5));
+      cloud.clock.advance(minutes(from - 0.5));
       assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES', name);
     }
-    cloud.time.advance(minutes(5));
+    cloud.clock.advance(minutes(5));
     assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
     // The end bounds the beginning of a run, not the run.
-    cloud.time.advance(minutes(120));
+    cloud.clock.advance(minutes(120));
     assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
 
     await cloud.admin('stockout', zone);
@@ -208,22 +208,22 @@ test('a policy says from when and until when a request may be provisioned, and i
       queueingPolicy: again,
       tpu: { nodeSpec: [{ parent, nodeId: 'other', node: nodeBody }] },
     });
-    cloud.time.advance(minutes(until === Infinity ? 600 : until - 0.5));
+    cloud.clock.advance(minutes(until === Infinity ? 600 : until - 0.5));
     assert.equal(await cloud.queuedState('q2'), 'WAITING_FOR_RESOURCES', name);
-    cloud.time.advance(minutes(1));
+    cloud.clock.advance(minutes(1));
     assert.equal(await cloud.queuedState('q2'), until === Infinity ? 'WAITING_FOR_RESOURCES' : 'FAILED', name);
   }
 });
 
 test('an interval that is over, and a time that is past, fail as soon as the queue looks', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const past = '2026-05-01T11:00:00Z';
   await cloud.createQueued('q1', { queueingPolicy: { validUntilTime: past } });
   await cloud.createQueued('q2', {
     queueingPolicy: { validInterval: { startTime: '2026-05-01T10:00:00Z', endTime: past } },
     tpu: { nodeSpec: [{ parent, nodeId: 'other', node: nodeBody }] },
   });
-  cloud.time.advance(minutes(2));
+  cloud.clock.advance(minutes(2));
   for (const id of ['q1', 'q2']) {
     const { state } = await cloud.ok('GET', `queuedResources/${id}`);
     assert.deepEqual([state.state, state.failedData.error.code], ['FAILED', 9], id);
@@ -231,7 +231,7 @@ test('an interval that is over, and a time that is past, fail as soon as the que
 });
 
 test('a policy is one of five, and its lengths and times are what they should be', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const refused: readonly object[] = [
     { validUntilDuration: '10m' },
     { validUntilDuration: 600 },

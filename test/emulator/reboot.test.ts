@@ -9,7 +9,7 @@ import { writePrograms } from '../../src/emulator/hosts/programs.ts';
 import { onReboot, rebootFile } from '../../src/emulator/hosts/reboot.ts';
 import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
 import { eventually } from '../support/eventually.ts';
-import { type Cloud, hostsSettle, minutes, startCloud } from './cloud.ts';
+import { type EmulatorFixture, waitForHosts, minutes, startTestEmulator } from './test-emulator.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 function folderFor(t: TestContext): string {
@@ -17,18 +17,18 @@ function folderFor(t: TestContext): string {
   return folder;
 }
 
-async function workers(cloud: Cloud): Promise<readonly WorkerRecord[]> {
+async function workers(cloud: EmulatorFixture): Promise<readonly WorkerRecord[]> {
   const reply = await fetch(`${cloud.emulator.url}/emulator/state`);
   return ((await reply.json()) as { nodes: [NodeRecord] }).nodes[0].workers;
 }
 
 /** The folder of a worker of the only node. */
-function hostFolder(cloud: Cloud, worker: number): string {
+function hostFolder(cloud: EmulatorFixture, worker: number): string {
   const hosts = join(cloud.stateDir, 'hosts');
   return join(hosts, readdirSync(hosts)[0] ?? '', String(worker));
 }
 
-const bootIdOf = (cloud: Cloud, worker: number): string =>
+const bootIdOf = (cloud: EmulatorFixture, worker: number): string =>
   readFileSync(join(hostFolder(cloud, worker), 'boot_id'), 'utf8');
 
 test('only root, or who has its rights by sudo, reboots a worker; it can do nothing else with its power', (t) => {
@@ -92,19 +92,19 @@ test('a request is heard once; so is one that was made while nobody listened', a
 });
 
 test('a worker that reboots is away for a while, and back with another boot; the node is READY all the time', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createNode('n1', { acceleratorType: 'v4-16' });
-  cloud.time.advance(minutes(3));
-  await hostsSettle(cloud);
+  cloud.clock.advance(minutes(3));
+  await waitForHosts(cloud);
   await cloud.admin('fill-disk', 'n1/1');
   const before = [0, 1].map((worker) => bootIdOf(cloud, worker));
   writeFileSync(join(hostFolder(cloud, 1), rebootFile), '');
   assert.ok(await eventually(async () => (await workers(cloud))[1]?.rebooting));
-  await hostsSettle(cloud);
+  await waitForHosts(cloud);
   assert.equal(await cloud.nodeState('n1'), 'READY');
   assert.equal(bootIdOf(cloud, 1), before[1], 'it is not up again before its time');
-  cloud.time.advance(minutes(1));
-  await hostsSettle(cloud);
+  cloud.clock.advance(minutes(1));
+  await waitForHosts(cloud);
   const [first, second] = await workers(cloud);
   assert.deepEqual([first?.boot, second?.boot, second?.rebooting], [1, 2, false]);
   assert.equal(second?.diskFull, true, 'a reboot empties no disk');
@@ -114,16 +114,16 @@ test('a worker that reboots is away for a while, and back with another boot; the
 });
 
 test('whoever starts a rebooting worker does not wait for it, and it boots once', async (t) => {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   await cloud.createNode('n1');
-  cloud.time.advance(minutes(3));
-  await hostsSettle(cloud);
+  cloud.clock.advance(minutes(3));
+  await waitForHosts(cloud);
   writeFileSync(join(hostFolder(cloud, 0), rebootFile), '');
   assert.ok(await eventually(async () => (await workers(cloud))[0]?.rebooting));
   await cloud.admin('start-host', 'n1');
   const started = bootIdOf(cloud, 0);
-  cloud.time.advance(minutes(2));
-  await hostsSettle(cloud);
+  cloud.clock.advance(minutes(2));
+  await waitForHosts(cloud);
   const [worker] = await workers(cloud);
   assert.deepEqual([worker?.boot, worker?.rebooting], [2, false]);
   assert.equal(bootIdOf(cloud, 0), started);

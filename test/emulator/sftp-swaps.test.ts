@@ -49,8 +49,8 @@ for (const swapped of ['the folder', 'the last name'] as const) {
       const name = String(path).split('/').at(-1) ?? '';
       const sftp = serve(root, {
         ...view,
-        async find(...words) {
-          const place = await view.find(...words);
+        async resolve(...words) {
+          const place = await view.resolve(...words);
           const isFirst = existsSync(join(root, 'work')) && !existsSync(join(root, 'moved'));
           if (isFirst && swapped === 'the folder') {
             renameSync(join(root, 'work'), join(root, 'moved'));
@@ -114,9 +114,9 @@ test('a path that is swapped while it is followed never leads outside', async (t
     }
   })();
   const find = async (path: string): Promise<number> => {
-    const place = await view.find(path);
+    const place = await view.resolve(path);
     try {
-      return (await lstat(place.outside)).ino;
+      return (await lstat(place.fdPath)).ino;
     } finally {
       await place.release();
     }
@@ -139,7 +139,7 @@ test('a path keeps one folder open at a time, and none when it is refused', asyn
   const view = createFileView(root, '/');
   const openFolders = (): number => readdirSync('/proc/self/fd').length;
   const before = openFolders();
-  const place = await view.find(`${deep}/${'../'.repeat(299)}x`);
+  const place = await view.resolve(`${deep}/${'../'.repeat(299)}x`);
   assert.equal(place.path, '/work/d/x');
   assert.equal(openFolders(), before + 1);
   await place.release();
@@ -149,7 +149,7 @@ test('a path keeps one folder open at a time, and none when it is refused', asyn
     ['/none/x', 'ENOENT'],
     [`/${'x/'.repeat(3000)}`, 'ENAMETOOLONG'],
   ] as const)
-    await assert.rejects(view.find(path), { code });
+    await assert.rejects(view.resolve(path), { code });
   assert.equal(openFolders(), before);
 });
 

@@ -6,8 +6,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { EmulatorRefusal, type EmulatorOptions } from '../../src/emulator/contract.ts';
+import { EmulatorError, type EmulatorOptions } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 
 async function isRefused(
@@ -16,7 +17,7 @@ async function isRefused(
 ): Promise<void> {
   const starting = startEmulator({ isolation: 'none', env: {}, ...options });
   await assert.rejects(starting, (error) => {
-    assert.ok(error instanceof EmulatorRefusal, String(error));
+    assert.ok(error instanceof EmulatorError, String(error));
     assert.match(error.message, says);
     return true;
   });
@@ -49,6 +50,15 @@ test('a state that cannot be kept, a port that is none or taken: a sentence that
   const whole = await startEmulator({ stateDir: damaged, isolation: 'none', env: {} });
   await isRefused({ stateDir: damaged }, /Another emulator is running on/);
   await whole.close();
+  for (const [version, says] of [
+    [1, /earlier emulator \(version 1 of its schema, .*Move it away/],
+    [99, /later emulator \(version 99 of its schema, .*Use that one/],
+  ] as const) {
+    const database = new DatabaseSync(join(damaged, 'cloud.db'));
+    database.exec(`PRAGMA user_version = ${String(version)}`);
+    database.close();
+    await isRefused({ stateDir: damaged }, says);
+  }
   writeFileSync(join(damaged, 'cloud.db'), 'this is not a database, and never was one '.repeat(100));
   await isRefused({ stateDir: damaged }, /cloud\.db, cannot be used: .*Move it away/);
 });

@@ -19,11 +19,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { crc32c } from '../../src/emulator/http/storage/downloads.ts';
-import { type Cloud, type Reply, startCloud } from './cloud.ts';
+import { type EmulatorFixture, type Reply, startTestEmulator } from './test-emulator.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 interface Shop {
-  readonly cloud: Cloud;
+  readonly cloud: EmulatorFixture;
   /** A path of the bucket `things` on the disk. */
   readonly disk: (path: string) => string;
   /** A request from the root; the body as it is. */
@@ -40,7 +40,7 @@ interface Shop {
 }
 
 async function openShop(t: TestContext): Promise<Shop> {
-  const cloud = await startCloud(t);
+  const cloud = await startTestEmulator(t);
   const shop: Shop = {
     cloud,
     disk: (path) => join(cloud.stateDir, 'buckets/things', path),
@@ -372,17 +372,17 @@ test('what a worker puts in the place of a bucket or of its note leads to no oth
     ['things'],
   );
   // A note that is a FIFO is not waited for, and one that makes no sense is none.
-  rmSync(inBuckets('.places/things'), { force: true });
-  mkdirSync(inBuckets('.places'), { recursive: true });
-  execFileSync('mkfifo', [inBuckets('.places/things')]);
+  rmSync(inBuckets('.locations/things'), { force: true });
+  mkdirSync(inBuckets('.locations'), { recursive: true });
+  execFileSync('mkfifo', [inBuckets('.locations/things')]);
   assert.equal((await ask('GET', '/storage/v1/b/things')).status, 200);
   for (const note of ['null', '5', '[]', '{"location":5}', '{"location":"US","locationType":"x","dataLocations":7}']) {
-    rmSync(inBuckets('.places/things'));
-    writeFileSync(inBuckets('.places/things'), note);
+    rmSync(inBuckets('.locations/things'));
+    writeFileSync(inBuckets('.locations/things'), note);
     assert.equal((await ask('GET', '/storage/v1/b/things')).status, 200, note);
   }
-  rmSync(inBuckets('.places'), { recursive: true });
-  symlinkSync(outside, inBuckets('.places'));
+  rmSync(inBuckets('.locations'), { recursive: true });
+  symlinkSync(outside, inBuckets('.locations'));
   await json('POST', '/storage/v1/b?project=p', { name: 'another', location: 'US' });
   assert.deepEqual(readdirSync(outside), ['secret']);
 });

@@ -2,37 +2,37 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answersInTime, mountPoints, mountsToLeaveOut } from '../../src/emulator/hosts/disk.ts';
+import { answersInTime, mountPoints, findExcludedMounts } from '../../src/emulator/hosts/disk.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
-import { ownerOf } from '../../src/emulator/http/neighbours.ts';
-import { durationMs, timestampText } from '../../src/emulator/wire/json.ts';
-import { pageOf, type Standing } from '../../src/emulator/wire/lists.ts';
-import { createChance } from '../../src/emulator/world/chance.ts';
+import { socketOwner } from '../../src/emulator/http/peer-access.ts';
+import { durationMs, formatTimestamp } from '../../src/emulator/wire/json.ts';
+import { paginate, type SortKeys } from '../../src/emulator/wire/lists.ts';
+import { createRandomStream } from '../../src/emulator/world/random.ts';
 
 test('a page goes on after its last name, whatever came or went meanwhile', () => {
-  const list = (names: string, pageToken?: string): ReturnType<typeof pageOf<string>> =>
-    pageOf(names.split(''), byName, 'list', { pageSize: '2', pageToken });
-  const byName = (value: string): Standing => [{ value, descends: false }];
+  const list = (names: string, pageToken?: string): ReturnType<typeof paginate<string>> =>
+    paginate(names.split(''), byName, 'list', { pageSize: '2', pageToken });
+  const byName = (value: string): SortKeys => [{ value, descends: false }];
   const first = list('acegi');
   assert.deepEqual(first.items, ['a', 'c']);
   assert.deepEqual(list('abdegi', first.nextPageToken).items, ['d', 'e']);
   assert.equal(list('ac', first.nextPageToken).nextPageToken, undefined);
-  assert.throws(() => pageOf(['a'], byName, 'another', { pageToken: first.nextPageToken }), /not valid/);
-  assert.throws(() => pageOf(['a'], byName, 'list', { pageSize: '-1' }), /page_size/);
+  assert.throws(() => paginate(['a'], byName, 'another', { pageToken: first.nextPageToken }), /not valid/);
+  assert.throws(() => paginate(['a'], byName, 'list', { pageSize: '-1' }), /page_size/);
 });
 
 test('times are RFC 3339 with nine decimals, lengths are seconds', () => {
-  assert.match(timestampText(Date.UTC(2026, 4, 1, 12, 0, 0, 123)), /^2026-05-01T12:00:00\.123\d{6}Z$/);
+  assert.match(formatTimestamp(Date.UTC(2026, 4, 1, 12, 0, 0, 123)), /^2026-05-01T12:00:00\.123\d{6}Z$/);
   assert.equal(durationMs('1.5s'), 1500);
 });
 
 test('chance is its seed and its position', () => {
-  const one = createChance(7);
+  const one = createRandomStream(7);
   const first = [one.next(), one.next()];
-  const again = createChance(7);
+  const again = createRandomStream(7);
   assert.deepEqual([again.next(), again.next()], first);
-  assert.equal(createChance(one.position).next(), one.next());
-  assert.notEqual(createChance(8).next(), first[0]);
+  assert.equal(createRandomStream(one.position).next(), one.next());
+  assert.notEqual(createRandomStream(8).next(), first[0]);
 });
 
 test('ssh-keys lines that are none are passed over', () => {
@@ -62,8 +62,8 @@ test('a host shows the file systems of the machine, not those of the kernel or o
     asked.push(path);
     return isThere;
   };
-  assert.deepEqual([...(await mountsToLeaveOut(mountinfo, answer(true)))], ['/home/ada/bucket']);
-  assert.deepEqual([...(await mountsToLeaveOut(mountinfo, answer(false)))], ['/home/ada/bucket', '/home/ada b/nfs']);
+  assert.deepEqual([...(await findExcludedMounts(mountinfo, answer(true)))], ['/home/ada/bucket']);
+  assert.deepEqual([...(await findExcludedMounts(mountinfo, answer(false)))], ['/home/ada/bucket', '/home/ada b/nfs']);
   assert.deepEqual(asked, ['/home/ada b/nfs', '/home/ada b/nfs']);
 });
 
@@ -80,6 +80,6 @@ test('the owner of a connection is the row of its own end, not of ours', () => {
     '   1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 2 1',
     '   2: 0A00000A:C351 0100000A:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 3 1',
   ].join('\n');
-  assert.deepEqual(ownerOf(table, 50_000, 8080), { uid: 1000, state: '01' });
-  assert.equal(ownerOf(table, 50_001, 8080), undefined);
+  assert.deepEqual(socketOwner(table, 50_000, 8080), { uid: 1000, state: '01' });
+  assert.equal(socketOwner(table, 50_001, 8080), undefined);
 });

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import { mergedSettings } from '../../src/app/cluster/settings.ts';
+import { mergeSettings } from '../../src/app/cluster/settings.ts';
 import { openImages } from '../../src/wiring/harbor.ts';
-import { jobman, pretend } from '../cli/support/pretend.ts';
+import { jobman, createCliHarness } from '../cli/support/harness.ts';
 import { openWorld, type World } from '../support/world.ts';
-import { openHarbor, type Artifact, type PretendHarbor, type Project } from './server.ts';
+import { openHarbor, type Artifact, type FakeHarbor, type Project } from './server.ts';
 
 const now = Date.UTC(2026, 10, 21, 12, 0, 0);
 const digest = (index: number): string => `sha256:${String(index).padStart(64, '0')}`;
@@ -44,11 +44,11 @@ const rowsIn = (out: string): readonly { readonly name: string; readonly tags: r
   out.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as ReturnType<typeof rowsIn>[number]]));
 
 /** As often as always, with less time between. */
-const hasty = { tries: 4, triesBroken: 4, first: 1, most: 5 };
+const hasty = { maxTries: 4, maxTriesIfBroken: 4, initialDelay: 1, maxDelay: 5 };
 
 interface Place {
   readonly world: World;
-  readonly harbor: PretendHarbor;
+  readonly harbor: FakeHarbor;
   readonly run: (
     words: readonly string[],
     settings?: Readonly<Record<string, unknown>>,
@@ -65,14 +65,14 @@ async function place(t: TestContext, given: Partial<Parameters<typeof openHarbor
     harbor,
     async run(words, settings = {}, later = 0) {
       const said = { url: harbor.url, project: 'lab', caFile: harbor.caFile, ...settings };
-      const merged = mergedSettings([new Map(Object.entries(said).map(([key, value]) => [`harbor.${key}`, value]))]);
-      const { io } = pretend().services;
+      const merged = mergeSettings([new Map(Object.entries(said).map(([key, value]) => [`harbor.${key}`, value]))]);
+      const { io } = createCliHarness().services;
       const own = {
         io: { ...io, env: world.env, userHome: world.env['HOME'] ?? '', now: () => now + later },
         home: world.home,
         clusterSettings: async () => ({ settings: merged, sources: new Map() }),
       };
-      const services = { images: () => openImages({ ...pretend().services, ...own }, hasty) };
+      const services = { images: () => openImages({ ...createCliHarness().services, ...own }, hasty) };
       return jobman(words, { now: () => now + later, services });
     },
   };
@@ -109,10 +109,10 @@ suite('jobman images', () => {
       project: 'lab',
       repository: 'ubuntu_python_tensorflow',
       tags: ['3.1cuda11', 'latest', '3.0'],
-      artifacts: 3,
-      pulls: 7,
-      updatedAt: Date.UTC(2026, 10, 20, 12),
-      asOf: now,
+      artifactCount: 3,
+      pullCount: 7,
+      updatedAt: '2026-11-20T12:00:00.000Z',
+      fetchedAt: new Date(now).toISOString(),
     });
   });
 
@@ -132,8 +132,8 @@ suite('jobman images', () => {
     assert.equal(rows.length, 230, err);
     assert.equal(rows.at(-1)?.tags.length, 205);
     assert.equal(rows.at(-1)?.tags[0], 't204');
-    assert.ok(harbor.busiest() > 1 && harbor.busiest() <= 8, `${harbor.busiest()} at once`);
-    const pages = harbor.asked.filter((path) => path.startsWith('/api/v2.0/projects/many/repositories?'));
+    assert.ok(harbor.maxConcurrency() > 1 && harbor.maxConcurrency() <= 8, `${harbor.maxConcurrency()} at once`);
+    const pages = harbor.requests.filter((path) => path.startsWith('/api/v2.0/projects/many/repositories?'));
     assert.equal(pages.length, 3);
   });
 
@@ -156,14 +156,14 @@ suite('jobman images', () => {
   test('tells again what was said in the last ten minutes, with its age; --refresh asks', async (t) => {
     const { run, harbor, world } = await place(t);
     await run(['images']);
-    const count = harbor.asked.length;
-    harbor.set([{ ...lab, repositories: [] }]);
+    const count = harbor.requests.length;
+    harbor.setProjects([{ ...lab, repositories: [] }]);
     const again = await run(['images'], {}, 9 * 60_000);
     assert.match(again.out, /nested\/deep\/trainer/);
     assert.match(again.err, /As of 9m ago; --refresh asks again\./);
-    assert.equal(harbor.asked.length, count);
+    assert.equal(harbor.requests.length, count);
     assert.match((await run(['images', '--refresh'], {}, 9 * 60_000)).err, /^0 images on/);
-    harbor.set([lab]);
+    harbor.setProjects([lab]);
     assert.match(
       (await run(['images'], {}, 20 * 60_000)).err,
       /^3 images on [^\n]*\n$/,
@@ -227,7 +227,7 @@ suite('jobman image-details', () => {
       assert.equal(code, 0, `${name}: ${err}`);
       assert.equal((JSON.parse(out) as { repository: string }).repository, 'nested/deep/trainer');
     }
-    assert.ok(harbor.asked.some((path) => path.includes('/nested%252Fdeep%252Ftrainer')));
+    assert.ok(harbor.requests.some((path) => path.includes('/nested%252Fdeep%252Ftrainer')));
     assert.equal((await run(['image-details', 'lab/empty'], { project: null })).code, 0);
   });
 
@@ -352,12 +352,12 @@ suite('what goes wrong on the way', () => {
 
   test('is not tried again where it stays as it is', async (t) => {
     const { run, harbor } = await place(t);
-    const at = harbor.asked.length;
+    const at = harbor.requests.length;
     harbor.fail({ status: 422, body: '{"errors":[{"code":"606","message":"page_size is wrong"}]}' });
     const { code, err } = await run(['images']);
     assert.equal(code, 1);
     assert.match(err, /refused it \(HTTP 422\)\.\n  606: page_size is wrong/);
-    assert.equal(harbor.asked.length, at + 1);
+    assert.equal(harbor.requests.length, at + 1);
   });
 
   test('an authority that is not known is named, with the setting that makes it known', async (t) => {

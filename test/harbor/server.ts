@@ -9,7 +9,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { certificates, type Certificates } from '../support/certificates.ts';
+import { createCertificates, type Certificates } from '../support/certificates.ts';
 import type { World } from '../support/world.ts';
 
 export interface Artifact {
@@ -45,17 +45,17 @@ export interface Fault {
   readonly drop?: true;
 }
 
-export interface PretendHarbor {
+export interface FakeHarbor {
   readonly url: string;
   /** The certificate of its authority, in PEM. */
   readonly caFile: string;
   /** Paths as they came, with their queries. */
-  readonly asked: readonly string[];
+  readonly requests: readonly string[];
   /** How many requests were under way at once, at most. */
-  busiest(): number;
+  maxConcurrency(): number;
   /** These happen to the next requests, in order. */
   fail(...faults: readonly Fault[]): void;
-  set(projects: readonly Project[]): void;
+  setProjects(projects: readonly Project[]): void;
 }
 
 /** As `name: password`. */
@@ -64,24 +64,24 @@ export type Users = Readonly<Record<string, string>>;
 /** Stopped when the test is over. `slowMs` is how long each answer takes, so that several can be under way at once. */
 export async function openHarbor(
   world: World,
-  given: { readonly projects: readonly Project[]; readonly users?: Users; readonly slowMs?: number },
-): Promise<PretendHarbor> {
-  const { users = {}, slowMs = 0 } = given;
-  let { projects } = given;
-  const { key, cert, ca } = (made ??= certificates(join(world.folder, 'harbor-tls')));
+  options: { readonly projects: readonly Project[]; readonly users?: Users; readonly slowMs?: number },
+): Promise<FakeHarbor> {
+  const { users = {}, slowMs = 0 } = options;
+  let { projects } = options;
+  const { key, cert, ca } = (cachedCertificates ??= createCertificates(join(world.folder, 'harbor-tls')));
   const caFile = join(world.folder, 'authority.pem');
   writeFileSync(caFile, ca);
-  const asked: string[] = [];
+  const requests: string[] = [];
   const faults: Fault[] = [];
-  let [busy, busiest] = [0, 0];
+  let [concurrency, maxConcurrency] = [0, 0];
 
   const server = createServer({ key, cert }, (incoming, outgoing) => {
     void (async () => {
-      asked.push(incoming.url ?? '');
-      busy += 1;
-      busiest = Math.max(busiest, busy);
+      requests.push(incoming.url ?? '');
+      concurrency += 1;
+      maxConcurrency = Math.max(maxConcurrency, concurrency);
       if (slowMs > 0) await sleep(slowMs);
-      busy -= 1;
+      concurrency -= 1;
       const fault = faults.shift();
       if (fault?.drop === true) outgoing.destroy();
       else if (fault === undefined) answer(incoming, outgoing, { projects, users });
@@ -96,30 +96,30 @@ export async function openHarbor(
   return {
     url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
     caFile,
-    asked,
-    busiest: () => busiest,
+    requests,
+    maxConcurrency: () => maxConcurrency,
     fail: (...more) => void faults.push(...more),
-    set(next) {
+    setProjects(next) {
       projects = next;
     },
   };
 }
 
-interface State {
+interface HarborState {
   readonly projects: readonly Project[];
   readonly users: Users;
 }
 
-function answer(incoming: IncomingMessage, outgoing: ServerResponse, { projects, users }: State): void {
+function answer(incoming: IncomingMessage, outgoing: ServerResponse, { projects, users }: HarborState): void {
   const url = new URL(incoming.url ?? '', 'https://x');
   const refuse = (status: number, code: string, message: string): void =>
     void outgoing.writeHead(status, { 'content-type': 'application/json' }).end(errorBody(code, message));
   const give = (value: unknown, headers: Readonly<Record<string, string>> = {}): void =>
     void outgoing.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value));
 
-  const said = /^Basic (.+)$/.exec(incoming.headers.authorization ?? '')?.[1];
+  const basicAuth = /^Basic (.+)$/.exec(incoming.headers.authorization ?? '')?.[1];
   const [user = null, password] =
-    said === undefined ? [] : Buffer.from(said, 'base64').toString('utf8').split(/:(.*)/s);
+    basicAuth === undefined ? [] : Buffer.from(basicAuth, 'base64').toString('utf8').split(/:(.*)/s);
   if (user !== null && users[user] !== password) return refuse(401, 'UNAUTHORIZED', 'unauthorized');
 
   const list = (all: readonly unknown[]): void => {
@@ -147,8 +147,8 @@ function answer(incoming: IncomingMessage, outgoing: ServerResponse, { projects,
   // A router takes the path apart at its slashes before it decodes a name: a slash that is encoded once is lost.
   const path = decodeURIComponent(url.pathname);
   if (!path.startsWith(`${base}/`)) return refuse(404, 'NOT_FOUND', 'The resource is not found');
-  const [projectName, word, name, below, reference, ...rest] = path.slice(base.length + 1).split('/');
-  if (word !== 'repositories' || rest.length > 0) return refuse(404, 'NOT_FOUND', `path ${path} was not found`);
+  const [projectName, collection, name, below, reference, ...rest] = path.slice(base.length + 1).split('/');
+  if (collection !== 'repositories' || rest.length > 0) return refuse(404, 'NOT_FOUND', `path ${path} was not found`);
 
   const project = projects.find((one) => one.name === projectName);
   // Nobody is told whether a project that he may not see is there.
@@ -198,4 +198,4 @@ export function errorBody(code: string, message: string): string {
 }
 
 /** Made once: openssl is slower than all that is tested with it. */
-let made: Certificates | undefined;
+let cachedCertificates: Certificates | undefined;

@@ -96,8 +96,8 @@ suite('no reply', () => {
       return error.message;
     };
     assert.equal(await within(url, { answer: 100 }), 'no answer within 0.1 s');
-    assert.equal(await within(url, { whole: 100 }), 'no answer within 0.1 s');
-    assert.equal(await within(half, { whole: 100 }), 'no whole answer within 0.1 s');
+    assert.equal(await within(url, { total: 100 }), 'no answer within 0.1 s');
+    assert.equal(await within(half, { total: 100 }), 'no whole answer within 0.1 s');
     const tls = await failure(t, { url: url.replace('http:', 'https:'), limits: { connect: 100 } });
     assert.deepEqual([tls.wasSent, tls.message], [false, 'no connection within 0.1 s']);
   });
@@ -106,7 +106,7 @@ suite('no reply', () => {
     const url = await serverIn(t, (request, response) => {
       if (request.url === '/busy') response.writeHead(429, { 'retry-after': '60' }).end();
     });
-    const retry = { tries: 2, triesBroken: 1, first: 60_000, most: 60_000 };
+    const retry = { maxTries: 2, maxTriesIfBroken: 1, initialDelay: 60_000, maxDelay: 60_000 };
     for (const path of ['/silent', '/busy']) {
       const leave = new AbortController();
       const asked = clientIn(t, { retry }).request({ url, path, signal: leave.signal });
@@ -117,7 +117,7 @@ suite('no reply', () => {
 });
 
 suite('a request is sent again', () => {
-  const retry = { tries: 4, triesBroken: 3, first: 1, most: 5 };
+  const retry = { maxTries: 4, maxTriesIfBroken: 3, initialDelay: 1, maxDelay: 5 };
   for (const [method, status, times] of [
     ['GET', 429, 4],
     ['POST', 429, 4],

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { type Booking, createRecordSheet } from '../../src/lab/bookings.ts';
-import { findTpus, groupsOf } from '../../src/lab/find.ts';
-import { type LabTpu, tpuNamed } from '../../src/lab/tpus.ts';
-import { openLabRecord } from '../../src/store/lab.ts';
+import { type Booking, createLocalSheet } from '../../src/lab/bookings.ts';
+import { findTpus, groupByStatus } from '../../src/lab/find-tpus.ts';
+import { type LabTpu, tpuFromName } from '../../src/lab/tpus.ts';
+import { openLabStore } from '../../src/store/lab.ts';
 import { openWorld } from '../support/world.ts';
 
 const booking = (tpu: string, alias: string, kind: 'free' | 'running' | 'reserved' = 'free'): Booking => ({
@@ -16,7 +16,7 @@ const booking = (tpu: string, alias: string, kind: 'free' | 'running' | 'reserve
   user: '',
   note: '',
   scriptNote: '',
-  belongs: '',
+  owner: '',
   zone: '',
 });
 const bookings = [
@@ -31,7 +31,7 @@ const bookings = [
   booking('vault', 'vault'),
 ];
 const registered = {
-  tpus: bookings.slice(0, 6).map(({ tpu }) => tpuNamed(tpu) as LabTpu),
+  tpus: bookings.slice(0, 6).map(({ tpu }) => tpuFromName(tpu) as LabTpu),
   aliases: new Map([
     ['big', 'lab-v4-8-1'],
     ['v4-8-1', 'lab-v4-8-1'],
@@ -68,7 +68,7 @@ for (const [types, only, aliases] of cases) {
 }
 
 test('what is free comes first, and groups without a row are left out', () => {
-  const groups = groupsOf(findTpus(bookings, registered, { types: ['v23'], only: null }));
+  const groups = groupByStatus(findTpus(bookings, registered, { types: ['v23'], only: null }));
   assert.deepEqual(
     groups.map(({ heading, found }) => `${heading} ${found.map((one) => one.booking.alias).join()}`),
     ['Free v2-32-p2', 'Reserved v3-32-1', 'Running v2-32-1'],
@@ -85,17 +85,17 @@ test('a TPU has every alias of the registry, the word of the sheet first', () =>
 
 function openBench(t: TestContext) {
   const world = openWorld(t);
-  const { record, close } = openLabRecord({ file: join(world.folder, 'state.db') });
+  const { store, close } = openLabStore({ file: join(world.folder, 'state.db') });
   world.atEnd(() => close());
-  return { record, sheet: createRecordSheet(record, () => 7) };
+  return { store, sheet: createLocalSheet(store, () => 7) };
 }
 
 const name = 'lab-v4-8-1';
 
 test('every TPU of the registry has a row, free until somebody says more', async (t) => {
-  const { record, sheet } = openBench(t);
-  await record.changeTpu(name, () => ({ ...tpuNamed(name)!, zone: 'us-central2-b' }));
-  await record.setTpuAlias('v4-8-1', name);
+  const { store, sheet } = openBench(t);
+  await store.changeTpu(name, () => ({ ...tpuFromName(name)!, zone: 'us-central2-b' }));
+  await store.setTpuAlias('v4-8-1', name);
   const free = {
     tpu: name,
     alias: 'v4-8-1',
@@ -103,7 +103,7 @@ test('every TPU of the registry has a row, free until somebody says more', async
     user: '',
     note: '',
     scriptNote: '',
-    belongs: '',
+    owner: '',
     zone: 'us-central2-b',
   };
   assert.deepEqual(await sheet.read(), { bookings: [free], problems: [] });

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobRow } from '../../src/app/client.ts';
 import { jobRow } from '../../src/app/views.ts';
-import { newJob } from '../../src/core/job.ts';
-import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
-import type { LabAttempt, LabJob, LabWindow } from '../../src/lab/record.ts';
+import { newJob } from '../../src/core/model/job.ts';
+import { checkCount, runChecks, type LabState } from '../../src/lab/doctor.ts';
+import type { WindowWithJob, LabJob, LabWindow } from '../../src/lab/lab-store.ts';
 import { localSpec } from '../support/builders.ts';
 import { aLabJob, aReport, aTpu, aUser, aWindow, noon } from './sample.ts';
 
@@ -21,7 +21,7 @@ function rowsOf(ids: readonly string[], phase: JobRow['phase']): ReadonlyMap<str
   return new Map(jobs.map((made) => [made.id, { ...jobRow(made, noon), phase }]));
 }
 
-function shown(job: LabJob, changes: Partial<LabWindow> = {}): LabAttempt {
+function shown(job: LabJob, changes: Partial<LabWindow> = {}): WindowWithJob {
   return { job, window: aWindow(job, { report, ...changes }) };
 }
 
@@ -39,8 +39,8 @@ const healthy: LabState = {
   bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
   zones: ['europe-west4-a'],
   wrongModes: [],
-  controllerRuns: true,
-  words: { verbs: new Set(['run']), keys: new Set(['tag']) },
+  isControllerRunning: true,
+  reserved: { verbs: new Set(['run']), keys: new Set(['tag']) },
   isGone: () => false,
 };
 
@@ -49,7 +49,7 @@ const second = aLabJob('000002', 'lyy');
 const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: RegExp])[] = [
   [
     'controller that is stopped',
-    { controllerRuns: false, rows: rowsOf(['000001'], 'running') },
+    { isControllerRunning: false, rows: rowsOf(['000001'], 'running') },
     /No controller runs, so no rule acts on 1 job under way/,
   ],
   [
@@ -108,8 +108,8 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     /^The list still has 1 job of xibo, who is no user any more\.$/,
   ],
   [
-    'resumed without a father',
-    { jobs: [{ ...job, father: { job: '000077', attempt: 1, how: 'resume' } }] },
+    'resumed without a parent',
+    { jobs: [{ ...job, parent: { job: '000077', attempt: 1, startMode: 'resume' } }] },
     /Window 1 of xibo goes back to job 000077/,
   ],
   [
@@ -126,8 +126,8 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     'home with wrong modes',
     {
       wrongModes: [
-        { path: '/lab/state.db', says: '0600, should be 0660' },
-        { path: '/lab/jobs', says: '0700, should be 2770' },
+        { path: '/lab/state.db', message: '0600, should be 0660' },
+        { path: '/lab/jobs', message: '0700, should be 2770' },
       ],
     },
     /state\.db is 0600, should be 0660, and 1 thing more/,
@@ -135,16 +135,16 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
 ];
 
 test('of a lab in order nothing is said', () => {
-  assert.deepEqual(examine(healthy), []);
-  assert.deepEqual(examine({ ...healthy, wrongModes: null }), []);
+  assert.deepEqual(runChecks(healthy), []);
+  assert.deepEqual(runChecks({ ...healthy, wrongModes: null }), []);
 });
 
 for (const [check, changes, says] of ill) {
   test(`${check}: ${String(says)}`, () => {
-    const found = examine({ ...healthy, ...changes });
+    const found = runChecks({ ...healthy, ...changes });
     // Of two names for two things both are told.
     assert.deepEqual([...new Set(found.map((one) => one.check))], [check], JSON.stringify(found));
-    assert.match(found.map((one) => one.says).join('\n'), says);
+    assert.match(found.map((one) => one.message).join('\n'), says);
     for (const { remedy } of found) assert.notEqual(remedy, '');
   });
 }
@@ -156,9 +156,9 @@ test('every check has its illness here', () => {
 test('what ended well, and what was cleared, is nobody’s trouble', () => {
   const isGone = (folder: string): boolean => folder === '/srv/stage/1';
   const rows = rowsOf(['000001'], 'succeeded');
-  assert.deepEqual(examine({ ...healthy, isGone, rows, bookings: [] }), []);
-  const child = { ...job, job: '000003', father: { job: '000001', attempt: 1, how: 'resume' as const } };
-  assert.deepEqual(examine({ ...healthy, isGone, jobs: [job, child] }), []);
+  assert.deepEqual(runChecks({ ...healthy, isGone, rows, bookings: [] }), []);
+  const child = { ...job, job: '000003', parent: { job: '000001', attempt: 1, startMode: 'resume' as const } };
+  assert.deepEqual(runChecks({ ...healthy, isGone, jobs: [job, child] }), []);
   const cleared = { windows: [shown(job, { clearedAt: noon })], tmux: new Map() };
-  assert.deepEqual(examine({ ...healthy, ...cleared, isGone }), []);
+  assert.deepEqual(runChecks({ ...healthy, ...cleared, isGone }), []);
 });

@@ -1,16 +1,24 @@
-// Lines of attempts: through resumes and reruns of one job, and over fathers on other TPUs.
+// Lines of attempts: through resumes and reruns of one job, and over parents on other TPUs.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Attempt } from '../../src/core/job.ts';
-import { type Families, familiesOf, lineOf, nameOf, newestReport, stageOf, workOf } from '../../src/lab/lineage.ts';
-import type { LabJob, LabWindow } from '../../src/lab/record.ts';
+import type { Attempt } from '../../src/core/model/job.ts';
+import {
+  type Lineages,
+  readLineages,
+  lineageOf,
+  attemptKey,
+  newestReport,
+  stageOf,
+  continuedWork,
+} from '../../src/lab/lineage.ts';
+import type { LabJob, LabWindow } from '../../src/lab/lab-store.ts';
 import { openStore } from '../../src/store/store.ts';
 import { spec, t0, tpu } from '../core/world.ts';
 import { aLabJob, aReport, aWindow } from './sample.ts';
 
-function labJob(job: string, father: LabJob['father'] = null, baseStage = 0): LabJob {
-  return aLabJob(job, 'alice', { father, baseStage });
+function labJob(job: string, parent: LabJob['parent'] = null, baseStage = 0): LabJob {
+  return aLabJob(job, 'alice', { parent, baseStage });
 }
 
 /** `f`: fresh, by a rule behind the first; `s`: resumed; `r`: rerun, on its owner's word; a capital letter: it never started. */
@@ -18,10 +26,16 @@ function attemptsOf(text: string): readonly Attempt[] {
   const ways = { f: 'fresh', s: 'resume', r: 'rerun' } as const;
   let stage = 0;
   return text.split('').map((letter, index): Attempt => {
-    const how = ways[letter.toLowerCase() as keyof typeof ways];
-    stage = how === 'resume' ? stage + 1 : 0;
+    const startMode = ways[letter.toLowerCase() as keyof typeof ways];
+    stage = startMode === 'resume' ? stage + 1 : 0;
     const startedAt = letter === letter.toUpperCase() ? null : t0;
-    return { ordinal: index + 1, stage, how, asked: index === 0 || how === 'rerun', startedAt } as Attempt;
+    return {
+      ordinal: index + 1,
+      stage,
+      startMode,
+      startedByOwner: index === 0 || startMode === 'rerun',
+      startedAt,
+    } as Attempt;
   });
 }
 
@@ -30,20 +44,20 @@ function window(job: string, attempt: number, number: number, logFolder: string 
   return aWindow(labJob(job), { window: number, attempt, report });
 }
 
-function families(jobs: readonly LabJob[], windows: readonly LabWindow[] = []): Families {
+function lineagesOf(jobs: readonly LabJob[], windows: readonly LabWindow[] = []): Lineages {
   return {
     jobs: new Map(jobs.map((job) => [job.job, job])),
-    windows: new Map(windows.map((one) => [nameOf(one), one])),
+    windows: new Map(windows.map((one) => [attemptKey(one), one])),
   };
 }
 
-test('a line goes back through the attempts of a job and on with its father', () => {
-  const all = families([
+test('a line goes back through the attempts of a job and on with its parent', () => {
+  const all = lineagesOf([
     labJob('000001'),
-    labJob('000002', { job: '000001', attempt: 2, how: 'resume' }),
-    labJob('000003', { job: '000002', attempt: 1, how: 'rerun' }),
+    labJob('000002', { job: '000001', attempt: 2, startMode: 'resume' }),
+    labJob('000003', { job: '000002', attempt: 1, startMode: 'rerun' }),
   ]);
-  assert.deepEqual(lineOf(all, { job: '000003', attempt: 2 }).map(nameOf), [
+  assert.deepEqual(lineageOf(all, { job: '000003', attempt: 2 }).map(attemptKey), [
     '000003/2',
     '000003/1',
     '000002/1',
@@ -52,17 +66,17 @@ test('a line goes back through the attempts of a job and on with its father', ()
   ]);
 });
 
-test('two jobs that call each other their father, as a broken import may, make no endless line', () => {
-  const all = families([
-    labJob('000001', { job: '000002', attempt: 1, how: 'resume' }),
-    labJob('000002', { job: '000001', attempt: 1, how: 'resume' }),
+test('two jobs that call each other their parent, as a broken import may, make no endless line', () => {
+  const all = lineagesOf([
+    labJob('000001', { job: '000002', attempt: 1, startMode: 'resume' }),
+    labJob('000002', { job: '000001', attempt: 1, startMode: 'resume' }),
   ]);
-  assert.equal(lineOf(all, { job: '000001', attempt: 1 }).length, 2);
-  assert.equal(workOf(all, { job: '000001', attempt: 1 }, () => ({ attempts: attemptsOf('f') })).length, 2);
+  assert.equal(lineageOf(all, { job: '000001', attempt: 1 }).length, 2);
+  assert.equal(continuedWork(all, { job: '000001', attempt: 1 }, () => ({ attempts: attemptsOf('f') })).length, 2);
 });
 
 test('work goes back to where it began from the start', () => {
-  const all = families([labJob('000001'), labJob('000002', { job: '000001', attempt: 2, how: 'resume' })]);
+  const all = lineagesOf([labJob('000001'), labJob('000002', { job: '000001', attempt: 2, startMode: 'resume' })]);
   const cases: readonly (readonly [first: string, second: string, attempt: number, work: string])[] = [
     ['fs', 'f', 1, '000002/1 000001/2 000001/1'],
     ['fs', 'fss', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
@@ -80,12 +94,12 @@ test('work goes back to where it began from the start', () => {
   ];
   for (const [first, second, attempt, work] of cases) {
     const jobOf = (job: string) => ({ attempts: attemptsOf(job === '000001' ? first : second) });
-    const found = workOf(all, { job: '000002', attempt }, jobOf).map(nameOf).join(' ');
+    const found = continuedWork(all, { job: '000002', attempt }, jobOf).map(attemptKey).join(' ');
     assert.equal(found, work, `${first} ${second}`);
   }
 });
 
-test('a stage counts resumes, over fathers too, and from 0 after a rerun', () => {
+test('a stage counts resumes, over parents too, and from 0 after a rerun', () => {
   const at = (base: number, text: string): number =>
     stageOf(labJob('000002', null, base), { attempts: attemptsOf(text) }, text.length);
   assert.deepEqual(
@@ -99,16 +113,16 @@ test('a stage counts resumes, over fathers too, and from 0 after a rerun', () =>
 });
 
 test('the newest report of a line is that of the newest attempt that made one', () => {
-  const all = families(
+  const all = lineagesOf(
     [labJob('000001')],
     [window('000001', 1, 9, '/logs/1'), window('000001', 2, 10, '/logs/2'), window('000001', 3, 11, null)],
   );
-  assert.equal(newestReport(all, lineOf(all, { job: '000001', attempt: 3 }))?.report.logFolder, '/logs/2');
-  assert.equal(newestReport(all, lineOf(all, { job: '000001', attempt: 1 }))?.report.logFolder, '/logs/1');
-  assert.equal(newestReport(families([]), [{ job: '000001', attempt: 1 }]), null);
+  assert.equal(newestReport(all, lineageOf(all, { job: '000001', attempt: 3 }))?.report.logFolder, '/logs/2');
+  assert.equal(newestReport(all, lineageOf(all, { job: '000001', attempt: 1 }))?.report.logFolder, '/logs/1');
+  assert.equal(newestReport(lineagesOf([]), [{ job: '000001', attempt: 1 }]), null);
 });
 
-test('families are read from the record with all fathers and the windows of all', async (t) => {
+test('lineages are read from the store with all parents and the windows of all', async (t) => {
   const store = openStore({ file: ':memory:', installation: 'abcdef' });
   t.after(() => store.close());
   const { lab } = store;
@@ -116,20 +130,20 @@ test('families are read from the record with all fathers and the windows of all'
   for (let index = 0; index < 3; index += 1) {
     const { job } = await store.insert({ owner: 'alice', spec: spec({ capacity: tpu }), manifest: '', at: t0 });
     const before = ids.at(-1);
-    await lab.addJob(labJob(job.id, before === undefined ? null : { job: before, attempt: 1, how: 'resume' }));
+    await lab.addJob(labJob(job.id, before === undefined ? null : { job: before, attempt: 1, startMode: 'resume' }));
     await lab.openWindow(job.id, 1, t0);
     ids.push(job.id);
   }
-  await lab.markWindows([{ job: ids[0] ?? '', attempt: 1 }], 'cleared', t0);
+  await lab.setWindowState([{ job: ids[0] ?? '', attempt: 1 }], 'cleared', t0);
   const last = await lab.job(ids[2] ?? '');
   assert.ok(last !== null);
-  const all = await familiesOf(lab, [last]);
+  const all = await readLineages(lab, [last]);
   assert.deepEqual([...all.jobs.keys()].toSorted(), ids);
   assert.deepEqual(
     [...all.windows.values()].map((one) => one.window),
     [1, 2, 3],
   );
   const read = await lab.windows({ jobs: [last.job], cleared: true });
-  const further = await familiesOf(lab, [last], read);
+  const further = await readLineages(lab, [last], read);
   assert.deepEqual(further.windows, all.windows, 'what was read is there, and the rest with it');
 });

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { kept, nameProblem, type Named, type WordsInUse } from '../../src/lab/names.ts';
+import { normalizeName, nameProblem, type NameKind, type NamesInUse } from '../../src/lab/names.ts';
 
-const use: WordsInUse = {
+const use: NamesInUse = {
   verbs: new Set(['run', 'check', '-a']),
   keys: new Set(['tag', 'dir']),
   users: ['xibo', 'Zoë'],
@@ -12,7 +12,7 @@ const use: WordsInUse = {
   tpus: ['kmh-tpuvm-v2-32-1'],
 };
 
-const refused: readonly (readonly [Named, string, RegExp])[] = [
+const refused: readonly (readonly [NameKind, string, RegExp])[] = [
   ['user', '', /it is empty/],
   ['user', 'a'.repeat(65), /more than 64/],
   ['user', 'run', /command, `tpu run`/],
@@ -67,7 +67,7 @@ for (const [what, name, why] of refused) {
 }
 
 test('other names are fine, in letters of any language', () => {
-  const fine: readonly (readonly [Named, string])[] = [
+  const fine: readonly (readonly [NameKind, string])[] = [
     ['user', 'lyy'],
     ['user', '王伟'],
     ['user', 'Zoé'],
@@ -93,5 +93,5 @@ test('other names are fine, in letters of any language', () => {
     ['tag', 'best-of-3'],
   ];
   for (const [what, name] of fine) assert.equal(nameProblem(what, name, use), null, `${what} ${name}`);
-  assert.equal(kept('Zoe\u0308'), 'Zoë');
+  assert.equal(normalizeName('Zoe\u0308'), 'Zoë');
 });

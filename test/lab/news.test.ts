@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { test } from 'node:test';
-import { hour, minute } from '../../src/core/time.ts';
-import { localTimes } from '../../src/lab/local-time.ts';
-import { clockOf, type NewsEvent, newsOf } from '../../src/lab/news.ts';
+import { hour, minute } from '../../src/core/model/time.ts';
+import { localTimeConverter } from '../../src/lab/local-time.ts';
+import { newsTimeFormatter, type NewsEvent, groupNews } from '../../src/lab/news.ts';
 import { aLabJob, aWindow, noon } from './sample.ts';
 
 const one = '000001';
@@ -13,11 +13,11 @@ const other = '000002';
 const labJobs = [aLabJob(one, 'xibo', { baseStage: 1 }), aLabJob(other, 'xibo')];
 
 function told(events: readonly (readonly [string, NewsEvent['event']])[]) {
-  return newsOf(
+  return groupNews(
     events.map(([job, event], index) => ({ number: index + 1, job, event })),
     labJobs,
     labJobs.slice(0, 1).map((job) => ({ job, window: aWindow(job, { window: 4 }) })),
-  ).map(({ job, lines }) => [job.job, ...lines.map(({ says }) => says)]);
+  ).map(({ job, lines }) => [job.job, ...lines.map(({ message }) => message)]);
 }
 
 const refused = (at: number): NewsEvent['event'] => ({
@@ -33,8 +33,8 @@ test('what happened stands below its job, the job with the newest word last', ()
     told([
       [one, { kind: 'created', at: noon, by: 'xibo' }],
       [other, { kind: 'created', at: noon, by: 'lyy' }],
-      [other, { kind: 'settled', at: noon, verdict: 'succeeded', reason: 'succeeded' }],
-      [one, { kind: 'attempt_started', at: noon, attempt: 1, workers: ['here'] }],
+      [other, { kind: 'finished', at: noon, verdict: 'succeeded', reason: 'succeeded' }],
+      [one, { kind: 'attempt_started', at: noon, attempt: 1, workers: ['controller'] }],
       [one, { kind: 'attempt_ending', at: noon, attempt: 1, reason: 'preempted', evidence: detail }],
       [one, { kind: 'allocation_released', at: noon, allocation: 1, why: 'a new one takes its place' }],
       [one, refused(noon)],
@@ -47,14 +47,14 @@ test('what happened stands below its job, the job with the newest word last', ()
           at: noon,
           attempt: 2,
           stage: 1,
-          how: 'resume',
-          asked: false,
+          startMode: 'resume',
+          startedByOwner: false,
           allocation: 2,
           notBefore: noon,
         },
       ],
-      [one, { kind: 'asked', at: noon, verb: 'cancel', by: 'lyy', desired: 'end' }],
-      [one, { kind: 'settled', at: noon, verdict: 'cancelled', reason: 'stopped' }],
+      [one, { kind: 'command_received', at: noon, verb: 'cancel', by: 'lyy', desired: 'cancelled' }],
+      [one, { kind: 'finished', at: noon, verdict: 'cancelled', reason: 'stopped' }],
       ['000099', { kind: 'removed', at: noon }],
     ]),
     [
@@ -75,9 +75,13 @@ test('what happened stands below its job, the job with the newest word last', ()
 });
 
 test('moments are in the zone of the reader', () => {
-  assert.equal(clockOf('us', noon)(noon), '20 Nov 08:00');
-  assert.equal(clockOf('us', noon + 366 * 24 * hour)(noon), '20 Nov 2026 08:00', 'the year where it is another');
-  assert.equal(clockOf('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
+  assert.equal(newsTimeFormatter('us', noon)(noon), '20 Nov 08:00');
+  assert.equal(
+    newsTimeFormatter('us', noon + 366 * 24 * hour)(noon),
+    '20 Nov 2026 08:00',
+    'the year where it is another',
+  );
+  assert.equal(newsTimeFormatter('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
 });
 
 test('us and cn, which are reckoned, are what the database says of their zones', () => {
@@ -85,12 +89,14 @@ test('us and cn, which are reckoned, are what the database says of their zones',
   const zones = fc.constantFrom(['us', 'Etc/GMT+4'] as const, ['cn', 'Etc/GMT-8'] as const);
   const moments = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) });
   fc.assert(
-    fc.property(zones, moments, ([zone, name], at) => assert.deepEqual(localTimes(zone)(at), localTimes(name)(at))),
+    fc.property(zones, moments, ([zone, name], at) =>
+      assert.deepEqual(localTimeConverter(zone)(at), localTimeConverter(name)(at)),
+    ),
   );
 });
 
 test('a named zone has its summer time', () => {
-  const berlin = localTimes('Europe/Berlin');
+  const berlin = localTimeConverter('Europe/Berlin');
   assert.deepEqual(berlin(Date.UTC(2026, 0, 31, 23, 30, 5)), { year: 2026, month: 'Feb', day: 1, time: '00:30:05' });
   assert.deepEqual(berlin(Date.UTC(2026, 8, 1, 10)), { year: 2026, month: 'Sep', day: 1, time: '12:00:00' });
 });

@@ -1,7 +1,7 @@
 // A data.json as the manual of the older program has it, and one as its versions and people really left it.
 
 /** The sample of the manual, with a list of TPUs in place of its dots, and the job of its sample. */
-export const manualSample = {
+export const documentedSample = {
   users: {
     xibo: {
       id: 0,
@@ -63,10 +63,10 @@ export const manualSample = {
 };
 
 const base = { job_dir_id: 1, job_dir: '/srv/code', tpu: 'kmh-tpuvm-v2-32-1', monitor: true };
-const moment = (chn: string, edt: string, utc: string) => ({ chn, edt, utc });
+const timestamps = (chn: string, edt: string, utc: string) => ({ chn, edt, utc });
 
 /** Fields missing or spelled otherwise, windows twice, statuses that nobody knows, names that are words. */
-export const realMess = {
+export const malformedData = {
   users: {
     lyy: {
       id: 3,
@@ -86,7 +86,7 @@ export const realMess = {
           stage: 0,
           extra_msgs: { child: 11 },
           rules: { preempted: 'reapply', grpc: 'rerun', locked: 'pass' },
-          start_time: moment('20250420_131026', '20250420_011026', '20250420_051026'),
+          start_time: timestamps('20250420_131026', '20250420_011026', '20250420_051026'),
         },
         {
           ...base,
@@ -107,7 +107,7 @@ export const realMess = {
           status: 'running',
           stage: 2,
           extra_msgs: { father: 11 },
-          start_time: moment('', '20250421_080000', ''),
+          start_time: timestamps('', '20250421_080000', ''),
         },
         { ...base, windows_id: 13, status: 'error', error: 'OOM', log_dir: '/srv/logs/13a', extra_configs: "--a='b" },
         { ...base, windows_id: 13, status: 'killed', log_dir: '/srv/logs/13b', extra_msgs: { father: 999 } },

@@ -1,10 +1,10 @@
 // People and jobs of a lab, for tests: every field, and what may be changed in it.
 
-import { type LabUser } from '../../src/lab/people.ts';
+import { type LabUser } from '../../src/lab/users.ts';
 import { defaultAliases } from '../../src/lab/names.ts';
 import { defaultUserSettings } from '../../src/lab/user-settings.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
-import type { LabJob, LabWindow, WindowReport } from '../../src/lab/record.ts';
+import type { LabJob, LabWindow, WindowReport } from '../../src/lab/lab-store.ts';
 import { noon } from '../support/builders.ts';
 
 export { noon };
@@ -43,7 +43,7 @@ export function aLabJob(job: string, user: string, changes: Partial<LabJob> = {}
     tag: null,
     monitor: true,
     logStage: false,
-    father: null,
+    parent: null,
     baseStage: 0,
     ...changes,
   };

@@ -5,9 +5,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { defaultSettings, settingsIn } from '../../src/app/settings.ts';
+import { defaultSettings, parseSettings } from '../../src/app/settings.ts';
 import { sharedMode } from '../../src/lab/lab.ts';
-import { mountRemedy, sharesOf, siteSteps, wandbRemedy, wandbVariable } from '../../src/lab/site-setup.ts';
+import { mountScript, sharesOf, siteSteps, wandbScript, wandbVariable } from '../../src/lab/site-setup.ts';
 import { siteOf } from '../../src/lab/site.ts';
 import { findProgram } from '../support/real.ts';
 import { root } from '../support/root.ts';
@@ -32,22 +32,22 @@ const shells = [['dash'], ['bash'], ['busybox', 'sh']].filter(([program = '']) =
 for (const shell of shells) {
   test(`a login to W&B is an entry of .netrc, made once and renewed with the key (${shell[0]})`, (t) => {
     const { netrc, run } = openWorker(t, shell);
-    assert.equal(run(wandbRemedy.check).status, 1);
-    assert.equal(run(wandbRemedy.apply).status, 1, 'without a key nothing is written');
+    assert.equal(run(wandbScript.check).status, 1);
+    assert.equal(run(wandbScript.apply).status, 1, 'without a key nothing is written');
     assert.equal(existsSync(netrc), false);
     const before = 'machine example.org login me password a macdef\n\nmacdef init\ncd /pub\n\n';
     writeFileSync(netrc, before);
-    const made = run(wandbRemedy.apply, { [wandbVariable]: key });
+    const made = run(wandbScript.apply, { [wandbVariable]: key });
     assert.deepEqual([made.status, made.stderr], [0, ''], made.stdout);
     assert.equal(readFileSync(netrc, 'utf8'), `${before}${entry}`);
     assert.equal(statSync(netrc).mode & 0o777, 0o600);
-    assert.equal(run(wandbRemedy.check).status, 0);
-    assert.equal(run(wandbRemedy.check, { [wandbVariable]: key }).status, 0);
-    assert.equal(run(wandbRemedy.check, { [wandbVariable]: 'other' }).status, 1);
-    run(wandbRemedy.apply, { [wandbVariable]: 'other' });
-    run(wandbRemedy.apply, { [wandbVariable]: key });
+    assert.equal(run(wandbScript.check).status, 0);
+    assert.equal(run(wandbScript.check, { [wandbVariable]: key }).status, 0);
+    assert.equal(run(wandbScript.check, { [wandbVariable]: 'other' }).status, 1);
+    run(wandbScript.apply, { [wandbVariable]: 'other' });
+    run(wandbScript.apply, { [wandbVariable]: key });
     assert.equal(readFileSync(netrc, 'utf8'), `${before}${entry}`);
-    const bad = run(wandbRemedy.apply, { [wandbVariable]: '"; touch x #' });
+    const bad = run(wandbScript.apply, { [wandbVariable]: '"; touch x #' });
     assert.deepEqual([bad.status, bad.stdout], [1, 'What should be a key for W&B is none.\n']);
   });
 
@@ -55,7 +55,7 @@ for (const shell of shells) {
     const { home, netrc, run } = openWorker(t, shell);
     mkdirSync(join(home, '.jobman'));
     const given = join(home, '.jobman/wandb-key');
-    for (const script of [wandbRemedy.apply, wandbRemedy.check]) {
+    for (const script of [wandbScript.apply, wandbScript.check]) {
       writeFileSync(given, `${key}\n`);
       assert.equal(run(script).status, 0);
       assert.equal(existsSync(given), false);
@@ -71,7 +71,7 @@ test('a TPU mounts the shares of its zone, in order; the steps of a job change w
   assert.deepEqual(sharesOf(site, 'us-central2-b'), [everywhere]);
   assert.deepEqual(sharesOf(site, 'europe-west4-a'), [everywhere, europe]);
   assert.deepEqual(sharesOf(site, 'us-east1-d'), [everywhere, europe]);
-  assert.equal(mountRemedy([]), null);
+  assert.equal(mountScript([]), null);
   assert.deepEqual(siteSteps({ shares: [], wandbKeyFile: null }, 'us-central2-b'), []);
   const [one, two] = ['us-central2-b', 'europe-west4-a'].map((zone) => siteSteps(site, zone)[0]);
   assert.notEqual(one?.key, two?.key);
@@ -115,7 +115,7 @@ test('the template of a lab’s settings is what the manual shows, says every ke
   const template = readFileSync(join(root, 'configs/lab-settings.json'), 'utf8');
   assert.ok(readFileSync(join(root, 'docs/settings.md'), 'utf8').includes(template));
   assert.deepEqual(
-    [...(await settingsIn(template, 'lab-settings.json')).keys()].toSorted(),
+    [...(await parseSettings(template, 'lab-settings.json')).keys()].toSorted(),
     Object.keys(lab)
       .map((key) => `lab.${key}`)
       .toSorted(),

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { second } from '../../src/core/time.ts';
-import { type Environment, environmentOf, readFacts, type WorkerFacts } from '../../src/lab/worker-facts.ts';
-import { tpuNamed } from '../../src/lab/tpus.ts';
-import { cases, findings, type Repair, type SolveFacts } from '../../src/lab/solve.ts';
-import type { TpuState, WorkerAnswer } from '../../src/lab/tpu-desk.ts';
+import { second } from '../../src/core/model/time.ts';
+import { type EnvironmentCheck, worstEnvironment, parseFacts, type WorkerFacts } from '../../src/lab/worker-facts.ts';
+import { tpuFromName } from '../../src/lab/tpus.ts';
+import { problemChecks, findProblems, type Repair, type SolveFacts } from '../../src/lab/solve.ts';
+import type { TpuState, WorkerAnswer } from '../../src/lab/tpu-operations.ts';
 
 const share = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
 const ready: TpuState = { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 2 };
@@ -16,24 +16,24 @@ const well: WorkerFacts = {
   worker: 0,
   clockAheadMs: 0,
   disks: [{ path: '/', freeMb: 40_000 }],
-  shares: [{ share, how: 'mounted' }],
+  shares: [{ share, state: 'mounted' }],
   hasPython: true,
   lock: null,
   holders: [],
   isLoggedIn: true,
 };
 const facts: SolveFacts = {
-  tpu: tpuNamed('lab-v4-16-1')!,
+  tpu: tpuFromName('lab-v4-16-1')!,
   site: { shares: [share], python: '/home-nfs/python' },
   state: ready,
   workers: [well, { ...well, worker: 1 }],
-  silent: [],
+  unresponsive: [],
   environment: null,
 };
 /** Worker 1 is another than it should be. */
 const ill = (more: Partial<WorkerFacts>): Partial<SolveFacts> => ({ workers: [well, { ...well, worker: 1, ...more }] });
-const python = (found: Environment['class'], says: string): Partial<SolveFacts> => ({
-  environment: { class: found, says, worker: 1 },
+const python = (found: EnvironmentCheck['class'], says: string): Partial<SolveFacts> => ({
+  environment: { class: found, message: says, worker: 1 },
 });
 const holder = { worker: 1, pid: 7, user: 'lyy', command: 'python main.py' };
 
@@ -44,7 +44,7 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, says: 
   ['under way', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
   [
     'no answer by SSH',
-    { workers: [well], silent: [{ worker: 1, says: 'it has stopped answering' }] },
+    { workers: [well], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
     /^worker 1 has no answer by SSH: it has stopped answering$/,
     'restart',
   ],
@@ -55,9 +55,14 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, says: 
     'script',
   ],
   ['clock off', ill({ clockAheadMs: -95 * second }), /^worker 1 has a clock that is 95 s off$/, 'script'],
-  ['share missing', ill({ shares: [{ share, how: 'silent' }] }), /\/home-nfs \(its server does not answer\)/, 'script'],
+  [
+    'share missing',
+    ill({ shares: [{ share, state: 'silent' }] }),
+    /\/home-nfs \(its server does not answer\)/,
+    'script',
+  ],
   ['not logged in to W&B', ill({ isLoggedIn: false }), /^worker 1 has no login to W&B$/, 'login'],
-  ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'by hand'],
+  ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'manual'],
   ['device busy', ill({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
   [
     'stale lock file',
@@ -72,15 +77,15 @@ const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, says: 
     'restart',
   ],
   ['Python hangs', python('timeout', 'it did not end'), /does not come to its devices: it did not end/, 'restart'],
-  ['Python fails', python('unknown', 'No module named jax'), /worker 1 does not see its devices: No module/, 'by hand'],
+  ['Python fails', python('unknown', 'No module named jax'), /worker 1 does not see its devices: No module/, 'manual'],
 ];
 
 for (const [name, wrong, says, repair] of rows) {
   test(`${name}: it is the one thing that is found, and ${repair} is what would help`, () => {
-    const [found, ...others] = findings({ ...facts, ...wrong });
+    const [found, ...others] = findProblems({ ...facts, ...wrong });
     assert.deepEqual(others, []);
     assert.equal(found?.name, name);
-    assert.match(found.says, says);
+    assert.match(found.message, says);
     assert.equal(found.repair.kind, repair);
   });
 }
@@ -88,28 +93,28 @@ for (const [name, wrong, says, repair] of rows) {
 test('every case has a row here, in the order in which they are looked at', () => {
   assert.deepEqual(
     rows.map(([name]) => name),
-    Object.keys(cases),
+    Object.keys(problemChecks),
   );
 });
 
 test('nothing is found where all is well, and nothing where the cloud does not say', () => {
-  assert.deepEqual(findings(facts), []);
-  assert.deepEqual(findings({ ...facts, ...python('success', '[TpuDevice(id=0)]') }), []);
-  assert.deepEqual(findings({ ...facts, state: { kind: 'unknown', says: 'no answer' }, workers: [] }), []);
+  assert.deepEqual(findProblems(facts), []);
+  assert.deepEqual(findProblems({ ...facts, ...python('success', '[TpuDevice(id=0)]') }), []);
+  assert.deepEqual(findProblems({ ...facts, state: { kind: 'unknown', message: 'no answer' }, workers: [] }), []);
 });
 
 test('several are told in the order of causes; a lock file is no one’s only while nobody holds the chips', () => {
-  const both = findings({ ...facts, ...ill({ hasPython: false, shares: [{ share, how: 'missing' }] }) });
+  const both = findProblems({ ...facts, ...ill({ hasPython: false, shares: [{ share, state: 'missing' }] }) });
   assert.deepEqual(
     both.map(({ name }) => name),
     ['share missing', 'no Python'],
   );
-  const held = findings({ ...facts, ...ill({ holders: [holder], lock: { openedBy: [] } }) });
+  const held = findProblems({ ...facts, ...ill({ holders: [holder], lock: { openedBy: [] } }) });
   assert.deepEqual(
     held.map(({ name }) => name),
     ['device busy'],
   );
-  assert.deepEqual(findings({ ...facts, ...ill({ lock: { openedBy: [9] } }) }), []);
+  assert.deepEqual(findProblems({ ...facts, ...ill({ lock: { openedBy: [9] } }) }), []);
 });
 
 test('a login that every worker refuses is not mended by a restart, and a strange mount is left to a person', () => {
@@ -117,21 +122,21 @@ test('a login that every worker refuses is not mended by a restart, and a strang
     '34.1.2.3 accepts none of our keys for ada; tried /home/ada/.jobman/ssh/id_ed25519',
     'there is no key to log in to 34.1.2.3 with: no key file and no agent',
   ]) {
-    const refused = findings({ ...facts, workers: [], silent: [{ worker: 0, says }] });
+    const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message: says }] });
     assert.deepEqual(
       refused.map(({ repair }) => repair.kind),
-      ['by hand'],
+      ['manual'],
       says,
     );
   }
-  const [strange] = findings({ ...facts, ...ill({ shares: [{ share, how: 'other' }] }) });
-  assert.equal(strange?.repair.kind, 'by hand');
+  const [strange] = findProblems({ ...facts, ...ill({ shares: [{ share, state: 'other' }] }) });
+  assert.equal(strange?.repair.kind, 'manual');
 });
 
 test('what a worker told is read; what it did not tell is not made up', () => {
   const asked = { shares: [share], hasKey: true, from: 1_000_000, to: 1_000_400 };
   const answer = (output: string): WorkerAnswer => ({ kind: 'ended', worker: 3, code: 0, output });
-  const told = readFacts(
+  const told = parseFacts(
     answer('clock\t1002400\ndisk\t/\t2048000\nshare\t0\tother\nlock\t 12 13\nholder\t7\tlyy\tpython\tmain.py\n'),
     asked,
   );
@@ -139,18 +144,18 @@ test('what a worker told is read; what it did not tell is not made up', () => {
     worker: 3,
     clockAheadMs: 2_000,
     disks: [{ path: '/', freeMb: 2_000 }],
-    shares: [{ share, how: 'other' }],
+    shares: [{ share, state: 'other' }],
     hasPython: false,
     lock: { openedBy: [12, 13] },
     holders: [{ worker: 3, pid: 7, user: 'lyy', command: 'python main.py' }],
     isLoggedIn: false,
   });
-  assert.equal(readFacts(answer('clock\t1000200\n'), asked)?.clockAheadMs, 0);
-  assert.equal(readFacts(answer('a banner and nothing else\n'), asked), null);
-  assert.equal(readFacts({ kind: 'no_answer', worker: 3, says: 'gone' }, asked), null);
+  assert.equal(parseFacts(answer('clock\t1000200\n'), asked)?.clockAheadMs, 0);
+  assert.equal(parseFacts(answer('a banner and nothing else\n'), asked), null);
+  assert.equal(parseFacts({ kind: 'no_answer', worker: 3, message: 'gone' }, asked), null);
 });
 
-const answers: readonly (readonly [expected: Environment['class'], WorkerAnswer])[] = [
+const answers: readonly (readonly [expected: EnvironmentCheck['class'], WorkerAnswer])[] = [
   ['success', { kind: 'ended', worker: 0, code: 0, output: 'warn\n[TpuDevice(id=0, process_index=0)]\n' }],
   ['unknown', { kind: 'ended', worker: 0, code: 0, output: '[CpuDevice(id=0)]\n' }],
   ['unknown', { kind: 'ended', worker: 0, code: 1, output: 'ModuleNotFoundError: No module named jax\n' }],
@@ -158,14 +163,14 @@ const answers: readonly (readonly [expected: Environment['class'], WorkerAnswer]
   ['file error', { kind: 'ended', worker: 0, code: 127, output: '/x/python: No such file or directory\n' }],
   ['occupied', { kind: 'ended', worker: 0, code: 1, output: 'RuntimeError: The TPU is already in use by process 7\n' }],
   ['timeout', { kind: 'ended', worker: 0, code: 124, output: '' }],
-  ['timeout', { kind: 'no_answer', worker: 0, says: 'it did not end within 150 s' }],
-  ['unknown', { kind: 'no_answer', worker: 0, says: '10.0.0.1 refuses connections' }],
+  ['timeout', { kind: 'no_answer', worker: 0, message: 'it did not end within 150 s' }],
+  ['unknown', { kind: 'no_answer', worker: 0, message: '10.0.0.1 refuses connections' }],
 ];
 for (const [expected, answer] of answers) {
   test(`Python says ${expected} by ${JSON.stringify(answer)}`, () => {
-    assert.equal(environmentOf([answer]).class, expected);
+    assert.equal(worstEnvironment([answer]).class, expected);
     // One worker that fails is enough for the whole slice.
     const fine = answers[0]![1];
-    assert.equal(environmentOf([fine, { ...answer, worker: 1 }]).class, expected);
+    assert.equal(worstEnvironment([fine, { ...answer, worker: 1 }]).class, expected);
   });
 }

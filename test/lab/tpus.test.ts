@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { standingSpec } from '../../src/lab/run.ts';
+import { persistentTpuSpec } from '../../src/lab/run-spec.ts';
 import {
-  acceleratorCalled,
-  acceleratorIn,
+  parseAccelerator,
+  acceleratorFromName,
   generationName,
-  pricingIn,
+  pricingFromName,
   shortName,
-  tpuCalled,
-  tpuNamed,
+  findTpuBySuffix,
+  tpuFromName,
 } from '../../src/lab/tpus.ts';
 
 const cases: readonly (readonly [name: string, type: string | null, pricing: string])[] = [
@@ -27,14 +27,14 @@ const cases: readonly (readonly [name: string, type: string | null, pricing: str
 ];
 for (const [name, type, pricing] of cases) {
   test(`${name} tells ${type ?? 'no type'}, ${pricing}`, () => {
-    assert.equal(acceleratorIn(name), type);
-    assert.equal(pricingIn(name), pricing);
-    assert.equal(tpuNamed(name)?.accelerator ?? null, type);
+    assert.equal(acceleratorFromName(name), type);
+    assert.equal(pricingFromName(name), pricing);
+    assert.equal(tpuFromName(name)?.accelerator ?? null, type);
   });
 }
 
 test('types are understood as people spell them, and shown short', () => {
-  assert.deepEqual(['v5e-8', 'V4-8', 'v6e_4', 'v2-31', 'lr'].map(acceleratorCalled), [
+  assert.deepEqual(['v5e-8', 'V4-8', 'v6e_4', 'v2-31', 'lr'].map(parseAccelerator), [
     'v5litepod-8',
     'v4-8',
     'v6e-4',
@@ -48,19 +48,22 @@ test('types are understood as people spell them, and shown short', () => {
 });
 
 test('a TPU of the registry is asked for by its own words, and what nobody has said is asked of a person', () => {
-  const tpu = tpuNamed('lab-v5e-8-spot-1');
+  const tpu = tpuFromName('lab-v5e-8-spot-1');
   assert.ok(tpu !== null);
   const site = { zones: ['us-west1-c', 'us-central2-b'], remoteUser: 'lab', privateKey: null };
-  const spec = standingSpec(tpu, site, { project: 'p' });
+  const spec = persistentTpuSpec(tpu, site, { project: 'p' });
   assert.deepEqual(
     [spec.ownership, spec.accelerator, spec.runtimeVersion, spec.pricing, spec.zone, spec.name],
-    ['standing', 'v5litepod-8', 'v2-alpha-tpuv5-lite', 'spot', 'us-west1-c', 'lab-v5e-8-spot-1'],
+    ['persistent', 'v5litepod-8', 'v2-alpha-tpuv5-lite', 'spot', 'us-west1-c', 'lab-v5e-8-spot-1'],
   );
-  assert.equal(standingSpec({ ...tpu, zone: 'us-east1-c' }, site, { project: 'p' }).zone, 'us-east1-c');
-  assert.equal(standingSpec(tpu, site, { project: 'p', seenIn: 'us-east5-a' }).zone, 'us-east5-a');
-  assert.equal(standingSpec({ ...tpu, runtimeVersion: 'x', project: 'q' }, site, { project: 'p' }).project, 'q');
-  assert.throws(() => standingSpec(tpu, site, { project: null }), /in which Google Cloud project lab-v5e-8-spot-1 is/);
-  assert.throws(() => standingSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /in which zone/);
+  assert.equal(persistentTpuSpec({ ...tpu, zone: 'us-east1-c' }, site, { project: 'p' }).zone, 'us-east1-c');
+  assert.equal(persistentTpuSpec(tpu, site, { project: 'p', foundZone: 'us-east5-a' }).zone, 'us-east5-a');
+  assert.equal(persistentTpuSpec({ ...tpu, runtimeVersion: 'x', project: 'q' }, site, { project: 'p' }).project, 'q');
+  assert.throws(
+    () => persistentTpuSpec(tpu, site, { project: null }),
+    /in which Google Cloud project lab-v5e-8-spot-1 is/,
+  );
+  assert.throws(() => persistentTpuSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /in which zone/);
 });
 
 // A shortened name, as `check` and `run` print it, is understood.
@@ -71,7 +74,7 @@ const names = [
   'old-tpu-v2-32-spot-1',
   'kmh-tpuvm-v4-8',
 ];
-const tpus = names.map((name) => tpuNamed(name) ?? assert.fail(name));
+const tpus = names.map((name) => tpuFromName(name) ?? assert.fail(name));
 
 for (const [word, meant] of [
   ['v2-32-preemptible-1', 'kmh-tpuvm-v2-32-preemptible-1'],
@@ -84,4 +87,4 @@ for (const [word, meant] of [
   ['1', undefined],
   ['32-1', undefined],
 ] as const)
-  test(`${word} means ${meant ?? 'no TPU'}`, () => assert.equal(tpuCalled(tpus, word)?.name, meant));
+  test(`${word} means ${meant ?? 'no TPU'}`, () => assert.equal(findTpuBySuffix(tpus, word)?.name, meant));

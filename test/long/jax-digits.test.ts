@@ -19,14 +19,14 @@ const minutes = 60_000;
 /** The step that the newest checkpoint line of worker 0 tells of, over all attempts. */
 async function reaches(world: JobWorld, id: string, step: number): Promise<void> {
   const line = new RegExp(`step ${step}/`, 'u');
-  const is = async () => line.test(await world.says('logs', id, '--worker', '0'));
+  const is = async () => line.test(await world.output('logs', id, '--worker', '0'));
   assert.ok(await eventually(is, { withinMs: 10 * minutes, everyMs: 500 }), `it did not reach step ${step}`);
 }
 
 /** What the last attempt says of itself at its end, the same on every worker. */
 function accuracyOf(world: JobWorld, id: string): string {
   const [first, ...others] = [0, 1, 2, 3].map((worker) => {
-    return /final accuracy (\S+)/u.exec(world.logOf(id, worker).toString())?.[1];
+    return /final accuracy (\S+)/u.exec(world.readLog(id, worker).toString())?.[1];
   });
   assert.ok(first !== undefined);
   for (const other of others) assert.equal(other, first);
@@ -38,17 +38,17 @@ async function learns(world: JobWorld, manifest: string, ...words: readonly stri
   const job = (name: string, ...more: readonly string[]) =>
     world.create(manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...words, ...more);
   const calm = await job('calm');
-  await world.settled(calm, 0, 15 * minutes);
+  await world.waitForFinish(calm, 0, 15 * minutes);
 
   const storm = await job('storm', '--set', 'job.env.PAUSE=0.4');
   await reaches(world, storm, 40);
-  await world.well(['emulator', 'preempt', storm]);
+  await world.runOk(['emulator', 'preempt', storm]);
   await reaches(world, storm, 100);
-  await world.well(['emulator', 'kill-host', storm, '--worker', '2']);
-  await world.until(storm, ({ attempts }) => attempts.length === 3, 5 * minutes);
+  await world.runOk(['emulator', 'kill-host', storm, '--worker', '2']);
+  await world.waitUntil(storm, ({ attempts }) => attempts.length === 3, 5 * minutes);
   await reaches(world, storm, 160);
-  await world.well(['emulator', 'preempt', storm]);
-  const { attempts } = await world.settled(storm, 0, 15 * minutes);
+  await world.runOk(['emulator', 'preempt', storm]);
+  const { attempts } = await world.waitForFinish(storm, 0, 15 * minutes);
   const reasons = attempts.map(({ reason }) => reason);
   assert.deepEqual([reasons.length, reasons[0], reasons[2], reasons[3]], [4, 'preempted', 'preempted', 'succeeded']);
   const accuracy = accuracyOf(world, storm);

@@ -1,9 +1,9 @@
 /** The checkpoint folder of a job, and the values of `${job.id}` and `${job.name}`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newJob } from '../../src/core/job.ts';
-import type { JobSpec } from '../../src/core/spec.ts';
-import { assertRefused, clusterOf, specOf, tpu } from './pretend.ts';
+import { newJob } from '../../src/core/model/job.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
+import { assertRefused, clusterOf, specOf, tpu } from './fake-files.ts';
 
 const mount = 'gcsfuse: {bucket_name: a-bucket, mount_path: ~/bucket}\n';
 

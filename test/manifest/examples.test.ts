@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { presets } from '../../src/core/recover.ts';
-import { problemsOf, specOf, stepNames } from './pretend.ts';
-import { ownCheckpointLevel } from '../../src/core/spec.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import { problemsOf, specOf, stepNames } from './fake-files.ts';
+import { ownCheckpointSubfolder } from '../../src/core/model/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from './key-tables.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
@@ -20,7 +20,7 @@ function load(name: string) {
     cwd: configs,
     env: {},
     home: '/nobody',
-    door: disk,
+    files: disk,
     project: null,
     purpose: 'check',
   });
@@ -54,13 +54,13 @@ test('the first job runs on two workers of the built-in cloud and comes back aft
     ['~/iris/train.py', '~/iris/iris.csv'],
   );
   assert.equal(spec.recovery.preset, 'pre');
-  assert.equal(spec.command.checkpointDir, `~/bucket/checkpoints/${ownCheckpointLevel}`);
+  assert.equal(spec.command.checkpointDir, `~/bucket/checkpoints/${ownCheckpointSubfolder}`);
 });
 
 test('the local example runs where its program is', () => {
   const { spec } = loadSpec('local.yaml');
-  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: join(configs, 'iris') });
-  assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints', ownCheckpointLevel));
+  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'persistent', workdir: join(configs, 'iris') });
+  assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints', ownCheckpointSubfolder));
 });
 
 // ------------------------------------------------------------------------------------------ the older jobmans
@@ -82,7 +82,7 @@ test('the example of the first generation means what its manual says', () => {
   assert.equal(capacity.privateKey, '/u/ada/.ssh/id_rsa');
   assert.deepEqual(stepNames(spec), ['gcsfuse', 'ssh', 'docker'], 'the order of setup.modules');
   assert.deepEqual(spec.command.workers, [0]);
-  assert.equal(spec.command.written, 'pip show jax\npip show flax\n');
+  assert.equal(spec.command.userScript, 'pip show jax\npip show flax\n');
 });
 
 test('the example of the second generation means what its manual says; conda and venv wait', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertEach, problemsOf, specOf, stepNames, tpu, type Given } from './pretend.ts';
+import { assertEach, problemsOf, specOf, stepNames, tpu, type ParseOptions } from './fake-files.ts';
 
-const files: NonNullable<Given['files']> = {
+const files: NonNullable<ParseOptions['files']> = {
   '/work/train.py': 'print(1)\n',
   '/work/data/a.csv': '1,2\n',
   '/work/data/deep/run.sh': '#!/bin/sh\n',
@@ -24,16 +24,16 @@ function refused(entries: string, more = files): string {
 
 test('files and folders are frozen into the step called files, which comes first', () => {
   assert.deepEqual(copied('[train.py, "data:exp/data", "~/notes.txt:/tmp/notes", "train.py:bin/"]'), [
-    'frozen ~/train.py 644',
-    'frozen ~/exp/data/a.csv 644',
-    'frozen ~/exp/data/deep/run.sh 755',
-    'frozen /tmp/notes 644',
-    'frozen ~/bin/train.py 644',
+    'inline ~/train.py 644',
+    'inline ~/exp/data/a.csv 644',
+    'inline ~/exp/data/deep/run.sh 755',
+    'inline /tmp/notes 644',
+    'inline ~/bin/train.py 644',
   ]);
   const { steps } = specOf(tpu('job: {files: [train.py]}\nvenv: {}\n'), { files }).spec;
   assert.deepEqual(stepNames({ steps }), ['files', 'venv']);
   const [file] = steps[0]?.files ?? [];
-  assert.ok(file?.kind === 'frozen');
+  assert.ok(file?.kind === 'inline');
   assert.equal(Buffer.from(file.base64, 'base64').toString(), 'print(1)\n');
 });
 
@@ -46,7 +46,7 @@ test('the key of the step follows the content', () => {
 });
 
 test('large things belong in a bucket', () => {
-  assert.deepEqual(copied('[just.bin]'), ['frozen ~/just.bin 644']);
+  assert.deepEqual(copied('[just.bin]'), ['inline ~/just.bin 644']);
   assertEach(refused, {
     '[train.py, large.bin]':
       /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB, the limit is 1 MiB; put it in a bucket/,

@@ -1,8 +1,8 @@
 /** What people write in place of what is meant gets the hint that a colleague would give. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { durationMeant, durationText, parseDuration } from '../../src/manifest/durations.ts';
-import { problemsOf, specOf, tpu } from './pretend.ts';
+import { suggestDuration, formatExactDuration, parseDuration } from '../../src/manifest/durations.ts';
+import { problemsOf, specOf, tpu } from './fake-files.ts';
 
 /** The hint about the only problem of a TPU job in which that key has that value. */
 function hint(key: string, value: string): string | null {
@@ -26,7 +26,7 @@ function hint(key: string, value: string): string | null {
 }
 
 test('a hint is what was meant, ready to be written', () => {
-  const hints: readonly (readonly [key: string, value: string, meant: string | null])[] = [
+  const hints: readonly (readonly [key: string, value: string, suggestion: string | null])[] = [
     ['tpu.accelerator', 'v5litepod-17', 'v5litepod-16'],
     ['tpu.accelerator', 'v5e-8', 'v5litepod-8'],
     ['tpu.accelerator', 'V4-8', 'v4-8'],
@@ -60,8 +60,8 @@ test('a hint is what was meant, ready to be written', () => {
     ['command.workers', 'ALL', 'all'],
     ['recovery.preset', 'resum', 'resume'],
   ];
-  for (const [key, value, meant] of hints) {
-    assert.equal(hint(key, value), meant, `${key}: ${value}`);
+  for (const [key, value, suggestion] of hints) {
+    assert.equal(hint(key, value), suggestion, `${key}: ${value}`);
   }
 });
 
@@ -90,7 +90,7 @@ test('lengths of time in the words of people, of Slurm and of ISO 8601', () => {
     ['99999999 days', undefined],
     ['', undefined],
   ];
-  for (const [written, expected] of meant) assert.equal(durationMeant(written), expected, written);
+  for (const [written, expected] of meant) assert.equal(suggestDuration(written), expected, written);
 });
 
 test('a key one level too high is named with its section', () => {
@@ -131,9 +131,9 @@ test('durations are read as people write them', () => {
 });
 
 test('the text of a duration reads back as the same duration', () => {
-  assert.equal(durationText(90_000), '1m30s');
-  assert.equal(durationText(0), '0s');
+  assert.equal(formatExactDuration(90_000), '1m30s');
+  assert.equal(formatExactDuration(0), '0s');
   for (const duration of [1, 999, 1_000, 61_000, 3_600_001, 86_400_000, 123_456_789]) {
-    assert.equal(parseDuration(durationText(duration)), duration);
+    assert.equal(parseDuration(formatExactDuration(duration)), duration);
   }
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nodeNameMark } from '../../src/core/spec.ts';
-import { assertRefused, local, problemsOf, specOf, stepsOf, tpu } from './pretend.ts';
-import { interpolation } from '../../src/manifest/interpolate.ts';
+import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
+import { assertRefused, local, problemsOf, specOf, stepsOf, tpu } from './fake-files.ts';
+import { createInterpolator } from '../../src/manifest/interpolate.ts';
 import { newFindings } from '../../src/schema/problems.ts';
 import { parseValue } from '../../src/manifest/yaml.ts';
 
@@ -109,8 +109,8 @@ test('the name of the node is a mark that is filled in later, except where the c
     'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, name: "ada-${tpu.accelerator}", metadata: {at: "${tpu.name}"}, tags: ["${tpu.name}"]}\n' +
       'job: {name: "run-${tpu.name}", env: {NODE: "${tpu.name}"}}\ncommand: {run: "echo ${tpu.name} ${vars.out}"}\nvars: {out: "/x/${tpu.name}"}\n',
   );
-  assert.equal(spec.command.script, `echo ${nodeNameMark} /x/${nodeNameMark}`);
-  assert.equal(spec.command.env['NODE'], nodeNameMark);
+  assert.equal(spec.command.script, `echo ${nodeNamePlaceholder} /x/${nodeNamePlaceholder}`);
+  assert.equal(spec.command.env['NODE'], nodeNamePlaceholder);
   assert.ok(spec.capacity.kind === 'tpu');
   assert.equal(spec.capacity.name, 'ada-v4-16');
   assert.deepEqual(spec.capacity.metadata, { at: 'ada-v4-16' });
@@ -182,9 +182,9 @@ for (const [where, manifest] of [
     const names = Array.from({ length: count }, (_, index) => `\${vars.z${index}}`);
     const tree = parseValue(JSON.stringify(manifest(names)), 'the test');
     assert.ok(tree.kind === 'map');
-    const calls = { isKnown: 0, meant: 0, aliases: 0 };
+    const calls = { isKnown: 0, suggest: 0, aliases: 0 };
     const findings = newFindings();
-    const values = interpolation({
+    const values = createInterpolator({
       tree,
       env: {},
       defaultName: 'job',
@@ -193,16 +193,16 @@ for (const [where, manifest] of [
         calls.aliases += 1;
         return [];
       },
-      isKnown: () => {
+      isKnownKey: () => {
         calls.isKnown += 1;
         return false;
       },
-      meant: () => {
-        calls.meant += 1;
+      suggest: () => {
+        calls.suggest += 1;
         return undefined;
       },
     });
     values('command', findings);
-    assert.deepEqual(calls, { isKnown: count, meant: 100, aliases: 2 * count });
+    assert.deepEqual(calls, { isKnown: count, suggest: 100, aliases: 2 * count });
   });
 }

@@ -1,14 +1,14 @@
 // Key tables: the table of keys as tables for people, which docs/configuration.md holds.
 
 import { manifest } from '../../src/manifest/keys.ts';
-import { defaultText, type Key, type Keys } from '../../src/schema/kinds.ts';
+import { formatDefault, type Key, type Keys } from '../../src/schema/kinds.ts';
 
 interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */
   readonly key: string;
   readonly aliases: readonly string[];
   readonly type: string;
-  readonly otherwise: string;
+  readonly defaultValue: string;
   readonly about: string;
   readonly example: string | undefined;
 }
@@ -23,7 +23,7 @@ export interface SectionRows {
 export function keyReference(): readonly SectionRows[] {
   return Object.entries(manifest.keys ?? {}).map(([section, key]) => ({
     section,
-    about: key.about,
+    about: key.description,
     rows: rowsOf(key.kind.keys ?? {}, ''),
   }));
 }
@@ -31,10 +31,10 @@ export function keyReference(): readonly SectionRows[] {
 /** The rows of a section as a Markdown table. */
 export function markdownTable({ rows }: SectionRows): string {
   const cell = (text: string): string => text.replaceAll('|', '\\|');
-  const lines = rows.map(({ key, aliases, type, otherwise, about, example }) => {
+  const lines = rows.map(({ key, aliases, type, defaultValue, about, example }) => {
     const also = aliases.length === 0 ? '' : ` (also ${aliases.map((name) => `\`${name}\``).join(', ')})`;
     const shown = example === undefined ? '' : `\`${example}\``;
-    return `| \`${key}\`${also} | ${[type, otherwise, about, shown].map(cell).join(' | ')} |`;
+    return `| \`${key}\`${also} | ${[type, defaultValue, about, shown].map(cell).join(' | ')} |`;
   });
   return ['| Key | Type | When not given | Meaning | Example |', '|---|---|---|---|---|', ...lines].join('\n');
 }
@@ -53,6 +53,6 @@ function rowsOf(keys: Keys, before: string, shown: readonly unknown[] = []): rea
 }
 
 function rowOf(name: string, key: Key<unknown>): KeyRow {
-  const { aliases = [], about, example } = key;
-  return { key: name, aliases, type: key.kind.words, otherwise: defaultText(key), about, example };
+  const { aliases = [], description: about, example } = key;
+  return { key: name, aliases, type: key.kind.description, defaultValue: formatDefault(key), about, example };
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { presets } from '../../src/core/recover.ts';
-import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
-import { day, hour, minute, second } from '../../src/core/time.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import { ownCheckpointSubfolder, workdirPlaceholder } from '../../src/core/model/spec.ts';
+import { day, hour, minute, second } from '../../src/core/model/time.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { assertEach, assertRefused, parse, problemsOf, specOf, stepNames, tpu } from './pretend.ts';
+import { assertEach, assertRefused, parse, problemsOf, specOf, stepNames, tpu } from './fake-files.ts';
 
 test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
@@ -15,7 +15,7 @@ test('a minimal manifest is completed by defaults', () => {
     tags: [],
     capacity: {
       kind: 'tpu',
-      ownership: 'owned',
+      ownership: 'ephemeral',
       mode: 'queued-resources',
       project: 'emulator',
       zone: 'us-central2-b',
@@ -31,7 +31,7 @@ test('a minimal manifest is completed by defaults', () => {
       pricePerHour: null,
     },
     steps: [],
-    command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
+    command: { script: 'true', runsOn: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
     recovery: {
       preset: 'pre',
       rules: presets.pre,
@@ -70,11 +70,11 @@ test('every key of the job reaches the spec', () => {
   assert.deepEqual(spec.tags, ['a', 'b']);
   assert.deepEqual(spec.command, {
     script: 'ls',
-    place: 'workers',
+    runsOn: 'workers',
     workers: [1],
     env: { A: '1', B: 'mine', C: '3.10', D: '' },
     workdir: '~/exp',
-    checkpointDir: `/home/zephyr/bucket/ckpt/${ownCheckpointLevel}`,
+    checkpointDir: `/home/zephyr/bucket/ckpt/${ownCheckpointSubfolder}`,
     checkpoints: 'own',
   });
   assert.deepEqual(spec.limits, {
@@ -95,7 +95,7 @@ test('every key of the TPU reaches the spec', () => {
     `job: {tags: [mine]}
 tpu:
   project: my-project
-  ownership: standing
+  ownership: persistent
   allocation_mode: tpu-vm
   accelerator: v5litepod-8
   name: ada-\${tpu.accelerator}
@@ -111,7 +111,7 @@ command: {run: ls}
   );
   assert.deepEqual(spec.capacity, {
     kind: 'tpu',
-    ownership: 'standing',
+    ownership: 'persistent',
     mode: 'tpu-vm',
     project: 'my-project',
     zone: 'us-west4-a',
@@ -150,9 +150,9 @@ test('the local section places everything on this machine', () => {
     'local: {workdir: sub}\njob: {checkpoint_dir: ~/ckpt, files: [a]}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\nssh: {private_key: k}\ncommand: {run: ls, workers: [0]}\n',
     { files: { '/work/sub/x': '' } },
   );
-  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: '/work/sub' });
+  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'persistent', workdir: '/work/sub' });
   assert.equal(spec.command.workdir, '/work/sub');
-  assert.equal(spec.command.checkpointDir, `/home/ada/ckpt/${ownCheckpointLevel}`);
+  assert.equal(spec.command.checkpointDir, `/home/ada/ckpt/${ownCheckpointSubfolder}`);
   assert.deepEqual(spec.steps, []);
   assert.equal(spec.recovery.preset, 'pass');
   assert.equal(warnings.length, 3, warnings.join('\n'));
@@ -176,9 +176,9 @@ test('no message repeats a secret that stands where its name belongs', () => {
     const text = `job: {secrets: {TOKEN: ${written}}}\nlocal: {}\ncommand: {run: ls}\n`;
     for (const purpose of ['create', 'check'] as const) {
       const parsed = parse(text, { purpose });
-      const said = formatProblems('x', 'problems' in parsed ? parsed.problems : parsed.warnings).join();
-      assert.match(said, /secrets/);
-      assert.doesNotMatch(said, /Geheim/);
+      const messages = formatProblems('x', 'problems' in parsed ? parsed.problems : parsed.warnings).join();
+      assert.match(messages, /secrets/);
+      assert.doesNotMatch(messages, /Geheim/);
     }
   }
 });
@@ -189,14 +189,14 @@ test('a job on this machine runs a copy of its working directory too', () => {
   const { spec, warnings } = given('job: {workdir: sub, checkpoint_dir: ckpt}\n');
   assert.deepEqual(spec.workdir, { from: '/work/sub' });
   assert.deepEqual(stepNames(spec), ['workdir']);
-  assert.equal(spec.command.workdir, workdirMark);
+  assert.equal(spec.command.workdir, workdirPlaceholder);
   assert.equal(
     spec.command.checkpointDir,
-    `/work/ckpt/${ownCheckpointLevel}`,
+    `/work/ckpt/${ownCheckpointSubfolder}`,
     'what it keeps lies outside of the copy',
   );
   assert.deepEqual(warnings, []);
-  assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirMark}/a`);
+  assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirPlaceholder}/a`);
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: ~/a').spec.command.workdir, '/home/ada/a');
   const both = specOf('job: {workdir: sub}\nlocal: {workdir: sub}\ncommand: {run: ls}\n', { files });
   assert.match(both.warnings.join(), /local\.workdir: is not used: the command starts in the copy of job\.workdir/);
@@ -204,9 +204,9 @@ test('a job on this machine runs a copy of its working directory too', () => {
 
 test('the machine of jobman may be the place of the command', () => {
   const { spec } = specOf(tpu('job: {checkpoint_dir: ckpt}\n', 'run: ls, runs_on: here'));
-  assert.equal(spec.command.place, 'here');
+  assert.equal(spec.command.runsOn, 'controller');
   assert.equal(spec.command.workdir, '/work');
-  assert.equal(spec.command.checkpointDir, `/work/ckpt/${ownCheckpointLevel}`);
+  assert.equal(spec.command.checkpointDir, `/work/ckpt/${ownCheckpointSubfolder}`);
   assertRefused(
     tpu('docker: {image: i}\n', 'run: ls, runs_on: here'),
     /command\.runs_on: here is the machine of jobman, and docker/,
@@ -236,7 +236,7 @@ test('rules of its own may ask for exit codes, a text in the log and a worker, a
     },
     { reason: 'unreachable', worker: 0, answer: { then: 'resume', on: 'new' }, avoidZone: true },
   ]);
-  assert.deepEqual(recovery.texts, ['NCCL*timeout']);
+  assert.deepEqual(recovery.customPatterns, ['NCCL*timeout']);
 });
 
 test('recovery is a preset, a looping job, or rules of its own before those of a preset', () => {
@@ -380,8 +380,8 @@ test('what does not go together in the section of the TPU is told at its key', (
     'reservation: lab, pricing: spot': /tpu.pricing: is spot, and reserved capacity is never/,
     'topology: 2x2x1': /tpu.topology: 2x2x1 is 4 chips, and v4-16 has 8 \(did you mean 2x2x2/,
     'adopt: true': /tpu.name: must be given with tpu.adopt/,
-    'adopt: true, ownership: owned, name: lab': /tpu.adopt: and ownership: owned contradict/,
-    'ownership: standing, name: lab, alternatives: [{pricing: ondemand}]': /tpu.alternatives: are for/,
+    'adopt: true, ownership: ephemeral, name: lab': /tpu.adopt: and ownership: ephemeral contradict/,
+    'ownership: persistent, name: lab, alternatives: [{pricing: ondemand}]': /tpu.alternatives: are for/,
     'data_disks: [{source: d, mode: read-write}]': /data_disks\[0\].mode: is read-write, and 2 workers/,
     'alternatives: [{accelerator: v5e-16}]': /alternatives\[0\].accelerator: "v5e-16" is no type/,
   });
@@ -392,5 +392,5 @@ test('adopt is short for a TPU that stands, by its exact name', () => {
     'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, adopt: true, name: lab-v4, pricing: ondemand}\ncommand: {run: ls}\n',
   );
   assert.ok(spec.capacity.kind === 'tpu');
-  assert.deepEqual([spec.capacity.ownership, spec.capacity.name], ['standing', 'lab-v4']);
+  assert.deepEqual([spec.capacity.ownership, spec.capacity.name], ['persistent', 'lab-v4']);
 });

@@ -1,8 +1,8 @@
 /** A manifest with a section `kubernetes`: what it says, and what in it means nothing in a cluster. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { hour } from '../../src/core/time.ts';
-import { assertRefused, clusterOf } from './pretend.ts';
+import { hour } from '../../src/core/model/time.ts';
+import { assertRefused, clusterOf } from './fake-files.ts';
 
 test('every key is what the flag of its name says', () => {
   const { cluster, warnings } = clusterOf(`job: {name: train, env: {A: 1}, max_runtime: 2h}
@@ -73,7 +73,7 @@ command: {run: ls, workers: 0}
 });
 
 suite('it is refused for', () => {
-  for (const [what, text, says] of [
+  for (const [what, text, message] of [
     ['another place', 'kubernetes: {}\nlocal: {}\n', /local: stands beside kubernetes/],
     ['a name with capitals', 'job: {name: Train_1}\nkubernetes: {}\n', /1:13 job\.name: .*\(did you mean train-1\?\)/],
     ['no GPUs', 'kubernetes: {gpus: none}\n', /1:20 kubernetes\.gpus: "none" is no number of GPUs/],
@@ -84,6 +84,6 @@ suite('it is refused for', () => {
     ['secrets of this machine', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /make a Secret there/],
     ['a slip', 'kubernetes: {imgae: a}\n', /kubernetes\.imgae: is no key of kubernetes \(did you mean image\?\)/],
   ] as const) {
-    test(what, () => assertRefused(text, says));
+    test(what, () => assertRefused(text, message));
   }
 });

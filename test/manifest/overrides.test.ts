@@ -1,8 +1,8 @@
 /** The overrides of `--set` in the record of a job. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseSet, type SetValue } from '../../src/manifest/overrides.ts';
-import { parse, assertRefused, local, problemsOf, specOf, tpu } from './pretend.ts';
+import { parseSetArgument, type SetArgument } from '../../src/manifest/overrides.ts';
+import { parse, assertRefused, local, problemsOf, specOf, tpu } from './fake-files.ts';
 
 const manifest = `# A run of mine.
 job:
@@ -19,9 +19,9 @@ command:
 `;
 
 function recorded(sets: readonly string[], text = manifest, env = {}) {
-  const result = parse(text, { sets: sets.map(parseSet), env: { HOME: '/home/ada', ...env } });
+  const result = parse(text, { sets: sets.map(parseSetArgument), env: { HOME: '/home/ada', ...env } });
   if (!('spec' in result)) throw new Error(JSON.stringify(result));
-  return { text: result.recorded, overrides: result.spec.overrides, script: result.spec.command.script };
+  return { text: result.storedText, overrides: result.spec.overrides, script: result.spec.command.script };
 }
 
 test('without a --set the record has the manifest to the letter', () => {
@@ -137,7 +137,7 @@ test('an interpolation stays as it was written, so that the environment is not s
 
 // ------------------------------------------------------------------------------------------ what they do
 
-function sets(...texts: readonly string[]): { sets: readonly SetValue[] } {
+function sets(...texts: readonly string[]): { sets: readonly SetArgument[] } {
   return {
     sets: texts.map((text) => ({ path: text.slice(0, text.indexOf('=')), value: text.slice(text.indexOf('=') + 1) })),
   };

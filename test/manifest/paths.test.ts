@@ -1,7 +1,7 @@
 /** The value of a key for a path must be a path, and a command must have something to run. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertRefused, local, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, local, problemsOf, specOf, tpu } from './fake-files.ts';
 
 const files = { '/work/42': 'x', '/work/a.txt': 'x' };
 

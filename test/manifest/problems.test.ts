@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FileDoor } from '../../src/manifest/files.ts';
-import { loadManifest, manifestMost } from '../../src/manifest/parse.ts';
+import type { FileReader } from '../../src/manifest/files.ts';
+import { loadManifest, maxManifestBytes } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { assertEach, pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertEach, fakeDisk, problemsOf, specOf, tpu } from './fake-files.ts';
 
 /** What one wrong manifest is told, as one text. */
-function told(text: string): string {
+function problemLines(text: string): string {
   return problemsOf(text).join('\n');
 }
 
 /** What is told of the manifest file of a disk. */
-function loadFrom(door: FileDoor): string {
-  const surroundings = { cwd: '/work', env: {}, home: '/home/ada', project: null, purpose: 'create' } as const;
-  const result = loadManifest({ file: 'cfg.yaml', door, ...surroundings });
+function loadFrom(files: FileReader): string {
+  const context = { cwd: '/work', env: {}, home: '/home/ada', project: null, purpose: 'create' } as const;
+  const result = loadManifest({ file: 'cfg.yaml', files, ...context });
   return 'problems' in result ? formatProblems('cfg.yaml', result.problems).join('\n') : 'fine';
 }
 
 /** The manifest file of this content, as the command line reads it. */
 function load(content: string | Uint8Array | undefined): string {
-  return loadFrom(pretendDisk(content === undefined ? {} : { '/work/cfg.yaml': content }));
+  return loadFrom(fakeDisk(content === undefined ? {} : { '/work/cfg.yaml': content }));
 }
 
 test('a file that is no manifest is told so in one line', () => {
@@ -35,19 +35,19 @@ test('a file that is no manifest is told so in one line', () => {
 });
 
 test('a folder, a large file that is never read, and a pipe of unknown length are no manifest', () => {
-  assert.equal(loadFrom(pretendDisk({ '/work/cfg.yaml/inner': 'x' })), 'cfg.yaml: the manifest is a folder');
-  const large = { kind: 'file', bytes: 10 * manifestMost, isExecutable: false } as const;
-  const unread = loadFrom({ look: () => large, read: () => assert.fail('it was read') });
+  assert.equal(loadFrom(fakeDisk({ '/work/cfg.yaml/inner': 'x' })), 'cfg.yaml: the manifest is a folder');
+  const large = { kind: 'file', bytes: 10 * maxManifestBytes, isExecutable: false } as const;
+  const unread = loadFrom({ inspect: () => large, read: () => assert.fail('it was read') });
   assert.match(unread, /is too large \(10 MiB\); the limit is 1 MiB/);
   const endless = loadFrom({
-    look: () => ({ kind: 'stream' }),
-    read: (_path, most) => ({ bytes: new Uint8Array(most + 1).fill(97) }),
+    inspect: () => ({ kind: 'stream' }),
+    read: (_path, maxBytes) => ({ bytes: new Uint8Array(maxBytes + 1).fill(97) }),
   });
   assert.match(endless, /is too large; the limit is 1 MiB/);
 });
 
 test('slips in the YAML are said with their place', () => {
-  assertEach(told, {
+  assertEach(problemLines, {
     'local: {}\ncommand:\n\trun: ls\n': 'cfg.yaml:3:1: a tab indents this line; YAML wants spaces',
     'local: {}\ncommand: {run: ls}\nlocal: {}\n': 'cfg.yaml:3:1 local: stands twice in this map; keep one of them',
     'local: {}\ncommand:\n  run: ls\n  run: ls\n':
@@ -76,11 +76,11 @@ test('aliases that multiply are stopped before they are followed', () => {
   const rows = ['x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]'];
   for (let n = 1; n < 12; n += 1)
     rows.push(`x${n}: &x${n} [${Array.from({ length: 10 }, () => `*x${n - 1}`).join(', ')}]`);
-  assert.match(told(rows.join('\n')), /more than 20000 values/);
-  assert.match(told(`x: ${'['.repeat(500)}${']'.repeat(500)}\n`), /nested deeper than 64/);
+  assert.match(problemLines(rows.join('\n')), /more than 20000 values/);
+  assert.match(problemLines(`x: ${'['.repeat(500)}${']'.repeat(500)}\n`), /nested deeper than 64/);
   // These nest in one line of text, where each level is one more call of the library.
   for (const text of [`x:\n  ${'- '.repeat(20_000)}1\n`, `${'? '.repeat(50_000)}x\n`])
-    assert.match(told(text), /nested deeper than 64/);
+    assert.match(problemLines(text), /nested deeper than 64/);
 });
 
 test('every problem is said at once, in the order of the file', () => {
@@ -131,14 +131,14 @@ test('what stands under a misspelt name is read as what was meant, and nothing i
 });
 
 test('exactly one place to run is wanted', () => {
-  assert.match(told('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, local/);
-  assert.match(told(tpu('local: {}\n')), /local: stands beside tpu/);
-  assert.match(told('local: {}\ncommand:\n'), /command: is empty/);
+  assert.match(problemLines('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, local/);
+  assert.match(problemLines(tpu('local: {}\n')), /local: stands beside tpu/);
+  assert.match(problemLines('local: {}\ncommand:\n'), /command: is empty/);
 });
 
 test('no project anywhere shows both one-line answers', () => {
   const text = 'tpu: {accelerator: v4-8, zone: us-central2-b}\ncommand: {run: ls}\n';
-  assert.match(told(text), /`project: <your Google Cloud project>`, or `project: emulator`/);
+  assert.match(problemLines(text), /`project: <your Google Cloud project>`, or `project: emulator`/);
   const { spec } = specOf(text, { project: 'from-settings' });
   assert.ok(spec.capacity.kind === 'tpu');
   assert.equal(spec.capacity.project, 'from-settings');
@@ -146,17 +146,17 @@ test('no project anywhere shows both one-line answers', () => {
 
 test('a worker that the accelerator does not have is out of range', () => {
   assert.match(
-    told(tpu('', 'run: ls, workers: [0, 2]')),
+    problemLines(tpu('', 'run: ls, workers: [0, 2]')),
     /command\.workers\[1\]: there is no worker 2: v4-16 has 2 workers, numbered 0 to 1/,
   );
-  assert.match(told(tpu('', 'run: ls, workers: 9')), /command\.workers: there is no worker 9/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: 9')), /command\.workers: there is no worker 9/);
   assert.match(
-    told('local: {}\ncommand: {run: ls, workers: [1]}\n'),
+    problemLines('local: {}\ncommand: {run: ls, workers: [1]}\n'),
     /there is no worker 1: this machine is one worker/,
   );
-  assert.match(told(tpu('', 'run: ls, workers: []')), /empty list/);
-  assert.match(told(tpu('', 'run: ls, workers: -1')), /wants the number of a worker/);
-  assert.match(told(tpu('', 'run: ls, workers: al')), /did you mean all\?/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: []')), /empty list/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: -1')), /wants the number of a worker/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: al')), /did you mean all\?/);
 });
 
 test('types are checked wherever a value stands', () => {
@@ -189,22 +189,22 @@ test('types are checked wherever a value stands', () => {
     ['recovery: {rules: [{reason: command_failed, then: fail, evidence: grcp}]}', /did you mean grpc\?/],
     ['ssh: {identities: [{public_key: a}]}', /ssh\.identities\[0\]\.private_key: must be given/],
   ];
-  for (const [line, expected] of lines) assert.match(told(tpu(`${line}\n`)), expected, line);
+  for (const [line, expected] of lines) assert.match(problemLines(tpu(`${line}\n`)), expected, line);
 });
 
 test('two names of one key may agree and must not disagree', () => {
   assert.equal(specOf('local: {}\ncommand: {run: ls, cmd: ls}\n').spec.command.script, 'ls');
   assert.match(
-    told('local: {}\ncommand:\n  run: ls\n  cmd: pwd\n'),
+    problemLines('local: {}\ncommand:\n  run: ls\n  cmd: pwd\n'),
     /cfg\.yaml:4:3 command\.cmd: cmd and run are two names of one key and disagree/,
   );
-  assert.match(told(tpu('conda: {name: a, env_name: b}\n')), /env_name and name are two names/);
+  assert.match(problemLines(tpu('conda: {name: a, env_name: b}\n')), /env_name and name are two names/);
   assert.equal(specOf('local: {}\ncommand: {run: null, cmd: ls}\n').spec.command.script, 'ls');
 });
 
 test('recovery and job.loop must not contradict each other', () => {
   assert.match(
-    told(tpu('job: {loop: true}\nrecovery: pass\n')),
+    problemLines(tpu('job: {loop: true}\nrecovery: pass\n')),
     /recovery: asks for pass and job\.loop for loop: true/,
   );
   assert.equal(specOf(tpu('job: {loop: true}\nrecovery: "loop: true"\n')).spec.recovery.preset, 'loop: true');

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { keyReference, markdownTable } from './key-tables.ts';
 import { manifestSchema } from '../../src/manifest/keys.ts';
 import { root } from '../support/root.ts';
-import { assertRefused, clusterOf, specOf } from './pretend.ts';
+import { assertRefused, clusterOf, specOf } from './fake-files.ts';
 
 const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
 
@@ -43,18 +43,18 @@ test('every example of the manual parses', () => {
   assert.ok(blocks.length >= 10);
   for (const block of blocks) {
     const sections = Object.keys((parse(block) ?? {}) as object);
-    const place = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+    const capacity = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
       ? ''
       : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
     const work = sections.includes('command') ? '' : 'command: {run: ls}\n';
     const read = sections.includes('kubernetes') ? clusterOf : specOf;
-    assert.doesNotThrow(() => read(`${place}${work}${block}`, { files, project: 'my-project' }), block);
+    assert.doesNotThrow(() => read(`${capacity}${work}${block}`, { files, project: 'my-project' }), block);
   }
 });
 
 test("every key's own example is accepted", () => {
   /** What a section needs beside the key in question. */
-  const beside: Readonly<Record<string, readonly string[]>> = {
+  const requiredLines: Readonly<Record<string, readonly string[]>> = {
     tpu: ['project: emulator', 'accelerator: v4-16', 'zone: us-central2-b'],
     ssh: ['private_key: ~/.ssh/id_rsa'],
     gcsfuse: ['bucket_name: a-bucket', 'mount_path: ~/b'],
@@ -71,12 +71,12 @@ test("every key's own example is accepted", () => {
       const beforehand = key === 'adopt' ? ['name: lab-v4'] : [];
       const chosen = key === 'modules' ? ['ssh', 'gcsfuse', 'docker'] : key === 'env_type' ? ['docker'] : [];
       const isCluster = section === 'kubernetes';
-      const place = isCluster || section === 'local' ? section : 'tpu';
+      const capacity = isCluster || section === 'local' ? section : 'tpu';
       // The two sections both say what is run.
       const work = isCluster ? [] : ['command'];
-      const wanted = new Set([place, ...work, section, ...chosen]);
+      const wanted = new Set([capacity, ...work, section, ...chosen]);
       const text = [...wanted].map((name) => {
-        const lines = (beside[name] ?? []).filter((one) => name !== section || !one.startsWith(`${key}:`));
+        const lines = (requiredLines[name] ?? []).filter((one) => name !== section || !one.startsWith(`${key}:`));
         return block(name, name === section ? [...lines, ...beforehand, `${key}: ${example}`] : lines);
       });
       assert.doesNotThrow(

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addAllocation } from '../../src/core/allocate.ts';
-import { newJob } from '../../src/core/job.ts';
-import { stepFor } from '../../src/core/prepare.ts';
-import { assertEach, assertRefused, specOf, stepNames, stepsOf, told, tpu } from './pretend.ts';
+import { addAllocation } from '../../src/core/decide/allocate.ts';
+import { newJob } from '../../src/core/model/job.ts';
+import { resolvedStep } from '../../src/core/decide/prepare.ts';
+import { assertEach, assertRefused, specOf, stepNames, stepsOf, problemText, tpu } from './fake-files.ts';
 
 const all = `ssh: {private_key: ~/.ssh/id}
 gcsfuse: {bucket_name: my-bucket, mount_path: ~/bucket}
@@ -47,7 +47,7 @@ test('with one environment nothing has to be chosen, with several something must
 });
 
 test('two environments are one too many, unless one is a container around the other', () => {
-  assertEach((text) => told(tpu(text), { files }), {
+  assertEach((text) => problemText(tpu(text), { files }), {
     [`${all}setup: {modules: [conda, venv]}\n`]: /setup\.modules: two environments are chosen, conda and venv/,
     [`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`]: /job\.env_type: two environments are chosen/,
     [`${all}setup: {modules: [docker, conda, venv]}\n`]: /two environments are chosen/,
@@ -82,7 +82,7 @@ test('the older form of the ssh section makes the workers reach each other', () 
     { kind: 'local', from: '/home/ada/.ssh/id.pub', to: '~/.ssh/id.pub', mode: 0o644 },
   ]);
   const config = ssh?.files[2];
-  assert.ok(config?.kind === 'frozen');
+  assert.ok(config?.kind === 'inline');
   assert.match(Buffer.from(config.base64, 'base64').toString(), /^Host 10\.\*\n {2}IdentityFile ~\/\.ssh\/id\n/);
   assert.match(ssh?.apply ?? '', /authorized_keys/);
   assert.equal(JSON.stringify(spec.steps).includes('PRIVATE'), false, 'no key is frozen into the job');
@@ -131,7 +131,7 @@ test('buckets are mounted with their caches, several of them', () => {
     /--cache-dir="\$HOME"\/'cache dir' --metadata-cache-ttl-secs=-1 --stat-cache-max-size-mb=32 --type-cache-max-size-mb=4 --file-cache-max-size-mb=100 --file-cache-cache-file-for-range-read=true --file-cache-enable-parallel-downloads=false/,
   );
   assert.match(apply, /echo \$\{HOME\}\n/);
-  assertEach((text) => told(tpu(text)), {
+  assertEach((text) => problemText(tpu(text)), {
     'gcsfuse: {bucket_name: a-b, mount_path: ~/x, extra_mounts: [{mount_path: ~/x/}]}\n': /is mounted twice/,
     'gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n': /is no name of a bucket/,
     'gcsfuse: {bucket_name: ab, mount_path: ~/x}\n': /is no name of a bucket \(3 characters or more/,
@@ -183,10 +183,10 @@ command: {run: ls}
   const { job } = newJob({ id: '000001', installation: 'abc123', owner: 'ada', spec, at: 0 });
   const [gcsfuse] = spec.steps;
   assert.ok(gcsfuse !== undefined);
-  const at = (place: number): string => {
-    const added = addAllocation(job, 0, place).job.allocations[0];
+  const at = (alternative: number): string => {
+    const added = addAllocation(job, 0, alternative).job.allocations[0];
     assert.ok(added !== undefined);
-    return `${stepFor(gcsfuse, added, job).apply} ${stepFor(gcsfuse, added, job).check}`;
+    return `${resolvedStep(gcsfuse, added, job).apply} ${resolvedStep(gcsfuse, added, job).check}`;
   };
   assert.match(at(0), /bucket='?my-us-east'?\n/);
   assert.match(at(1), /bucket='?my-us-west'?\n/);

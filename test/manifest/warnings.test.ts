@@ -1,7 +1,7 @@
 /** What is allowed and most likely not meant is told, with its place; what may well be meant is not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertEach, assertRefused, problemsOf, specOf, warningsOf, type Given } from './pretend.ts';
+import { assertEach, assertRefused, problemsOf, specOf, warningsOf, type ParseOptions } from './fake-files.ts';
 
 const bucket = 'gcsfuse: {bucket_name: abc, mount_path: ~/bucket}\n';
 
@@ -15,7 +15,7 @@ function saving(dir: string | null, more = bucket, tpu = ''): string {
   return `job: {name: a, checkpoint_dir: ${dir}}\ntpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, ${tpu}}\n${more}command: {run: ls}\n`;
 }
 
-const only = (text: string, given: Given = {}): string => {
+const only = (text: string, given: ParseOptions = {}): string => {
   const warnings = warningsOf(text, given);
   assert.equal(warnings.length, 1, `${text}\n${warnings.join('\n')}`);
   return warnings[0] ?? '';
@@ -104,7 +104,7 @@ test('a TPU that is kept without an end is told of, where it costs', () => {
   );
   assert.deepEqual(warningsOf(job('on_finish: keep, keep_for: 1h')), []);
   assert.deepEqual(warningsOf(job('on_finish: keep').replace('my-project', 'emulator')), []);
-  assert.match(only(job('on_finish: keep', bucket, 'ownership: standing')), /a standing TPU is never released/);
+  assert.match(only(job('on_finish: keep', bucket, 'ownership: persistent')), /a persistent TPU is never released/);
   assert.match(only(job('keep_for: 1h')), /job\.keep_for: has no effect without job\.on_finish: keep/);
 });
 

@@ -23,7 +23,7 @@ import { openStore } from '../../src/store/store.ts';
 import { version } from '../../src/version.ts';
 import { eventually } from '../support/eventually.ts';
 import { root } from '../support/root.ts';
-import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** A whole jobman of another version: the same sources, saying another number. */
 function olderJobman(world: JobWorld): (words: readonly string[]) => ReturnType<typeof spawnSync> {
@@ -50,38 +50,38 @@ test('a controller of an older version gives way to the newer command, and its j
     world.localManifest(`echo ${name} >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo ${name}`, { name });
   assert.equal(older(['create', waits('old')]).status, 0);
   assert.match(String(older(['controller', 'status']).stdout), /version 0\.0\.1/);
-  await world.until('1', (job) => job.phase === 'running');
+  await world.waitUntil('1', (job) => job.phase === 'running');
   const before = controllerFile(world);
   // A look alone does not change who is at work.
   assert.equal(before.version, '0.0.1');
 
-  const { stderr } = await world.well(['create', waits('new')]);
+  const { stderr } = await world.runOk(['create', waits('new')]);
   assert.match(stderr, /^Started the controller \(process \d+\); it goes on without this terminal\.$/m);
   const after = controllerFile(world);
   assert.equal(after.version, version);
   assert.notEqual(after.pid, before.pid);
-  assert.equal(world.runningIn('controller run').length, 1);
+  assert.equal(world.processesMatching('controller run').length, 1);
   assert.match(
     readFileSync(join(world.home, 'controller.log'), 'utf8'),
     new RegExp(`asked to leave by jobman ${version}`),
   );
 
-  await world.until('2', (job) => job.phase === 'running');
+  await world.waitUntil('2', (job) => job.phase === 'running');
   writeFileSync(go, '');
   for (const [id, word] of [
     ['1', 'old'],
     ['2', 'new'],
   ] as const) {
-    const job = await world.settled(id);
+    const job = await world.waitForFinish(id);
     assert.equal(job.attempts.length, 1);
-    assert.equal(world.logOf(job.id).toString(), `${word}\n`);
+    assert.equal(world.readLog(job.id).toString(), `${word}\n`);
   }
   assert.equal(readFileSync(starts, 'utf8'), 'old\nnew\n', 'each was started once');
 });
 
 test('two controllers of one home cannot run', async (t) => {
   const world = openJobWorld(t);
-  await world.well(['controller', 'start']);
+  await world.runOk(['controller', 'start']);
   const { pid } = controllerFile(world);
   const second = await world.jobman(['controller', 'run']);
   assert.equal(second.code, 4);
@@ -92,13 +92,13 @@ test('two controllers of one home cannot run', async (t) => {
     ),
   );
   assert.match(second.stderr, /\n {2}To run it here instead: jobman controller stop\n$/);
-  const again = await world.well(['controller', 'start']);
+  const again = await world.runOk(['controller', 'start']);
   assert.equal(again.stdout, `The controller runs already: process ${pid}.\n`);
   assert.deepEqual(
-    world.runningIn('controller run').map((one) => one.pid),
+    world.processesMatching('controller run').map((one) => one.pid),
     [pid],
   );
-  await world.well(['controller', 'stop']);
+  await world.runOk(['controller', 'stop']);
   assert.equal((await world.jobman(['controller', 'status'])).code, 1);
   assert.ok(!existsSync(join(world.home, 'controller.json')));
 });
@@ -117,8 +117,8 @@ test('settings that cannot be read are said by whoever starts the controller, as
 test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
   const world = openJobWorld(t);
   const first = await world.create(world.localManifest('true'));
-  await world.settled(first);
-  await world.well(['controller', 'stop']);
+  await world.waitForFinish(first);
+  await world.runOk(['controller', 'stop']);
   const store = openStore({ file: join(world.home, 'state.db') });
   const one = await store.load(first);
   assert.ok(one);
@@ -127,12 +127,12 @@ test('a job whose create was ended before it could start the controller is taken
   await store.close();
 
   // Stopped by its owner's word, it is not brought back by a look.
-  await world.well(['list']);
-  assert.equal(world.runningIn('controller run').length, 0);
+  await world.runOk(['list']);
+  assert.equal(world.processesMatching('controller run').length, 0);
   // This is how far `create` had come: committed, and knocked.
   writeFileSync(join(world.home, 'wake', job.id), '');
-  assert.match((await world.well(['list'])).stderr, /Started the controller/);
-  await world.settled(job.id);
+  assert.match((await world.runOk(['list'])).stderr, /Started the controller/);
+  await world.waitForFinish(job.id);
 });
 
 // Random moments, of a seed that is said: what goes wrong can be looked for again.
@@ -153,7 +153,7 @@ test(`the controller is killed twenty times during one job of two workers, which
     `until [ -e ~/bucket/go ]; do sleep 0.05; echo $((ticks = ticks + 1)); done`,
     `exit 0`,
   ].join('\n');
-  const id = await world.create(world.cloudManifest(run));
+  const id = await world.create(world.tpuManifest(run));
   const looks = [['list'], ['show', id], ['why', id], ['history', id], ['logs', id, '--tail', '1']];
   let kills = 0;
   for (let turn = 0; kills < 20; turn += 1) {
@@ -163,16 +163,19 @@ test(`the controller is killed twenty times during one job of two workers, which
     await world.jobman(kills === 16 ? ['controller', 'start'] : (looks[turn % looks.length] ?? []));
     // The program ends while the controller is being killed too.
     if (kills === 14) {
-      mkdirSync(world.bucket(), { recursive: true });
-      writeFileSync(world.bucket('go'), '');
+      mkdirSync(world.bucketPath(), { recursive: true });
+      writeFileSync(world.bucketPath('go'), '');
     }
   }
-  await world.well(['controller', 'start']);
-  const job = await world.settled(id);
+  await world.runOk(['controller', 'start']);
+  const job = await world.waitForFinish(id);
   assert.equal(job.attempts.length, 1, JSON.stringify(job.attempts));
-  assert.deepEqual(readFileSync(world.bucket('starts'), 'utf8').trimEnd().split('\n').toSorted(), ['0 1 0', '1 1 0']);
+  assert.deepEqual(readFileSync(world.bucketPath('starts'), 'utf8').trimEnd().split('\n').toSorted(), [
+    '0 1 0',
+    '1 1 0',
+  ]);
   for (const worker of [0, 1]) {
-    const lines = world.logOf(id, worker).toString().trimEnd().split('\n');
+    const lines = world.readLog(id, worker).toString().trimEnd().split('\n');
     assert.deepEqual(
       lines.slice(0, 2_000),
       Array.from({ length: 2_000 }, (_, at) => `${worker} ${at + 1}`),
@@ -183,48 +186,48 @@ test(`the controller is killed twenty times during one job of two workers, which
       Array.from({ length: lines.length - 2_000 }, (_, at) => String(at + 1)),
     );
   }
-  const kinds = (await world.rows<{ kind: string }>('history', id, '--json')).map(({ kind }) => kind);
+  const kinds = (await world.jsonRows<{ kind: string }>('history', id, '--json')).map(({ kind }) => kind);
   for (const once of [
     'created',
     'allocation_requested',
     'attempt_created',
     'attempt_started',
     'attempt_ended',
-    'settled',
+    'finished',
   ]) {
     assert.equal(kinds.filter((kind) => kind === once).length, 1, `${once} in ${kinds.join(' ')}`);
   }
-  const isEmpty = async () => /"nodes":\[\]/.test(await world.says('emulator', 'status', '--json'));
+  const isEmpty = async () => /"nodes":\[\]/.test(await world.output('emulator', 'status', '--json'));
   assert.ok(await eventually(isEmpty), 'its TPU was released');
 });
 
 test('the built-in cloud is killed in the middle: not knowing is not absent, and the job goes on', async (t) => {
   const world = openJobWorld(t);
   const run = `echo "$JOBMAN_WORKER" >>~/bucket/starts; until [ -e ~/bucket/go ]; do sleep 0.05; done; echo done`;
-  const id = await world.create(world.cloudManifest(run));
-  await world.becomes(id, 'running');
+  const id = await world.create(world.tpuManifest(run));
+  await world.waitForPhase(id, 'running');
   for (let times = 0; times < 2; times += 1) {
     // One that was killed, or that found the port taken, may take a moment to be gone.
-    assert.ok(await eventually(() => world.runningIn('emulator serve').length === 1, { withinMs: 30_000 }));
-    const found = world.runningIn('emulator serve');
-    for (const { pid } of found) end(pid, 'SIGKILL');
-    const another = () => world.runningIn('emulator serve').some(({ pid }) => pid !== found[0]?.pid);
+    assert.ok(await eventually(() => world.processesMatching('emulator serve').length === 1, { withinMs: 30_000 }));
+    const found = world.processesMatching('emulator serve');
+    for (const { pid } of found) sendSignal(pid, 'SIGKILL');
+    const another = () => world.processesMatching('emulator serve').some(({ pid }) => pid !== found[0]?.pid);
     assert.ok(await eventually(another, { withinMs: 30_000 }), 'the controller starts the cloud again');
     const { phase, attempts } = await world.show(id);
     assert.ok(phase === 'running' || phase === 'recovering', phase);
     assert.equal(attempts.length, 1);
   }
-  writeFileSync(world.bucket('go'), '');
-  const job = await world.settled(id);
+  writeFileSync(world.bucketPath('go'), '');
+  const job = await world.waitForFinish(id);
   assert.equal(job.attempts.length, 1);
   assert.equal(job.allocations.length, 1);
-  assert.deepEqual(readFileSync(world.bucket('starts'), 'utf8').split('\n').toSorted(), ['', '0', '1']);
+  assert.deepEqual(readFileSync(world.bucketPath('starts'), 'utf8').split('\n').toSorted(), ['', '0', '1']);
   assert.equal(readFileSync(world.jobFolder(id, 'logs', 'command_worker_1.log'), 'utf8'), 'done\n');
 });
 
 test('a second cloud of one home, and a port that is taken, are refused in a sentence', async (t) => {
   const world = openJobWorld(t);
-  await world.well(['emulator', 'start']);
+  await world.runOk(['emulator', 'start']);
   const second = await world.jobman(['emulator', 'serve']);
   assert.match(second.stderr, /^jobman: Another emulator is running on .*\n$/);
   assert.equal(second.code, 4);
@@ -255,55 +258,55 @@ test('a controller whose home was removed leaves what came after it alone', asyn
   world.atEnd(async () => writeFileSync(stop, ''));
   await world.create(world.localManifest(counting(stop)));
   const second = await world.create(world.localManifest(counting(stop)));
-  await world.becomes(second, 'running');
-  const [old] = world.runningIn('controller run');
+  await world.waitForPhase(second, 'running');
+  const [old] = world.processesMatching('controller run');
   assert.ok(old);
 
   rmSync(world.home, removing);
   // The record begins anew, maybe with a number that the old controller works on.
   const again = await world.create(world.localManifest('echo the new one'));
-  await world.settled(again);
-  const isGone = async () => world.runningIn('controller run').every(({ pid }) => pid !== old.pid);
+  await world.waitForFinish(again);
+  const isGone = async () => world.processesMatching('controller run').every(({ pid }) => pid !== old.pid);
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
 
-  assert.ok((await world.says('controller', 'status')).includes('runs'), 'and the new one is still known');
+  assert.ok((await world.output('controller', 'status')).includes('runs'), 'and the new one is still known');
   assert.equal(readFileSync(world.jobFolder(again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
-  await world.well(['rerun', again]);
-  assert.equal((await world.settled(again)).attempts.length, 2);
-  assert.ok((await world.says('list')).includes(again), 'the new record is whole');
+  await world.runOk(['rerun', again]);
+  assert.equal((await world.waitForFinish(again)).attempts.length, 2);
+  assert.ok((await world.output('list')).includes(again), 'the new record is whole');
 });
 
 test('a controller whose record was replaced by a copy leaves, and the next one reads the copy', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('echo before'));
-  await world.settled(id);
-  await world.well(['controller', 'stop']);
+  await world.waitForFinish(id);
+  await world.runOk(['controller', 'stop']);
   const record = join(world.home, 'state.db');
   const copy = join(world.folder, 'copy.db');
   copyFileSync(record, copy);
   // Begins the controller that is about to lose its record.
-  await world.settled(await world.create(world.localManifest('true')));
-  const [old] = world.runningIn('controller run');
+  await world.waitForFinish(await world.create(world.localManifest('true')));
+  const [old] = world.processesMatching('controller run');
   assert.ok(old);
 
   for (const file of [record, `${record}-wal`, `${record}-shm`]) rmSync(file, { force: true });
   renameSync(copy, record);
-  const isGone = async () => world.runningIn('controller run').every(({ pid }) => pid !== old.pid);
+  const isGone = async () => world.processesMatching('controller run').every(({ pid }) => pid !== old.pid);
   assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
   const after = await world.create(world.localManifest('echo after'));
-  await world.settled(after);
+  await world.waitForFinish(after);
   assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
 });
 
 test('a cloud whose home was removed ends, and its machines with it', async (t) => {
   const world = openJobWorld(t);
-  const id = await world.create(world.cloudManifest('while sleep 1; do echo on; done'));
-  await world.becomes(id, 'running');
-  assert.equal(world.runningIn('emulator serve').length, 1);
+  const id = await world.create(world.tpuManifest('while sleep 1; do echo on; done'));
+  await world.waitForPhase(id, 'running');
+  assert.equal(world.processesMatching('emulator serve').length, 1);
   rmSync(world.home, removing);
-  const isOver = () => world.runningIn('').length === 0;
+  const isOver = () => world.processesMatching('').length === 0;
   assert.ok(
     await eventually(isOver, { withinMs: 90_000 }),
-    `nothing of it runs on: ${JSON.stringify(world.runningIn(''))}`,
+    `nothing of it runs on: ${JSON.stringify(world.processesMatching(''))}`,
   );
 });

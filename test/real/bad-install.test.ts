@@ -40,7 +40,7 @@ test('without systemd and cron the refusal is clear, and nothing is made', async
       '  The next jobman command that needs the controller starts it; nothing is lost meanwhile.\n',
   );
   assert.ok(!existsSync(world.home));
-  assert.equal((await world.well(['controller', 'uninstall'], { env })).stdout, 'Nothing was installed.\n');
+  assert.equal((await world.runOk(['controller', 'uninstall'], { env })).stdout, 'Nothing was installed.\n');
 });
 
 test('with cron one line is added beside the user’s own, it starts the controller, and it is taken away again', async (t) => {
@@ -54,9 +54,9 @@ test('with cron one line is added beside the user’s own, it starts the control
   const home = join(world.folder, 'home of 100%');
   const at = { env: { ...env, JOBMAN_HOME: home } };
 
-  const installed = await world.well(['controller', 'install'], at);
+  const installed = await world.runOk(['controller', 'install'], at);
   assert.match(installed.stdout, /^Added an @reboot line to your crontab: .* Undo: jobman controller uninstall\n$/);
-  await world.well(['controller', 'install'], at);
+  await world.runOk(['controller', 'install'], at);
   const lines = readFileSync(table, 'utf8').split('\n');
   assert.deepEqual(lines.slice(0, 2).join('\n'), own.trimEnd());
   assert.equal(lines.length, 4, 'twice is once');
@@ -68,21 +68,21 @@ test('with cron one line is added beside the user’s own, it starts the control
   const poor = {
     HOME: world.env['HOME'] ?? '/',
     PATH: '/usr/bin:/bin',
-    JOBMAN_TEST_MARK: world.env['JOBMAN_TEST_MARK'] ?? '',
+    JOBMAN_TEST_ID: world.env['JOBMAN_TEST_ID'] ?? '',
   };
   assert.equal(spawnSync('/bin/sh', ['-c', command], { cwd: '/', env: poor }).status, 0);
   assert.ok(await eventually(() => existsSync(join(home, 'controller.json'))), 'the controller runs after the reboot');
-  assert.equal(world.runningIn('controller run').length, 1);
+  assert.equal(world.processesMatching('controller run').length, 1);
 
-  const gone = await world.well(['controller', 'uninstall'], at);
+  const gone = await world.runOk(['controller', 'uninstall'], at);
   assert.equal(gone.stdout, 'removed the @reboot line from your crontab.\n');
   assert.equal(readFileSync(table, 'utf8'), own);
-  await world.well(['controller', 'stop'], at);
+  await world.runOk(['controller', 'stop'], at);
 
   // A user who never had a crontab gets one, and is left with an empty one.
   rmSync(table);
-  await world.well(['controller', 'install'], { env });
+  await world.runOk(['controller', 'install'], { env });
   assert.match(readFileSync(table, 'utf8'), /^@reboot [^\n]+\n$/);
-  await world.well(['controller', 'uninstall'], { env });
+  await world.runOk(['controller', 'uninstall'], { env });
   assert.equal(readFileSync(table, 'utf8').trim(), '');
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
-import { frontDoor } from '../support/jobman.ts';
+import { jobmanCommand } from '../support/jobman.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const megabyte = 1024 * 1024;
@@ -23,7 +23,7 @@ function peakOf(pid: number): number {
 }
 
 function controllerOf(world: JobWorld): number {
-  const [controller] = world.runningIn('controller run');
+  const [controller] = world.processesMatching('controller run');
   assert.ok(controller);
   return controller.pid;
 }
@@ -34,14 +34,14 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   const lines =
     'yes "0123456789 a line like any other that a program prints when it is left alone" | head -c 200000000';
   const id = await world.create(world.localManifest(`until [ -e ${go} ]; do sleep 0.1; done; ${lines}`));
-  await world.becomes(id, 'running');
+  await world.waitForPhase(id, 'running');
   const controller = controllerOf(world);
   const before = peakOf(controller);
 
   const hash = createHash('sha256');
   let bytes = 0;
   let followerPeak = 0;
-  const [file, ...words] = frontDoor;
+  const [file, ...words] = jobmanCommand;
   const follower = spawn(file, [...words, 'logs', id, '-f', '--raw'], {
     cwd: world.folder,
     env: world.env,
@@ -55,7 +55,7 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   });
   writeFileSync(go, '');
   assert.equal(await over, 0);
-  await world.settled(id);
+  await world.waitForFinish(id);
   const log = world.jobFolder(id, 'logs', 'command_worker_0.log');
   assert.equal(statSync(log).size, 200_000_000);
   const copy = createHash('sha256').update(readFileSync(log)).digest('hex');
@@ -71,7 +71,7 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   );
   assert.ok(followerPeak < 250 * megabyte, `logs -f took ${followerPeak}`);
   // The end of a large log costs no more than its end.
-  const tail = await world.well(['logs', id, '--tail', '2']);
+  const tail = await world.runOk(['logs', id, '--tail', '2']);
   assert.equal(tail.stdout.split('\n').length, 3);
 });
 
@@ -86,44 +86,44 @@ test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) 
   );
   const silent = await world.create(world.localManifest('true', { name: 'silent' }));
 
-  await world.settled(binary);
-  assert.deepEqual(world.logOf(binary), bytes);
-  const shown = await world.well(['logs', binary]);
+  await world.waitForFinish(binary);
+  assert.deepEqual(world.readLog(binary), bytes);
+  const shown = await world.runOk(['logs', binary]);
   // Nothing of it may steer a terminal; a carriage return does no harm in a pipe.
   // oxlint-disable-next-line no-control-regex
   assert.doesNotMatch(shown.stdout, /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/);
-  const view = await world.well(['show', binary]);
+  const view = await world.runOk(['show', binary]);
   // oxlint-disable-next-line no-control-regex
   assert.doesNotMatch(view.stdout, /[\0-\x08\x0b-\x1f\x7f]/);
-  for (const line of (await world.says('logs', binary, '--json')).trimEnd().split('\n')) JSON.parse(line);
+  for (const line of (await world.output('logs', binary, '--json')).trimEnd().split('\n')) JSON.parse(line);
 
-  await world.settled(long);
-  assert.equal(world.logOf(long).length, 10_000_005);
-  const raw = await world.well(['logs', long, '--raw']);
+  await world.waitForFinish(long);
+  assert.equal(world.readLog(long).length, 10_000_005);
+  const raw = await world.runOk(['logs', long, '--raw']);
   assert.equal(raw.stdout, `${'x'.repeat(10_000_000)}\nend\n`);
-  const numbered = await world.well(['logs', long, '-f']);
+  const numbered = await world.runOk(['logs', long, '-f']);
   assert.equal(numbered.stdout.replaceAll('[0] ', '').replaceAll('\n', ''), `${'x'.repeat(10_000_000)}end`);
-  assert.match(await world.says('logs', long, '--tail', '1'), /^\[0\] end\n$/);
-  assert.ok((await world.says('show', long)).length < 5_000, 'its last line is cut in a table');
+  assert.match(await world.output('logs', long, '--tail', '1'), /^\[0\] end\n$/);
+  assert.ok((await world.output('show', long)).length < 5_000, 'its last line is cut in a table');
 
-  await world.settled(silent);
-  const nothing = await world.well(['logs', silent]);
+  await world.waitForFinish(silent);
+  const nothing = await world.runOk(['logs', silent]);
   assert.equal(nothing.stdout, '');
   assert.match(
     nothing.stderr,
     /^There is no log: nothing was printed, or its files were cleaned\. 000003 succeeded \d+s ago\.\n$/,
   );
-  assert.equal(await world.says('logs', silent, '-f'), '');
+  assert.equal(await world.output('logs', silent, '-f'), '');
   assert.ok(await eventually(() => statSync(world.jobFolder(silent, 'config.yaml')).size > 0));
 });
 
 test('a reader that goes away early is no error', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('yes | head -n 200000'));
-  await world.settled(id);
+  await world.waitForFinish(id);
   const reader = world.start(['logs', id]);
   reader.child.stdout?.once('data', () => reader.child.stdout?.destroy());
-  const { code, stderr } = await reader.ended;
+  const { code, stderr } = await reader.result;
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   assert.equal((await world.jobman(['list'])).code, 0);
 });
@@ -134,13 +134,13 @@ test('a reader that pauses gets everything when it goes on, wherever its pause f
   const id = await world.create(
     world.localManifest(`for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
   );
-  const [file, ...words] = frontDoor;
+  const [file, ...words] = jobmanCommand;
   const argv = [...words, 'logs', id, '-f', '--raw'];
   const follower = spawn(file, argv, { cwd: world.folder, env: world.env, stdio: ['ignore', 'pipe', 'ignore'] });
   world.atEnd(() => void follower.kill('SIGKILL'));
   const over = new Promise<number | null>((resolve) => follower.on('close', resolve));
   // Node gives its children sockets for pipes; with nobody reading, the follower soon has more than that takes.
-  await world.settled(id);
+  await world.waitForFinish(id);
   await sleep(1_000);
   let bytes = 0;
   follower.stdout.on('data', (chunk: Buffer) => (bytes += chunk.length));

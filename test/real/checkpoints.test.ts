@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { type Ended } from '../support/jobman.ts';
+import { type JobmanResult } from '../support/jobman.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
 /** Fails in its first attempt, after it has written a checkpoint where `first` is not `nothing`. */
@@ -19,9 +19,9 @@ function desk(t: TestContext, manifest: string) {
   const world = openJobWorld(t);
   const file = join(world.folder, 'x.yaml');
   writeFileSync(file, manifest);
-  const ask = (...argv: readonly string[]): Promise<Ended> => world.jobman(argv);
-  const run = async (...argv: readonly string[]): Promise<string> => (await world.well(argv)).stdout;
-  const create = (...sets: readonly string[]): Promise<Ended> =>
+  const ask = (...argv: readonly string[]): Promise<JobmanResult> => world.jobman(argv);
+  const run = async (...argv: readonly string[]): Promise<string> => (await world.runOk(argv)).stdout;
+  const create = (...sets: readonly string[]): Promise<JobmanResult> =>
     ask('create', file, ...sets.flatMap((set) => ['--set', set]));
   /** The lines that its attempts printed, without what differs from one run of the test to the next. */
   const printed = async (id: string): Promise<string> => {
@@ -50,7 +50,7 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
   const nothing = await create('job.resume_from=2', 'recovery=pass');
   assert.equal(nothing.code, 0);
   await run('history', '4');
-  await world.until('4', ({ phase }) => phase === 'failed');
+  await world.waitUntil('4', ({ phase }) => phase === 'failed');
   const last = await run('logs', '4', '--worker', '0');
   assert.match(last, /^jobman: there is no checkpoint of job 000002 at \S+ to begin from \(job\.resume_from\)\n$/);
 

@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
-import { frontDoor } from '../support/jobman.ts';
+import { jobmanCommand } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
@@ -66,7 +66,7 @@ const cases: readonly (readonly [typed: string, run: string])[] = [
 function putOnPath(world: JobWorld): string {
   const folder = join(world.folder, 'bin');
   mkdirSync(folder);
-  const real = frontDoor.map((word) => `'${word}'`).join(' ');
+  const real = jobmanCommand.map((word) => `'${word}'`).join(' ');
   for (const [name, words] of [
     ['jobman', real],
     ['tpu', `${real} tpu`],
@@ -82,7 +82,7 @@ function putOnPath(world: JobWorld): string {
 }
 
 async function type(world: JobWorld, path: string, shell: Shell, steps: readonly (readonly [string, string])[]) {
-  const argv = [join(root, 'test/real/typed-in.py'), JSON.stringify(steps), ...shell.command];
+  const argv = [join(root, 'test/real/typed-input.py'), JSON.stringify(steps), ...shell.command];
   const env = {
     ...world.env,
     PATH: `${path}${delimiter}${world.env['PATH'] ?? ''}`,

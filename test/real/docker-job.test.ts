@@ -14,7 +14,7 @@ import { busyboxImage } from '../setup/image.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
 import type { Scope } from '../support/world.ts';
-import { end, openJobWorld, type JobWorld } from '../support/jobs.ts';
+import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 const needed = 'dockerd, docker, runc and a static busybox, as root';
 const minute = 60_000;
@@ -25,7 +25,7 @@ const patience = 4 * minute;
 async function openDockerWorld(scope: Scope): Promise<{ world: JobWorld; image: string }> {
   const world = openJobWorld(scope);
   const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
-  mkdirSync(world.bucket(), { recursive: true });
+  mkdirSync(world.bucketPath(), { recursive: true });
   return { world, image };
 }
 
@@ -36,14 +36,14 @@ async function leavesNoCgroup(world: JobWorld, id: string): Promise<void> {
   const left = () => lines.flatMap((name) => find(name).stdout.toString().split('\n').filter(Boolean));
   assert.ok(left().length >= lines.length, 'they are found while the containers run');
   world.atEnd(async () => {
-    await world.endParts();
+    await world.stopServices();
     assert.deepEqual(left(), []);
   });
 }
 
 /** What a shell line prints on every worker of a job, one element for each. */
 async function onWorkers(world: JobWorld, id: string, line: string, ...flags: readonly string[]): Promise<string[]> {
-  const { stdout } = await world.well(['exec', id, '--json', ...flags, '--', line], { withinMs: patience });
+  const { stdout } = await world.runOk(['exec', id, '--json', ...flags, '--', line], { withinMs: patience });
   const lines = stdout.trim().split('\n');
   const answers = lines.map((text) => JSON.parse(text) as { worker: number; exitCode: number; stdout: string });
   return answers.toSorted((one, other) => one.worker - other.worker).map((answer) => answer.stdout);
@@ -62,7 +62,7 @@ echo "$JOBMAN_WORKER of $JOBMAN_ATTEMPT" >"$JOBMAN_CHECKPOINT_DIR/part-$JOBMAN_W
 until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*/*}/go" ]; do sleep 0.2; done
 exit $((JOBMAN_WORKER * 5))
 `;
-  const manifest = world.cloudManifest(program, {
+  const manifest = world.tpuManifest(program, {
     name: 'boxed',
     job: {
       workdir: 'code',
@@ -79,9 +79,9 @@ exit $((JOBMAN_WORKER * 5))
       flags: ['--network=host'],
     },
   });
-  mkdirSync(world.bucket('saved'), { recursive: true });
+  mkdirSync(world.bucketPath('saved'), { recursive: true });
   const id = await world.create(manifest);
-  const parts = () => readdirSync(world.bucket('saved'), { recursive: true }).join().match(/part-/g)?.length === 2;
+  const parts = () => readdirSync(world.bucketPath('saved'), { recursive: true }).join().match(/part-/g)?.length === 2;
   assert.ok(await eventually(parts, { withinMs: patience }), 'both workers keep a checkpoint in the bucket');
 
   // A person enters the container, and finds there what the program has.
@@ -97,12 +97,12 @@ exit $((JOBMAN_WORKER * 5))
   const refused = await world.jobman(['setup', id, 'docker', '--force']);
   assert.equal(refused.code, 4, 'the image is not pulled from under a command');
 
-  writeFileSync(world.bucket('go'), '');
-  const first = await world.until(id, ({ attempts }) => attempts.length === 2, patience);
+  writeFileSync(world.bucketPath('go'), '');
+  const first = await world.waitUntil(id, ({ attempts }) => attempts.length === 2, patience);
   assert.equal(first.attempts[0]?.reason, 'command_failed');
-  const { attempts } = await world.settled(id, 0, patience);
+  const { attempts } = await world.waitForFinish(id, 0, patience);
   assert.equal(attempts.length, 2);
-  const history = await world.says('history', id);
+  const history = await world.output('history', id);
   assert.match(history, /exit code 5 on worker 1/);
   const digest = createHash('md5').update('s3cret $HOME').digest('hex');
   for (const worker of [0, 1]) {
@@ -125,7 +125,7 @@ for (const hosts of ['process', 'sshd'] as const) {
     const hasSshd = hosts === 'process' || findSshd(existsSync) !== undefined;
     if (!requireReal(t, hosts === 'sshd' ? `${needed}, and sshd` : needed, hasDocker() && hasSshd)) return;
     const { world, image } = await openDockerWorld(t);
-    const serve = () => world.start(['emulator', 'serve', '--hosts', 'sshd']).prints('READY');
+    const serve = () => world.start(['emulator', 'serve', '--hosts', 'sshd']).waitForOutput('READY');
     if (hosts === 'sshd') await serve();
     // The lock is the kernel's: it is held as long as any process of an attempt lives, wherever that is.
     const nap = `8${process.pid}`;
@@ -138,7 +138,7 @@ while [ -z "$told" ]; do sleep ${nap} & wait $!; done
 # Whoever is told twice says so.
 sleep 1
 `;
-    const manifest = world.cloudManifest(program, {
+    const manifest = world.tpuManifest(program, {
       name: 'boxed',
       // On spot a kill is first given half a minute to turn out to be the cloud's.
       tpu: { pricing: 'ondemand' },
@@ -150,53 +150,53 @@ sleep 1
     const alive = (): number => Number(spawnSync('pgrep', ['-cxf', `sleep ${nap}`]).stdout.toString());
     /** Both workers of that attempt are at it, each in one container and alone. */
     const runs = async (attempt: number): Promise<void> => {
-      const begun = () => [0, 1].every((worker) => existsSync(world.bucket(`begun.${attempt}.${worker}`)));
+      const begun = () => [0, 1].every((worker) => existsSync(world.bucketPath(`begun.${attempt}.${worker}`)));
       assert.ok(
         await eventually(begun, { withinMs: patience }),
-        `attempt ${attempt} begins: ${(await world.show(id)).why.sentence}`,
+        `attempt ${attempt} begins: ${(await world.show(id)).why.message}`,
       );
-      await world.becomes(id, 'running', patience);
+      await world.waitForPhase(id, 'running', patience);
       assert.ok(await eventually(() => alive() === 2, { withinMs: patience }), `two programs run, not ${alive()}`);
       assert.deepEqual(await onWorkers(world, id, 'docker ps --quiet | wc -l'), ['1\n', '1\n']);
     };
     /** The owner's stop has ended it all, and the TPU is still there to be looked at. */
     const stopped = async (): Promise<void> => {
-      await world.becomes(id, 'stopped', patience);
+      await world.waitForPhase(id, 'stopped', patience);
       assert.equal(alive(), 0);
       assert.deepEqual(await onWorkers(world, id, 'docker ps --all --quiet | wc -l'), ['0\n', '0\n']);
     };
     let attempt = 1;
     const resume = async (): Promise<void> => {
-      await world.well(['resume', id]);
+      await world.runOk(['resume', id]);
       await runs((attempt += 1));
     };
 
     await t.test('stop reaches the program in the container', async () => {
       await runs(attempt);
       await leavesNoCgroup(world, id);
-      await world.well(['stop', id]);
+      await world.runOk(['stop', id]);
       await stopped();
       // A shell may say of its sleep, which hears the signal as well, that it was terminated.
       const told = (worker: number) =>
         world
-          .logOf(id, worker)
+          .readLog(id, worker)
           .toString()
           .match(/^told .*$/gm);
       for (const worker of [0, 1]) assert.deepEqual(told(worker), ['told in attempt 1']);
     });
 
     await t.test('the image is pulled again where somebody asks for it', async () => {
-      const { stdout } = await world.well(['setup', id, 'docker', '--force']);
+      const { stdout } = await world.runOk(['setup', id, 'docker', '--force']);
       assert.match(stdout, /Image is up to date/);
     });
 
     await t.test('a program that hears nothing is killed, by the next controller when the first is', async () => {
-      writeFileSync(world.bucket('deaf'), '');
+      writeFileSync(world.bucketPath('deaf'), '');
       await resume();
-      await world.well(['stop', id]);
-      await world.becomes(id, 'stopping', patience);
+      await world.runOk(['stop', id]);
+      await world.waitForPhase(id, 'stopping', patience);
       assert.ok(await world.killController());
-      await world.well(['controller', 'start']);
+      await world.runOk(['controller', 'start']);
       await stopped();
     });
 
@@ -214,21 +214,24 @@ sleep 1
     }
 
     await t.test('a connection that is cut restarts nothing, and a stop gets through later', async () => {
-      for (const { pid } of world.runningIn('emulator serve')) end(pid, 'SIGKILL');
+      for (const { pid } of world.processesMatching('emulator serve')) sendSignal(pid, 'SIGKILL');
       // Jobman would begin it again itself, with hosts of the usual kind.
       if (hosts === 'sshd') await serve();
-      await world.well(['stop', id]);
+      await world.runOk(['stop', id]);
       await stopped();
       assert.equal((await world.show(id)).attempts.length, attempt);
     });
 
     await t.test('and what is cancelled leaves no daemon', async () => {
       await resume();
-      await world.well(['cancel', id]);
-      await world.becomes(id, 'cancelled', patience);
+      await world.runOk(['cancel', id]);
+      await world.waitForPhase(id, 'cancelled', patience);
       assert.equal(alive(), 0);
-      assert.ok(await eventually(() => world.runningIn('dockerd').length === 0, { withinMs: patience }));
+      assert.ok(await eventually(() => world.processesMatching('dockerd').length === 0, { withinMs: patience }));
     });
-    assert.equal(existsSync(world.bucket('overlaps')) ? readFileSync(world.bucket('overlaps'), 'utf8') : '', '');
+    assert.equal(
+      existsSync(world.bucketPath('overlaps')) ? readFileSync(world.bucketPath('overlaps'), 'utf8') : '',
+      '',
+    );
   });
 }

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { dockerStep } from '../../src/setup/docker.ts';
 import type { DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
-import { openChannel, pretendConda } from '../setup/conda.ts';
+import { openChannel, fakeConda } from '../setup/conda.ts';
 import { hasDocker, openDockerd, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
 import { openHost } from '../setup/shell.ts';
@@ -141,7 +141,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
 
   await t.test('a conda environment is made inside once, and follows its file', async () => {
     const environment = openChannel(host);
-    host.write('~/conda/bin/conda', pretendConda, 0o755);
+    host.write('~/conda/bin/conda', fakeConda, 0o755);
     const inside: DockerModule = {
       ...module,
       image: 'made-here:1',
@@ -155,7 +155,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
       assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
       assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
     }
-    const asked = readFileSync(join(home, 'conda/said'), 'utf8').match(/^env (create|update)/gm);
+    const asked = readFileSync(join(home, 'conda/commands'), 'utf8').match(/^env (create|update)/gm);
     assert.deepEqual(asked, ['env create', 'env update']);
     const missing = wrapCommand('probe', [inside, environment('3.0', '/channel')], none);
     const { code, out } = await host.start(missing, { DOCKER_HOST });

@@ -1,6 +1,6 @@
 /**
  * The walks of the README and of docs/tpu.md, played as they stand: their commands in order, in a fresh home, on the real built-in
- * cloud, and what they print compared with what the page says they print (see test/docs/shape.ts for what may differ).
+ * cloud, and what they print compared with what the page says they print (see test/docs/compare-output.ts for what may differ).
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -8,11 +8,11 @@ import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { test } from 'node:test';
-import { createGlass } from '../cli/support/glass.ts';
-import { document, type Block } from '../docs/documents.ts';
-import { asTold, firstMisfit } from '../docs/shape.ts';
+import { createTerminalScreen } from '../cli/support/terminal-screen.ts';
+import { readDocument, type CodeBlock } from '../docs/documents.ts';
+import { asDocumented, firstMismatch } from '../docs/compare-output.ts';
 import { eventually } from '../support/eventually.ts';
-import { frontDoor } from '../support/jobman.ts';
+import { jobmanCommand } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { root } from '../support/root.ts';
 import { openWorld, type World } from '../support/world.ts';
@@ -25,9 +25,9 @@ interface Step {
 }
 
 /** The steps of all blocks of a document that are to be played. */
-function stepsOf(blocks: readonly Block[]): readonly Step[] {
+function stepsOf(blocks: readonly CodeBlock[]): readonly Step[] {
   return blocks
-    .filter(({ language, notPlayed }) => language === 'console' && notPlayed === null)
+    .filter(({ language, skipReason }) => language === 'console' && skipReason === null)
     .flatMap(({ document: path, line, text }) =>
       text
         .split(/^\$ /m)
@@ -49,7 +49,7 @@ interface Shell {
 function openShell(world: World): Shell {
   const bin = join(world.folder, 'bin');
   mkdirSync(bin);
-  const words = frontDoor.map((word) => `'${word}'`).join(' ');
+  const words = jobmanCommand.map((word) => `'${word}'`).join(' ');
   writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
   writeFileSync(join(bin, 'tpu'), `#!/bin/sh\nexec ${words} tpu "$@"\n`, { mode: 0o755 });
   // The example that runs here writes its checkpoints beside itself.
@@ -72,7 +72,7 @@ function openShell(world: World): Shell {
     async runOnTerminal(command) {
       // script(1) gives a program a terminal and copies what it writes there.
       const written = await start(['script', '-qec', `stty cols 120 rows 50; ${command}`, '/dev/null']);
-      const glass = createGlass();
+      const glass = createTerminalScreen();
       glass.write(written);
       return glass.rows().join('\n');
     },
@@ -113,12 +113,12 @@ async function play(
   shown: (command: string) => Promise<string>,
 ) {
   const machine = { user: userInfo().username, home: world.home };
-  const steps = stepsOf(document(page).blocks);
+  const steps = stepsOf(readDocument(page).blocks);
   assert.ok(steps.length >= least, `${page} has a walk.`);
   for (const { place, command, told } of steps) {
     await beReadyFor(command, shell);
-    const lines = asTold(await shown(command), machine);
-    const misfit = firstMisfit(told, lines);
+    const lines = asDocumented(await shown(command), machine);
+    const misfit = firstMismatch(told, lines);
     assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
   }
 }

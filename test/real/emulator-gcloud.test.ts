@@ -7,10 +7,10 @@ import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { admin } from '../../src/emulator/admin.ts';
+import { runAdminVerb } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
-import { run, type Ran } from '../support/program.ts';
+import { run, type ProgramResult } from '../support/program.ts';
 import { eventually, hasProgram } from './emulator-host.ts';
 
 const zone = 'us-central1-a';
@@ -30,7 +30,7 @@ describe(
         env: process.env,
       });
       await Promise.all([
-        admin(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' }),
+        runAdminVerb(emulator.url, 'reserve', `${zone}/v5e`, { chips: '4', name: 'ours' }),
         // A key for everybody, so that ssh needs not make one for itself (which takes its time with 3072 bits).
         mkdir(join(folder, '.ssh'), { mode: 0o700 }).then(() =>
           execFileSync('ssh-keygen', [...'-q -t rsa -C ada -f .ssh/google_compute_engine -N'.split(' '), ''], {
@@ -46,7 +46,7 @@ describe(
     });
 
     /** Runs a gcloud command: a line of words, and those that hold blanks. Its own home and configuration keep it off the user's. */
-    function gcloud(line: string, ...more: string[]): Promise<Ran> {
+    function gcloud(line: string, ...more: string[]): Promise<ProgramResult> {
       const env = {
         PATH: process.env['PATH'],
         HOME: folder,
@@ -75,11 +75,11 @@ describe(
       [verb, target, options]: readonly [string, string?, Record<string, string>?],
       act: () => Promise<void>,
     ): Promise<void> {
-      await admin(emulator.url, verb, target, options);
+      await runAdminVerb(emulator.url, verb, target, options);
       try {
         await act();
       } finally {
-        await admin(emulator.url, 'clear', verb);
+        await runAdminVerb(emulator.url, 'clear', verb);
       }
     }
 
@@ -145,7 +145,7 @@ describe(
       };
       assert.equal(described.networkEndpoints.length, 4);
       assert.deepEqual(described.labels, { owner: 'ada' });
-      await admin(emulator.url, 'preempt', 'n1');
+      await runAdminVerb(emulator.url, 'preempt', 'n1');
       assert.equal((await ok(`${vm} describe n1 --format=value(state)`)).stdout, 'PREEMPTED\n');
       assert.match((await ok(`${vm} delete n1`)).stderr, /Deleted tpu \[n1\]\./);
       const missing = await gcloud(`${vm} describe n1`);
@@ -193,7 +193,7 @@ describe(
       ]);
       assert.match(guest.stdout, /hostkeys +ssh-ed25519 +0 +AAAAC3/);
       assert.match(service.stdout, /^service-\d+@cloud-tpu\.iam\.gserviceaccount\.com\n$/);
-      await admin(emulator.url, 'preempt', 's1');
+      await runAdminVerb(emulator.url, 'preempt', 's1');
       await fails(
         1,
         /This TPU has terminal state "PREEMPTED", so it cannot be used anymore\./,
@@ -305,7 +305,7 @@ describe(
     test('maintenance: announced, performed, simulated', async () => {
       await ok(`${vm} create m1 ${small}`);
       await fails(1, /FAILED_PRECONDITION: There is no upcoming maintenance/, `${alphaVm} perform-maintenance m1`);
-      await admin(emulator.url, 'maintenance', 'm1', { in: '1h' });
+      await runAdminVerb(emulator.url, 'maintenance', 'm1', { in: '1h' });
       const announced = await ok(`${alphaVm} describe m1 --format=value(upcomingMaintenance.maintenanceStatus)`);
       assert.equal(announced.stdout, 'PENDING\n');
       await ok(`${alphaVm} perform-maintenance m1`);
@@ -315,9 +315,9 @@ describe(
     });
 
     test('a stockout comes out of create as gcloud shows operation errors', async () => {
-      await admin(emulator.url, 'stockout', zone);
+      await runAdminVerb(emulator.url, 'stockout', zone);
       const failed = await gcloud(`${vm} create n2 ${small}`);
-      await admin(emulator.url, 'clear', 'stockout');
+      await runAdminVerb(emulator.url, 'clear', 'stockout');
       assert.equal(failed.code, 1);
       assert.match(failed.stderr, /"code": 8/);
       assert.match(failed.stderr, /There is no more capacity in the zone/);
@@ -363,7 +363,7 @@ describe(
       const flex = await ok(`${alphaQueue} describe q4 --format=value(runDuration.terminationTime)`);
       assert.match(flex.stdout, /^\d{4}-\d\d-\d\dT/);
       // What was preempted is SUSPENDED, and may then be deleted without force.
-      await admin(emulator.url, 'preempt', 'q3');
+      await runAdminVerb(emulator.url, 'preempt', 'q3');
       await reaches('q3', 'SUSPENDED');
       await ok(`${queue} delete q3`);
     });

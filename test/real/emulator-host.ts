@@ -7,11 +7,11 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { adminLook } from '../../src/emulator/admin.ts';
+import { queryEmulator } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { eventually as untilTrue } from '../support/eventually.ts';
-import { run, type Ran } from '../support/program.ts';
+import { run, type ProgramResult } from '../support/program.ts';
 
 /** Calls until the answer is true; fails with `what` after a generous while. */
 export async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
@@ -51,12 +51,18 @@ export class SshUser {
     return [...flags, '-F', '/dev/null', ...this.options, '-p', String(port), `${this.name}@${address}`, command];
   }
 
-  run(address: string, port: number, command: string, input = '', flags: readonly string[] = []): Promise<Ran> {
+  run(
+    address: string,
+    port: number,
+    command: string,
+    input = '',
+    flags: readonly string[] = [],
+  ): Promise<ProgramResult> {
     return run(['ssh', ...this.argv(address, port, command, flags)], { input });
   }
 
   /** What a person does: a login shell on a terminal, into which they type. */
-  shell(address: string, port: number, input: string): Promise<Ran> {
+  shell(address: string, port: number, input: string): Promise<ProgramResult> {
     return run(['ssh', ...this.argv(address, port, '', ['-tt']).slice(0, -1)], { input });
   }
 
@@ -85,7 +91,7 @@ export class Nodes {
     before(async () => {
       const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
       this.emulator = await startEmulator({ env, ...options, stateDir: this.stateDir });
-      this.isolation = (await adminLook(this.emulator.url, 'info'))['isolation'];
+      this.isolation = (await queryEmulator(this.emulator.url, 'info'))['isolation'];
     });
     after(async () => {
       await this.emulator.close();
@@ -105,7 +111,7 @@ export class Nodes {
   }
 
   /** Makes a spot node that lets the user in; answers the addresses of its workers once all of them answer. */
-  async make(id: string, acceleratorType = 'v4-8', metadata: Record<string, string> = {}): Promise<string[]> {
+  async create(id: string, acceleratorType = 'v4-8', metadata: Record<string, string> = {}): Promise<string[]> {
     await fetchJson(`${this.url}?nodeId=${id}`, 'POST', {
       acceleratorType,
       runtimeVersion: 'tpu-ubuntu2204-base',
@@ -118,7 +124,7 @@ export class Nodes {
       addresses = ((node['networkEndpoints'] ?? []) as { ipAddress: string }[]).map((each) => each.ipAddress);
       return node['state'] === 'READY';
     });
-    for (const address of addresses) await eventually(`${address} answers`, () => this.answers(address));
+    for (const address of addresses) await eventually(`${address} answers`, () => this.acceptsSsh(address));
     return addresses;
   }
 
@@ -129,7 +135,7 @@ export class Nodes {
     play: (first: string, second: string) => Promise<void>,
   ): void {
     test(title, async () => {
-      const [first = '', second = ''] = await this.make(id, type, metadata);
+      const [first = '', second = ''] = await this.create(id, type, metadata);
       await play(first, second);
       await this.remove(id);
     });
@@ -141,7 +147,7 @@ export class Nodes {
   }
 
   /** True when somebody takes connections at that worker's SSH door. */
-  answers(address: string): Promise<boolean> {
+  acceptsSsh(address: string): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect(this.emulator.sshPort, address);
       socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
@@ -151,7 +157,7 @@ export class Nodes {
     });
   }
 
-  ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<Ran> {
+  ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<ProgramResult> {
     return this.user.run(address ?? '', this.emulator.sshPort, command, input, flags);
   }
 }

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { admin } from '../../src/emulator/admin.ts';
+import { runAdminVerb } from '../../src/emulator/admin.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { hasDocker } from '../setup/dockerd.ts';
 import { eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
@@ -55,7 +55,7 @@ for (const isolation of ['auto', 'none'] as const) {
     });
 
     test('a detached program outlives its connection and ends with its node, whole family and all', async () => {
-      const [address] = await nodes.make('family');
+      const [address] = await nodes.create('family');
       const started = await nodes.ssh(
         address,
         'setsid nohup sh -c "trap \'\' TERM HUP INT; setsid sleep 31337 & sleep 31337" >out 2>&1 </dev/null & echo started',
@@ -63,16 +63,16 @@ for (const isolation of ['auto', 'none'] as const) {
       assert.equal(started.stdout, 'started\n');
       await eventually('both sleep', () => running('sleep 31337').length === 2);
       assert.match((await nodes.ssh(address, 'ps ax || ls /proc')).stdout, nodes.hasNamespaces ? /sleep 31337/ : /./);
-      await admin(nodes.emulator.url, 'preempt', 'family');
+      await runAdminVerb(nodes.emulator.url, 'preempt', 'family');
       assert.deepEqual(running('sleep 31337'), []);
       assert.deepEqual(processesOf(stateDir), []);
-      assert.equal(await nodes.answers(address ?? ''), false, 'the door is shut');
+      assert.equal(await nodes.acceptsSsh(address ?? ''), false, 'the door is shut');
       await nodes.remove('family');
       await eventually('its folders are gone', () => readdirSync(join(stateDir, 'hosts')).length === 0);
     });
 
     test('a bucket outlives the node: what one wrote, the next reads', async () => {
-      const [first] = await nodes.make('writer');
+      const [first] = await nodes.create('writer');
       const path = nodes.hasNamespaces ? '/home/zephyr/bucket' : '$HOME/bucket';
       const mounted = await nodes.ssh(
         first,
@@ -83,9 +83,9 @@ for (const isolation of ['auto', 'none'] as const) {
         { code: 0, last: '1' },
         mounted.stderr,
       );
-      await admin(nodes.emulator.url, 'preempt', 'writer');
+      await runAdminVerb(nodes.emulator.url, 'preempt', 'writer');
       await nodes.remove('writer');
-      const [second] = await nodes.make('reader');
+      const [second] = await nodes.create('reader');
       assert.notEqual((await nodes.ssh(second, `mountpoint -q ${path}`)).code, 0, 'a new host has nothing mounted');
       const read = await nodes.ssh(
         second,
@@ -130,12 +130,12 @@ for (const isolation of ['auto', 'none'] as const) {
       async (address) => {
         await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
         const bootId = (await nodes.ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
-        await admin(nodes.emulator.url, 'kill-host', 'victim/0');
+        await runAdminVerb(nodes.emulator.url, 'kill-host', 'victim/0');
         assert.deepEqual(running('sleep 31338'), []);
-        assert.equal(await nodes.answers(address), false);
+        assert.equal(await nodes.acceptsSsh(address), false);
         const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
         assert.equal(node['state'], 'READY');
-        await admin(nodes.emulator.url, 'start-host', 'victim/0');
+        await runAdminVerb(nodes.emulator.url, 'start-host', 'victim/0');
         const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
         assert.match(back.stdout, /^kept\n/);
         if (nodes.hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
@@ -152,7 +152,7 @@ for (const isolation of ['auto', 'none'] as const) {
         let ticks = 0;
         child.stdout.on('data', (part: Buffer) => (ticks += part.length / 5));
         await eventually('it ticks', () => ticks > 3);
-        await admin(nodes.emulator.url, 'hang-host', 'hung');
+        await runAdminVerb(nodes.emulator.url, 'hang-host', 'hung');
         let frozen = -1;
         // What it said before is on its way for a moment.
         await eventually('it ticks no more', async () => {
@@ -161,7 +161,7 @@ for (const isolation of ['auto', 'none'] as const) {
           return ticks === frozen;
         });
         assert.equal(child.exitCode, null);
-        await admin(nodes.emulator.url, 'start-host', 'hung');
+        await runAdminVerb(nodes.emulator.url, 'start-host', 'hung');
         await eventually('it ticks again', () => ticks > frozen + 3);
         child.kill();
       },

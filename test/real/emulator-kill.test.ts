@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { admin } from '../../src/emulator/admin.ts';
+import { runAdminVerb } from '../../src/emulator/admin.ts';
 import { assertNothingLeft, eventually, fetchJson, hasProgram, processesOf, SshUser } from './emulator-host.ts';
 
 const parent = 'projects/p/locations/us-central2-b';
@@ -67,7 +67,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
   test('a program on a READY node runs on, is reached at the same address, and dies with the node', async () => {
     await createNode('n1');
     await eventually('n1 is READY', async () => (await node('n1'))['state'] === 'READY');
-    await admin(url, 'clear', 'all');
+    await runAdminVerb(url, 'clear', 'all');
     const before = await node('n1');
     const [endpoint] = before['networkEndpoints'] as { ipAddress: string }[];
     const address = endpoint?.ipAddress ?? '';
@@ -82,7 +82,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assert.equal(url, urlBefore);
     assert.equal(sshPort, portBefore);
     assert.deepEqual(await node('n1'), before);
-    await admin(url, 'clear', 'all');
+    await runAdminVerb(url, 'clear', 'all');
     const programs = await user.run(address, sshPort, 'sudo echo as root && hostname && command -v gcsfuse apt-get');
     assert.equal(programs.code, 0, `the programs of a TPU VM are still there: ${programs.stderr}`);
     const look = await user.run(
@@ -92,14 +92,14 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     );
     assert.equal(look.stdout, bootId.stdout, look.stderr);
 
-    await admin(url, 'preempt', 'n1');
+    await runAdminVerb(url, 'preempt', 'n1');
     assertNothingLeft(stateDir);
   });
 
   test('a creation that was answered goes on; a node that was taken meanwhile has no host left', async () => {
     await createNode('n2');
     await eventually('n2 is READY', async () => (await node('n2'))['state'] === 'READY');
-    await admin(url, 'clear', 'all');
+    await runAdminVerb(url, 'clear', 'all');
     await fetchJson(`${url}/v2/${parent}/nodes/n2`, 'DELETE');
     const begun = await createNode('n3');
     await end('SIGKILL');
@@ -108,7 +108,7 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     const operation: Record<string, unknown> = await fetchJson(`${url}/v2/${String(begun['name'])}`);
     assert.equal(operation['done'], true);
     await eventually('n2 is gone', async () => 'error' in (await node('n2')));
-    await admin(url, 'preempt', 'n3');
+    await runAdminVerb(url, 'preempt', 'n3');
     // What is on its way out counts, too; here it is no child of the emulator that has ended it.
     await eventually('nothing is left', async () => processesOf(stateDir).length === 0);
     assertNothingLeft(stateDir);

@@ -386,7 +386,7 @@ function missingFrom(
   return Object.entries(description.schemas[schema]?.properties ?? {}).flatMap(([name, property]) => {
     const here = `${path}.${name}`;
     const field = message.fields[name];
-    if (field === undefined || (field.only !== undefined && field.only !== version)) return [here];
+    if (field === undefined || (field.onlyIn !== undefined && field.onlyIn !== version)) return [here];
     const { $ref, enum: texts = [] } = property.items ?? property;
     const kind = single(field.kind);
     if (typeof kind === 'object' && 'enum' in kind) {

@@ -18,7 +18,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
-import { run, type Ran } from '../support/program.ts';
+import { run, type ProgramResult } from '../support/program.ts';
 import { hasProgram, Nodes } from './emulator-host.ts';
 
 const hasClients = ['ssh', 'scp', 'sftp'].every(hasProgram);
@@ -40,7 +40,7 @@ for (const isolation of ['auto', 'none'] as const) {
     let address = '';
 
     before(async () => {
-      [address = ''] = await nodes.make('files');
+      [address = ''] = await nodes.create('files');
       // Only root may remove what is root's; the host's own view is changed, not the machine's.
       if (nodes.isolation !== 'root') return;
       const hidden = await nodes.ssh(
@@ -54,8 +54,8 @@ for (const isolation of ['auto', 'none'] as const) {
 
     const flags = (): string[] => ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const at = (path: string): string => `${user.name}@${address}:${path}`;
-    const scp = (...words: string[]): Promise<Ran> => run(['scp', ...flags(), ...words]);
-    const sftp = (...lines: string[]): Promise<Ran> =>
+    const scp = (...words: string[]): Promise<ProgramResult> => run(['scp', ...flags(), ...words]);
+    const sftp = (...lines: string[]): Promise<ProgramResult> =>
       run(['sftp', ...flags(), '-b', '-', `${user.name}@${address}`], { input: `${lines.join('\n')}\n` });
 
     test('scp carries files and folders both ways, with their rights and times', async () => {
@@ -177,7 +177,7 @@ describe("OpenSSH's server inside a host", { skip: lacks }, () => {
 
   test('serves SFTP without sftp-server', async (t) => {
     if (nodes.isolation !== 'root') return t.skip('NOT TESTED: no namespaces');
-    const [address = ''] = await nodes.make('inside');
+    const [address = ''] = await nodes.create('inside');
     await nodes.ssh(address, 'rm -f /usr/lib/openssh/sftp-server /usr/libexec/openssh/sftp-server');
     const flags = ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const back = join(user.folder, 'back');
@@ -187,6 +187,6 @@ describe("OpenSSH's server inside a host", { skip: lacks }, () => {
   });
 });
 
-function assertDone(result: Ran): void {
+function assertDone(result: ProgramResult): void {
   assert.equal(result.code, 0, result.stderr + result.stdout);
 }

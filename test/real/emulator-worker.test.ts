@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { admin } from '../../src/emulator/admin.ts';
+import { runAdminVerb } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
@@ -137,7 +137,7 @@ for (const [hosts, isolation] of [
         const waits = fetch(`${preempted}?wait_for_change=true&last_etag=${etag}`, { headers });
         const early = await fetch(`${preempted}?wait_for_change=true&timeout_sec=0.1`, { headers });
         assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
-        await admin(nodes.emulator.url, 'preempt', 'told');
+        await runAdminVerb(nodes.emulator.url, 'preempt', 'told');
         assert.equal(await (await waits).text(), 'TRUE');
       },
     );
@@ -145,7 +145,7 @@ for (const [hosts, isolation] of [
     test('the startup script runs as root at each boot, and its output is kept', async () => {
       const script =
         '#!/bin/sh\nid -u\necho "worker $TPU_WORKER_ID"\necho again >>"$EMULATOR_HOST/home/count"\nexit 4\n';
-      const [first] = await nodes.make('script', 'v4-8', { 'startup-script': script });
+      const [first] = await nodes.create('script', 'v4-8', { 'startup-script': script });
       const log = nodes.hasNamespaces ? '/var/log/startup-script.log' : '$EMULATOR_HOST/startup-script.log';
       const isOver = (times: number) => async () =>
         (await nodes.ssh(first, `cat "${log}"`)).stdout.split('startup-script exit status 4').length === times + 1;
@@ -153,15 +153,15 @@ for (const [hosts, isolation] of [
       const said = (await nodes.ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
       assert.match(said, /boot 1\n\d+\nworker 0\nstartup-script exit status 4\nagain\n$/);
       if (nodes.hasNamespaces) assert.match(said, /\n0\n/);
-      await admin(nodes.emulator.url, 'kill-host', 'script');
-      await admin(nodes.emulator.url, 'start-host', 'script');
+      await runAdminVerb(nodes.emulator.url, 'kill-host', 'script');
+      await runAdminVerb(nodes.emulator.url, 'start-host', 'script');
       await eventually('it has run again', isOver(2));
       await nodes.remove('script');
     });
 
     test('a worker reboots by its own command: its line is cut, its disk stays, and it is READY all the time', async () => {
       const script = '#!/bin/sh\necho again >>"$EMULATOR_HOST/home/count"\n';
-      const [first, second] = await nodes.make('again', 'v4-16', { 'startup-script': script });
+      const [first, second] = await nodes.create('again', 'v4-16', { 'startup-script': script });
       const boot = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random/boot_id}"';
       const about = `cat kept; ${boot}; mountpoint -q bucket && echo mounted; ls -A bucket; pgrep -f "^sleep 3136[0-9]"; [ ! -e /run/own ] || echo left`;
       const began = await nodes.ssh(
@@ -238,24 +238,24 @@ for (const [hosts, isolation] of [
           inside.on('close', () => resolve(text));
         });
         await new Promise((resolve) => inside.stdout.once('data', resolve));
-        await admin(nodes.emulator.url, 'ssh-refuse', 'trouble');
-        assert.equal(await nodes.answers(first), false);
+        await runAdminVerb(nodes.emulator.url, 'ssh-refuse', 'trouble');
+        assert.equal(await nodes.acceptsSsh(first), false);
         inside.stdin.end('here\n');
         assert.equal(await said, 'in\nstill here\n');
-        await admin(nodes.emulator.url, 'start-host', 'trouble');
+        await runAdminVerb(nodes.emulator.url, 'start-host', 'trouble');
         assert.equal(
           (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
           'kept\n',
         );
         if (nodes.hasNamespaces) {
-          await admin(nodes.emulator.url, 'fill-disk', 'trouble');
+          await runAdminVerb(nodes.emulator.url, 'fill-disk', 'trouble');
           const full = await nodes.ssh(
             first,
             'cat file; echo more >>file; echo new >other; echo saved >bucket/saved; cat bucket/saved',
           );
           assert.equal(full.stdout, 'kept\nsaved\n', full.stderr);
           assert.match(full.stderr, /No space left on device/);
-          await admin(nodes.emulator.url, 'start-host', 'trouble');
+          await runAdminVerb(nodes.emulator.url, 'start-host', 'trouble');
           assert.equal(
             (await nodes.ssh(first, 'echo more >>file; cat file bucket/saved')).stdout,
             'kept\nmore\nsaved\n',
@@ -284,11 +284,11 @@ for (const [hosts, isolation] of [
         };
         const ended = join(slow.stateDir, 'hosts', slow.folder, '0', 'ended');
         await begin();
-        await admin(slow.emulator.url, 'kill-host', 'soft');
+        await runAdminVerb(slow.emulator.url, 'kill-host', 'soft');
         assert.equal(existsSync(ended), false);
-        await admin(slow.emulator.url, 'start-host', 'soft');
+        await runAdminVerb(slow.emulator.url, 'start-host', 'soft');
         await begin();
-        await admin(slow.emulator.url, 'preempt', 'soft');
+        await runAdminVerb(slow.emulator.url, 'preempt', 'soft');
         assert.equal(readFileSync(ended, 'utf8'), 'bye\n');
         assert.deepEqual(processesOf(slow.stateDir), []);
       } finally {

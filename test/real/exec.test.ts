@@ -16,8 +16,8 @@ import { symlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/by-hand.ts';
-import { get, put } from '../../src/remote/copy.ts';
+import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/worker-access.ts';
+import { copyFromRemote, copyToRemote } from '../../src/remote/copy.ts';
 import { connectRelay, serveRelay } from '../../src/remote/relay.ts';
 import type { SshTransport } from '../../src/remote/ssh.ts';
 import { eventually } from '../support/eventually.ts';
@@ -34,7 +34,7 @@ interface Told {
 function begin(transport: SshTransport, program: Program, receives = false, entry: string | null = null): Told {
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const session = transport.session(
-    { program, receives, onBytes: (chunk, stream) => void kept[stream].push(chunk) },
+    { program, hasInput: receives, onBytes: (chunk, stream) => void kept[stream].push(chunk) },
     entry,
   );
   return { session, out: () => Buffer.concat(kept.stdout), err: () => Buffer.concat(kept.stderr).toString() };
@@ -128,7 +128,7 @@ sshdTest(
     // The word is out before the shell has become the program.
     assert.ok(await eventually(() => runs('sleep', '4714')));
     pool.close();
-    assert.equal((await cut.session.ended).kind, 'no_answer');
+    assert.equal((await cut.session.ended).kind, 'unreachable');
     assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 60_000 }));
   },
 );
@@ -164,8 +164,8 @@ sshdTest(
     const parts: Uint8Array[] = [];
     const request = {
       program: argv('cat'),
-      inside: 'host',
-      receives: true,
+      environment: 'host',
+      hasInput: true,
       onBytes: (chunk: Uint8Array) => void parts.push(chunk),
     } as const;
     const bytes = randomBytes(3_000_000);
@@ -174,13 +174,13 @@ sshdTest(
     cat.end();
     assert.deepEqual(await cat.ended, ended(0));
     assert.ok(Buffer.concat(parts).equals(bytes));
-    assert.deepEqual(await relay.start('000042', 1, { ...request, receives: false }).ended, ended(1));
+    assert.deepEqual(await relay.start('000042', 1, { ...request, hasInput: false }).ended, ended(1));
     const none = await relay.start('000043', 0, request).ended;
-    assert.deepEqual(none, { kind: 'no_answer', reason: 'There is no job 000043.', sent: false });
-    const left = relay.start('000042', 0, { ...request, program: argv('sleep', '4715'), receives: false });
+    assert.deepEqual(none, { kind: 'unreachable', reason: 'There is no job 000043.', mayHaveRun: false });
+    const left = relay.start('000042', 0, { ...request, program: argv('sleep', '4715'), hasInput: false });
     assert.ok(await eventually(() => runs('sleep', '4715')));
     relay.close();
-    assert.equal((await left.ended).kind, 'no_answer');
+    assert.equal((await left.ended).kind, 'unreachable');
     assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 60_000 }));
   },
 );
@@ -190,7 +190,8 @@ sshdTest(
   async (sshd) => {
     const pool = poolOn(sshd);
     const transport = pool.transport(targetOn(sshd));
-    const start = (request: Parameters<Parameters<typeof put>[0]>[0]): Session => transport.session(request, null);
+    const start = (request: Parameters<Parameters<typeof copyToRemote>[0]>[0]): Session =>
+      transport.session(request, null);
     const cwd = join(sshd.world.folder, 'here');
     mkdirSync(join(cwd, 'data', 'sub'), { recursive: true });
     writeFileSync(join(cwd, 'data', 'run'), '#!/bin/sh\n');
@@ -206,30 +207,30 @@ sshdTest(
       cwd,
       ...more,
     });
-    assert.equal((await put(start, ask({ to: 'new folder/' }))).kind, 'done');
+    assert.equal((await copyToRemote(start, ask({ to: 'new folder/' }))).kind, 'done');
     const there = join(sshd.home, 'new folder', 'data');
     assert.equal(statSync(join(there, 'run')).mode & 0o777, 0o751);
     assert.ok(lstatSync(join(there, 'link')).isSymbolicLink());
-    const inTheWay = await put(start, ask({ to: '~/new folder' }));
-    assert.deepEqual(inTheWay, { kind: 'failed', because: 'conflict', reason: '~/new folder/data is there already' });
+    const inTheWay = await copyToRemote(start, ask({ to: '~/new folder' }));
+    assert.deepEqual(inTheWay, { kind: 'failed', cause: 'conflict', reason: '~/new folder/data is there already' });
     writeFileSync(join(there, 'old'), '');
-    assert.equal((await put(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
+    assert.equal((await copyToRemote(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
     assert.equal(existsSync(join(there, 'old')), false);
-    assert.deepEqual(await put(start, ask({ to: 'none/data' })), {
+    assert.deepEqual(await copyToRemote(start, ask({ to: 'none/data' })), {
       kind: 'failed',
-      because: 'missing',
+      cause: 'missing',
       reason: 'there is no folder ~/none',
     });
 
-    const back = await get(start, ask({ from: 'new folder/data', to: 'back' }));
+    const back = await copyFromRemote(start, ask({ from: 'new folder/data', to: 'back' }));
     assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back'), bytes: 2_500_010 }, 'the bytes of its files');
     assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
-    assert.equal((await get(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
+    assert.equal((await copyFromRemote(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
 
     // The line breaks in the middle of a copy.
     writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(30_000_000));
     let portions = 0;
-    const half = await put(
+    const half = await copyToRemote(
       start,
       ask({
         to: 'half',
@@ -240,7 +241,7 @@ sshdTest(
         },
       }),
     );
-    assert.equal(half.kind, 'no_answer');
+    assert.equal(half.kind, 'unreachable');
     const rest = (): readonly string[] => readdirSync(sshd.home).filter((name) => /half|jobman-cp/.test(name));
     assert.ok(await eventually(() => rest().length === 0, { withinMs: 60_000 }), 'nothing of it is left there');
     assert.deepEqual(readdirSync(cwd).toSorted(), ['back', 'data']);
@@ -262,23 +263,23 @@ command:
     echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 17113
 `,
   );
-  await world.says('create', manifest);
-  const isRunning = async (): Promise<boolean> => (await world.says('list', '--phase', 'running')).includes('hold');
+  await world.output('create', manifest);
+  const isRunning = async (): Promise<boolean> => (await world.output('list', '--phase', 'running')).includes('hold');
   const later = { withinMs: 60_000 };
   assert.ok(await eventually(isRunning, later));
 
   // Over the controller's connections, and over our own when it is away.
   const both = '[0] here\n[1] here\n';
   assert.equal(
-    (await world.says('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
+    (await world.output('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
     both.trimEnd(),
   );
-  await world.says('controller', 'stop');
-  assert.equal(await world.says('exec', '1', '--workers', '1', '--', 'echo $((6 * 7))'), '42\n');
-  await world.says('controller', 'start');
+  await world.output('controller', 'stop');
+  assert.equal(await world.output('exec', '1', '--workers', '1', '--', 'echo $((6 * 7))'), '42\n');
+  await world.output('controller', 'start');
 
-  await world.says('cp', manifest, '1:');
-  await world.says('cp', '1:hold.yaml', world.folder);
+  await world.output('cp', manifest, '1:');
+  await world.output('cp', '1:hold.yaml', world.folder);
   for (const worker of [0, 1])
     assert.equal(
       readFileSync(join(world.folder, `worker-${worker}`, 'hold.yaml'), 'utf8'),
@@ -286,7 +287,7 @@ command:
     );
 
   const config = join(world.folder, 'ssh.config');
-  writeFileSync(config, await world.says('ssh-config', '1'));
+  writeFileSync(config, await world.output('ssh-config', '1'));
   for (const [host, number] of [
     ['jobman-1', '0'],
     ['jobman-1-1', '1'],
@@ -297,16 +298,16 @@ command:
 
   // A forwarded port outlives the TPU that it led to.
   const forward = world.start(['port-forward', '1', '0:17113'], { withinMs: 120_000 });
-  await forward.prints(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
+  await forward.waitForOutput(/http:\/\/127\.0\.0\.1:\d+ leads to port 17113/);
   const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
   const answers = async (): Promise<boolean> =>
     (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');
   assert.ok(await eventually(answers, later));
-  await world.says('emulator', 'preempt', '1');
-  await forward.prints('000001 has new machines', 90_000);
+  await world.output('emulator', 'preempt', '1');
+  await forward.waitForOutput('000001 has new machines', 90_000);
   assert.ok(await eventually(answers, later));
   forward.child.kill('SIGINT');
-  assert.equal((await forward.ended).code, 130);
+  assert.equal((await forward.result).code, 130);
 });
 
 /** What a server answers; empty when it does not. */

@@ -14,7 +14,7 @@ import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon } from '../support/builders.ts';
 import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
-import { frontDoor } from '../support/jobman.ts';
+import { jobmanCommand } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 
 /** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
@@ -23,7 +23,7 @@ function mount(t: TestContext, world: JobWorld, at: string, ...words: readonly s
   const { status } = spawnSync('mount', [...words, at]);
   if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
   world.atEnd(async () => {
-    await world.endParts();
+    await world.stopServices();
     assert.ok(await eventually(() => spawnSync('umount', [at]).status === 0), `${at} can be unmounted`);
   });
   return true;
@@ -32,22 +32,22 @@ function mount(t: TestContext, world: JobWorld, at: string, ...words: readonly s
 test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
   const world = openJobWorld(t);
   const id = await world.create(world.localManifest('echo seen before'));
-  await world.settled(id);
-  await world.well(['controller', 'stop']);
+  await world.waitForFinish(id);
+  await world.runOk(['controller', 'stop']);
   const home = join(world.folder, 'closed');
   if (!mount(t, world, home, '--bind', world.home)) return;
   assert.equal(spawnSync('mount', ['-o', 'remount,bind,ro', home]).status, 0);
   const closed = { env: { JOBMAN_HOME: home } };
 
-  assert.match((await world.well(['list'], closed)).stdout, /000001 .* succeeded/);
-  assert.match((await world.well(['show', id], closed)).stdout, /exit code 0/);
-  assert.equal((await world.well(['logs', id], closed)).stdout, '[0] seen before\n');
-  assert.match((await world.well(['wait', id], closed)).stdout, /succeeded/);
+  assert.match((await world.runOk(['list'], closed)).stdout, /000001 .* succeeded/);
+  assert.match((await world.runOk(['show', id], closed)).stdout, /exit code 0/);
+  assert.equal((await world.runOk(['logs', id], closed)).stdout, '[0] seen before\n');
+  assert.match((await world.runOk(['wait', id], closed)).stdout, /succeeded/);
 
   for (const words of [
     ['create', world.localManifest('true')],
     ['create', world.localManifest('true'), '--follow'],
-    ['create', world.cloudManifest('true')],
+    ['create', world.tpuManifest('true')],
     ['rerun', id],
     ['delete', id],
     ['clean', id],
@@ -67,12 +67,12 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
       /\n {2}Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable\.\n$/,
     );
   }
-  assert.deepEqual(world.runningIn('main.ts controller run'), []);
+  assert.deepEqual(world.processesMatching('main.ts controller run'), []);
 
   // One that runs cannot find a word to leave in its folder, and is told all the same.
-  await world.well(['controller', 'start']);
-  assert.match((await world.well(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
-  assert.ok(await eventually(() => world.runningIn('main.ts controller run').length === 0));
+  await world.runOk(['controller', 'start']);
+  assert.match((await world.runOk(['controller', 'stop'], closed)).stdout, /The controller was stopped/);
+  assert.ok(await eventually(() => world.processesMatching('main.ts controller run').length === 0));
 });
 
 test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
@@ -86,8 +86,8 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
   );
   const id = await world.create(manifest);
   const other = await world.create(world.localManifest('sleep 2; exit 3'));
-  await world.until(id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
-  await world.becomes(other, 'running');
+  await world.waitUntil(id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
+  await world.waitForPhase(other, 'running');
 
   const filler = join(world.home, 'filler');
   const room = openSync(filler, 'w');
@@ -107,13 +107,13 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     ['create', manifest, '--follow'],
     ['stop', id],
   ]) {
-    await world.refuses(
+    await world.runRefused(
       5,
       /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/,
       words,
     );
   }
-  assert.match(await world.says('list'), /000001 .* running/);
+  assert.match(await world.output('list'), /000001 .* running/);
   // The second program ends meanwhile, and the controller cannot write it down.
   assert.ok(
     await eventually(() => /The disk is full/.test(readFileSync(join(world.home, 'controller.log'), 'utf8')), {
@@ -121,21 +121,21 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     }),
     'the controller says so in its log',
   );
-  const pid = world.runningIn('controller run').map((one) => one.pid);
+  const pid = world.processesMatching('controller run').map((one) => one.pid);
   assert.equal(pid.length, 1, 'it waits for room and does not give up');
 
   rmSync(filler);
-  const failed = await world.settled(other, 1);
+  const failed = await world.waitForFinish(other, 1);
   assert.equal(failed.attempts.at(-1)?.evidence?.exitCode, 3);
   spawnSync('touch', [go]);
-  await world.settled(id);
+  await world.waitForFinish(id);
   assert.equal(readFileSync(starts, 'utf8'), 'start\n');
-  assert.equal(world.logOf(id).toString(), 'began\ndone\n');
+  assert.equal(world.readLog(id).toString(), 'began\ndone\n');
   assert.deepEqual(
-    world.runningIn('controller run').map((one) => one.pid),
+    world.processesMatching('controller run').map((one) => one.pid),
     pid,
   );
-  const rows = (await world.says('list', '--json', '--all')).trimEnd().split('\n');
+  const rows = (await world.output('list', '--json', '--all')).trimEnd().split('\n');
   assert.equal(rows.length, 2, 'what was refused is not there');
 });
 
@@ -149,7 +149,7 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
   closeSync(room);
   for (const words of [
     ['create', world.localManifest('true')],
-    ['create', world.cloudManifest('true')],
+    ['create', world.tpuManifest('true')],
     ['controller', 'start'],
   ]) {
     const { code, stdout, stderr } = await world.jobman(words);
@@ -158,10 +158,10 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
     assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, words.join(' '));
     assert.doesNotMatch(stderr, /mistake of its own/);
   }
-  assert.match((await world.well(['list'])).stderr, /No jobs yet/);
+  assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
 });
 
-const [program, ...words] = frontDoor;
+const [program, ...words] = jobmanCommand;
 
 /** Runs a command with its output in a file of the test's choice. */
 function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly string[]) {
@@ -247,7 +247,7 @@ function open(world: JobWorld): Store {
 const logFilesOf = ({ home }: JobWorld, store: Store) =>
   createLogFiles({ home, history: (id, after) => store.events(id, after) });
 
-const isTrouble = (trouble: string) => (error: unknown) => error instanceof StoreError && error.trouble === trouble;
+const isTrouble = (trouble: string) => (error: unknown) => error instanceof StoreError && error.kind === trouble;
 
 test('a record whose log was not merged when the file system became read-only is read whole, and takes no write', async (t) => {
   const world = mountedWorld(t, '4m');
@@ -266,7 +266,7 @@ test('a record whose log was not merged when the file system became read-only is
   assert.equal(spawnSync('mount', ['-o', 'remount,ro', world.home]).status, 0);
 
   const store = open(world);
-  const { jobs } = await store.list({ settledMost: null });
+  const { jobs } = await store.list({ maxFinished: null });
   assert.equal(jobs.length, 2);
   await assert.rejects(store.insert(job), isTrouble('read_only'));
   const loaded = await store.load('000001');
@@ -284,11 +284,11 @@ test('a full disk drops the whole write, and after that the record is as it was'
     for (; stored < 10_000; stored += 1) await store.insert({ ...job, manifest: 'm'.repeat(5_000) });
   };
   await assert.rejects(fill(), isTrouble('full'));
-  assert.equal((await store.list({ settledMost: null })).jobs.length, stored);
+  assert.equal((await store.list({ maxFinished: null })).jobs.length, stored);
   await store.close();
 
   const again = open(world);
-  const { jobs } = await again.list({ settledMost: null });
+  const { jobs } = await again.list({ maxFinished: null });
   assert.equal(jobs.length, stored);
   assert.equal((await again.events(jobs[0]?.id ?? '', 0)).length, 1);
 });
@@ -306,7 +306,7 @@ test('a log that meets a full disk says so, and its length tells what was writte
   await assert.rejects(fill(), isTrouble('full'));
   const held = await logFiles.length(stored, 1, 0);
   assert.ok(held > 0 && held < 1_000_000);
-  assert.equal((await logFiles.last(stored, 1, 0, 10)).length, 10);
+  assert.equal((await logFiles.readEnd(stored, 1, 0, 10)).length, 10);
   // Room again: it goes on where it stopped.
   writeFileSync(join(world.home, 'jobs/ada/000001/logs/attempt_1/command_worker_0.log'), '');
   await logFiles.append(stored, 1, 0, chunk);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { builtGcsfuse } from '../support/gcsfuse.ts';
+import { gcsfuseBinary } from '../support/gcsfuse.ts';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
@@ -17,17 +17,17 @@ import { openJobWorld } from '../support/jobs.ts';
 const noCache: BucketCache = {
   dir: null,
   metadataTtlSeconds: null,
-  statCacheMostMb: null,
-  typeCacheMostMb: null,
-  fileCacheMostMb: null,
+  maxStatCacheMb: null,
+  maxTypeCacheMb: null,
+  maxFileCacheMb: null,
   wholeFileOnRangeRead: null,
   parallelDownloads: null,
-  before: null,
+  prepareScript: null,
 };
 
 /** The one on the PATH, or the one that `npm run long -- gcsfuse` has built: that takes Go, and minutes. */
 function findGcsfuse(): string | undefined {
-  return existsSync(builtGcsfuse) ? builtGcsfuse : findProgram('gcsfuse');
+  return existsSync(gcsfuseBinary) ? gcsfuseBinary : findProgram('gcsfuse');
 }
 
 /** The real program, where it may mount; the test is skipped loudly elsewhere. */
@@ -80,12 +80,12 @@ test('buckets are mounted with their caches, and again when their daemon has die
         cache: {
           dir: '~/cache dir',
           metadataTtlSeconds: 60,
-          statCacheMostMb: 32,
-          typeCacheMostMb: 4,
-          fileCacheMostMb: 100,
+          maxStatCacheMb: 32,
+          maxTypeCacheMb: 4,
+          maxFileCacheMb: 100,
           wholeFileOnRangeRead: true,
           parallelDownloads: true,
-          before,
+          prepareScript: before,
         },
       },
       { bucket: 'my-bucket', path: extra, cache: noCache },
@@ -169,30 +169,30 @@ test(
     const cloud = world.start(['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse], {
       withinMs: 300_000,
     });
-    await cloud.prints(/^READY /m, 60_000);
-    mkdirSync(world.bucket('saved'), { recursive: true });
-    await writeFile(world.bucket('input'), 'what lay in the bucket\n');
+    await cloud.waitForOutput(/^READY /m, 60_000);
+    mkdirSync(world.bucketPath('saved'), { recursive: true });
+    await writeFile(world.bucketPath('input'), 'what lay in the bucket\n');
     // A folder that the manifest names: there each worker writes and reads a record through its own mount.
     const job = { checkpoint_dir: '~/bucket/saved/${job.id}', loop: 'failures' };
-    const manifest = world.cloudManifest(program, { job });
+    const manifest = world.tpuManifest(program, { job });
     const id = await world.create(manifest);
     const saves = (attempt: number) => () =>
-      readdirSync(world.bucket('saved'), { recursive: true }).some((name) =>
+      readdirSync(world.bucketPath('saved'), { recursive: true }).some((name) =>
         String(name).endsWith(`/step_${attempt}.0`),
       );
     assert.ok(await eventually(saves(1), { withinMs: 120_000 }), 'what the first attempt writes is in the bucket');
 
     // As when a worker runs out of memory; the folder then answers to nothing, and the program fails.
-    await world.well(['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
+    await world.runOk(['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
     assert.ok(await eventually(saves(2), { withinMs: 120_000 }), 'and so is what the second writes');
-    for (const attempt of [1, 2]) await writeFile(world.bucket(`go-${attempt}`), '');
-    const { attempts } = await world.settled(id, 0, 120_000);
+    for (const attempt of [1, 2]) await writeFile(world.bucketPath(`go-${attempt}`), '');
+    const { attempts } = await world.waitForFinish(id, 0, 120_000);
     assert.deepEqual(
       attempts.map(({ reason }) => reason),
       ['command_failed', 'succeeded'],
     );
     for (const worker of [0, 1]) {
-      const log = world.logOf(id, worker).toString();
+      const log = world.readLog(id, worker).toString();
       assert.match(log, /^1\nbegins from .*\/bucket\/saved\/000001\/step_1\.\d\nwhat lay in the bucket\n$/);
     }
   },

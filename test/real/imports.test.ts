@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSy
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { manualSample, realMess } from '../lab/old-data.ts';
+import { documentedSample, malformedData } from '../lab/old-data.ts';
 import { jsonLines, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Runs a command to its end in the folder of that world. */
@@ -67,7 +67,7 @@ test('the folders of the older manager come along, and can be resumed', async (t
 
 test('data.json comes along, once, and its key into a file of its own', async (t) => {
   const world = openJobWorld(t);
-  writeFileSync(join(world.folder, 'data.json'), JSON.stringify(manualSample, null, 2));
+  writeFileSync(join(world.folder, 'data.json'), JSON.stringify(documentedSample, null, 2));
   writeFileSync(join(world.folder, 'broken.json'), '{\n  "users": {,}\n}');
   writeFileSync(join(world.folder, 'other.json'), '{}');
 
@@ -82,27 +82,27 @@ test('data.json comes along, once, and its key into a file of its own', async (t
   assert.equal(existsSync(join(world.home, 'state.db')), false, 'a dry run makes nothing');
   assert.equal((await run(world, 'settings', 'set', 'tpu.project', 'emulator')).code, 0);
   const dry = await run(world, 'tpu', 'import', 'data.json', '--json');
-  const lines = jsonLines<{ kind: string; what: string; done: boolean }>(dry.out);
-  assert.ok(lines.some(({ kind, what, done }) => kind === 'take' && what === 'window 1 of xibo' && !done));
+  const lines = jsonLines<{ kind: string; subject: string; done: boolean }>(dry.out);
+  assert.ok(lines.some(({ kind, subject, done }) => kind === 'import' && subject === 'window 1 of xibo' && !done));
 
   const done = await run(world, 'tpu', 'import', 'data.json', '--apply');
   assert.equal(done.code, 0, done.err);
   assert.match(done.out, /^\+ user xibo: id 0, 1 directory, 1 alias, next window 42$/m);
   assert.match(done.out, /were taken over/);
   const key = join(world.home, 'secrets', 'wandb_api_key');
-  assert.equal(readFileSync(key, 'utf8'), `${manualSample.wandb_api_key}\n`);
+  assert.equal(readFileSync(key, 'utf8'), `${documentedSample.wandb_api_key}\n`);
   assert.equal(statSync(key).mode & 0o777, 0o600);
   for (const name of readdirSync(world.home, { recursive: true, encoding: 'utf8' })) {
     const path = join(world.home, name);
     if (path === key || !statSync(path).isFile()) continue;
-    assert.ok(!readFileSync(path).includes(manualSample.wandb_api_key), `${name} holds the key`);
+    assert.ok(!readFileSync(path).includes(documentedSample.wandb_api_key), `${name} holds the key`);
   }
   assert.match((await run(world, 'list', '--all')).out, /xibo +code +v2-32 .*succeeded/);
   assert.match((await run(world, 'tpu', 'list-users')).out, /xibo/);
 
   const again = await run(world, 'tpu', 'import', 'data.json', '--apply');
   assert.match(again.out, /^0 were taken over/m);
-  writeFileSync(join(world.folder, 'mess.json'), JSON.stringify(realMess));
+  writeFileSync(join(world.folder, 'mess.json'), JSON.stringify(malformedData));
   const mess = await run(world, 'tpu', 'import', 'mess.json', '--apply');
   assert.equal(mess.code, 0, mess.err);
   assert.match(mess.out, /^- user run: "run" cannot be the name of a user/m);
@@ -147,19 +147,19 @@ test('a job that came along is resumed with its frozen code, its log folder and 
   };
   writeFileSync(join(world.folder, 'data.json'), JSON.stringify(data));
 
-  await world.says('settings', 'set', 'tpu.project', 'emulator');
-  await world.says('tpu', 'import', 'data.json', '--apply');
-  await world.says('tpu', 'apply', 'v2-8-1', '-y');
+  await world.output('settings', 'set', 'tpu.project', 'emulator');
+  await world.output('tpu', 'import', 'data.json', '--apply');
+  await world.output('tpu', 'apply', 'v2-8-1', '-y');
   assert.match(
-    await world.says('tpu', 'resume', 'windows=12', 'xibo', '-y'),
+    await world.output('tpu', 'resume', 'windows=12', 'xibo', '-y'),
     /^Window 13: job 000001 resumes window 12/m,
   );
-  await world.says('wait', '1');
+  await world.output('wait', '1');
   const told = `staged in ${stage} with: ka=lab-v2-8-1 --config.note=two words --config.load_from=${log} --config.stage=2`;
-  assert.ok((await world.says('logs', '1')).includes(told), await world.says('logs', '1'));
+  assert.ok((await world.output('logs', '1')).includes(told), await world.output('logs', '1'));
   assert.match(
-    await world.says('tpu', 'news', 'xibo'),
+    await world.output('tpu', 'news', 'xibo'),
     /^window 12, 13, code, lab-v2-8-1\n.*is resumed, for the 2nd time\n/m,
   );
-  await world.says('tpu', 'doctor');
+  await world.output('tpu', 'doctor');
 });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jsonLines } from '../support/jobs.ts';
-import { keepsNoLogs, kubeTest, tiny, type Kube, type Person } from '../support/kube.ts';
+import { withoutLogArchive, kubeTest, tinyFlavor, type Kube, type ClusterUser } from '../support/kube.ts';
 
 const flavor = (name: string, resources: object): string => JSON.stringify({ name, resources });
 const requests = { cpu: '10m' };
@@ -29,7 +29,7 @@ interface Kind {
 const kinds: readonly Kind[] = [
   {
     name: 'done',
-    flags: ['-r', tiny],
+    flags: ['-r', tinyFlavor],
     program: 'echo one; echo two; echo three',
     phase: 'succeeded',
     why: /^done succeeded/,
@@ -39,7 +39,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'failing',
-    flags: ['-r', tiny],
+    flags: ['-r', tinyFlavor],
     program: 'echo before; exit 3',
     phase: 'failed',
     why: /^failing failed .*: its program ended with exit code 3\.$/,
@@ -49,7 +49,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'again',
-    flags: ['-r', tiny, '--backoff-limit', '1'],
+    flags: ['-r', tinyFlavor, '--backoff-limit', '1'],
     program: 'echo try; exit 4',
     phase: 'failed',
     why: /^again failed .*: its program ended with exit code 4 \(an earlier pod failed too\)\.$/,
@@ -79,7 +79,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'late',
-    flags: ['-r', tiny, '--timeout', '2s'],
+    flags: ['-r', tinyFlavor, '--timeout', '2s'],
     program: 'echo begun; sleep 300',
     phase: 'failed',
     why: /^late failed .*: it ran longer than its limit of .+ \(--timeout\)\.$/,
@@ -89,7 +89,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'many',
-    flags: ['-r', tiny, '--parallelism', '2', '--completions', '3'],
+    flags: ['-r', tinyFlavor, '--parallelism', '2', '--completions', '3'],
     program: 'echo pod $JOB_COMPLETION_INDEX',
     phase: 'succeeded',
     why: /^many succeeded/,
@@ -99,7 +99,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'missing',
-    flags: ['-r', tiny, '-i', 'nowhere/nothing:1'],
+    flags: ['-r', tinyFlavor, '-i', 'nowhere/nothing:1'],
     phase: 'setup',
     why: /^missing cannot get its image nowhere\/nothing:1\.$/,
     details: /ErrImagePull|ImagePullBackOff/,
@@ -117,7 +117,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'gpu',
-    flags: ['-r', tiny, '--gpus', '1:A100'],
+    flags: ['-r', tinyFlavor, '--gpus', '1:A100'],
     phase: 'queued',
     why: /^gpu (?:waits for room|finds no node)/,
     details: /^asks +.*nvidia\.com\/gpu 1/m,
@@ -126,7 +126,7 @@ const kinds: readonly Kind[] = [
   },
   {
     name: 'held',
-    flags: ['-r', tiny, '--suspend'],
+    flags: ['-r', tinyFlavor, '--suspend'],
     phase: 'stopped',
     why: /^held is suspended/,
     details: /^pods +1: none yet$/m,
@@ -164,7 +164,7 @@ interface Container {
 }
 
 interface Details {
-  readonly job: KubectlJob;
+  readonly object: KubectlJob;
   readonly pods: readonly {
     readonly name: string;
     readonly uid: string;
@@ -176,21 +176,21 @@ interface Details {
 
 suite('jobs of every kind', () => {
   kubeTest('are told as they are, and as kubectl tells them', async (kube) => {
-    const person = kube.administrator(keepsNoLogs);
+    const person = kube.adminUser(withoutLogArchive);
     for (const { name, flags, program } of kinds) {
       const image = flags.includes('-i') ? [] : ['-i', 'alpine'];
       const words = program === undefined ? [] : ['--', 'sh', '-c', program];
-      await person.says(['submit', '-q', ...image, ...flags, '-j', name, ...words]);
+      await person.output(['submit', '-q', ...image, ...flags, '-j', name, ...words]);
     }
     for (const kind of kinds) await isTold(person, kind);
     await agree(kube, person);
     // By its pods every word of a job that several made is had.
-    const all = await person.says('logs many --all-pods');
+    const all = await person.output('logs many --all-pods');
     assert.deepEqual(all.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
   });
 
   kubeTest('of several containers are told container by container', async (kube) => {
-    const person = kube.leastRights(keepsNoLogs);
+    const person = kube.leastPrivilegeUser(withoutLogArchive);
     const container = (name: string, program: string): object => {
       const command = ['sh', '-c', program];
       return { name, image: 'alpine', command, resources: { requests: { cpu: '10m' } } };
@@ -211,15 +211,15 @@ suite('jobs of every kind', () => {
       logs: 'trained\n',
       wait: 1,
     });
-    assert.equal(await person.says('logs pair --container first'), 'set up\n');
-    assert.equal(await person.says('logs pair --container watcher'), 'watched\n');
+    assert.equal(await person.output('logs pair --container first'), 'set up\n');
+    assert.equal(await person.output('logs pair --container watcher'), 'watched\n');
     const none = /has no container nobody; it has first, trainer, watcher/;
-    await person.refused(3, none, 'logs pair --container nobody');
+    await person.runRefused(3, none, 'logs pair --container nobody');
     await agree(kube, person);
   });
 
   kubeTest('that the namespace has no room for say which quota is used up', async (kube) => {
-    const person = kube.administrator(keepsNoLogs);
+    const person = kube.adminUser(withoutLogArchive);
     kube.kubectl('create', 'quota', 'small', '--hard=pods=0');
     await person.submit('poor', 'true');
     await isTold(person, {
@@ -235,36 +235,36 @@ suite('jobs of every kind', () => {
     const used = () => kube.field('.status.used', 'quota', 'jobs');
     await eventually(() => used().includes('"1"'), { withinMs: 30_000 });
     const says = /Could not create the job poorer: the quota jobs of \S+ is used up/;
-    await person.refused(1, says, ['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', 'poorer', '--', 'true']);
+    await person.runRefused(1, says, ['submit', '-q', '-i', 'alpine', '-r', tinyFlavor, '-j', 'poorer', '--', 'true']);
     assert.equal(kube.jobs(), 'job.batch/poor');
   });
 });
 
 /** Waits until it is as it will stay, then asks each command. */
-async function isTold(person: Person, { name, phase, why, details, logs, wait }: Kind): Promise<void> {
+async function isTold(person: ClusterUser, { name, phase, why, details, logs, wait }: Kind): Promise<void> {
   let said = '';
   const isSo = async () => {
-    said = (await person.ask(['why', name, '--json'])).stdout;
-    const told = JSON.parse(said) as { phase: string; sentence: string };
-    return told.phase === phase && why.test(told.sentence);
+    said = (await person.run(['why', name, '--json'])).stdout;
+    const told = JSON.parse(said) as { phase: string; message: string };
+    return told.phase === phase && why.test(told.message);
   };
   assert.ok(await eventually(isSo, { withinMs: 90_000, everyMs: 500 }), `${name}: ${said}`);
-  const shown = await person.says(['details', '-j', name]);
+  const shown = await person.output(['details', '-j', name]);
   assert.match(shown, details, name);
   assert.ok(shown.includes(phase), shown);
-  const printed = await person.ask(['logs', '-j', name]);
+  const printed = await person.run(['logs', '-j', name]);
   assert.deepEqual([printed.code, printed.stdout], [0, logs], `${name}: ${printed.stderr}`);
   // Silence has a reason.
   if (logs === '') assert.match(printed.stderr, new RegExp(`${name} `));
   if (wait === null) return;
-  const waited = await person.ask(['wait', name]);
+  const waited = await person.run(['wait', name]);
   assert.equal(waited.code, wait, `${name}: ${waited.stdout}${waited.stderr}`);
 }
 
 /** What both show of every Job of the namespace is the same. */
-async function agree(kube: Kube, person: Person): Promise<void> {
+async function agree(kube: Kube, person: ClusterUser): Promise<void> {
   const { items } = kube.get<{ readonly items: readonly KubectlJob[] }>('jobs', '--show-managed-fields');
-  const listed = await person.says('list --all --json');
+  const listed = await person.output('list --all --json');
   const rows = jsonLines<{ name: string; phase: string; createdAt: string }>(listed);
   assert.deepEqual(rows.map(({ name }) => name).toSorted(), items.map(({ metadata }) => metadata.name).toSorted());
   for (const item of items) {
@@ -278,9 +278,10 @@ async function agree(kube: Kube, person: Person): Promise<void> {
     else if (item.spec.suspend === true) assert.equal(row?.phase, 'stopped', name);
     else assert.ok(['queued', 'setup', 'running'].includes(row?.phase ?? ''), `${name}: ${row?.phase}`);
 
-    const shown = JSON.parse(await person.says(['details', '-j', name, '--json'])) as Details;
+    const shown = JSON.parse(await person.output(['details', '-j', name, '--json'])) as Details;
     // A Job that waits may be written to between the two looks.
-    if (shown.job.metadata.resourceVersion === item.metadata.resourceVersion) assert.deepEqual(shown.job, item, name);
+    if (shown.object.metadata.resourceVersion === item.metadata.resourceVersion)
+      assert.deepEqual(shown.object, item, name);
     if (ended === undefined) continue;
     const pods = kube.get<{ readonly items: readonly KubectlPod[] }>('pods', '-l', `job-name=${name}`).items;
     const ours = shown.pods.map(({ name: pod, uid, phase, node, containers }) => ({

@@ -7,21 +7,28 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'node:test';
 import { jsonLines } from '../support/jobs.ts';
-import { changedKubeconfig, keepsNoLogs, kubeTest, tiny, type Kube, type Person } from '../support/kube.ts';
-import { openKubeProxy, statusAnswer, type Answer, type KubeProxy } from '../support/kube-proxy.ts';
+import {
+  changedKubeconfig,
+  withoutLogArchive,
+  kubeTest,
+  tinyFlavor,
+  type Kube,
+  type ClusterUser,
+} from '../support/kube.ts';
+import { openKubeProxy, statusResponse, type ProxyResponse, type KubeProxy } from '../support/kube-proxy.ts';
 
-const plain = ['submit', '-q', '-i', 'alpine', '-r', tiny];
+const plain = ['submit', '-q', '-i', 'alpine', '-r', tinyFlavor];
 const submit = [...plain, '--', 'ls'];
 
 /** One wrong line: its words, its exit code, and what its message says. */
 type Wrong = readonly [words: readonly string[] | string, code: number, says: RegExp];
 
 /** A test of the administrator, who comes through the door. The door counts who asks, which is to be the command alone. */
-function doorTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: Person) => Promise<void>): void {
+function doorTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: ClusterUser) => Promise<void>): void {
   kubeTest(name, async (kube) => {
-    const own = kube.administrator(keepsNoLogs);
+    const own = kube.adminUser(withoutLogArchive);
     const proxy = await openKubeProxy(kube.world, own.kubeconfig);
-    await run(kube, proxy, own.through(proxy.kubeconfig));
+    await run(kube, proxy, own.withKubeconfig(proxy.kubeconfig));
   });
 }
 
@@ -41,7 +48,7 @@ suite('what was typed', () => {
     const named = (name: string) => [...plain, '-j', name, '--', 'ls'];
     const flavor = (text: string) => ['submit', '-q', '-i', 'alpine', '-r', text, '--', 'ls'];
     const annotated = (text: string) => [...plain, '-a', text, '--', 'ls'];
-    const image = (text: string) => ['submit', '-q', '-i', text, '-r', tiny, '--', 'ls'];
+    const image = (text: string) => ['submit', '-q', '-i', text, '-r', tinyFlavor, '--', 'ls'];
     const lines: readonly Wrong[] = [
       [named('Train_7'), 2, /`Train_7`: .*small letters.*did you mean train-7\?/],
       [named('a'.repeat(64)), 2, /it is 64 characters long, and Kubernetes takes 63/],
@@ -60,7 +67,11 @@ suite('what was typed', () => {
       [annotated('["team"]'), 2, /The annotations are no object/],
       [image(''), 2, /image/],
       [image('al pine'), 2, /al pine/],
-      [['submit', '-q', '-r', tiny, '--', 'ls'], 2, /No image is named: say it with -i, or set job\.defaultImage/],
+      [
+        ['submit', '-q', '-r', tinyFlavor, '--', 'ls'],
+        2,
+        /No image is named: say it with -i, or set job\.defaultImage/,
+      ],
       [[...plain, 'ls'], 2, /Unexpected argument `ls`/],
       [`submit -q -f ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is no name in Kubernetes/],
       [[...plain, '-f', 'nowhere.yaml'], 2, /nowhere\.yaml/],
@@ -68,18 +79,18 @@ suite('what was typed', () => {
       ['delete -j one --all', 2, /--all/],
       ['-s nowhere.json list', 2, /nowhere\.json/],
     ];
-    for (const [words, code, says] of lines) await person.refused(code, says, words);
-    assert.deepEqual(proxy.taken(), [], 'the cluster was asked');
+    for (const [words, code, says] of lines) await person.runRefused(code, says, words);
+    assert.deepEqual(proxy.takeRequests(), [], 'the cluster was asked');
     assert.equal(kube.jobs(), '');
   });
 
   doorTest('an image may have a digest', async (kube, _proxy, person) => {
     const image = `registry.example:5000/lab/train@sha256:${'0'.repeat(64)}`;
-    const words = ['-r', tiny, '-j', 'digest', '--suspend', '--', 'ls'];
-    assert.equal(await person.says(['submit', '-q', '-i', image, ...words]), 'digest\n');
+    const words = ['-r', tinyFlavor, '-j', 'digest', '--suspend', '--', 'ls'];
+    assert.equal(await person.output(['submit', '-q', '-i', image, ...words]), 'digest\n');
     assert.equal(kube.field('.spec.template.spec.containers[0].image', 'job', 'digest'), image);
-    const short = ['submit', '-i', 'alpine@sha256:00', '-r', tiny, '--dry-run', '--', 'ls'];
-    await person.refused(2, /alpine@sha256:00/, short);
+    const short = ['submit', '-i', 'alpine@sha256:00', '-r', tinyFlavor, '--dry-run', '--', 'ls'];
+    await person.runRefused(2, /alpine@sha256:00/, short);
   });
 
   doorTest(
@@ -93,13 +104,13 @@ suite('what was typed', () => {
         ['-a', '{"Team Vision": "x"}', /annotations:1:2: /],
         ['--workdir', 'data', /--workdir|working directory/],
       ];
-      for (const [flag, value, says] of lines) await person.refused(2, says, [...plain, flag, value, '--', 'ls']);
+      for (const [flag, value, says] of lines) await person.runRefused(2, says, [...plain, flag, value, '--', 'ls']);
       assert.equal(kube.jobs(), '');
 
       await person.submit('taken', 'ls', '--suspend');
       const before = kube.get<object>('job', 'taken');
       const says = /The name taken is taken in .*\n  -j taken-2 is free/;
-      await person.refused(4, says, [...plain, '-j', 'taken', '--', 'ls']);
+      await person.runRefused(4, says, [...plain, '-j', 'taken', '--', 'ls']);
       assert.deepEqual(kube.get<object>('job', 'taken'), before);
     },
   );
@@ -108,7 +119,7 @@ suite('what was typed', () => {
 suite('where it is sent', () => {
   kubeTest('no kubeconfig, another context, no namespace, an unknown authority, a login not accepted', async (kube) => {
     const { folder } = kube.world;
-    const person = kube.administrator();
+    const person = kube.adminUser();
     const changed = (change: Parameters<typeof changedKubeconfig>[2]): string =>
       changedKubeconfig(kube.world, person.kubeconfig, change);
     const withCluster = (change: (cluster: Record<string, unknown>) => void): string =>
@@ -121,9 +132,9 @@ suite('where it is sent', () => {
     };
 
     const context = /has no context jobman-tset\.\n  (?:Did you mean|There is)/;
-    await person.refused(3, context, [...plain, '--context', 'jobman-tset', '--', 'ls']);
+    await person.runRefused(3, context, [...plain, '--context', 'jobman-tset', '--', 'ls']);
     const namespace = /There is no namespace nowhere-at-all in /;
-    await person.refused(3, namespace, [...plain, '-n', 'nowhere-at-all', '--', 'ls']);
+    await person.runRefused(3, namespace, [...plain, '-n', 'nowhere-at-all', '--', 'ls']);
     const unknown = withCluster((cluster) => delete cluster['certificate-authority-data']);
     const expired = withUser({ token: 'long-gone' });
     const away = withCluster((cluster) => void (cluster['server'] = 'https://127.0.0.1:9'));
@@ -152,13 +163,14 @@ suite('where it is sent', () => {
       [withUser({ exec: { apiVersion, command: 'sh', args: failing, interactiveMode: 'Never' } }), 5, /no session/],
       [away, 5, /did not answer/],
     ];
-    for (const [kubeconfig, code, says] of cases) await person.through(kubeconfig).refused(code, says, submit);
+    for (const [kubeconfig, code, says] of cases)
+      await person.withKubeconfig(kubeconfig).runRefused(code, says, submit);
     for (const words of ['details -j x', 'logs -j x', 'delete -j x', 'delete --all --yes']) {
-      await person.through(expired).refused(5, notAccepted, words);
+      await person.withKubeconfig(expired).runRefused(5, notAccepted, words);
     }
     // Without any other job the cluster was all that `list` could show, so its trouble is the answer.
     for (const kubeconfig of [away, expired, unknown]) {
-      const listed = await person.through(kubeconfig).ask('list');
+      const listed = await person.withKubeconfig(kubeconfig).run('list');
       assert.equal(listed.code, 5, listed.stderr);
       assert.match(listed.stdout + listed.stderr, /The cluster of .* is not shown: /);
     }
@@ -166,7 +178,7 @@ suite('where it is sent', () => {
   });
 
   kubeTest('a missing right is named, and for whom it is missing', async (kube) => {
-    const nobody = kube.leastRights();
+    const nobody = kube.leastPrivilegeUser();
     kube.kubectl('delete', 'rolebinding', 'researcher');
     kube.kubectl('create', 'job', 'there', '--image=alpine', '--', 'true');
     const who = `system:serviceaccount:${kube.namespace}:researcher`;
@@ -174,11 +186,11 @@ suite('where it is sent', () => {
       new RegExp(
         `${who} may not ${verb} jobs in the namespace ${kube.namespace} of .*\\n  Missing is the right \`${verb}\` on jobs\\.batch`,
       );
-    await nobody.refused(1, may('create'), submit);
-    await nobody.refused(1, may('get'), 'details -j there');
-    await nobody.refused(1, may('get'), 'delete -j there');
-    await nobody.refused(1, may('list'), 'delete --all --yes');
-    const listed = await nobody.ask('list');
+    await nobody.runRefused(1, may('create'), submit);
+    await nobody.runRefused(1, may('get'), 'details -j there');
+    await nobody.runRefused(1, may('get'), 'delete -j there');
+    await nobody.runRefused(1, may('list'), 'delete --all --yes');
+    const listed = await nobody.run('list');
     assert.equal(listed.code, 1, 'there is no other job to show');
     assert.match(listed.stdout + listed.stderr, /is not shown: .*may not list jobs/);
     assert.equal(kube.jobs(), 'job.batch/there');
@@ -186,44 +198,49 @@ suite('where it is sent', () => {
 });
 
 suite('a cluster that is busy, broken or away', () => {
-  const busy: Answer = { ...statusAnswer(429, 'TooManyRequests', 'too many'), headers: { 'retry-after': '1' } };
-  const broken: Answer = { code: 503, body: '<html>no upstream</html>' };
+  const busy: ProxyResponse = {
+    ...statusResponse(429, 'TooManyRequests', 'too many'),
+    headers: { 'retry-after': '1' },
+  };
+  const broken: ProxyResponse = { code: 503, body: '<html>no upstream</html>' };
 
   doorTest('is asked again within limits', async (kube, proxy, person) => {
     for (const answer of [busy, broken]) {
       let left = 2;
-      proxy.decide(({ method }) => ((method === 'GET' || answer === busy) && (left -= 1) >= 0 ? answer : undefined));
+      proxy.setHandler(({ method }) =>
+        (method === 'GET' || answer === busy) && (left -= 1) >= 0 ? answer : undefined,
+      );
       const name = `patient-${answer.code}`;
       assert.equal(await person.submit(name, 'ls', '--suspend'), `${name}\n`);
       left = 2;
-      await person.says(`details -j ${name}`);
+      await person.output(`details -j ${name}`);
       assert.ok(left <= 0, 'the answer was never given');
     }
     const before = kube.jobs();
     for (const answer of [busy, broken]) {
-      proxy.decide(() => answer);
-      proxy.taken();
+      proxy.setHandler(() => answer);
+      proxy.takeRequests();
       const says = new RegExp(`is too busy or broken \\(HTTP ${answer.code}\\)`);
-      await person.refused(5, says, `details -j patient-${answer.code} --namespace ${kube.namespace}`);
-      const asked: number = proxy.taken().length;
+      await person.runRefused(5, says, `details -j patient-${answer.code} --namespace ${kube.namespace}`);
+      const asked: number = proxy.takeRequests().length;
       assert.ok(asked > 1 && asked <= 5, `${asked} requests`);
-      await person.refused(5, says, [...plain, '-j', 'never', '--', 'ls']);
-      assert.ok(proxy.taken().length <= 15);
+      await person.runRefused(5, says, [...plain, '-j', 'never', '--', 'ls']);
+      assert.ok(proxy.takeRequests().length <= 15);
     }
-    proxy.decide(() => undefined);
+    proxy.setHandler(() => undefined);
     assert.equal(kube.jobs(), before);
   });
 
   doorTest('a creation whose reply was lost is looked for, and not made twice', async (kube, proxy, person) => {
     for (const [name, instead] of [
       // The request has arrived and been done; the reply is a gateway's, or none.
-      ['once', { after: broken }],
-      ['once-more', { after: 'cut' }],
+      ['once', { replyWith: broken }],
+      ['once-more', { replyWith: 'cut' }],
       // The request never arrived.
       ['again', 'cut'],
     ] as const) {
       let left = 1;
-      proxy.decide(({ method }) => (method === 'POST' && (left -= 1) >= 0 ? instead : undefined));
+      proxy.setHandler(({ method }) => (method === 'POST' && (left -= 1) >= 0 ? instead : undefined));
       assert.equal(await person.submit(name, 'ls', '--suspend'), `${name}\n`);
     }
     assert.deepEqual(kube.jobs().split('\n').toSorted(), ['job.batch/again', 'job.batch/once', 'job.batch/once-more']);
@@ -233,7 +250,7 @@ suite('a cluster that is busy, broken or away', () => {
     const names = ['one', 'two', 'three', 'four', 'five'];
     for (const name of names) kube.kubectl('create', 'job', name, '--image=alpine', '--', 'true');
     let expired = 0;
-    proxy.decide(({ path }) => {
+    proxy.setHandler(({ path }) => {
       if (!path.includes('/jobs?')) return undefined;
       const token = new URL(path, 'http://door').searchParams.get('continue');
       if (token === null || expired > 0) return { path: path.replace('limit=500', 'limit=2') };
@@ -242,9 +259,9 @@ suite('a cluster that is busy, broken or away', () => {
       const inside = JSON.parse(Buffer.from(token, 'base64url').toString()) as object;
       const next = Buffer.from(JSON.stringify({ ...inside, rv: -1 })).toString('base64url');
       const metadata = { continue: next };
-      return statusAnswer(410, 'Expired', 'The provided continue parameter is too old', { metadata });
+      return statusResponse(410, 'Expired', 'The provided continue parameter is too old', { metadata });
     });
-    const found = jsonLines<{ name: string }>(await person.says('list --all --json')).map(({ name }) => name);
+    const found = jsonLines<{ name: string }>(await person.output('list --all --json')).map(({ name }) => name);
     assert.deepEqual(found.toSorted(), names.toSorted());
     assert.equal(expired, 1);
   });
@@ -255,27 +272,27 @@ suite('a cluster that is busy, broken or away', () => {
     const expired = { code: 410, kind: 'Status', reason: 'Expired', message: 'too old resource version: 1 (2)' };
     const inside = { code: 200, body: `${JSON.stringify({ type: 'ERROR', object: expired })}\n` };
     const watches: Record<string, number> = {};
-    proxy.decide(({ path }) => {
+    proxy.setHandler(({ path }) => {
       if (!path.includes('watch=true')) return undefined;
       const of = new URL(path, 'http://door').searchParams.get('fieldSelector') ?? 'all';
       const count = (watches[of] ?? 0) + 1;
       watches[of] = count;
       // Refused at once, then in the middle: an API server does either.
-      if (count === 1) return statusAnswer(410, expired.reason, expired.message);
+      if (count === 1) return statusResponse(410, expired.reason, expired.message);
       if (count > 2) return undefined;
       // Nobody watches in this moment.
       if (of === 'metadata.name=other') kube.kubectl('delete', 'job', 'other', '--wait=false');
       return inside;
     });
     const watching = person.start('list --watch --json');
-    const waited = await person.ask('wait held other');
+    const waited = await person.run('wait held other');
     // One was deleted, and that is no success.
     assert.equal(waited.code, 1, waited.stderr);
     assert.match(waited.stdout, /^held succeeded /m);
     assert.match(waited.stderr, /^(?:jobman: )?other was deleted meanwhile\.$/m);
-    await watching.prints(/"id":"held".*"phase":"succeeded"/, 60_000);
+    await watching.waitForOutput(/"id":"held".*"phase":"succeeded"/, 60_000);
     watching.child.kill('SIGINT');
-    const seen = await watching.ended;
+    const seen = await watching.result;
     assert.equal(seen.code, 130);
     const said = seen.stderr + waited.stderr;
     assert.doesNotMatch(said, /does not answer|410|Expired/, 'nothing that a person has to know');
@@ -299,11 +316,11 @@ suite('a cluster that is busy, broken or away', () => {
         '-c',
         program,
       ]);
-      await following.prints('line 5\n', 60_000);
+      await following.waitForOutput('line 5\n', 60_000);
       await proxy.close();
-      await following.prints(/does not answer|Still trying/, 60_000);
+      await following.waitForOutput(/does not answer|Still trying/, 60_000);
       await proxy.open();
-      const ended = await following.ended;
+      const ended = await following.result;
       assert.equal(ended.code, 0, ended.stderr);
       const lines = Array.from({ length: 60 }, (_, index) => `line ${index + 1}`);
       const [first, ...printed] = ended.stdout.trim().split('\n');

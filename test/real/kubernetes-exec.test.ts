@@ -7,25 +7,25 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { frontDoor, type Ended } from '../support/jobman.ts';
+import { jobmanCommand, type JobmanResult } from '../support/jobman.ts';
 import {
   changedKubeconfig,
-  keepsNoLogs,
+  withoutLogArchive,
   kubeTest,
-  openCutLine,
-  tiny,
+  openFlakyProxy,
+  tinyFlavor,
   type Kube,
-  type Person,
+  type ClusterUser,
 } from '../support/kube.ts';
-import { hasTerminal, onTerminal } from '../support/on-terminal.ts';
+import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import type { World } from '../support/world.ts';
 
 /** Long enough for every test, and ended at once when it is asked to. */
 const waits = 'trap "exit 0" TERM; /bin/sleep 600 & wait';
 
 /** Somebody with a job of that program, so many of whose pods run. */
-async function withJob(kube: Kube, name: string, program: string, flags = '', pods = 1): Promise<Person> {
-  const person = kube.administrator(keepsNoLogs);
+async function withJob(kube: Kube, name: string, program: string, flags = '', pods = 1): Promise<ClusterUser> {
+  const person = kube.adminUser(withoutLogArchive);
   await person.submit(name, program, flags);
   const isThere = () => kube.field('.status.ready', 'job', name) === String(pods);
   assert.ok(await eventually(isThere, { withinMs: 90_000 }), kube.kubectl('get', 'pods', '-o', 'wide'));
@@ -44,12 +44,12 @@ async function isGone(kube: Kube, name: string, text: string): Promise<void> {
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 /** The world of that person, for commands on a terminal. */
-const worldOf = ({ world, env }: Person): World => ({ ...world, env: { ...world.env, ...env } });
+const worldOf = ({ world, env }: ClusterUser): World => ({ ...world, env: { ...world.env, ...env } });
 
 suite('a command in a pod', () => {
   kubeTest('is run as it was said; its output, its input and its exit code are its own', async (kube) => {
     const person = await withJob(kube, 'worker', waits);
-    const exec = (...words: readonly string[]): Promise<Ended> => person.ask(['exec', '-j', 'worker', ...words]);
+    const exec = (...words: readonly string[]): Promise<JobmanResult> => person.run(['exec', '-j', 'worker', ...words]);
 
     const argv = await exec('--', 'printf', '%s|', 'a b', '$HOME', "it's", '');
     assert.deepEqual([argv.code, argv.stdout, argv.stderr], [0, "a b|$HOME|it's||", '']);
@@ -65,7 +65,7 @@ suite('a command in a pod', () => {
     const file = join(kube.world.folder, 'bytes');
     const bytes = randomBytes(6_000_000);
     writeFileSync(file, bytes);
-    const command = `${frontDoor.join(' ')} exec -j worker -i --`;
+    const command = `${jobmanCommand.join(' ')} exec -j worker -i --`;
     const sh = (script: string) =>
       execFileSync('sh', ['-c', script], { env: { ...kube.world.env, ...person.env }, encoding: 'utf8' });
     sh(`${command} cat <${file} >${file}.back`);
@@ -78,7 +78,7 @@ suite('a command in a pod', () => {
       assert.equal(sh(`yes | { ${command} '${program}' 2>${file}.err; echo $?; }`), `${out}7\n`);
       assert.equal(readFileSync(`${file}.err`, 'utf8'), out === '' ? '' : 'err\n');
     }
-    const closed = await person.ask(['exec', '-j', 'worker', '-i', '--', 'cat; echo end'], { input: 'one\n' });
+    const closed = await person.run(['exec', '-j', 'worker', '-i', '--', 'cat; echo end'], { input: 'one\n' });
     assert.equal(closed.stdout, 'one\nend\n');
     assert.equal((await exec('--', 'cat; echo end')).stdout, 'end\n', 'without -i its input is empty');
   });
@@ -87,23 +87,23 @@ suite('a command in a pod', () => {
     const person = await withJob(kube, 'worker', waits);
     const exec = ['exec', '-j', 'worker'];
     const left = person.start([...exec, '--', 'sleep 701 & echo begun; sleep 702; echo end']);
-    await left.prints('begun', 60_000);
+    await left.waitForOutput('begun', 60_000);
     left.child.kill('SIGINT');
-    assert.equal((await left.ended).code, 130);
+    assert.equal((await left.result).code, 130);
     await isGone(kube, 'worker', 'sleep 70');
 
     // One that does not want to end is killed.
     const deaf = 'trap "" TERM; sleep 703 & while :; do sleep 1; done';
-    const stubborn = await person.ask([...exec, '--timeout', '2s', '--', deaf]);
+    const stubborn = await person.run([...exec, '--timeout', '2s', '--', deaf]);
     assert.equal(stubborn.code, 124, stubborn.stderr);
     await isGone(kube, 'worker', 'sleep 703');
 
     // A line that is cut: the program is found over a new one.
-    const line = await openCutLine(kube);
-    const cut = person.through(line.kubeconfig).start([...exec, '--', 'echo begun; sleep 704']);
-    await cut.prints('begun', 60_000);
-    line.cut();
-    const ended = await cut.ended;
+    const line = await openFlakyProxy(kube);
+    const cut = person.withKubeconfig(line.kubeconfig).start([...exec, '--', 'echo begun; sleep 704']);
+    await cut.waitForOutput('begun', 60_000);
+    line.cutConnections();
+    const ended = await cut.result;
     assert.equal(ended.code, 255, ended.stderr);
     assert.match(ended.stderr, /the line was cut .*; it was ended over another one/);
     await isGone(kube, 'worker', 'sleep 704');
@@ -112,30 +112,30 @@ suite('a command in a pod', () => {
   kubeTest('of several pods is run in each, and told by their numbers', async (kube) => {
     const person = await withJob(kube, 'many', waits, '--parallelism 3', 3);
     const echo = 'echo "pod $JOB_COMPLETION_INDEX"';
-    const all = await person.says(['exec', 'many', '--', echo]);
+    const all = await person.output(['exec', 'many', '--', echo]);
     assert.deepEqual(all.trim().split('\n').toSorted(), ['[0] pod 0', '[1] pod 1', '[2] pod 2']);
-    assert.equal(await person.says(['exec', 'many', '--pod', '1', '--', echo]), 'pod 1\n');
-    const two = await person.ask(['exec', 'many', '-w', '0,2', '--', 'exit $((JOB_COMPLETION_INDEX + 4))']);
+    assert.equal(await person.output(['exec', 'many', '--pod', '1', '--', echo]), 'pod 1\n');
+    const two = await person.run(['exec', 'many', '-w', '0,2', '--', 'exit $((JOB_COMPLETION_INDEX + 4))']);
     assert.equal(two.code, 6, 'the greatest');
     const unclear = /--stdin is for one pod, and 3 of many run: 0 \(many-0-\w+\), .*Say which with --pod\./;
-    await person.refused(2, unclear, 'exec many -i -- cat');
-    assert.equal((await person.ask('exec many --pod 7 -- true')).code, 3);
+    await person.runRefused(2, unclear, 'exec many -i -- cat');
+    assert.equal((await person.run('exec many --pod 7 -- true')).code, 3);
   });
 
   kubeTest('needs no shell and no env in the image; then it says that it cannot be ended', async (kube) => {
     // Nothing is found by its name alone, as in an image that holds one program.
     const person = await withJob(kube, 'bare', waits, '--env PATH=/nowhere');
     const bare = ['exec', '-j', 'bare'];
-    assert.equal(await person.says([...bare, '--', '/bin/echo', 'a b']), 'a b\n');
-    assert.equal(await person.says([...bare, '--', '/bin/echo one']), 'one\n', 'a plain line is its own words');
-    assert.equal(await person.says([...bare, '-i', '--', '/bin/cat'], { input: 'whole\n' }), 'whole\n');
-    const lacking = await person.ask([...bare, '--', 'echo $HOME']);
+    assert.equal(await person.output([...bare, '--', '/bin/echo', 'a b']), 'a b\n');
+    assert.equal(await person.output([...bare, '--', '/bin/echo one']), 'one\n', 'a plain line is its own words');
+    assert.equal(await person.output([...bare, '-i', '--', '/bin/cat'], { input: 'whole\n' }), 'whole\n');
+    const lacking = await person.run([...bare, '--', 'echo $HOME']);
     assert.equal(lacking.code, 127);
     assert.match(lacking.stderr, /^sh: the image has no such program$/m);
     const left = person.start([...bare, '--', '/bin/sleep', '20']);
     await eventually(() => running(kube, 'bare').includes('sleep 20'), { withinMs: 30_000 });
     left.child.kill('SIGINT');
-    const ended = await left.ended;
+    const ended = await left.result;
     assert.equal(ended.code, 130);
     assert.match(ended.stderr, /it cannot be ended from here, because its image has no shell/);
   });
@@ -150,46 +150,46 @@ suite('a command in a pod', () => {
       [/ready/, 'hello\r'],
       [/got hello/, '\u0003'],
     ] as const;
-    const shown = await onTerminal(worldOf(person), 93, ['exec', '-j', 'worker', '-it', '--', program], typed);
+    const shown = await runInTerminal(worldOf(person), 93, ['exec', '-j', 'worker', '-it', '--', program], typed);
     assert.match(shown.screen, /24 93\r\n(?:.|\r\n)*ready\r\n(?:.|\r\n)*got hello\r\n(?:.|\r\n)*caught\r\n/);
     assert.ok(!shown.screen.includes('\r\r\n'), 'lines end as the program ended them');
-    assert.deepEqual([shown.code, shown.kept], [7, true]);
+    assert.deepEqual([shown.code, shown.settingsRestored], [7, true]);
     await isGone(kube, 'worker', 'sleep 705');
-    await person.refused(2, /--tty needs a terminal/, 'exec -j worker -it -- sh');
+    await person.runRefused(2, /--tty needs a terminal/, 'exec -j worker -it -- sh');
   });
 });
 
 kubeTest('submit -it --rm is a session with the exit code of its program, and leaves no Job', async (kube, t) => {
   if (!hasTerminal(t)) return;
-  const world = worldOf(kube.administrator(keepsNoLogs));
-  const submit = ['submit', '-it', '--rm', '-r', tiny, '-i'];
+  const world = worldOf(kube.adminUser(withoutLogArchive));
+  const submit = ['submit', '-it', '--rm', '-r', tinyFlavor, '-i'];
   // What it said before this terminal was attached is not seen, so it says it until it is answered.
   const program =
     'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
   const words = [...submit, 'alpine', '--', 'sh', '-c', program];
-  const shown = await onTerminal(world, 93, words, [[/ready/, 'hello\r']]);
+  const shown = await runInTerminal(world, 93, words, [[/ready/, 'hello\r']]);
   assert.match(shown.screen, /got hello\r\n24 93\r\n/);
-  assert.deepEqual([shown.code, shown.kept], [7, true], shown.screen);
+  assert.deepEqual([shown.code, shown.settingsRestored], [7, true], shown.screen);
   assert.equal(kube.jobs(), '');
 
   // It is left before its pod runs.
   const nowhere = [...submit, 'no-such-image:1', '-j', 'left', '--', 'sh'];
-  const left = await onTerminal(world, 93, nowhere, [[/left cannot get its image/, '\u0003']]);
+  const left = await runInTerminal(world, 93, nowhere, [[/left cannot get its image/, '\u0003']]);
   assert.equal(left.code, 130, left.screen);
   assert.equal(kube.jobs(), '');
 });
 
 kubeTest('a job of another namespace is found by every command without naming the namespace again', async (kube) => {
   // By the jobs whose logs it keeps jobman knows where jobs are.
-  const person = kube.administrator({ kubeconfig: kube.admin });
+  const person = kube.adminUser({ kubeconfig: kube.admin });
   await person.submit('far', waits, `--namespace ${kube.namespace}`);
   const isThere = () => kube.field('.status.ready', 'job', 'far') === '1';
   assert.ok(await eventually(isThere, { withinMs: 90_000 }));
-  for (const line of ['why far', 'details -j far', 'logs -j far', 'history far']) await person.says(line);
-  assert.equal(await person.says('exec -j far -- echo there'), 'there\n');
-  assert.match((await person.ask('list')).stderr, new RegExp(`1 job of yours in [^ ]+/${kube.namespace}: `));
-  assert.match(await person.says('list -A'), /^far /m);
-  await person.says('delete -j far --yes');
+  for (const line of ['why far', 'details -j far', 'logs -j far', 'history far']) await person.output(line);
+  assert.equal(await person.output('exec -j far -- echo there'), 'there\n');
+  assert.match((await person.run('list')).stderr, new RegExp(`1 job of yours in [^ ]+/${kube.namespace}: `));
+  assert.match(await person.output('list -A'), /^far /m);
+  await person.output('delete -j far --yes');
   assert.equal(kube.jobs(), '');
 });
 
@@ -201,39 +201,39 @@ kubeTest('a copy to a pod and back is the same, and what is refused ends at once
   const big = randomBytes(3_000_000);
   writeFileSync(join(source, 'sub/big'), big);
   writeFileSync(join(source, 'a b'), 'two words');
-  await person.says(`cp ${source} copies:data`);
-  const listed = await person.says('exec -j copies -- ls /tmp/data/sub');
+  await person.output(`cp ${source} copies:data`);
+  const listed = await person.output('exec -j copies -- ls /tmp/data/sub');
   assert.equal(listed, 'big\n', 'relative paths start at the working directory');
-  await person.says(`cp copies:data ${folder}/back`);
+  await person.output(`cp copies:data ${folder}/back`);
   assert.equal(digest(readFileSync(join(folder, 'back/sub/big'))), digest(big));
   assert.equal(readFileSync(join(folder, 'back/a b'), 'utf8'), 'two words');
 
   // More than a pipe holds: the program there has ended long before all is sent.
   for (let times = 0; times < 3; times += 1) {
-    const nowhere = await person.ask(`cp ${source}/sub/big copies:/nowhere/big`);
+    const nowhere = await person.run(`cp ${source}/sub/big copies:/nowhere/big`);
     assert.equal(nowhere.code, 3);
     assert.match(nowhere.stderr, /there is no folder \/nowhere\nNothing was copied\./);
   }
-  const taken = await person.ask(`cp ${source}/sub/big copies:data/sub/big`);
+  const taken = await person.run(`cp ${source}/sub/big copies:data/sub/big`);
   assert.equal(taken.code, 4);
   assert.match(taken.stderr, /\/tmp\/data\/sub\/big is there already; --replace/);
-  const missing = await person.ask(`cp copies:nothing ${folder}`);
+  const missing = await person.run(`cp copies:nothing ${folder}`);
   assert.equal(missing.code, 3);
   assert.match(missing.stderr, /there is no \/tmp\/nothing/);
 
-  await person.says([
+  await person.output([
     ...'exec -j copies --'.split(' '),
     'mkdir x; echo s >x/setuid; chmod 4755 x/setuid; mkfifo x/pipe',
   ]);
-  await person.says(`cp copies:x ${folder}/x`);
+  await person.output(`cp copies:x ${folder}/x`);
   assert.equal(statSync(join(folder, 'x/setuid')).mode & 0o7000, 0);
   assert.ok(!existsSync(join(folder, 'x/pipe')));
 });
 
 kubeTest('a pod that cannot be worked in is refused with its phase and the reason', async (kube) => {
-  const person = kube.administrator(keepsNoLogs);
+  const person = kube.adminUser(withoutLogArchive);
   const big = '{"name":"big","resources":{"requests":{"cpu":"4000"}}}';
-  await person.says(['submit', '-q', '-i', 'alpine', '-r', big, '-j', 'waiting', '--', 'ls']);
+  await person.output(['submit', '-q', '-i', 'alpine', '-r', big, '-j', 'waiting', '--', 'ls']);
   await person.submit('over', 'true', '--follow');
   await person.submit('held', 'true', '--suspend');
   const reason = () => kube.field('.items[*].status.conditions[*].reason', 'pods', '-l', 'job-name=waiting');
@@ -246,7 +246,7 @@ kubeTest('a pod that cannot be worked in is refused with its phase and the reaso
     [3, /There is no job called "nobody"/, 'exec -j nobody -- ls'],
     [2, /Which command\?/, 'exec -j held'],
   ];
-  for (const [code, says, line] of cases) await person.refused(code, says, line);
+  for (const [code, says, line] of cases) await person.runRefused(code, says, line);
 });
 
 kubeTest('a program that logs in is enough for both, with the rights that the manual names', async (kube) => {
@@ -261,16 +261,16 @@ kubeTest('a program that logs in is enough for both, with the rights that the ma
   const program = join(kube.world.folder, 'log-in');
   const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token } };
   writeFileSync(program, `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o700 });
-  const guest = person.through(
+  const guest = person.withKubeconfig(
     changedKubeconfig(kube.world, person.kubeconfig, ({ users }) => {
       for (const one of users) one.user = { exec: { apiVersion: credential.apiVersion, command: program } };
     }),
   );
-  assert.equal(await guest.says('exec -j worker -- echo in'), 'in\n');
+  assert.equal(await guest.output('exec -j worker -- echo in'), 'in\n');
   kube.kubectl('delete', 'rolebinding', 'works');
-  let refused = await guest.ask('exec -j worker -- true');
+  let refused = await guest.run('exec -j worker -- true');
   // The cluster notices within a moment.
-  for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) refused = await guest.ask('exec -j worker -- true');
+  for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) refused = await guest.run('exec -j worker -- true');
   assert.equal(refused.code, 1);
   assert.match(
     refused.stderr,
@@ -302,7 +302,7 @@ suite('a forwarded port', () => {
     const serves = 'mkdir /w; cd /w; hostname >name; head -c 3000000 /dev/zero >big; exec httpd -f -p 8080 -h /w';
     const person = await withJob(kube, 'web', serves, '--backoff-limit 3');
     const forward = person.start('port-forward -j web 0:8080 0:9');
-    await forward.prints('Only this machine can reach it', 60_000);
+    await forward.waitForOutput('Only this machine can reach it', 60_000);
     const port = portOf(forward.stdout);
     const pod = kube.field('.items[0].metadata.name', 'pods', '-l', 'job-name=web');
     for (const ends of [false, true]) {
@@ -312,10 +312,10 @@ suite('a forwarded port', () => {
     for (const text of many) assert.equal(text.split('\r\n\r\n')[1]?.length, 3_000_000);
 
     assert.equal(await talk(portOf(forward.stdout, 9), 'x').catch(() => ''), '');
-    await forward.prints(/Port 9 of web-\w+: nothing listens there/);
+    await forward.waitForOutput(/Port 9 of web-\w+: nothing listens there/);
 
     kube.kubectl('delete', 'pod', pod, '--grace-period=1');
-    await forward.prints(/web is connected to its pod web-(?!.*gone)/, 90_000);
+    await forward.waitForOutput(/web is connected to its pod web-(?!.*gone)/, 90_000);
     const runs = ['pods', '-l', 'job-name=web', '--field-selector', 'status.phase=Running'];
     const next = kube.field('.items[0].metadata.name', ...runs);
     assert.notEqual(next, pod);
@@ -324,37 +324,37 @@ suite('a forwarded port', () => {
     const isNext = async () => (answer = await askFor(port, '/name').catch(() => '')).endsWith(`\r\n\r\n${next}\n`);
     assert.ok(await eventually(isNext, soon), answer);
     forward.child.kill('SIGINT');
-    assert.equal((await forward.ended).code, 130);
+    assert.equal((await forward.result).code, 130);
     await assert.rejects(askFor(port, '/name'));
   });
 
   kubeTest('outlives the line to the cluster: the next connection goes over another', async (kube) => {
     const person = await withJob(kube, 'web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
-    const line = await openCutLine(kube);
-    const forward = person.through(line.kubeconfig).start('port-forward -j web 0:8080');
-    await forward.prints('leads to port 8080', 60_000);
+    const line = await openFlakyProxy(kube);
+    const forward = person.withKubeconfig(line.kubeconfig).start('port-forward -j web 0:8080');
+    await forward.waitForOutput('leads to port 8080', 60_000);
     const port = portOf(forward.stdout);
     const answered = async () => (await askFor(port, '/name').catch(() => '')).endsWith('\r\n\r\nhello\n');
     assert.ok(await eventually(answered, soon));
     // It says nothing, and nobody answers it: it stands until the line is cut.
     const idle = talk(port, '').catch(() => 'broken');
     assert.ok(await answered());
-    line.cut();
+    line.cutConnections();
     assert.ok(['', 'broken'].includes(await idle));
     assert.ok(await eventually(answered, soon), forward.stderr);
     forward.child.kill('SIGINT');
-    assert.equal((await forward.ended).code, 130);
+    assert.equal((await forward.result).code, 130);
   });
 
   kubeTest('of a job that is over ends, and one that is taken is refused', async (kube) => {
     const person = await withJob(kube, 'web', waits);
     const forward = person.start('port-forward -j web 0:8080');
-    await forward.prints('leads to port 8080', 60_000);
+    await forward.waitForOutput('leads to port 8080', 60_000);
     const port = portOf(forward.stdout);
     const says = new RegExp(`Port ${port} of this machine is taken by another program`);
-    await person.refused(4, says, `port-forward -j web ${port}:8080`);
+    await person.runRefused(4, says, `port-forward -j web ${port}:8080`);
     kube.kubectl('delete', 'job', 'web', '--wait=false');
-    const ended = await forward.ended;
+    const ended = await forward.result;
     assert.equal(ended.code, 1);
     assert.match(ended.stderr, /web is not in the cluster any more|web has ended/);
   });

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { certificates } from '../support/certificates.ts';
+import { createCertificates } from '../support/certificates.ts';
 import { kubeTest, type Kube } from '../support/kube.ts';
 
 const limited =
@@ -24,7 +24,7 @@ function isNear(kube: Kube, t: TestContext): boolean {
 
 /** A platform's operator that gives every Job of the namespace these resources, whatever it asks for. */
 async function openOperator(kube: Kube, resources: object): Promise<void> {
-  const { key, cert, ca } = certificates(join(kube.world.folder, 'certificates'));
+  const { key, cert, ca } = createCertificates(join(kube.world.folder, 'certificates'));
   const operator = createServer({ key, cert }, (incoming, reply) => {
     const parts: Buffer[] = [];
     incoming.on('data', (part: Buffer) => parts.push(part));
@@ -70,14 +70,14 @@ async function openOperator(kube: Kube, resources: object): Promise<void> {
 kubeTest('a cluster that replaces what was asked for is told of with both: asked, and granted', async (kube, t) => {
   if (!isNear(kube, t)) return;
   await openOperator(kube, { requests: { cpu: '10m', memory: '30M' }, limits: { cpu: '20m', memory: '30M' } });
-  for (const person of [kube.administrator(), kube.leastRights()]) {
+  for (const person of [kube.adminUser(), kube.leastPrivilegeUser()]) {
     const name = `asks-${person.name}`;
     const submit = ['submit', '-i', 'alpine', '-r', limited, '-j', name, '--suspend', '--', 'true'];
-    let made = await person.ask(submit);
+    let made = await person.run(submit);
     // An API server takes a moment to hear of a new webhook.
     for (let tries = 1; tries < 20 && !made.stderr.includes('replaced'); tries += 1) {
-      await person.says(['delete', name]);
-      made = await person.ask(submit);
+      await person.output(['delete', name]);
+      made = await person.run(submit);
     }
     assert.equal(made.code, 0, made.stderr);
     assert.match(
@@ -85,7 +85,7 @@ kubeTest('a cluster that replaces what was asked for is told of with both: asked
       /^The cluster has replaced what was asked for as tiny:\n {2}request of memory: asked 20M, granted 30M\n {2}limit of memory: asked 20M, granted 30M$/m,
     );
     // What is shown from then on is what the cluster has, and that it is not what was asked for.
-    const details = await person.says(['details', name]);
+    const details = await person.output(['details', name]);
     assert.match(details, /^asks +cpu 10m, memory 30M \(flavor tiny\)$/m);
     assert.match(
       details,
@@ -110,28 +110,28 @@ kubeTest(
       spec: { ...common, ...local },
     });
     kube.world.atEnd(() => void kube.kubectl('delete', 'persistentvolume', name, '--wait=false'));
-    const person = kube.leastRights();
+    const person = kube.leastPrivilegeUser();
     const submit = (job: string, volume: string, program: string): readonly string[] => {
       const flags = ['-i', 'alpine', '-r', limited, '-j', job, '--volume', volume, '--follow'];
       return ['submit', ...flags, '--', 'sh', '-c', program];
     };
     const early = person.start(submit('early', 'data:/data', 'echo from the first > /data/note; cat /data/note'));
     // Until there is a claim of that name nothing can run, and that is told.
-    await early.prints(/early waits for its volume: persistentvolumeclaim "data" not found\./, 60_000);
+    await early.waitForOutput(/early waits for its volume: persistentvolumeclaim "data" not found\./, 60_000);
     const listed = /queued .* waits for its volume: persistentvolumeclaim "data" not found$/m;
-    assert.match(await person.says('list --name early'), listed);
+    assert.match(await person.output('list --name early'), listed);
     kube.apply('claim', {
       apiVersion: 'v1',
       kind: 'PersistentVolumeClaim',
       metadata: { name: 'data', namespace: kube.namespace },
       spec: { ...common, volumeName: name, resources: { requests: { storage: '1Gi' } } },
     });
-    const first = await early.ended;
+    const first = await early.result;
     assert.equal(first.code, 0, first.stderr);
     assert.match(first.stdout, /as system:serviceaccount:[^ ]+\.\nfrom the first\n$/);
     assert.equal(readFileSync(join(folder, 'note'), 'utf8'), 'from the first\n');
     // On one pipe: what comes over two has no order.
-    const second = await person.ask(submit('later', 'data:/data:ro', 'exec 2>&1; cat /data/note; touch /data/mine'));
+    const second = await person.run(submit('later', 'data:/data:ro', 'exec 2>&1; cat /data/note; touch /data/mine'));
     assert.equal(second.code, 1);
     assert.match(second.stdout, /\nfrom the first\ntouch: \/data\/mine: Read-only file system\n$/);
     kube.kubectl('delete', 'jobs', '--all');

@@ -7,7 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { kubeTest, tiny, type Kube } from '../support/kube.ts';
+import { kubeTest, tinyFlavor, type Kube } from '../support/kube.ts';
 
 /** What is looked at of a Job. */
 interface Made {
@@ -33,11 +33,11 @@ const nameIn = (stdout: string): string => /^(\S+) submitted to /m.exec(stdout)?
 const tensorflow = 'ubuntu_python_tensorflow:3.1cuda11';
 const devices = 'exec("from tensorflow.python.client import device_lib\\ndevice_lib.list_local_devices()")';
 
-for (const who of ['administrator', 'leastRights'] as const) {
-  suite(`for ${who === 'administrator' ? 'the administrator' : 'somebody with the least rights'}`, () => {
+for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
+  suite(`for ${who === 'adminUser' ? 'the administrator' : 'somebody with the least rights'}`, () => {
     kubeTest('the day of a job: submit, list, logs, details, delete', async (kube) => {
       const person = kube[who]();
-      const name = nameIn(await person.says('submit -i alpine -r no-gpu -- ls -al /'));
+      const name = nameIn(await person.output('submit -i alpine -r no-gpu -- ls -al /'));
       assert.match(name, /^jobman-[a-z2-7]{8}$/);
       const job = madeJob(kube, name);
       const { image, args, resources } = containerOf(job);
@@ -47,19 +47,19 @@ for (const who of ['administrator', 'leastRights'] as const) {
         ['alpine', ['ls', '-al', '/'], { requests: amounts, limits: amounts }],
       );
       assert.equal(job.metadata.annotations?.['jobman/flavor'], 'no-gpu');
-      assert.match(await person.says('list'), new RegExp(`^${name} .* no-gpu `, 'm'));
+      assert.match(await person.output('list'), new RegExp(`^${name} .* no-gpu `, 'm'));
 
       // Whoever may not list the whole cluster is told of the namespace, or of what somebody has published.
       // The job itself may be over on a fast cluster, so there is one that waits.
-      await person.says('submit -q -i alpine -r no-gpu -j waits --queue lab --suspend');
-      assert.match(await person.says('queue'), /^FLAVOR +JOBS +YOURS [^]*^no-gpu +[1-9]\d* +[12] /m);
-      await person.says('delete waits');
+      await person.output('submit -q -i alpine -r no-gpu -j waits --queue lab --suspend');
+      assert.match(await person.output('queue'), /^FLAVOR +JOBS +YOURS [^]*^no-gpu +[1-9]\d* +[12] /m);
+      await person.output('delete waits');
 
       untilComplete(kube, name);
-      const logs = await person.says(`logs -j ${name}`);
+      const logs = await person.output(`logs -j ${name}`);
       assert.equal(logs, kube.kubectl('logs', `job/${name}`));
       assert.match(logs, /^total \d+\n[^]* etc\n/);
-      const details = await person.says(`details -j ${name}`);
+      const details = await person.output(`details -j ${name}`);
       for (const line of [
         /^\S+ \(.+\) +. succeeded\n/,
         /^image +alpine$/m,
@@ -69,9 +69,9 @@ for (const who of ['administrator', 'leastRights'] as const) {
         assert.match(details, line);
       }
 
-      assert.match(await person.says(`delete -j ${name}`), new RegExp(`^${name} is deleted: `));
+      assert.match(await person.output(`delete -j ${name}`), new RegExp(`^${name} is deleted: `));
       assert.equal(kube.kubectl('get', 'jobs,pods', '-o', 'name'), '');
-      for (const verb of ['details', 'delete']) assert.equal((await person.ask(`${verb} -j ${name}`)).code, 3, verb);
+      for (const verb of ['details', 'delete']) assert.equal((await person.run(`${verb} -j ${name}`)).code, 3, verb);
     });
 
     kubeTest('GPUs: limits, the words as they were typed, and why says what is missing', async (kube) => {
@@ -80,7 +80,7 @@ for (const who of ['administrator', 'leastRights'] as const) {
         { flavor: 'small-gpu', words: ['sh', '-c', 'nvidia-smi -L'], cpu: '500m', memory: '500M' },
         { flavor: 'large-gpu', words: ['python3', '-c', devices], cpu: '1', memory: '1G' },
       ]) {
-        const name = nameIn(await person.says(['submit', '-i', tensorflow, '-r', flavor, '--', ...words]));
+        const name = nameIn(await person.output(['submit', '-i', tensorflow, '-r', flavor, '--', ...words]));
         const job = madeJob(kube, name);
         const { image, args, resources } = containerOf(job);
         const gpu = { 'nvidia.com/gpu': '1' };
@@ -89,17 +89,17 @@ for (const who of ['administrator', 'leastRights'] as const) {
         assert.equal(job.metadata.annotations?.['jobman/flavor'], flavor);
         const lacks = /because +Unschedulable: 0\/\d+ nodes are available: .*Insufficient nvidia\.com\/gpu/;
         let why = '';
-        const isTold = async (): Promise<boolean> => lacks.test((why = await person.says(`why ${name}`)));
+        const isTold = async (): Promise<boolean> => lacks.test((why = await person.output(`why ${name}`)));
         assert.ok(await eventually(isTold, { withinMs: 60_000, everyMs: 250 }), why);
       }
-      await person.says('delete --all --yes');
+      await person.output('delete --all --yes');
       assert.equal(kube.jobs(), '');
     });
 
     kubeTest('every flag of submit that the manual has', async (kube) => {
       const person = kube[who]();
       const cwd = join(kube.world.folder, 'user');
-      writeFileSync(join(cwd, 'tiny.json'), tiny);
+      writeFileSync(join(cwd, 'tiny.json'), tinyFlavor);
 
       const dry = [
         ...'submit -i alpine -r tiny.json -j dry -c --dry-run -a'.split(' '),
@@ -107,18 +107,18 @@ for (const who of ['administrator', 'leastRights'] as const) {
         '--',
         'ls',
       ];
-      assert.deepEqual(containerOf(JSON.parse(await person.says(dry, { cwd })) as Made).command, ['ls']);
+      assert.deepEqual(containerOf(JSON.parse(await person.output(dry, { cwd })) as Made).command, ['ls']);
       assert.equal(kube.jobs(), '');
 
       const long = 'submit --image alpine --resources-flavor tiny.json --job-name by-file --annotations'.split(' ');
-      await person.says([...long, '{"team": "vision"}', '-c', '--', 'echo', 'a "b" $$ $(HOME)'], { cwd });
+      await person.output([...long, '{"team": "vision"}', '-c', '--', 'echo', 'a "b" $$ $(HOME)'], { cwd });
       const { annotations = {} } = madeJob(kube, 'by-file').metadata;
       assert.deepEqual([annotations['team'], annotations['jobman/flavor']], ['vision', 'tiny']);
       untilComplete(kube, 'by-file');
-      assert.equal(await person.says('logs -j by-file'), 'a "b" $$ $(HOME)\n');
+      assert.equal(await person.output('logs -j by-file'), 'a "b" $$ $(HOME)\n');
 
       // The short flags together, the flavor as JSON on the line, a job whose program fails: submit has done its work.
-      await person.says(['submit', '-ci', 'alpine', '-r', tiny, '-j', 'by-json', '--', 'sh', '-c', 'exit 3']);
+      await person.output(['submit', '-ci', 'alpine', '-r', tinyFlavor, '-j', 'by-json', '--', 'sh', '-c', 'exit 3']);
       assert.deepEqual(containerOf(madeJob(kube, 'by-json')).command, ['sh', '-c', 'exit 3']);
     });
 
@@ -134,11 +134,11 @@ for (const who of ['administrator', 'leastRights'] as const) {
         '--settings FILE resources-flavors',
         'resources-flavors -s FILE',
       ]) {
-        const shown = await person.says(line.replace('FILE', file));
+        const shown = await person.output(line.replace('FILE', file));
         assert.match(shown, /^lab-tiny \(default\) +10m +20M +- +for tests$/m);
         assert.match(shown, /^no-gpu +1000m +1G /m);
       }
-      await person.says(`-s ${file} submit -j by-settings -- echo hello`);
+      await person.output(`-s ${file} submit -j by-settings -- echo hello`);
       const made = madeJob(kube, 'by-settings');
       assert.equal(containerOf(made).image, 'busybox');
       assert.equal(made.metadata.annotations?.['jobman/flavor'], 'lab-tiny');
@@ -147,20 +147,20 @@ for (const who of ['administrator', 'leastRights'] as const) {
 }
 
 kubeTest('without any cluster, commands that need none work, and those that do say what is missing', async (kube) => {
-  const nobody = kube.administrator({ kubeconfig: join(kube.world.folder, 'none') });
-  assert.match(await nobody.says('resources-flavors'), /^FLAVOR .*\nno-gpu \(default\) .*\nsmall-gpu .*\nlarge-gpu /);
-  await nobody.says('submit -i alpine -r no-gpu --dry-run -- ls');
-  const list = await nobody.ask('list');
+  const nobody = kube.adminUser({ kubeconfig: join(kube.world.folder, 'none') });
+  assert.match(await nobody.output('resources-flavors'), /^FLAVOR .*\nno-gpu \(default\) .*\nsmall-gpu .*\nlarge-gpu /);
+  await nobody.output('submit -i alpine -r no-gpu --dry-run -- ls');
+  const list = await nobody.run('list');
   assert.equal(list.code, 5, 'there is no other job to show');
   assert.match(list.stderr, /^note: The cluster is not shown: .*there is no kubeconfig .*none\.$/m);
-  assert.match(await nobody.says('--version'), /^jobman \d/);
+  assert.match(await nobody.output('--version'), /^jobman \d/);
   for (const [short, long] of [
     ['-v', '--version'],
     ['-h', '--help'],
   ] as const) {
-    assert.equal(await nobody.says(short), await nobody.says(long));
+    assert.equal(await nobody.output(short), await nobody.output(long));
   }
-  assert.match(await nobody.says([]), /^jobman \d[^]*jobman submit /);
+  assert.match(await nobody.output([]), /^jobman \d[^]*jobman submit /);
   const says = /No cluster is known here: there is no kubeconfig /;
-  await nobody.refused(5, says, 'submit -i alpine -r no-gpu -- ls');
+  await nobody.runRefused(5, says, 'submit -i alpine -r no-gpu -- ls');
 });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jsonLines } from '../support/jobs.ts';
-import { kubeTest, Person, type Kube } from '../support/kube.ts';
+import { kubeTest, ClusterUser, type Kube } from '../support/kube.ts';
 import { root } from '../support/root.ts';
 
 /** What the shipped manifest says, for a namespace of the test's own. Nothing runs by the clock. */
@@ -28,22 +28,22 @@ function applyShipped(kube: Kube): void {
 
 interface Line {
   readonly kind: string;
-  readonly from?: string;
+  readonly source?: string;
   readonly flavor?: string | null;
-  readonly jobs?: number;
-  readonly yours?: number;
+  readonly jobCount?: number;
+  readonly yourJobCount?: number;
   readonly gpus?: number;
   readonly conflict?: boolean;
-  readonly waiting?: number;
-  readonly job?: string;
+  readonly waitingCount?: number;
+  readonly name?: string;
   readonly namespace?: string;
-  readonly place?: number;
+  readonly position?: number;
   readonly queue?: string | null;
   readonly priority?: number;
 }
 
-async function queueOf(person: Person): Promise<readonly Line[]> {
-  return jsonLines<Line>(await person.says('queue --json'));
+async function queueOf(person: ClusterUser): Promise<readonly Line[]> {
+  return jsonLines<Line>(await person.output('queue --json'));
 }
 
 suite('the queue of a cluster', () => {
@@ -51,8 +51,8 @@ suite('the queue of a cluster', () => {
     const { namespace } = kube;
     const settings = { jobsQueue: { namespace } };
     applyShipped(kube);
-    const admin = kube.administrator({ settings });
-    const user = kube.leastRights({ settings });
+    const admin = kube.adminUser({ settings });
+    const user = kube.leastPrivilegeUser({ settings });
 
     const urgent = `urgent-${namespace}`;
     kube.kubectl('create', 'priorityclass', urgent, '--value=1000');
@@ -73,7 +73,7 @@ suite('the queue of a cluster', () => {
       ['held', noNode, '--suspend'],
       ['kueue', noNode, '--suspend', '--queue', 'vision'],
     ] as const) {
-      await admin.says(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
+      await admin.output(['submit', '-q', '-i', 'alpine', '-r', asks, '-j', name, ...more, '--', 'sleep', '600']);
     }
     kube.kubectl('create', 'job', 'once', '--from=cronjob/jobman-queue');
     const pending = () => kube.field('.items[*].metadata.name', 'pods', '--field-selector=status.phase=Pending');
@@ -83,11 +83,11 @@ suite('the queue of a cluster', () => {
     const groupsOf = (lines: readonly Line[]) =>
       lines
         .filter((line) => line.kind === 'group' && [small, gpus].includes(line.flavor ?? ''))
-        .map(({ flavor: name, jobs, yours, waiting, gpus: count, conflict }) => [
+        .map(({ flavor: name, jobCount, yourJobCount, waitingCount, gpus: count, conflict }) => [
           name,
-          jobs,
-          yours,
-          waiting,
+          jobCount,
+          yourJobCount,
+          waitingCount,
           count,
           conflict,
         ])
@@ -99,20 +99,20 @@ suite('the queue of a cluster', () => {
     ];
 
     const whole = await queueOf(admin);
-    assert.equal(whole[0]?.from, 'cluster');
+    assert.equal(whole[0]?.source, 'cluster');
     assert.deepEqual(groupsOf(whole), expected(1));
     const places = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
-    const named = places.map(({ job }) => job);
+    const named = places.map(({ name }) => name);
     assert.deepEqual(named, ['first', 'waits', 'kueue'], 'nothing of the job that publishes');
 
     // Nothing is published yet: the namespace is all there is.
-    assert.equal((await queueOf(user))[0]?.from, 'namespace');
+    assert.equal((await queueOf(user))[0]?.source, 'namespace');
     const only = /only: you may not list the jobs of the whole cluster, and the ConfigMap/;
-    assert.match((await user.ask('queue')).stderr, only);
+    assert.match((await user.run('queue')).stderr, only);
 
     // By the CronJob's own login.
-    const cron = new Person(kube.world, 'cron', { kubeconfig: kube.loginOf('jobman-queue'), settings });
-    await Promise.all([1, 2, 3].map(() => cron.says('queue --publish')));
+    const cron = new ClusterUser(kube.world, 'cron', { kubeconfig: kube.kubeconfigFor('jobman-queue'), settings });
+    await Promise.all([1, 2, 3].map(() => cron.output('queue --publish')));
     const { data } = kube.get<{ data: Record<string, string> }>('configmap', 'jobman-queue-position');
     const list = JSON.parse(data['jobman-queue-position'] ?? '') as { jobs: { namespace: string; name: string }[] };
     assert.deepEqual(
@@ -121,12 +121,12 @@ suite('the queue of a cluster', () => {
     );
 
     const read = await queueOf(user);
-    assert.equal(read[0]?.from, 'published');
+    assert.equal(read[0]?.source, 'published');
     assert.deepEqual(groupsOf(read), expected(1));
-    assert.match((await user.ask('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
+    assert.match((await user.run('queue')).stderr, /by the ConfigMap .*jobman-queue-position, \d+[sm] old/);
     // Somebody whose namespace is another one, and who may not even list that.
-    assert.deepEqual(groupsOf(jsonLines<Line>(await user.says('queue -n default --json'))), expected(0));
-    await user.refused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
+    assert.deepEqual(groupsOf(jsonLines<Line>(await user.output('queue -n default --json'))), expected(0));
+    await user.runRefused(1, /Missing is the right `list` on jobs\.batch/, 'queue --publish');
   });
 
   kubeTest('is published by somebody who may do nothing else', async (kube) => {
@@ -192,23 +192,23 @@ suite('the queue of a cluster', () => {
     };
     assert.ok(await eventually(isMade, { withinMs: 30_000 }), 'the kind is served');
 
-    const admin = kube.administrator();
+    const admin = kube.adminUser();
     for (const name of ['older', 'newer']) {
-      await admin.says(`submit -q -i alpine -j ${name} --queue vision --suspend`);
+      await admin.output(`submit -q -i alpine -j ${name} --queue vision --suspend`);
     }
     kube.kubectl('label', 'job', 'newer', `kueue.x-k8s.io/priority-class=${urgent}`);
     const lines = await queueOf(admin);
     assert.deepEqual(
       lines
         .filter((line) => line.kind === 'waiting' && line.namespace === kube.namespace)
-        .map(({ job, place, queue, priority }) => [job, place, queue, priority]),
+        .map(({ name, position, queue, priority }) => [name, position, queue, priority]),
       [
         ['newer', 1, 'vision', 7],
         ['older', 2, 'vision', 0],
       ],
     );
-    assert.match(await admin.says('list --name older'), /queued .* waits in the queue vision$/m);
-    assert.match(await admin.says('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
-    await admin.refused(4, /older waits in the queue vision, which admits it in its turn\./, 'start older');
+    assert.match(await admin.output('list --name older'), /queued .* waits in the queue vision$/m);
+    assert.match(await admin.output('why older'), /^older waits in the queue vision, which has not admitted it\.$/m);
+    await admin.runRefused(4, /older waits in the queue vision, which admits it in its turn\./, 'start older');
   });
 });

@@ -2,46 +2,46 @@
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { keepsNoLogs, kubeTest, openCutLine } from '../support/kube.ts';
+import { withoutLogArchive, kubeTest, openFlakyProxy } from '../support/kube.ts';
 
 suite('a job of a cluster', () => {
   kubeTest('is submitted, followed, shown and deleted, as kubectl sees it', async (kube) => {
-    const person = kube.administrator();
+    const person = kube.adminUser();
     const followed = await person.submit('listing', 'echo one; echo two; sleep 1; echo three', '--follow');
     assert.equal(followed, 'listing\none\ntwo\nthree\n');
     const { metadata } = kube.get<{ metadata: { uid: string; labels: Record<string, string> } }>('job', 'listing');
     assert.equal(metadata.labels['app.kubernetes.io/managed-by'], 'jobman');
 
-    assert.equal(await person.says('logs listing --tail 1'), 'three\n');
-    assert.equal((await person.says('logs listing --grep t --json')).split('\n').length, 3);
-    const shown = JSON.parse(await person.says('details -j listing --json')) as {
+    assert.equal(await person.output('logs listing --tail 1'), 'three\n');
+    assert.equal((await person.output('logs listing --grep t --json')).split('\n').length, 3);
+    const shown = JSON.parse(await person.output('details -j listing --json')) as {
       phase: string;
-      job: { metadata: { uid: string } };
+      object: { metadata: { uid: string } };
     };
-    assert.deepEqual([shown.phase, shown.job.metadata.uid], ['succeeded', metadata.uid]);
-    assert.match(await person.says('details listing'), /^listing \(.+\)  ✓ succeeded\nwhy +listing succeeded/);
-    await person.refused(3, /There is no job called "unlisted", here or in /, 'details -j unlisted');
+    assert.deepEqual([shown.phase, shown.object.metadata.uid], ['succeeded', metadata.uid]);
+    assert.match(await person.output('details listing'), /^listing \(.+\)  ✓ succeeded\nwhy +listing succeeded/);
+    await person.runRefused(3, /There is no job called "unlisted", here or in /, 'details -j unlisted');
 
-    const failed = await person.ask('submit -i alpine -r no-gpu -j failing --follow -- false');
+    const failed = await person.run('submit -i alpine -r no-gpu -j failing --follow -- false');
     assert.equal(failed.code, 1);
     assert.match(failed.stderr, /failing failed .*: its program ended with exit code 1\./);
 
-    assert.match(await person.says('delete -j listing'), /^listing is deleted: it and its pods are gone from /);
+    assert.match(await person.output('delete -j listing'), /^listing is deleted: it and its pods are gone from /);
     assert.equal(kube.kubectl('get', 'pods', '-l', 'job-name=listing', '-o', 'name'), '');
   });
 
   kubeTest('of several pods is told pod by pod', async (kube) => {
-    const person = kube.administrator();
+    const person = kube.adminUser();
     const program = 'echo "pod $JOB_COMPLETION_INDEX"; sleep 1; echo end';
     const followed = await person.submit('many', program, '--parallelism 3 --follow');
     const expected = [0, 1, 2].flatMap((index) => [`[${index}] end`, `[${index}] pod ${index}`]);
     assert.deepEqual(followed.trim().split('\n').slice(1).toSorted(), expected.toSorted());
-    assert.equal(await person.says('logs many -w 1 --raw'), 'pod 1\nend\n');
+    assert.equal(await person.output('logs many -w 1 --raw'), 'pod 1\nend\n');
   });
 
   kubeTest('is followed over a line that is cut again and again: nothing is lost or comes twice', async (kube) => {
-    const person = kube.administrator();
-    const line = await openCutLine(kube, 700);
+    const person = kube.adminUser();
+    const line = await openFlakyProxy(kube, 700);
     await person.submit(
       'talker',
       'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo line $i; [ $((i % 500)) = 0 ] && sleep 1; done; true',
@@ -49,28 +49,28 @@ suite('a job of a cluster', () => {
     const phase = (): string => kube.field('.items[*].status.phase', 'pods', '-l', 'job-name=talker');
     await eventually(() => phase() === 'Running', { withinMs: 60_000 });
     // The first connection may be cut too, which is told as it is.
-    const follow = () => person.through(line.kubeconfig).ask('logs -f -j talker');
+    const follow = () => person.withKubeconfig(line.kubeconfig).run('logs -f -j talker');
     let followed = await follow();
     for (let attempt = 0; attempt < 5 && followed.stdout === ''; attempt += 1) followed = await follow();
     const whole = Array.from({ length: 4000 }, (_, index) => `line ${index + 1}\n`).join('');
     assert.equal(followed.stdout, whole, followed.stderr);
-    assert.ok(line.cuts() > 0, 'the line was never cut');
+    assert.ok(line.cutCount() > 0, 'the line was never cut');
   });
 
   kubeTest('is deleted with all others after they are shown; those of other tools only without --own', async (kube) => {
-    const person = kube.administrator(keepsNoLogs);
+    const person = kube.adminUser(withoutLogArchive);
     await person.submit('mine', 'true');
     kube.kubectl('create', 'job', 'theirs', '--image=alpine', '--', 'true');
     const shown =
       /theirs .* made by another tool\n[^]*2 jobs in .*, 1 of them not yours: nothing was deleted\. Say --yes/;
-    const refused = await person.ask('delete --all');
+    const refused = await person.run('delete --all');
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, shown);
     assert.equal(kube.jobs().split('\n').length, 2);
 
-    await person.says('delete --all --own --yes');
+    await person.output('delete --all --own --yes');
     assert.equal(kube.jobs(), 'job.batch/theirs');
-    await person.says('delete --all --yes');
+    await person.output('delete --all --yes');
     assert.equal(kube.kubectl('get', 'jobs,pods', '-o', 'name'), '');
   });
 });

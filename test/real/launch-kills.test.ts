@@ -7,19 +7,19 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import type { WorkerRef } from '../../src/app/ports.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
-import { killsWanted, mirrorWithKills, seedWanted, writerFor } from '../remote/log-kills.ts';
+import { killCount, mirrorWithKills, killSeed, writerFor } from '../remote/log-kills.ts';
 import { launchOf, testRef } from '../remote/machines-contract.ts';
 import { openSshd } from '../remote/sshd.ts';
 import { poolOn, targetOn } from '../support/ssh.ts';
 import { openWorld } from '../support/world.ts';
 
 const common = {
-  stepLog: () => Promise.resolve(),
+  appendStepLog: () => Promise.resolve(),
   readFile: () => Promise.reject(new Error('no files')),
   now: Date.now,
 };
-const kills = killsWanted();
-const seed = seedWanted();
+const kills = killCount();
+const seed = killSeed();
 
 /** With as much of a job as the mirror and its files want to know. */
 function refOf(id: string): WorkerRef {
@@ -27,7 +27,7 @@ function refOf(id: string): WorkerRef {
   return { ...ref, job: { ...ref.job, owner: 'tester', allocations: [ref.allocation] } };
 }
 
-function tell(line: string): void {
+function report(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
@@ -39,11 +39,11 @@ test(`a mirror on this machine that is killed ${kills} times copies every byte o
     home: world.home,
     env: world.env,
     userHome: world.folder,
-    changed: () => undefined,
+    onCommandExit: () => undefined,
   });
   assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
   const task = { ref, attempt: 1, home: world.home, ssh: null };
-  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, tell });
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, report });
   assert.ok(copy.equals(readFileSync(join(localRoot(world.home, ref.job, 0), 'attempt_1/log'))));
 });
 
@@ -52,17 +52,17 @@ test(`a mirror over SSH that is killed ${kills} times copies every byte once`, a
   if (sshd === undefined) return;
   const { world } = sshd;
   const ref = refOf('000002');
-  const target = targetOn(sshd, { pin: 'kills' });
+  const target = targetOn(sshd, { pinName: 'kills' });
   const pool = poolOn(sshd);
   const machines = createMachines({
     ...common,
-    reach: () => Promise.resolve({ kind: 'open', transport: pool.transport(target) }),
+    findTransport: () => Promise.resolve({ kind: 'open', transport: pool.transport(target) }),
     root: (each) => remoteRoot(each.job),
-    forget: () => undefined,
+    disconnect: () => undefined,
   });
   assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
   const task = { ref, attempt: 1, home: world.home, ssh: target };
-  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, tell });
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, report });
   const { installation, id } = ref.job;
   assert.ok(copy.equals(readFileSync(join(sshd.home, '.jobman/runs', installation, id, 'attempt_1/log'))));
 });

@@ -7,23 +7,23 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
-import { attemptTexts } from '../../src/remote/launch.ts';
-import { remoteRoot, runMark } from '../../src/remote/run-folder.ts';
+import { attemptFiles } from '../../src/remote/launch.ts';
+import { remoteRoot, runMarker } from '../../src/remote/run-folder.ts';
 import { createLocalTransport, type Transport } from '../../src/remote/transport.ts';
 import { openSshd } from '../remote/sshd.ts';
 import { transportOn } from '../support/ssh.ts';
-import { hour, type Instant } from '../../src/core/time.ts';
+import { hour, type Instant } from '../../src/core/model/time.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
-import { launchOf, machinesContract, reach, seen, tail, testRef } from '../remote/machines-contract.ts';
-import type { Ground } from '../remote/machines-contract.ts';
+import { launchOf, machinesContract, waitForRun, observe, tail, testRef } from '../remote/machines-contract.ts';
+import type { HostFixture } from '../remote/machines-contract.ts';
 
 // Each host has a job of its own: all of them are this machine, where a stop finds every process of its label.
 let jobs = 0;
 
 /** A host: its home folder has a blank in its name, its boot id is a file. */
-function openHost(t: TestContext): Pick<Ground, 'ref' | 'home' | 'bootIdFile' | 'stepLog'> & {
+function openHost(t: TestContext): Pick<HostFixture, 'ref' | 'home' | 'bootIdFile' | 'stepLog'> & {
   readonly env: Record<string, string>;
   readonly jobmanHome: string;
   readonly folder: string;
@@ -50,18 +50,18 @@ function openHost(t: TestContext): Pick<Ground, 'ref' | 'home' | 'bootIdFile' | 
 }
 
 /** This machine as a worker, natively. */
-function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant = Date.now): Ground {
+function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant = Date.now): HostFixture {
   const machines = createLocalMachines({
     home: host.jobmanHome,
     env: host.env,
     userHome: host.home,
     now,
-    stepLog: async (_job, step, _worker, chunk) => {
+    appendStepLog: async (_job, step, _worker, chunk) => {
       if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
-    changed: () => undefined,
-    rounds(call) {
+    onCommandExit: () => undefined,
+    addPeriodicCheck(call) {
       const timer = setInterval(call, 200);
       return () => clearInterval(timer);
     },
@@ -72,17 +72,18 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
 /** A worker by the shell texts, over that transport. */
 const machinesOver = (transport: Transport, stepLog: string[]) =>
   createMachines({
-    reach: () => Promise.resolve({ kind: 'open', transport }),
+    findTransport: () => Promise.resolve({ kind: 'open', transport }),
     root: (ref) => remoteRoot(ref.job),
-    stepLog: async (_job, step, _worker, chunk) => {
+    appendStepLog: async (_job, step, _worker, chunk) => {
       if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
     now: Date.now,
-    forget: () => undefined,
+    disconnect: () => undefined,
   });
 
-const rootIn = (home: string, { job }: Ground['ref']): string => join(home, '.jobman/runs', job.installation, job.id);
+const rootIn = (home: string, { job }: HostFixture['ref']): string =>
+  join(home, '.jobman/runs', job.installation, job.id);
 
 machinesContract('a host over SSH', async (t) => {
   const sshd = await openSshd(t);
@@ -91,7 +92,7 @@ machinesContract('a host over SSH', async (t) => {
   jobs += 1;
   const ref = testRef(String(jobs).padStart(6, '0'));
   const stepLog: string[] = [];
-  const machines = machinesOver(transportOn(sshd, { pin: 'ab12cd-000001-1-0' }), stepLog);
+  const machines = machinesOver(transportOn(sshd, { pinName: 'ab12cd-000001-1-0' }), stepLog);
   return { machines, ref, stepLog, home, bootIdFile, root: rootIn(home, ref) };
 });
 
@@ -101,11 +102,11 @@ test('while the machine sleeps nobody is silent', async (t) => {
   let slept = 0;
   const ground = openThisMachine(openHost(t), () => Date.now() + slept);
   await ground.machines.start(ground.ref, launchOf(1, 'sleep 30'));
-  const before = await reach(ground, 1, 'running');
+  const before = await waitForRun(ground, 1, 'running');
   slept = 8 * hour;
   const woken = Date.now() + slept;
   for (const look of ['at once', 'and from then on']) {
-    const after = await reach(ground, 1, 'running');
+    const after = await waitForRun(ground, 1, 'running');
     assert.ok(after.state === 'running' && before.state === 'running');
     assert.ok(after.outputAt >= woken, look);
     assert.equal(after.startedAt, before.startedAt);
@@ -118,10 +119,10 @@ test('a clock that is put forward in the moment of a start makes no lost start o
   const ground = openThisMachine(openHost(t), () => Date.now() + ahead);
   // The folder is there, and nobody has told a number yet.
   mkdirSync(join(ground.root, 'attempt_1'), { recursive: true });
-  assert.equal((await reach(ground, 1, 'starting')).state, 'starting');
+  assert.equal((await waitForRun(ground, 1, 'starting')).state, 'starting');
   ahead = hour;
   const leaptAt = Date.now() + ahead;
-  const run = (await seen(ground)).runs.find(({ attempt }) => attempt === 1);
+  const run = (await observe(ground)).runs.find(({ attempt }) => attempt === 1);
   assert.ok(run?.state === 'starting' && run.since >= leaptAt, JSON.stringify(run));
 });
 
@@ -150,7 +151,7 @@ test('on a full disk a start fails and can be tried again, and a program that fi
   assert.equal(refused.kind, 'failed', JSON.stringify(refused));
   spawnSync('rm', [filler]);
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, 'cat /dev/zero; exit 6')), { kind: 'done' });
-  const run = await reach(ground, 1, 'exited');
+  const run = await waitForRun(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 6);
 });
 
@@ -161,7 +162,7 @@ test('a program that ends while nothing can be written has its exit as soon as s
   const go = join(host.folder, 'go');
   const script = `until [ -e '${go}' ]; do sleep 0.05; done; sleep 0.2; echo done >'${over}'; exit 5`;
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, script)), { kind: 'done' });
-  await reach(ground, 1, 'running');
+  await waitForRun(ground, 1, 'running');
   // What was open stays open, and nothing new is taken: as on the built-in cloud when a disk is full.
   const { root } = ground;
   const mount = (...words: readonly string[]) => spawnSync('mount', words).status === 0;
@@ -175,10 +176,10 @@ test('a program that ends while nothing can be written has its exit as soon as s
   writeFileSync(go, '');
   if (!requireReal(t, 'leave to mount a folder read-only', isReadOnly)) return;
   assert.ok(await eventually(() => existsSync(over)), 'the program did not come to its end');
-  const ended = (await seen(ground)).runs[0];
+  const ended = (await observe(ground)).runs[0];
   assert.equal(ended?.state, 'running', JSON.stringify(ended));
   unmount();
-  const run = await reach(ground, 1, 'exited');
+  const run = await waitForRun(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 5);
 });
 
@@ -187,12 +188,12 @@ test('a program starts although whoever asked for it was killed before it could 
   const ground = openThisMachine(host);
   const prepared = join(ground.root, 'start_attempt_1.x');
   mkdirSync(prepared, { recursive: true });
-  const texts = attemptTexts(launchOf(1, 'exit 4'), runMark(ground.ref.job, 1, 0), {});
+  const texts = attemptFiles(launchOf(1, 'exit 4'), runMarker(ground.ref.job, 1, 0), {});
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text);
   // The reader of its answer is gone by the time it speaks.
   const launch = '( sleep 0.2; exec setsid sh "$0" attempt_1 ) 2>&1 | true';
   spawnSync('sh', ['-c', launch, join(prepared, 'launch')], { env: host.env });
-  const run = await reach(ground, 1, 'exited');
+  const run = await waitForRun(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 4);
 });
 

@@ -27,22 +27,22 @@ test('a local job runs a copy, and takes a new one when it is told to', async (t
   writeFileSync(join(project, 'part', 'data'), 'as it was\n');
   writeFileSync(join(project, 'train.yaml'), manifest);
 
-  const plan = await world.says('create', join(project, 'train.yaml'), '--dry-run');
+  const plan = await world.output('create', join(project, 'train.yaml'), '--dry-run');
   assert.match(plan, /a place on this machine, in a copy of \S+\/project\n/);
-  await world.says('create', join(project, 'train.yaml'));
-  await world.says('wait', '1');
-  assert.equal(await world.says('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
+  await world.output('create', join(project, 'train.yaml'));
+  await world.output('wait', '1');
+  assert.equal(await world.output('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
   assert.deepEqual(readdirSync(join(project, 'part')), ['data'], 'what the program writes is in the copy');
 
   writeFileSync(join(project, 'part', 'data'), 'edited\n');
-  await world.says('resume', '1');
-  await world.says('wait', '1');
-  assert.match(await world.says('logs', '1', '--worker', '0'), /^as it was\n/);
-  await world.says('resume', '1', '--workdir');
-  await world.says('wait', '1');
-  assert.match(await world.says('logs', '1', '--worker', '0'), /^edited\n/);
-  assert.match(await world.says('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
+  await world.output('resume', '1');
+  await world.output('wait', '1');
+  assert.match(await world.output('logs', '1', '--worker', '0'), /^as it was\n/);
+  await world.output('resume', '1', '--workdir');
+  await world.output('wait', '1');
+  assert.match(await world.output('logs', '1', '--worker', '0'), /^edited\n/);
+  assert.match(await world.output('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
 
-  await world.says('clean', '1');
+  await world.output('clean', '1');
   assert.ok(!existsSync(join(world.home, 'runs', '000001')), 'and the copy goes with the job’s files');
 });

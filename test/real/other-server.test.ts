@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { admin } from '../../src/emulator/admin.ts';
+import { runAdminVerb } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { eventually } from '../support/eventually.ts';
@@ -138,7 +138,7 @@ test('a server of any make that follows the API does, with no login, any project
     const within = { withinMs: 90_000, everyMs: 500 };
     assert.ok(await eventually(() => isThere(`attempt 1 of ${name}`), within), await why());
     ({ labels } = await api('GET', `nodes/${id(1)}`));
-    await admin(emulator.url, 'preempt', id(1));
+    await runAdminVerb(emulator.url, 'preempt', id(1));
     assert.ok(await eventually(() => isThere(`attempt 2 of ${name}`), within), await why());
     await say('wait', job);
     const isGone = async (): Promise<boolean> =>

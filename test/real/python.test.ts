@@ -12,7 +12,7 @@ import type { VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
 import { condaStep, venvStep } from '../../src/setup/environments.ts';
 import { version } from '../../src/version.ts';
-import { openChannel, pretendConda } from '../setup/conda.ts';
+import { openChannel, fakeConda } from '../setup/conda.ts';
 import { openHost } from '../setup/shell.ts';
 import { eventually } from '../support/eventually.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -121,7 +121,7 @@ test('a fresh host gets conda, the environment of the file, and the command in i
   // The installer is what curl brings; it takes -b (no questions), -u (over what is there) and -p (where).
   host.write(
     '~/installer',
-    `[ "$1 $2 $3" = '-b -u -p' ] || exit 9\nmkdir -p "$4/bin"\ncat >"$4/bin/conda" <<'END'\n${pretendConda}END\nchmod 755 "$4/bin/conda"\n`,
+    `[ "$1 $2 $3" = '-b -u -p' ] || exit 9\nmkdir -p "$4/bin"\ncat >"$4/bin/conda" <<'END'\n${fakeConda}END\nchmod 755 "$4/bin/conda"\n`,
   );
   host.program('curl', 'echo "$@" >>"$HOME/fetched"\nwhile [ "$1" != -o ]; do shift; done\ncp "$HOME/installer" "$2"');
 

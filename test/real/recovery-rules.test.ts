@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { document } from '../docs/documents.ts';
+import { readDocument } from '../docs/documents.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** The only example of the page that has that text. */
 function exampleWith(text: string): string {
-  const blocks = document('docs/recovery.md').blocks.map(({ text: block }) => block);
+  const blocks = readDocument('docs/recovery.md').blocks.map(({ text: block }) => block);
   const found = blocks.filter((block) => block.includes(text));
   assert.equal(found.length, 1, `docs/recovery.md has ${found.length} examples with ${text}`);
   return found[0] ?? '';
@@ -52,20 +52,21 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   const elsewhere = await start('elsewhere', workers, `if [ "$JOBMAN_WORKER" = 1 ] && ${first}; then exit 1; fi`);
   const there = await start('there', workers, 'if [ "$JOBMAN_WORKER" = 0 ]; then exit 1; fi; sleep 100');
 
-  const hows = async (id: string, code: number) => (await world.settled(id, code)).attempts.map(({ how }) => how);
+  const hows = async (id: string, code: number) =>
+    (await world.waitForFinish(id, code)).attempts.map(({ startMode }) => startMode);
   assert.deepEqual(await hows(asks, 0), ['fresh', 'rerun', 'rerun']);
   assert.deepEqual(await hows(other, 1), ['fresh']);
   assert.deepEqual(await hows(said, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(elsewhere, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(there, 1), ['fresh']);
-  const history = await world.well(['history', asks]);
+  const history = await world.runOk(['history', asks]);
   assert.match(
     history.stdout,
     /rule .*command failed \(exit code 42\) -> same allocation, rerun \(2 of 9 of this rule used\)/,
   );
-  const why = await world.well(['history', said]);
+  const why = await world.runOk(['history', said]);
   assert.match(why.stdout, /its log says NCCL\*timeout/);
-  const [ended] = (await world.settled(there, 1)).attempts;
+  const [ended] = (await world.waitForFinish(there, 1)).attempts;
   assert.deepEqual(ended?.exits.find(({ exitCode }) => exitCode === 1)?.workers, [0]);
 });
 
@@ -74,11 +75,11 @@ test('a zone that takes its TPU back is left for another', async (t) => {
   const id = await world.create(
     manifest(world, 'moves', exampleWith('avoid_zone'), `if ${first}; then sleep 1000; fi`),
   );
-  await world.becomes(id, 'running');
-  await world.well(['emulator', 'preempt', id]);
-  const job = await world.settled(id, 0);
+  await world.waitForPhase(id, 'running');
+  await world.runOk(['emulator', 'preempt', id]);
+  const job = await world.waitForFinish(id, 0);
   assert.deepEqual(
-    job.attempts.map(({ how, allocation }) => [how, allocation]),
+    job.attempts.map(({ startMode, allocation }) => [startMode, allocation]),
     [
       ['fresh', 1],
       ['resume', 2],
@@ -95,11 +96,11 @@ test('a machine that goes down and comes back ends its program as the page says,
   ] as const;
   const play = async ([name, before, after]: (typeof ways)[number]) => {
     const id = await world.create(manifest(world, name, 'recovery: pre\n', `if ${first}; then sleep 1000; fi`));
-    await world.becomes(id, 'running');
-    await world.well([...before, id, ...after]);
-    const { attempts } = await world.settled(id, 0);
+    await world.waitForPhase(id, 'running');
+    await world.runOk([...before, id, ...after]);
+    const { attempts } = await world.waitForFinish(id, 0);
     assert.deepEqual(
-      attempts.map(({ reason, how, allocation }) => [reason, how, allocation]),
+      attempts.map(({ reason, startMode, allocation }) => [reason, startMode, allocation]),
       [
         ['unreachable', 'fresh', 1],
         ['succeeded', 'resume', 1],

@@ -13,7 +13,7 @@ test('both layouts of keys let workers log in to each other, and a second time c
   const world = openJobWorld(t);
   const key = join(world.folder, 'id_siblings');
   assert.equal(spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]).status, 0);
-  await world.says('emulator', 'start');
+  await world.output('emulator', 'start');
   const endpoint = readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8');
   const { sshPort } = JSON.parse(endpoint) as { readonly sshPort: number };
   const capacity = 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: ondemand}';
@@ -38,10 +38,10 @@ test('both layouts of keys let workers log in to each other, and a second time c
     const id = String(index + 1);
     const manifest = join(world.folder, `job-${id}.yaml`);
     writeFileSync(manifest, `job: {name: siblings-${id}}\n${capacity}\n${ssh}\ncommand: {run: exec sleep 1000}\n`);
-    await world.says('create', manifest);
-    const isRunning = async () => (await world.says('list', '--phase', 'running')).includes(`siblings-${id}`);
+    await world.output('create', manifest);
+    const isRunning = async () => (await world.output('list', '--phase', 'running')).includes(`siblings-${id}`);
     assert.ok(await eventually(isRunning, { withinMs: 60_000 }));
-    const shown = JSON.parse(await world.says('show', id, '--json')) as {
+    const shown = JSON.parse(await world.output('show', id, '--json')) as {
       readonly allocations: readonly { readonly workers: readonly { readonly internalIp: string }[] }[];
     };
     const addresses = shown.allocations.at(-1)?.workers.map(({ internalIp }) => internalIp) ?? [];
@@ -56,22 +56,25 @@ test('both layouts of keys let workers log in to each other, and a second time c
       [1, 0],
     ] as const) {
       const command = `ssh -o BatchMode=yes ${words} ${addresses[to]} hostname`;
-      const name = (await world.says('exec', id, '--workers', String(from), '--', command)).trim();
+      const name = (await world.output('exec', id, '--workers', String(from), '--', command)).trim();
       assert.match(name, new RegExp(`-w-${to}$`));
     }
     const files =
       "cd ~/.ssh && stat -c '%a %n' id_siblings id_siblings.pub authorized_keys config jobman_config && cat authorized_keys config jobman_config";
-    const before = await world.says('exec', id, '--workers', '0', '--', files);
+    const before = await world.output('exec', id, '--workers', '0', '--', files);
     assert.match(
       before,
       /^600 id_siblings\n644 id_siblings\.pub\n600 authorized_keys\n600 config\n600 jobman_config\n/,
     );
     const again = await world.jobman(['setup', id, 'ssh', '--force']);
     assert.deepEqual([again.code, again.stderr], [0, `Step ssh holds on 2 workers of job 00000${id}.\n`]);
-    assert.equal(await world.says('exec', id, '--workers', '0', '--', files), before);
+    assert.equal(await world.output('exec', id, '--workers', '0', '--', files), before);
   }
   // A key that is missing is known before anything is asked for.
   const manifest = join(world.folder, 'missing.yaml');
   writeFileSync(manifest, `${capacity}\nssh: {private_key: ${key}-none}\ncommand: {run: ls}\n`);
-  await world.refuses(2, /ssh\.private_key: the key file .*-none does not exist on this machine/, ['create', manifest]);
+  await world.runRefused(2, /ssh\.private_key: the key file .*-none does not exist on this machine/, [
+    'create',
+    manifest,
+  ]);
 });

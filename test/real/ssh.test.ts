@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSy
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
-import { fanOut } from '../../src/app/fan-out.ts';
+import { mapConcurrent } from '../../src/app/concurrency.ts';
 import type { SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
 import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
 import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';
@@ -16,7 +16,7 @@ import { eventually } from '../support/eventually.ts';
 import { poolOn, sshdTest, targetOn, transportOn } from '../support/ssh.ts';
 
 function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<RunResult> {
-  return transport.run({ script, timeoutMs, outputMost: 100_000 });
+  return transport.run({ script, timeoutMs, maxOutputBytes: 100_000 });
 }
 
 function words(result: RunResult): string {
@@ -43,9 +43,9 @@ sshdTest(
     assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
     assert.equal(words(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
 
-    const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, outputMost: 1_000 });
+    const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, maxOutputBytes: 1_000 });
     assert.ok(long.kind === 'ended');
-    assert.deepEqual([long.stdout.length, long.cut, long.exitCode], [1_000, true, 0]);
+    assert.deepEqual([long.stdout.length, long.truncated, long.exitCode], [1_000, true, 0]);
   },
 );
 
@@ -69,7 +69,7 @@ sshdTest(
     assert.match(reason(refused), /host key .* has changed within one allocation.*SHA256.*nothing was sent.*remove/su);
     assert.equal(refused.kind === 'no_answer' && refused.sent, false);
     assert.equal(existsSync(join(sshd.home, 'touched')), false);
-    assert.equal(words(await run(pool.transport(targetOn(sshd, { pin: 'job-2-0' })), 'echo new')), 'new\n');
+    assert.equal(words(await run(pool.transport(targetOn(sshd, { pinName: 'job-2-0' })), 'echo new')), 'new\n');
 
     pool.forget('job-1-', { pins: true });
     assert.ok(await eventually(() => !existsSync(pin)));
@@ -160,7 +160,7 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
   writeFileSync(config, '');
   const addKey = 'gcloud compute tpus tpu-vm ssh me@there';
   const target = (existing: boolean): SshTarget =>
-    targetOn(sshd, { keyFile: jobmans, userConfig: true, ...(existing ? { existing: { addKey } } : {}) });
+    targetOn(sshd, { keyFile: jobmans, usesUserConfig: true, ...(existing ? { existing: { addKey } } : {}) });
   const tries = async (more: Partial<SshPoolOptions> = {}, existing = true): Promise<RunResult> => {
     const pool = poolOn(sshd, { sshArgs: ['-F', config], ...more });
     const result = await run(pool.transport(target(existing)), 'echo in');
@@ -214,7 +214,7 @@ sshdTest(
     const config = join(sshd.world.folder, 'users_config');
     writeFileSync(config, `Host *\n${files.map((file) => `  IdentityFile ${file}\n`).join('')}`);
     const pool = poolOn(sshd, { sshArgs: ['-F', config] });
-    const target = targetOn(sshd, { keyFile: sshd.keyFile, userConfig: true, existing: { addKey: 'add' } });
+    const target = targetOn(sshd, { keyFile: sshd.keyFile, usesUserConfig: true, existing: { addKey: 'add' } });
     accept(sshd, files[7]);
     assert.equal(words(await run(pool.transport(target), 'echo in')), 'in\n');
     writeFileSync(`${sshd.keyFile}.pub`, '');
@@ -248,7 +248,15 @@ Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
   );
   const pool = poolOn(sshd, { sshArgs: ['-F', config] });
   const ask = (host: string): Promise<RunResult> => {
-    const target = { ...targetOn(sshd), host, port: null, user: null, keyFile: null, pin: host, userConfig: true };
+    const target = {
+      ...targetOn(sshd),
+      host,
+      port: null,
+      user: null,
+      keyFile: null,
+      pinName: host,
+      usesUserConfig: true,
+    };
     return run(pool.transport(target), 'set -- $SSH_CONNECTION; echo $2');
   };
   for (const host of ['plain', 'jumped', 'twice', 'command']) assert.match(words(await ask(host)), /^\d+\n$/u, host);
@@ -258,11 +266,13 @@ Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
 sshdTest(
   'many connections shake hands a few at a time; many sessions on one host share few connections',
   async (sshd) => {
-    const pool = poolOn(sshd, { connectingMost: 8 });
-    const hosts = Array.from({ length: 24 }, (_, index) => pool.transport(targetOn(sshd, { pin: `many-${index}` })));
-    const answers = await fanOut(hosts, 24, (transport) => run(transport, 'echo hello'));
+    const pool = poolOn(sshd, { maxConnecting: 8 });
+    const hosts = Array.from({ length: 24 }, (_, index) =>
+      pool.transport(targetOn(sshd, { pinName: `many-${index}` })),
+    );
+    const answers = await mapConcurrent(hosts, 24, (transport) => run(transport, 'echo hello'));
     for (const answer of answers) assert.equal(words(answer), 'hello\n');
-    const warm = pool.transport(targetOn(sshd, { pin: 'many-0' }));
+    const warm = pool.transport(targetOn(sshd, { pinName: 'many-0' }));
     const places = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
     const connections = new Set(places.map(words));
     assert.ok(connections.size > 1 && connections.size < 5, `20 sessions took ${connections.size} connections`);
@@ -387,7 +397,7 @@ sshdTest(
     const stream = follow(transport);
     assert.ok(await eventually(() => stream.text() !== ''));
     line.silence(true);
-    const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
+    const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, maxOutputBytes: 1_000, isRepeatable: true });
     const end = await stream.end;
     assert.ok(end.kind === 'dropped');
     assert.match(end.reason, /stopped answering/u);
@@ -409,7 +419,7 @@ sshdTest(
     const again = await transport.run({
       script: 'echo seen',
       timeoutMs: 30_000,
-      outputMost: 1_000,
+      maxOutputBytes: 1_000,
       isRepeatable: true,
     });
     assert.equal(words(again), 'seen\n');

@@ -6,14 +6,14 @@ import { test, type TestContext } from 'node:test';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
-import { end, openJobWorld, type JobWorld, reasonsOf } from '../support/jobs.ts';
+import { sendSignal, openJobWorld, type JobWorld, reasonsOf } from '../support/jobs.ts';
 
 /** Starts a cloud of such hosts for the jobs of this world; undefined, and the test skipped, where there is no sshd. */
 async function openSshdWorld(t: TestContext): Promise<JobWorld | undefined> {
   if (!requireReal(t, 'sshd', findSshd(existsSync))) return undefined;
   const world = openJobWorld(t);
   const cloud = world.start(['emulator', 'serve', '--hosts', 'sshd', '--speed', '60'], { withinMs: 240_000 });
-  await cloud.prints(/^READY /m, 60_000);
+  await cloud.waitForOutput(/^READY /m, 60_000);
   return world;
 }
 
@@ -31,7 +31,7 @@ done
 echo over`;
 
 const manifest = (world: JobWorld): string =>
-  world.cloudManifest(program, {
+  world.tpuManifest(program, {
     job: { checkpoint_dir: '~/bucket/checkpoints' },
     recovery: { preset: 'pre', unreachable_grace: '90s' },
   });
@@ -41,7 +41,7 @@ const prints = (world: JobWorld, id: string, text: string): Promise<true | undef
 
 function logText(world: JobWorld, id: string): string {
   try {
-    return world.logOf(id).toString();
+    return world.readLog(id).toString();
   } catch {
     return '';
   }
@@ -66,28 +66,28 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
-  await world.becomes(id, 'running', 240_000);
+  await world.waitForPhase(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
-  const { stdout } = await world.well(['exec', id, '--', 'cat /proc/$PPID/comm; echo "$TPU_WORKER_ID"']);
+  const { stdout } = await world.runOk(['exec', id, '--', 'cat /proc/$PPID/comm; echo "$TPU_WORKER_ID"']);
   assert.match(stdout, /^\[0\] 0$/m);
   assert.match(stdout, /^\[1\] 1$/m);
   assert.ok(
-    world.runningIn('sshd').some(({ command }) => command.includes('[listener]')),
+    world.processesMatching('sshd').some(({ command }) => command.includes('[listener]')),
     'nobody listens but OpenSSH',
   );
 
-  await world.well(['stop', id]);
-  await world.becomes(id, 'stopped');
+  await world.runOk(['stop', id]);
+  await world.waitForPhase(id, 'stopped');
   assert.match(logText(world, id), /\nasked\n$/);
-  await world.well(['resume', id]);
-  await world.until(id, (job) => job.phase === 'running' && job.attempts.length === 2);
+  await world.runOk(['resume', id]);
+  await world.waitUntil(id, (job) => job.phase === 'running' && job.attempts.length === 2);
   assert.ok(await prints(world, id, 'step_1 as'));
 
-  await world.well(['emulator', 'preempt', id]);
-  await world.until(id, (job) => job.phase === 'running' && job.attempts.length === 3, 60_000);
+  await world.runOk(['emulator', 'preempt', id]);
+  await world.waitUntil(id, (job) => job.phase === 'running' && job.attempts.length === 3, 60_000);
   assert.ok(await prints(world, id, 'step_2 as'));
-  writeFileSync(world.bucket('go'), '');
-  const job = await world.settled(id);
+  writeFileSync(world.bucketPath('go'), '');
+  const job = await world.waitForFinish(id);
   assert.deepEqual(reasonsOf(job), ['stopped', 'preempted', 'succeeded']);
   assertWhole(logText(world, id));
   assert.match(logText(world, id), /\nover\n$/);
@@ -97,44 +97,48 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
-  const job = await world.becomes(id, 'running', 240_000);
+  const job = await world.waitForPhase(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const worker = `${id}/0`;
 
-  await world.well(['emulator', 'hang-host', worker]);
-  const isSilent = async (): Promise<boolean> => (await world.says('history', id)).includes('worker 0 does not answer');
+  await world.runOk(['emulator', 'hang-host', worker]);
+  const isSilent = async (): Promise<boolean> =>
+    (await world.output('history', id)).includes('worker 0 does not answer');
   assert.ok(await eventually(isSilent, { withinMs: 50_000, everyMs: 500 }), 'nobody notices that it stands still');
-  await world.well(['emulator', 'start-host', worker]);
+  await world.runOk(['emulator', 'start-host', worker]);
   await goesOn(world, id);
 
-  await world.well(['emulator', 'ssh-refuse', worker]);
+  await world.runOk(['emulator', 'ssh-refuse', worker]);
   assert.ok(
-    await eventually(() => world.runningIn('[listener]').length === 1, { withinMs: 60_000 }),
+    await eventually(() => world.processesMatching('[listener]').length === 1, { withinMs: 60_000 }),
     'it lets people in',
   );
   await goesOn(world, id);
-  await world.well(['emulator', 'start-host', worker]);
-  assert.ok(await eventually(() => world.runningIn('[listener]').length === 2, { withinMs: 60_000 }), 'nobody gets in');
+  await world.runOk(['emulator', 'start-host', worker]);
+  assert.ok(
+    await eventually(() => world.processesMatching('[listener]').length === 2, { withinMs: 60_000 }),
+    'nobody gets in',
+  );
 
-  await world.well(['emulator', 'fill-disk', worker]);
+  await world.runOk(['emulator', 'fill-disk', worker]);
   const full = await world.jobman(['exec', id, '--workers', '0', '--', 'echo more >"$HOME/more"']);
   assert.notEqual(full.code, 0);
   assert.match(full.stdout + full.stderr, /No space left on device/);
-  await world.well(['emulator', 'start-host', worker]);
+  await world.runOk(['emulator', 'start-host', worker]);
   await goesOn(world, id);
 
-  const after = await world.becomes(id, 'running');
+  const after = await world.waitForPhase(id, 'running');
   assert.equal(after.attempts.length, 1);
-  assert.deepEqual(after.attempts[0]?.started, job.attempts[0]?.started);
+  assert.deepEqual(after.attempts[0]?.startedAt, job.attempts[0]?.startedAt);
   assertWhole(logText(world, id));
 
-  await world.well(['emulator', 'kill-host', worker]);
-  await world.well(['emulator', 'start-host', worker]);
-  const again = await world.until(id, (now) => now.phase === 'running' && now.attempts.length === 2, 90_000);
+  await world.runOk(['emulator', 'kill-host', worker]);
+  await world.runOk(['emulator', 'start-host', worker]);
+  const again = await world.waitUntil(id, (now) => now.phase === 'running' && now.attempts.length === 2, 90_000);
   assert.equal(again.attempts[0]?.reason, 'unreachable');
-  writeFileSync(world.bucket('go'), '');
+  writeFileSync(world.bucketPath('go'), '');
   assert.deepEqual(
-    (await world.settled(id)).attempts.map(({ reason }) => reason),
+    (await world.waitForFinish(id)).attempts.map(({ reason }) => reason),
     ['unreachable', 'succeeded'],
   );
 });
@@ -143,36 +147,36 @@ test('after a kill -9 of the cloud its sshd hosts are found again as they were',
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await world.create(manifest(world));
-  await world.becomes(id, 'running', 240_000);
+  await world.waitForPhase(id, 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const listeners = (): readonly number[] =>
     world
-      .runningIn('[listener]')
+      .processesMatching('[listener]')
       .map(({ pid }) => pid)
       .toSorted((a, b) => a - b);
   const before = listeners();
   assert.equal(before.length, 2);
 
-  const clouds = world.runningIn('emulator serve');
-  for (const { pid } of clouds) end(pid, 'SIGKILL');
+  const clouds = world.processesMatching('emulator serve');
+  for (const { pid } of clouds) sendSignal(pid, 'SIGKILL');
   // Nobody says which hosts they are: jobman starts the cloud that it misses.
   const note = join(world.home, 'emulator', 'endpoint.json');
   const pidIn = (): number => (JSON.parse(readFileSync(note, 'utf8')) as { readonly pid: number }).pid;
-  await world.well(['emulator', 'start']);
+  await world.runOk(['emulator', 'start']);
   assert.ok(!clouds.some(({ pid }) => pid === pidIn()), 'another process serves it');
-  assert.match(await world.says('emulator', 'status'), /, 60 times as fast as Google's\./);
+  assert.match(await world.output('emulator', 'status'), /, 60 times as fast as Google's\./);
   assert.deepEqual(listeners(), before);
   await goesOn(world, id);
-  assert.equal(await world.says('ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'), '1\n');
+  assert.equal(await world.output('ssh', id, '--worker', '1', '--', 'echo "$TPU_WORKER_ID"'), '1\n');
 
   // It can still close the doors of those that it found.
-  await world.well(['emulator', 'ssh-refuse', `${id}/1`]);
+  await world.runOk(['emulator', 'ssh-refuse', `${id}/1`]);
   assert.ok(await eventually(() => listeners().length === 1, { withinMs: 60_000 }), 'the door is still open');
-  await world.well(['emulator', 'start-host', `${id}/1`]);
-  assert.equal(await world.says('ssh', id, '--worker', '1', '--', 'echo in'), 'in\n');
+  await world.runOk(['emulator', 'start-host', `${id}/1`]);
+  assert.equal(await world.output('ssh', id, '--worker', '1', '--', 'echo in'), 'in\n');
 
-  writeFileSync(world.bucket('go'), '');
-  assert.equal((await world.settled(id)).attempts.length, 1);
+  writeFileSync(world.bucketPath('go'), '');
+  assert.equal((await world.waitForFinish(id)).attempts.length, 1);
   assertWhole(logText(world, id));
   assert.ok(await eventually(() => listeners().length === 0, { withinMs: 60_000 }), 'the hosts are gone with the job');
 });

@@ -76,7 +76,7 @@ test('four processes that begin a record together write every job exactly once',
 
   const store = openStore({ file });
   world.atEnd(() => store.close());
-  const { jobs } = await store.list({ settledMost: null });
+  const { jobs } = await store.list({ maxFinished: null });
   const ids = upTo(4 * each).map((number) => String(number).padStart(6, '0'));
   assert.deepEqual(jobs.map((job) => job.id).toReversed(), ids);
   assert.equal(new Set(jobs.map((job) => job.installation)).size, 1);
@@ -102,12 +102,12 @@ test('what a killed process had said is there, whole, and the others go on', asy
   world.atEnd(() => store.close());
   for (const line of said) {
     const [id = ''] = line.split(' ');
-    assert.equal((await store.load(id))?.job.desired, 'hold', `job ${id} was said to be committed`);
+    assert.equal((await store.load(id))?.job.desired, 'stopped', `job ${id} was said to be committed`);
     const kinds = (await store.events(id, 0)).map(({ event }) => event.kind);
-    assert.deepEqual(kinds, ['created', 'asked']);
+    assert.deepEqual(kinds, ['created', 'command_received']);
   }
   // A job that was made and not yet said may be there too, but then whole: with its first event, and readable.
-  const { jobs } = await store.list({ settledMost: null });
+  const { jobs } = await store.list({ maxFinished: null });
   assert.ok(jobs.length >= said.length);
   for (const { id } of jobs) assert.equal((await store.events(id, 0)).length, (await store.load(id))?.revision);
   assert.equal(integrity(file), 'ok');

@@ -3,7 +3,7 @@
 // record what a `set-cur`, a start of a script, an `upd-log`, a `finish-job` and a `-ta` write.
 
 import { writeSync } from 'node:fs';
-import { openLabRecord } from '../../src/store/lab.ts';
+import { openLabStore } from '../../src/store/lab.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../support/builders.ts';
 
@@ -15,10 +15,10 @@ async function writeJobs(owner: string, count: number): Promise<void> {
   for (let made = 0; made < count; made += 1) {
     const { job } = await store.insert({ owner, spec: tpuSpec(), manifest: 'job: {}\n', at: noon });
     const result = await store.commit({
-      job: { ...job, desired: 'hold' },
+      job: { ...job, desired: 'stopped' },
       revision: 1,
-      events: [{ kind: 'asked', at: noon, verb: 'stop', by: owner, desired: 'hold' }],
-      folded: [],
+      events: [{ kind: 'command_received', at: noon, verb: 'stop', by: owner, desired: 'stopped' }],
+      foldedOutcomes: [],
       wakeAt: null,
       epoch: null,
     });
@@ -29,15 +29,15 @@ async function writeJobs(owner: string, count: number): Promise<void> {
 }
 
 async function writeLab(number: string, job: string): Promise<void> {
-  const { record, close } = openLabRecord({ file });
+  const { store: record, close } = openLabStore({ file });
   await record.changeUser('xibo', (user) => ({
     ...user,
     directories: { ...user.directories, [number]: `/srv/${number}` },
   }));
   const { session, window } = await record.openWindow(job, 1, noon);
   const report = { logFolder: `/srv/logs/${number}`, stageFolder: '/srv/stage', tpu: 'v2', startTime: '', at: noon };
-  await record.report(session, window.window, report);
-  await record.finish(session, window.window, noon);
+  await record.reportWindow(session, window.window, report);
+  await record.finishWindow(session, window.window, noon);
   await record.setTpuAlias(`short-${number}`, `long-${number}`);
   await close();
 }

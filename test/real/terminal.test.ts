@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { hasTerminal, onTerminal, type OnTerminal } from '../support/on-terminal.ts';
+import { hasTerminal, runInTerminal, type TerminalResult } from '../support/run-in-terminal.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
 /** What hides, bells or switches the screen must be undone at the end. */
-function isRestored({ screen, kept }: OnTerminal): boolean {
+function isRestored({ screen, settingsRestored: kept }: TerminalResult): boolean {
   const pairs = [
     ['\u001b[?25l', '\u001b[?25h'],
     ['\u001b[?2026h', '\u001b[?2026l'],
@@ -33,9 +33,9 @@ test('create --follow shows what the program prints and ends with its verdict; l
   const go = join(world.folder, 'go');
   await world.create(world.localManifest(`echo begun\nuntil test -e ${go}; do sleep 0.1; done\necho done`));
   const back = world.start(['logs', '2', '-f']);
-  await back.prints('[0] begun');
+  await back.waitForOutput('[0] begun');
   writeFileSync(go, '');
-  const ended = await back.ended;
+  const ended = await back.result;
   assert.deepEqual([ended.code, ended.stdout], [0, '[0] begun\n[0] done\n']);
 });
 
@@ -54,7 +54,7 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
       await sleep(10);
       follower.child.kill('SIGINT');
     }
-    const { code, signal, stdout, stderr } = await follower.ended;
+    const { code, signal, stdout, stderr } = await follower.result;
     // Before the program listens the system ends it, which a shell calls 130 as well.
     assert.ok(code === 130 || signal === 'SIGINT', `${code} ${signal} ${stderr}`);
     assert.ok(!`${stdout}${stderr}`.includes('\u001b'), 'no terminal, no escapes');
@@ -63,10 +63,10 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
     if (id !== undefined && signal === null)
       assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
   }
-  const ids = (await world.rows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
+  const ids = (await world.jsonRows<{ id: string }>('list', '--all', '--json')).map(({ id }) => id);
   for (const id of named) assert.ok(ids.includes(id), `${id} was promised`);
   for (const id of ids) {
-    const job = await world.settled(id);
+    const job = await world.waitForFinish(id);
     assert.equal(job.attempts.length, 1);
   }
   if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
@@ -75,14 +75,14 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
 test('keys are heard after a question, too', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
-  for (const name of ['ada', 'bob']) await world.well(['tpu', 'add-user', `name=${name}`, 'dir=-']);
+  for (const name of ['ada', 'bob']) await world.runOk(['tpu', 'add-user', `name=${name}`, 'dir=-']);
   for (const leave of ['q', ctrlC]) {
     const typed = [
       [/Which user\? .*: $/, 'bob\r'],
       [/bob {2}no windows/, 's'],
       [/^/, leave],
     ] as const;
-    const left = await onTerminal(world, 80, ['tpu', 'monitor'], typed);
+    const left = await runInTerminal(world, 80, ['tpu', 'monitor'], typed);
     assert.equal(left.code, leave === 'q' ? 0 : 130, left.screen);
     assert.ok(isRestored(left), left.screen);
     assert.match(stripVTControlCharacters(left.screen), /Which user\? .*bob {2}no windows/s);
@@ -93,7 +93,7 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
   if (!hasTerminal(t)) return;
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
-  await world.well(['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
+  await world.runOk(['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
   const ctrlD = '\u0004';
   const cases = [
     [['tpu', 'run', 'ada', '-q'], /Which TPU\?/, ctrlC, 130],
@@ -102,11 +102,11 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
     [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlD, 1],
   ] as const;
   for (const [words, asks, key, code] of cases) {
-    const left = await onTerminal(world, 80, words, [[asks, key]]);
+    const left = await runInTerminal(world, 80, words, [[asks, key]]);
     assert.equal(left.code, code, left.screen);
     assert.ok(isRestored(left) && !left.screen.includes('mistake of its own'), left.screen);
   }
-  assert.match(await world.says('tpu', 'list-users'), /ada/);
+  assert.match(await world.output('tpu', 'list-users'), /ada/);
 });
 
 test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
@@ -115,31 +115,31 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   const go = join(world.folder, 'go');
   const manifest = world.localManifest(`echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
   const id = await world.create(manifest);
-  await world.becomes(id, 'running');
-  const controller = world.runningIn('controller run').map(({ pid }) => pid);
+  await world.waitForPhase(id, 'running');
+  const controller = world.processesMatching('controller run').map(({ pid }) => pid);
   for (const [words, typed] of [
     [['logs', id, '-f'], [[/begun/, ctrlC]]],
     [['list', '--watch'], [[/000001/, ctrlC + ctrlC]]],
     [['wait', id], [[/000001/, ctrlC]]],
   ] as const) {
-    const left = await onTerminal(world, 80, words, typed);
+    const left = await runInTerminal(world, 80, words, typed);
     assert.equal(left.code, 130, left.screen);
     // It was told to leave, and was not ended by the signal.
     if (words[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
-  const created = await onTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
+  const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
   assert.equal(created.code, 130, created.screen);
   assert.ok(isRestored(created));
   assert.ok(created.screen.includes('Ctrl-C leaves, the job goes on'));
   assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
   assert.deepEqual(
-    world.runningIn('controller run').map(({ pid }) => pid),
+    world.processesMatching('controller run').map(({ pid }) => pid),
     controller,
   );
   writeFileSync(go, '');
-  await world.settled(id);
-  await world.settled('2');
+  await world.waitForFinish(id);
+  await world.waitForFinish('2');
 });
 
 test('on a terminal of forty columns nothing is wider than it', async (t) => {
@@ -147,11 +147,11 @@ test('on a terminal of forty columns nothing is wider than it', async (t) => {
   const world = openJobWorld(t);
   const name = 'a-rather-long-name-for-a-job-of-a-family-0042';
   const manifest = world.localManifest('echo short; sleep 1; exit 3', { name });
-  const followed = await onTerminal(world, 40, ['create', manifest, '--follow']);
+  const followed = await runInTerminal(world, 40, ['create', manifest, '--follow']);
   assert.equal(followed.code, 1);
   assert.ok(isRestored(followed));
   for (const words of [['list'], ['show', '1'], ['why', '1'], ['history', '1'], ['logs', '1'], ['show', '77']]) {
-    const { screen } = await onTerminal(world, 40, words);
+    const { screen } = await runInTerminal(world, 40, words);
     const lines = stripVTControlCharacters(screen).split('\r\n');
     if (words[0] === 'list')
       assert.ok(

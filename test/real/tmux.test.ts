@@ -6,8 +6,8 @@ import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { WindowHost } from '../../src/lab/lab.ts';
-import { createTmux, showerArgv } from '../../src/remote/tmux.ts';
+import type { TmuxWindows } from '../../src/lab/lab.ts';
+import { createTmux, viewerArgv } from '../../src/remote/tmux.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 
@@ -16,7 +16,7 @@ const tmuxPath = findProgram('tmux');
 test('without tmux nothing is shown, and that is no error', async () => {
   const host = await createTmux({ env: { PATH: '/nowhere' } });
   assert.equal(host.tmux, null);
-  assert.equal(await host.open({ session: 'ada', window: 1 }, { title: 't', mark: 'm', argv: ['true', 'x'] }), null);
+  assert.equal(await host.open({ session: 'ada', window: 1 }, { title: 't', label: 'm', argv: ['true', 'x'] }), null);
   assert.equal(await host.list('ada'), null);
   assert.equal(await host.close({ session: 'ada', window: 1 }), false);
 });
@@ -29,14 +29,14 @@ test('this machine has tmux', (t) => {
 describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : false }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-tmux-'));
   const env = { PATH: process.env['PATH'], HOME: folder, TMUX_TMPDIR: folder, SHELL: '/bin/sh', LANG: 'C.UTF-8' };
-  let host: WindowHost;
+  let host: TmuxWindows;
   const tmux = (...words: string[]): string =>
     execFileSync(tmuxPath ?? 'tmux', words, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   const screen = (target: string): string => tmux('capture-pane', '-p', '-t', target);
   const sleeper = ['sh', '-c', 'printf "%s|" "$@"; exec sleep 1000', 'sh'];
 
   const open = (session: string, window: number) =>
-    host.open({ session, window }, { title: 't', mark: '000013/1', argv: sleeper });
+    host.open({ session, window }, { title: 't', label: '000013/1', argv: sleeper });
 
   before(async () => {
     // What a person may have set for themselves, and what must not matter.
@@ -51,7 +51,10 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
 
   test('a window is opened at its number, marked as ours, in a session that is made for it with a shell at 0', async () => {
     assert.equal(await host.list('ada'), null);
-    const pane = await host.open({ session: 'ada', window: 42 }, { title: 'a title', mark: '000012/1', argv: sleeper });
+    const pane = await host.open(
+      { session: 'ada', window: 42 },
+      { title: 'a title', label: '000012/1', argv: sleeper },
+    );
     assert.match(pane?.pane ?? '', /^%\d+$/);
     assert.deepEqual(await host.list('ada'), [42]);
     assert.equal(
@@ -93,7 +96,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   test('every word of a program arrives as it is, and no title runs anything', async () => {
     const words = ['a b', "it's", '"', '$HOME', '`id`', 'x;', '\\;', ';', '#{pid}', '', '两'];
     const title = `#(touch ${join(folder, 'ran')});`;
-    await host.open({ session: '中文', window: 3 }, { title, mark: '000016/1', argv: [...sleeper, ...words] });
+    await host.open({ session: '中文', window: 3 }, { title, label: '000016/1', argv: [...sleeper, ...words] });
     const shown = await eventually(() => screen('=中文:3').replaceAll('\n', '').includes('两|'));
     assert.ok(shown, screen('=中文:3'));
     assert.equal(screen('=中文:3').trim(), words.map((word) => `${word}|`).join(''));
@@ -138,13 +141,13 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     });
 
     test('shows the output as it grows, and at its end how it ended', async () => {
-      const argv = showerArgv({
+      const argv = viewerArgv({
         folder: run,
-        about: '000018, attempt 1',
-        next: 'tpu check ada',
-        closed: ['sh', '-c', 'printf "%s|" "$@" >"$0"', told, 'a b', '000018'],
+        title: '000018, attempt 1',
+        nextCommand: 'tpu check ada',
+        onClosed: ['sh', '-c', 'printf "%s|" "$@" >"$0"', told, 'a b', '000018'],
       });
-      await host.open({ session: 'show', window: 1 }, { title: 't', mark: '000018/1', argv });
+      await host.open({ session: 'show', window: 1 }, { title: 't', label: '000018/1', argv });
       await shows('first line');
       appendFileSync(join(run, 'log'), 'second line\n');
       await shows('second line');

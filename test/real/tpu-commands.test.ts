@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
 import { eventually } from '../support/eventually.ts';
-import type { Ended } from '../support/jobman.ts';
+import type { JobmanResult } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';
 
@@ -22,9 +22,10 @@ mount -t tmpfs "$1" "$2" && printf '#!/bin/sh\\ncat /tmp/python-says\\n' >"$2/py
 
 suite('TPUs by the tpu command', () => {
   const world = openJobWorld({ after });
-  const tpu = (...words: readonly string[]): Promise<Ended> => world.jobman(['tpu', ...words], { withinMs: 120_000 });
+  const tpu = (...words: readonly string[]): Promise<JobmanResult> =>
+    world.jobman(['tpu', ...words], { withinMs: 120_000 });
   /** A command that must end with that code. */
-  const ends = async (code: number, ...words: readonly string[]): Promise<Ended> => {
+  const ends = async (code: number, ...words: readonly string[]): Promise<JobmanResult> => {
     const ended = await tpu(...words);
     assert.equal(ended.code, code, `tpu ${words.join(' ')}\n${ended.stdout}${ended.stderr}`);
     return ended;
@@ -43,13 +44,20 @@ suite('TPUs by the tpu command', () => {
   };
 
   async function addresses(name: string, within = zone): Promise<readonly string[]> {
-    const reply = await fetch(`${world.cloud().url}/v2/projects/emulator/locations/${within}/nodes/${name}`);
+    const reply = await fetch(`${world.emulatorEndpoint().url}/v2/projects/emulator/locations/${within}/nodes/${name}`);
     const node = (await reply.json()) as { networkEndpoints?: { ipAddress: string }[] };
     return (node.networkEndpoints ?? []).map(({ ipAddress }) => ipAddress);
   }
   function sshTo(address: string | undefined): string[] {
     const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes'];
-    const argv = ['-F', '/dev/null', '-i', join(world.home, 'ssh/id_ed25519'), '-p', String(world.cloud().sshPort)];
+    const argv = [
+      '-F',
+      '/dev/null',
+      '-i',
+      join(world.home, 'ssh/id_ed25519'),
+      '-p',
+      String(world.emulatorEndpoint().sshPort),
+    ];
     return [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'];
   }
   /** Runs a script on one worker, as whoever knows the key. */
@@ -271,9 +279,9 @@ suite('TPUs by the tpu command', () => {
     await world.jobman(['emulator', 'hold', 'create']);
     await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
     const running = world.start(['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
-    await running.prints(/is creating/);
+    await running.waitForOutput(/is creating/);
     running.child.kill('SIGINT');
-    const { code, stderr } = await running.ended;
+    const { code, stderr } = await running.result;
     assert.equal(code, 130);
     assert.match(stderr, /is being made, and becomes ready without this command/);
     assert.match(stderr, /tpu check-status lab-tpuvm-v4-8-9/);

@@ -8,21 +8,21 @@ import type { AllocationRef, CapacityPort, Clock } from '../../src/app/ports.ts'
 import { createTpuCapacity } from '../../src/backends/tpu/capacity.ts';
 import { createTpuWorkers, sshKeyLines } from '../../src/backends/tpu/workers.ts';
 import type { TpuWorkers } from '../../src/backends/tpu/workers.ts';
-import { newJob, allocationOf, lastAllocation, mayExist } from '../../src/core/job.ts';
-import type { Job } from '../../src/core/job.ts';
-import { subjectKey } from '../../src/core/decision.ts';
-import type { Event } from '../../src/core/decision.ts';
-import { unknown } from '../../src/core/observation.ts';
-import type { AllocationFact, Outcome, OutcomeResult } from '../../src/core/observation.ts';
-import { reconcile } from '../../src/core/reconcile.ts';
-import { presets } from '../../src/core/recover.ts';
-import type { TpuSpec } from '../../src/core/spec.ts';
-import { minute, second } from '../../src/core/time.ts';
+import { newJob, allocationOf, lastAllocation, mayExist } from '../../src/core/model/job.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { subjectKey } from '../../src/core/model/decision.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import { unknown } from '../../src/core/model/observation.ts';
+import type { AllocationObservation, Outcome, OutcomeResult } from '../../src/core/model/observation.ts';
+import { reconcile } from '../../src/core/decide/reconcile.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import type { TpuSpec } from '../../src/core/model/spec.ts';
+import { minute, second } from '../../src/core/model/time.ts';
 import { tpuRef } from '../backends/tpu/support/refs.ts';
 import { eventually } from '../support/eventually.ts';
 import { run } from '../support/program.ts';
 import { findProgram, requireReal } from '../support/real.ts';
-import { openTpuCloud, type TpuCloud } from '../support/tpu-cloud.ts';
+import { openInProcessEmulator, type InProcessEmulator } from '../support/in-process-emulator.ts';
 import type { Scope } from '../support/world.ts';
 
 type Mode = TpuSpec['mode'];
@@ -31,14 +31,14 @@ type Mode = TpuSpec['mode'];
 const speed = 200;
 const withinMs = 60_000;
 
-interface Cloud extends TpuCloud {
+interface Cloud extends InProcessEmulator {
   readonly clock: Clock;
   readonly capacity: CapacityPort;
   readonly workers: TpuWorkers;
 }
 
 async function openCloud(t: Scope): Promise<Cloud> {
-  const cloud = await openTpuCloud(t, 'none');
+  const cloud = await openInProcessEmulator(t, 'none');
   const { api, login, pool, sshFor } = cloud;
   const begun = Date.now();
   const now = (): number => begun + (Date.now() - begun) * speed;
@@ -48,7 +48,7 @@ async function openCloud(t: Scope): Promise<Cloud> {
     ...cloud,
     clock,
     capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
-    workers: createTpuWorkers({ ...login, pool, apiFor, sshFor, now }),
+    workers: createTpuWorkers({ ...login, pool, apiFor, sshAccessFor: sshFor, now }),
   };
 }
 
@@ -76,7 +76,9 @@ class Walk {
 
   /** What was last seen of each allocation. */
   get seen(): string {
-    return this.job.allocations.map(({ seen, goneAt }) => (goneAt === null ? (seen?.state ?? '-') : 'gone')).join(' ');
+    return this.job.allocations
+      .map(({ lastObserved: seen, goneAt }) => (goneAt === null ? (seen?.state ?? '-') : 'gone'))
+      .join(' ');
   }
 
   /** One pass: look, decide, act. */
@@ -87,10 +89,10 @@ class Walk {
     const refs = this.job.allocations
       .filter((one) => mayExist(one) || one === lastAllocation(this.job))
       .map((allocation) => ({ job: this.job, allocation }));
-    const facts = await capacity.look(refs);
-    const allocations = refs.map(({ allocation }, index): AllocationFact => ({
+    const facts = await capacity.observe(refs);
+    const allocations = refs.map(({ allocation }, index): AllocationObservation => ({
       allocation: allocation.ordinal,
-      fact: facts[index] ?? unknown('no answer', clock.now()),
+      observed: facts[index] ?? unknown('no answer', clock.now()),
     }));
     const observation = { admitted: true, allocations, workers: [], outcomes };
     const { job, events, actions } = reconcile(this.job, observation, clock.now());
@@ -99,7 +101,7 @@ class Walk {
     for (const action of actions) {
       if (action.kind !== 'request' && action.kind !== 'release') continue;
       const ref = { job, allocation: allocationOf(job, action.allocation) };
-      if (action.kind === 'release') this.#cloud.workers.forget(ref);
+      if (action.kind === 'release') this.#cloud.workers.disconnect(ref);
       const result = await capacity[action.kind](ref);
       this.replies.push({ key: subjectKey(action), result });
       this.#outcomes.push({ subject: action, at: clock.now(), result });
@@ -120,15 +122,24 @@ class Walk {
   }
 
   ready(): Promise<void> {
-    return this.until('its newest allocation is ready', () => lastAllocation(this.job)?.seen?.state === 'ready');
+    return this.until(
+      'its newest allocation is ready',
+      () => lastAllocation(this.job)?.lastObserved?.state === 'ready',
+    );
   }
 
   /** As `cancel` does. */
   async end(): Promise<void> {
-    this.job = { ...this.job, desired: 'end', cancelled: true, wish: null, desiredAt: this.#cloud.clock.now() };
+    this.job = {
+      ...this.job,
+      desired: 'cancelled',
+      cancelRequested: true,
+      startRequest: null,
+      desiredAt: this.#cloud.clock.now(),
+    };
     await this.until(
       'nothing is left',
-      () => this.job.settled !== null && this.job.allocations.every((one) => !mayExist(one)),
+      () => this.job.finish !== null && this.job.allocations.every((one) => !mayExist(one)),
     );
   }
 
@@ -158,7 +169,7 @@ function walkTest(name: string, mode: Mode, play: (cloud: Cloud, walk: Walk) => 
     const walk = new Walk(cloud, { mode });
     await play(cloud, walk);
     await walk.end();
-    await cloud.act('clear', 'all');
+    await cloud.admin('clear', 'all');
     assert.deepEqual(await existing(cloud), []);
   });
 }
@@ -172,10 +183,10 @@ for (const mode of modes) {
       for (const worker of [0, 1]) {
         // READY does not mean that sshd answers already.
         const answers = async () => {
-          const reach = await cloud.workers.reach({ job, allocation, worker });
+          const reach = await cloud.workers.findTransport({ job, allocation, worker });
           assert.equal(reach.kind, 'open');
           const script = 'printf "%s %s" "$(id -un)" "$HOME"';
-          const result = await reach.transport.run({ script, timeoutMs: 8 * second, outputMost: 1_000 });
+          const result = await reach.transport.run({ script, timeoutMs: 8 * second, maxOutputBytes: 1_000 });
           return result.kind === 'ended' && Buffer.from(result.stdout).toString();
         };
         assert.ok(await eventually(answers, { withinMs, everyMs: 100 }), `worker ${worker} answers`);
@@ -187,7 +198,7 @@ for (const mode of modes) {
     walkTest('a preemption is seen, and the job gets another', mode, async (cloud, walk) => {
       await walk.ready();
       const first = walk.allocation.allocation.name;
-      await cloud.act('preempt', first);
+      await cloud.admin('preempt', first);
       await walk.until('the second allocation is ready', () => walk.seen === 'gone ready');
       const ended = walk.events.find((event) => event.kind === 'attempt_ended');
       assert.equal(ended?.kind === 'attempt_ended' && ended.reason, 'preempted');
@@ -206,18 +217,18 @@ for (const mode of modes) {
     });
 
     walkTest('replies that are lost cost nothing and make nothing twice', mode, async (cloud, walk) => {
-      await cloud.act('drop', 'create');
+      await cloud.admin('drop', 'create');
       await walk.ready();
       assert.equal(walk.replies[0]?.result.kind, 'unclear');
       assert.equal(walk.job.allocations.length, 1);
       assert.deepEqual(walk.refusals(), []);
-      await cloud.act('drop', 'delete');
+      await cloud.admin('drop', 'delete');
       await walk.end();
       assert.ok(walk.replies.some(({ key, result }) => key === 'release/1' && result.kind === 'unclear'));
     });
 
     walkTest('a cloud that answers every other question with a 503 is only slower', mode, async (cloud, walk) => {
-      await cloud.act('flaky', '*', { p: 0.5 });
+      await cloud.admin('flaky', '*', { p: 0.5 });
       await walk.ready();
       assert.equal(walk.job.allocations.length, 1);
       for (let passes = 0; passes < 40; passes += 1) await walk.pass();
@@ -226,8 +237,8 @@ for (const mode of modes) {
     });
 
     walkTest('a release in the middle of being made gets through in the end', mode, async (cloud, walk) => {
-      await cloud.act('slow', 'all', { factor: 5 });
-      const isBegun = () => ['provisioning', 'waiting'].includes(walk.allocation.allocation.seen?.state ?? '');
+      await cloud.admin('slow', 'all', { factor: 5 });
+      const isBegun = () => ['provisioning', 'waiting'].includes(walk.allocation.allocation.lastObserved?.state ?? '');
       await walk.until('it is being made', isBegun);
     });
 
@@ -240,13 +251,13 @@ for (const mode of modes) {
       const neighbour = { ...job, installation: 'zz99zz', id: '000002' };
       const theirs = { job: neighbour, allocation: { ...allocation, name: 'theirs' } };
       assert.deepEqual(await cloud.capacity.request(theirs), { kind: 'done' });
-      const found = await cloud.capacity.sweep([walk.allocation]);
+      const found = await cloud.capacity.listLabelled([walk.allocation]);
       assert.equal(found.kind, 'known');
       assert.deepEqual(
         found.value.map((stray) => `${stray.job}/${stray.allocation} ${stray.resource.split('/').slice(-2).join('/')}`),
         [`000001/1 ${mode === 'tpu-vm' ? 'nodes' : 'queuedResources'}/${allocation.name}`],
       );
-      for (const stray of found.value) assert.deepEqual(await cloud.capacity.releaseStray(stray), { kind: 'done' });
+      for (const stray of found.value) assert.deepEqual(await cloud.capacity.releaseOrphan(stray), { kind: 'done' });
       const isGone = async () => (await existing(cloud)).every((name) => name.endsWith('/theirs'));
       assert.ok(await eventually(isGone, { withinMs }), 'only the neighbour’s is left');
       assert.notDeepEqual(await existing(cloud), []);
@@ -261,11 +272,11 @@ for (const mode of modes) {
         ['us-central2-b', 'us-central2-b', /Permission denied on 'locations\/us-central2-b'/],
         [null, 'asia-northeast1-a', /The requested zone "asia-northeast1-a" is not supported/],
       ] as const) {
-        await cloud.act('clear', 'all');
-        if (permission !== null) await cloud.act('permission', permission);
+        await cloud.admin('clear', 'all');
+        if (permission !== null) await cloud.admin('permission', permission);
         const walk = new Walk(cloud, { mode, zone });
-        await walk.until('it is settled', () => walk.job.settled !== null);
-        assert.equal(walk.job.settled?.verdict, 'failed');
+        await walk.until('it is settled', () => walk.job.finish !== null);
+        assert.equal(walk.job.finish?.verdict, 'failed');
         assert.match(walk.refusals()[0]?.raw ?? '', says);
         if (permission === right) assert.equal(walk.refusals()[0]?.kind, 'permission');
         else await walk.until('nothing is left of it', () => walk.seen === 'gone');
@@ -275,7 +286,7 @@ for (const mode of modes) {
 }
 
 walkTest('a stockout is told with its error, once for each request, and waited out', 'tpu-vm', async (cloud, walk) => {
-  await cloud.act('stockout', 'us-central2-b');
+  await cloud.admin('stockout', 'us-central2-b');
   await walk.until('three requests were refused', () => walk.refusals().length >= 3);
   for (const error of walk.refusals()) {
     assert.equal(error.kind, 'stockout');
@@ -283,18 +294,18 @@ walkTest('a stockout is told with its error, once for each request, and waited o
   }
   const [refusals, requests] = [walk.refusals(), walk.replies.filter(({ key }) => key === 'request/1')];
   assert.ok(refusals.length <= requests.length, `${refusals.length} refusals for ${requests.length} requests`);
-  await cloud.act('clear', 'all');
+  await cloud.admin('clear', 'all');
   await walk.ready();
   assert.equal(walk.job.allocations.length, 1);
 });
 
 walkTest('in the queue a stockout is a wait', 'queued-resources', async (cloud, walk) => {
-  await cloud.act('stockout', 'us-central2-b');
+  await cloud.admin('stockout', 'us-central2-b');
   await walk.until('it waits', () => walk.seen === 'waiting');
   const until = cloud.clock.now() + 5 * minute;
   await walk.until('it has waited for a while', () => cloud.clock.now() > until);
   assert.equal(walk.seen, 'waiting');
-  await cloud.act('clear', 'all');
+  await cloud.admin('clear', 'all');
   await walk.ready();
 });
 
@@ -317,7 +328,7 @@ test('the system’s ssh reaches a worker with the argv that we give it, and sho
   assert.match(last, /it's \$HOME\n$/);
   assert.equal((await run(await argv('exit 7'), env)).code, 7);
   // Nothing answers there any more: ssh gives up by itself, and nobody's terminal is held for good.
-  await cloud.act('hang-host', `${walk.allocation.allocation.name}/1`);
+  await cloud.admin('hang-host', `${walk.allocation.allocation.name}/1`);
   const hung = await run(await argv('true'), env);
   assert.equal(hung.code, 255, hung.stderr);
   await walk.end();

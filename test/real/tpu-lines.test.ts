@@ -7,8 +7,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { openLab, programsWith, valueOf, whyNoLab, type Lab } from '../support/lab.ts';
-import { onTerminal } from '../support/on-terminal.ts';
+import { openLab, trainingProcesses, flagValue, labSkipReason, type LabFixture } from '../support/lab.ts';
+import { runInTerminal } from '../support/run-in-terminal.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 const zone = 'europe-west4-a';
@@ -20,9 +20,9 @@ const tpus = [
   ['v2-32-p2', 'kmh-tpuvm-v2-32-preemptible-2'],
 ] as const;
 
-describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
+describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
   const world: World = openWorld({ after }, { patienceMs: 20_000 });
-  let lab: Lab;
+  let lab: LabFixture;
   let code: string;
 
   /** Types that line, in the folder of the code. Its words are parted by blanks, so none of them holds one. */
@@ -36,35 +36,35 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
 
   /** A line that shows a screen until q is typed. */
   async function watched(typed: string, says: RegExp): Promise<void> {
-    const { code: ended, screen } = await onTerminal(world, 120, typed.split(' '), [[says, 'q']]);
+    const { code: ended, screen } = await runInTerminal(world, 120, typed.split(' '), [[says, 'q']]);
     assert.equal(ended, 0, screen);
   }
 
   /** A line that runs a job: its window and job, once its script has told where its log is. */
   async function runs(typed: string): Promise<{ window: string; id: string; args: readonly string[] }> {
     const [, window = '', id = ''] = /^Window (\d+): job (\d{6}) /m.exec(await line(typed, /^Window /m)) ?? [];
-    const { attempts } = await lab.reaches(id, (job) => job.attempts.length > 0);
-    return { window, id, args: await lab.argsOf(id, attempts.length) };
+    const { attempts } = await lab.waitUntil(id, (job) => job.attempts.length > 0);
+    return { window, id, args: await lab.programArgs(id, attempts.length) };
   }
 
   /** So that the next line finds the TPU free. */
   async function ends(id: string, as: 'succeed' | 'fail' = 'succeed'): Promise<void> {
     lab.setMode(as);
-    await lab.becomes(id, as === 'succeed' ? 'succeeded' : 'failed');
+    await lab.waitForPhase(id, as === 'succeed' ? 'succeeded' : 'failed');
     lab.setMode('wait');
   }
 
   before(async () => {
     lab = await openLab(world, 'lab', zone);
     lab.setMode('wait');
-    code = lab.directory('code');
+    code = lab.createDirectory('code');
   });
 
   test('users and their directories', async () => {
     await line('tpu add-user', /Which name\?.*tpu add-user name=/, 2);
     const answers = ['xibo', '', 'Xibo', '', '', '-', ''];
     const typed = answers.map((answer) => [/: $/, `${answer}\r`] as const);
-    const asked = await onTerminal(world, 100, ['tpu', 'add-user'], typed);
+    const asked = await runInTerminal(world, 100, ['tpu', 'add-user'], typed);
     assert.equal(asked.code, 0, asked.screen);
     await line('tpu add-user name=lyy id=7 tz=cn', /lyy/);
     await line('tpu set-cur 1 xibo', /1/);
@@ -128,11 +128,11 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     for (const again of ['tpu kill-job -w=101 xibo', 'tpu -k window=101 xibo', 'tpu -kj 101 xibo']) {
       await line(again, /was killed already/);
     }
-    assert.ok(await eventually(() => programsWith(valueOf(third.args, '--workdir') ?? '?').length === 0));
+    assert.ok(await eventually(() => trainingProcesses(flagValue(third.args, '--workdir') ?? '?').length === 0));
     await line('tpu release v2-32-1', /free/);
     await line('tpu rel v2-32-1 xibo', /free/);
     await ends(first.id);
-    await lab.becomes(second.id, 'succeeded');
+    await lab.waitForPhase(second.id, 'succeeded');
     await line('tpu clear-finished lyy', /1/);
   });
 
@@ -145,12 +145,12 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     await ends(long.id);
     lab.setMode('grpc');
     const rerun = await runs('tpu run v2-32-p2 xibo rule=rerun');
-    const [, again] = (await lab.reaches(rerun.id, ({ attempts }) => attempts.length > 1)).attempts;
-    assert.equal(again?.how, 'rerun');
+    const [, again] = (await lab.waitUntil(rerun.id, ({ attempts }) => attempts.length > 1)).attempts;
+    assert.equal(again?.startMode, 'rerun');
     await ends(rerun.id);
     lab.setMode('grpc');
     const resumed = await runs('tpu run v2-32-2 xibo rule=resume');
-    await lab.reaches(resumed.id, ({ attempts }) => attempts[1]?.how === 'resume');
+    await lab.waitUntil(resumed.id, ({ attempts }) => attempts[1]?.startMode === 'resume');
     await ends(resumed.id);
     const tagged = await runs('tpu run v2-32-6 xibo tag=T -apply -q ssn=a_b --log-stage');
     assert.equal(tagged.args.at(-1), '--config.stage=0');
@@ -161,7 +161,7 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     // Notes are asked for on a terminal only.
     await line('tpu run v2-32-6 xibo --set-spreadsheet-notes', /Say them: ssn=/, 2);
     const typed = 'tpu run v2-32-6 xibo -ssn'.split(' ');
-    const asked = await onTerminal({ ...world, env: lab.env }, 120, typed, [
+    const asked = await runInTerminal({ ...world, env: lab.env }, 120, typed, [
       [/Notes for the booking sheet: $/, 'until_monday\r'],
     ]);
     assert.equal(asked.code, 0, asked.screen);
@@ -175,28 +175,28 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     const { id, window, args } = await runs('tpu run v2-32-6 xibo');
     await ends(id, 'fail');
     await line(`tpu resume windows=${window} xibo`, /^Window /m);
-    await lab.reaches(id, ({ attempts }) => attempts.length === 2);
-    assert.equal(valueOf(await lab.argsOf(id, 2), '--config.load_from'), valueOf(args, '--workdir'));
+    await lab.waitUntil(id, ({ attempts }) => attempts.length === 2);
+    assert.equal(flagValue(await lab.programArgs(id, 2), '--config.load_from'), flagValue(args, '--workdir'));
     await ends(id, 'fail');
     const resumed = Number(window) + 1;
     const child = await runs(`tpu resume windows=${resumed} tpu=v2-32-2 xibo`);
-    assert.equal(valueOf(child.args, '--config.load_from'), valueOf(await lab.argsOf(id, 2), '--workdir'));
+    assert.equal(flagValue(child.args, '--config.load_from'), flagValue(await lab.programArgs(id, 2), '--workdir'));
     await ends(child.id, 'fail');
     await line(`tpu rerun windows=${child.window} xibo`, /^Window /m);
-    await lab.reaches(child.id, ({ attempts }) => attempts.length === 2);
-    assert.equal(valueOf(await lab.argsOf(child.id, 2), '--config.load_from'), undefined);
+    await lab.waitUntil(child.id, ({ attempts }) => attempts.length === 2);
+    assert.equal(flagValue(await lab.programArgs(child.id, 2), '--config.load_from'), undefined);
     await ends(child.id, 'fail');
     const elsewhere = await runs(`tpu rerun windows=${Number(child.window) + 1} tpu=v2-32-1 xibo`);
-    assert.equal(valueOf(elsewhere.args, '--config.load_from'), undefined);
+    assert.equal(flagValue(elsewhere.args, '--config.load_from'), undefined);
     // What runs came of all the others.
     await line('tpu clean xibo', /Nothing of xibo is to be cleared/);
     await line('tpu check xibo', new RegExp(`\\b${elsewhere.window}\\b`));
     await line(`tpu -kw ${elsewhere.window} xibo`, new RegExp(elsewhere.window));
-    await lab.becomes(elsewhere.id, 'cancelled');
+    await lab.waitForPhase(elsewhere.id, 'cancelled');
     await line('tpu clean xibo -re', /./);
     const last = await runs('tpu run v2-32-6 xibo');
     await line(`tpu kill-window ${last.window} xibo`, new RegExp(last.window));
-    await lab.becomes(last.id, 'cancelled');
+    await lab.waitForPhase(last.id, 'cancelled');
     await line('tpu -czw xibo', /window/i);
     await line('tpu -czj xibo', /job/i);
   });
@@ -207,7 +207,7 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     await line('tpu finish-job xibo:999', /window xibo:999/, 3);
     // The line by which a job is begun, as a user may type it: in the window of nobody's job.
     writeFileSync(join(code, 'run_remote.sh'), 'printf "%s\\n" "$@"\n');
-    const staged = lab.sourced(code, 'staging.sh', 'ka=kmh-tpuvm-v2-32-6', '--config.a=b', '--config.stage=1');
+    const staged = lab.sourceScript(code, 'staging.sh', 'ka=kmh-tpuvm-v2-32-6', '--config.a=b', '--config.stage=1');
     assert.match(staged, /1st arg\(ka\): ka=kmh-tpuvm-v2-32-6[^]*\n--config\.a=b\n--config\.stage=1\n/);
   });
 

@@ -87,7 +87,7 @@ suite('application default credentials', () => {
     assert.equal(asked.length, 1);
     // Refused by the cloud: the next call logs in anew.
     // The server gives the same token again, which is no better than before.
-    credentials.refused(await credentials.headers());
+    credentials.invalidate(await credentials.headers());
     await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
     assert.equal(asked.length, 2);
   });
@@ -179,7 +179,7 @@ suite('the real gcloud', () => {
   function realGcloud(folder: string, variables: Readonly<Record<string, string>>): RunProgram {
     return async (argv) => {
       const env = { PATH: process.env['PATH'], HOME: folder, CLOUDSDK_CONFIG: join(folder, 'config'), ...variables };
-      const result = await runProcess({ argv, env, timeoutMs: 60_000, outputMost: 64_000 });
+      const result = await runProcess({ argv, env, timeoutMs: 60_000, maxOutputBytes: 64_000 });
       const output = Buffer.from(result.exitCode === 0 ? result.stdout : result.stderr).toString('utf8');
       return { ok: result.exitCode === 0, output };
     };

@@ -8,27 +8,27 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openLab, programsWith, valueOf, whyNoLab, type Lab } from '../support/lab.ts';
+import { openLab, trainingProcesses, flagValue, labSkipReason, type LabFixture } from '../support/lab.ts';
 import { openWorld, type World } from '../support/world.ts';
 
-describe('tpu run', { skip: whyNoLab() }, () => {
+describe('tpu run', { skip: labSkipReason() }, () => {
   const world: World = openWorld({ after }, { patienceMs: 20_000 });
-  let lab: Lab;
+  let lab: LabFixture;
   const ondemand = 'lab-v4-16-1';
   const preemptible = 'lab-v4-16-preemptible-1';
   const zone = 'us-central2-b';
 
   before(async () => {
     lab = await openLab(world, 'ada', zone);
-    await lab.ok('add-user', 'name=ada', 'session=ada', 'sheet=Ada', `dir=${lab.directory('code')}`);
-    await lab.ok('set-dir', dumping(), '2', 'ada');
+    await lab.runOk('add-user', 'name=ada', 'session=ada', 'sheet=Ada', `dir=${lab.createDirectory('code')}`);
+    await lab.runOk('set-dir', dumping(), '2', 'ada');
     for (const [alias, name] of [
       ['v4-1', ondemand],
       ['v4-p1', preemptible],
     ] as const) {
-      await lab.ok('register', name, `zone=${zone}`);
-      await lab.ok('-ta', alias, name);
-      await lab.ok('apply', alias);
+      await lab.runOk('register', name, `zone=${zone}`);
+      await lab.runOk('-ta', alias, name);
+      await lab.runOk('apply', alias);
     }
   });
 
@@ -42,7 +42,7 @@ describe('tpu run', { skip: whyNoLab() }, () => {
   }
 
   test('a run that succeeds: its window, its arguments, its booking', async () => {
-    const { window, id } = await lab.begun(
+    const { window, id } = await lab.startJob(
       'run',
       'v4-1',
       'ada',
@@ -52,10 +52,10 @@ describe('tpu run', { skip: whyNoLab() }, () => {
       '--log-stage',
     );
     assert.equal(window, '1');
-    await lab.becomes(id, 'succeeded');
-    const args = await lab.argsOf(id, 1);
+    await lab.waitForPhase(id, 'succeeded');
+    const args = await lab.programArgs(id, 1);
     assert.deepEqual(args.slice(-2), ['--config.training.learning_rate=0.01', '--config.stage=0']);
-    assert.equal(valueOf(args, '--config.load_from'), undefined);
+    assert.equal(flagValue(args, '--config.load_from'), undefined);
     const output = await lab.log(id);
     assert.match(output, /Current tmux window: ada:1/);
     assert.match(output, /Job completed successfully/);
@@ -63,31 +63,31 @@ describe('tpu run', { skip: whyNoLab() }, () => {
     const pane = () => lab.tmux('capture-pane', '-p', '-t', '=ada:1');
     assert.ok(await eventually(() => /its script has ended with exit code 0/.test(pane())), pane());
     assert.match(lab.tmux('list-windows', '-t', '=ada:'), /^1: first/m);
-    assert.equal(valueOf(args, '--workdir')?.startsWith(join(world.folder, 'data/logs/ada/vit/')), true);
+    assert.equal(flagValue(args, '--workdir')?.startsWith(join(world.folder, 'data/logs/ada/vit/')), true);
   });
 
   test('a program that fails behind a script that ends well has failed', async () => {
     lab.setMode('fail');
-    const { id } = await lab.begun('run', ondemand, 'ada', 'ssn=x');
-    const job = await lab.becomes(id, 'failed');
+    const { id } = await lab.startJob('run', ondemand, 'ada', 'ssn=x');
+    const job = await lab.waitForPhase(id, 'failed');
     assert.deepEqual(
       job.attempts.map(({ reason }) => reason),
       ['command_failed'],
     );
     assert.match(await lab.log(id), /did not call `tpu finish-job`, and its log has no line "wandb: Run history:"/);
-    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${ondemand} +reserved +Ada`));
+    assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${ondemand} +reserved +Ada`));
   });
 
   test('every value arrives at staging.sh as it was typed', async () => {
     const values = ['a=b', "it's", '"', '$(id)', '`id`', 'a  b', '*', ';', '\\', '两', ''];
-    const { id } = await lab.begun(
+    const { id } = await lab.startJob(
       'run',
       'v4-1',
       'ada',
       'dir=2',
       ...values.map((value, index) => `config.v${index}=${value}`),
     );
-    await lab.becomes(id, 'succeeded');
+    await lab.waitForPhase(id, 'succeeded');
     assert.deepEqual(readFileSync(join(world.folder, 'given'), 'utf8').split('\0'), [
       `ka=${ondemand}`,
       ...values.map((value, index) => `--config.v${index}=${value}`),
@@ -97,86 +97,86 @@ describe('tpu run', { skip: whyNoLab() }, () => {
 
   test('after a GRPC error it goes on, on the same TPU, from the frozen code and its last log folder', async () => {
     lab.setMode('grpc');
-    const { id, window } = await lab.begun('run', 'v4-1', 'ada', 'rule=resume', '--log-stage');
-    const first = await lab.argsOf(id, 1);
+    const { id, window } = await lab.startJob('run', 'v4-1', 'ada', 'rule=resume', '--log-stage');
+    const first = await lab.programArgs(id, 1);
     // The code of the directory changes meanwhile; what goes on runs what it began with.
-    await lab.reaches(id, ({ attempts }) => attempts.length === 2);
+    await lab.waitUntil(id, ({ attempts }) => attempts.length === 2);
     lab.setMode('succeed');
-    const job = await lab.becomes(id, 'succeeded');
+    const job = await lab.waitForPhase(id, 'succeeded');
     const last = job.attempts.length;
-    assert.deepEqual(job.attempts.map(({ how }) => how).slice(0, 2), ['fresh', 'resume']);
-    const before = last === 2 ? first : await lab.argsOf(id, last - 1);
-    const args = await lab.argsOf(id, last);
-    assert.equal(valueOf(args, '--config.load_from'), valueOf(before, '--workdir'));
-    assert.equal(valueOf(args, '--config.stage'), String(last - 1));
+    assert.deepEqual(job.attempts.map(({ startMode }) => startMode).slice(0, 2), ['fresh', 'resume']);
+    const before = last === 2 ? first : await lab.programArgs(id, last - 1);
+    const args = await lab.programArgs(id, last);
+    assert.equal(flagValue(args, '--config.load_from'), flagValue(before, '--workdir'));
+    assert.equal(flagValue(args, '--config.stage'), String(last - 1));
     assert.match(await lab.log(id, '--attempt', String(last)), new RegExp(`window ada:${Number(window) + last - 1}:`));
     assert.match(await lab.log(id, '--attempt', String(last)), /goes on from .*\/logs\/ada\/vit\//);
   });
 
   test('a TPU that the cloud takes is made anew, and the job goes on there', async () => {
     lab.setMode('wait');
-    const { id } = await lab.begun('run', 'v4-p1', 'ada');
-    const first = await lab.argsOf(id, 1);
+    const { id } = await lab.startJob('run', 'v4-p1', 'ada');
+    const first = await lab.programArgs(id, 1);
     const { code, stderr } = await jobman(world, ['emulator', 'preempt', preemptible], { env: lab.env });
     assert.equal(code, 0, stderr);
-    await lab.reaches(id, ({ attempts }) => attempts.length === 2 && attempts[0]?.reason === 'preempted');
-    const second = await lab.argsOf(id, 2);
-    assert.equal(valueOf(second, '--config.load_from'), valueOf(first, '--workdir'));
+    await lab.waitUntil(id, ({ attempts }) => attempts.length === 2 && attempts[0]?.reason === 'preempted');
+    const second = await lab.programArgs(id, 2);
+    assert.equal(flagValue(second, '--config.load_from'), flagValue(first, '--workdir'));
     // The end of the first attempt has left it reserved.
-    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${preemptible} +running +Ada`));
+    assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${preemptible} +running +Ada`));
     lab.setMode('succeed');
-    await lab.becomes(id, 'succeeded');
-    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${preemptible} +reserved +Ada`));
+    await lab.waitForPhase(id, 'succeeded');
+    assert.match(await lab.runOk('find', 'style=full'), new RegExp(`${preemptible} +reserved +Ada`));
   });
 
   test('kill ends the programs on every host, and says what is over already', async () => {
     lab.setMode('wait');
-    const { id, window } = await lab.begun('run', 'v4-1', 'ada');
-    const workdir = valueOf(await lab.argsOf(id, 1), '--workdir') ?? 'none';
-    assert.ok(await eventually(() => programsWith(workdir).length >= 2), 'it runs on two workers');
+    const { id, window } = await lab.startJob('run', 'v4-1', 'ada');
+    const workdir = flagValue(await lab.programArgs(id, 1), '--workdir') ?? 'none';
+    assert.ok(await eventually(() => trainingProcesses(workdir).length >= 2), 'it runs on two workers');
     const inUse = await lab.tpu(['run', 'v4-1', 'ada']);
     assert.equal(inUse.code, 4);
     assert.match(inUse.stderr, new RegExp(`Window ${window} \\(job ${id}\\) of ada is running`));
     assert.match(
-      await lab.ok('kill', `w=${window}`, 'ada'),
+      await lab.runOk('kill', `w=${window}`, 'ada'),
       new RegExp(`Window ${window} \\(job ${id}\\) of ada is killed`),
     );
     assert.equal((await lab.show(id)).phase, 'cancelled');
-    assert.ok(await eventually(() => programsWith(workdir).length === 0), programsWith(workdir).join('\n'));
-    assert.match(await lab.ok('kill', window, 'ada'), /was killed already/);
+    assert.ok(await eventually(() => trainingProcesses(workdir).length === 0), trainingProcesses(workdir).join('\n'));
+    assert.match(await lab.runOk('kill', window, 'ada'), /was killed already/);
   });
 
   test('a window that is closed by hand lets the job go on, and keeps every rule from running it again', async () => {
     lab.setMode('wait');
-    const { id, window } = await lab.begun('run', 'v4-p1', 'ada');
-    await lab.argsOf(id, 1);
+    const { id, window } = await lab.startJob('run', 'v4-p1', 'ada');
+    await lab.programArgs(id, 1);
     lab.tmux('kill-window', '-t', `=ada:${window}`);
     const heard = await eventually(
-      async () => /ada said last/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
+      async () => /ada said disable-recovery/.test((await jobman(world, ['history', id], { env: lab.env })).stdout),
       { withinMs: 90_000, everyMs: 300 },
     );
     assert.ok(heard, (await jobman(world, ['history', id], { env: lab.env })).stdout);
     assert.equal((await lab.show(id)).phase, 'running');
     lab.setMode('grpc');
-    const job = await lab.becomes(id, 'failed');
+    const job = await lab.waitForPhase(id, 'failed');
     assert.deepEqual(
       job.attempts.map(({ reason }) => reason),
       ['command_failed'],
     );
     // Asked for by hand it runs all the same, on another TPU too.
     lab.setMode('wait');
-    const child = await lab.begun('resume', `windows=${window}`, 'tpu=v4-1', 'ada');
-    const args = await lab.argsOf(child.id, 1);
-    assert.equal(valueOf(args, '--config.load_from'), valueOf(await lab.argsOf(id, 1), '--workdir'));
-    assert.match(await lab.ok('clean', 'ada'), /^Cleared windows? /m);
+    const child = await lab.startJob('resume', `windows=${window}`, 'tpu=v4-1', 'ada');
+    const args = await lab.programArgs(child.id, 1);
+    assert.equal(flagValue(args, '--config.load_from'), flagValue(await lab.programArgs(id, 1), '--workdir'));
+    assert.match(await lab.runOk('clean', 'ada'), /^Cleared windows? /m);
     const listed = JSON.stringify(await windows());
     assert.ok(
       listed.includes(`"${window}"`) && listed.includes(`"${child.window}"`),
       `${window} stays beside ${child.window}: ${listed}`,
     );
     lab.setMode('succeed');
-    await lab.becomes(child.id, 'succeeded');
-    await lab.ok('clean', 'ada');
+    await lab.waitForPhase(child.id, 'succeeded');
+    await lab.runOk('clean', 'ada');
     assert.deepEqual(await windows(), []);
   });
 
@@ -198,7 +198,7 @@ describe('tpu run', { skip: whyNoLab() }, () => {
       both.map(({ stdout, stderr }) => stdout + stderr).join('\n'),
     );
     const id = /job (\d{6})/.exec(both.find(({ code }) => code === 0)?.stdout ?? '')?.[1] ?? '';
-    await lab.becomes(id, 'succeeded');
+    await lab.waitForPhase(id, 'succeeded');
   });
 
   test('without tmux a stand-in answers the scripts, and the job is the same', async () => {
@@ -213,11 +213,11 @@ describe('tpu run', { skip: whyNoLab() }, () => {
       }
     }
     const withTmux = lab.env;
-    let begun: Awaited<ReturnType<Lab['begun']>>;
+    let begun: Awaited<ReturnType<LabFixture['startJob']>>;
     try {
       lab.env = { ...withTmux, PATH: bin };
-      begun = await lab.begun('run', 'v4-1', 'ada');
-      await lab.becomes(begun.id, 'succeeded');
+      begun = await lab.startJob('run', 'v4-1', 'ada');
+      await lab.waitForPhase(begun.id, 'succeeded');
       const output = await lab.log(begun.id);
       assert.match(output, new RegExp(`Current tmux window: ada:${begun.window}`));
       assert.match(output, /Job completed successfully/);

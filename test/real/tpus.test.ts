@@ -25,8 +25,8 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   writeFileSync(join(world.folder, 'mine.yaml'), manifest);
   const nobody = await world.jobman(['tpus']);
   assert.equal(nobody.code, 2, 'nothing names a project');
-  await world.says('create', 'mine.yaml');
-  const phase = async () => (JSON.parse(await world.says('show', '1', '--json')) as { phase: string }).phase;
+  await world.output('create', 'mine.yaml');
+  const phase = async () => (JSON.parse(await world.output('show', '1', '--json')) as { phase: string }).phase;
   assert.ok(await eventually(async () => (await phase()) === 'running', { withinMs: 40_000 }), 'it does not run');
 
   const { url } = JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string };
@@ -36,7 +36,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
     const { ok } = await fetch(to, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     assert.ok(ok, name);
   };
-  const own = JSON.parse((await world.says('tpus', '--json')).trim()) as { label: { installation: string } };
+  const own = JSON.parse((await world.output('tpus', '--json')).trim()) as { label: { installation: string } };
   const { installation } = own.label;
   const label = (of: string, job: string) => ({
     labels: { 'jobman-installation': of, 'jobman-job': job, 'jobman-allocation': '1' },
@@ -47,20 +47,20 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   await make('stray', label(installation, '000077'));
 
   const whose = async () => {
-    const rows = (await world.says('tpus', '--json')).trim().split('\n');
-    const all = rows.map((line) => JSON.parse(line) as { name: string; whose: { text: string; kind: string } });
-    return Object.fromEntries(all.map((row) => [row.name, row.whose.kind]));
+    const rows = (await world.output('tpus', '--json')).trim().split('\n');
+    const all = rows.map((line) => JSON.parse(line) as { name: string; owner: { text: string; kind: string } });
+    return Object.fromEntries(all.map((row) => [row.name, row.owner.kind]));
   };
   const everybody = {
     'mine-000001-1': 'job',
-    dev: 'person',
-    forgotten: 'nobody',
+    dev: 'user',
+    forgotten: 'none',
     theirs: 'installation',
-    stray: 'stray',
+    stray: 'orphan',
   };
   assert.deepEqual(await whose(), everybody);
   assert.match(
-    await world.says('tpus'),
+    await world.output('tpus'),
     /^mine-000001-1 +us-central2-b +v4-8 +spot +READY +\S+ +000001 +\d+s +- +\$3\.69\/h$/m,
   );
 
@@ -68,21 +68,23 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   assert.match(looked.stdout, /^000077 +\S+ +stray /m);
   assert.match(looked.stderr, /2 TPUs not of this record/);
   assert.deepEqual(await whose(), everybody, 'looking lets nothing go');
-  assert.match(await world.says('gc', '--yes'), /nodes\/stray is gone\.$/m);
+  assert.match(await world.output('gc', '--yes'), /nodes\/stray is gone\.$/m);
   const { stray: _gone, ...others } = everybody;
   assert.deepEqual(await whose(), others);
 
-  await world.says('emulator', 'permission', 'login');
+  await world.output('emulator', 'permission', 'login');
   for (const command of ['tpus', 'gc']) {
-    await world.refuses(5, /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m, [
-      command,
-    ]);
+    await world.runRefused(
+      5,
+      /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m,
+      [command],
+    );
   }
-  const isTold = async () => (await world.says('why', '1')).includes('gcloud auth application-default login');
+  const isTold = async () => (await world.output('why', '1')).includes('gcloud auth application-default login');
   assert.ok(await eventually(isTold, { withinMs: 60_000 }), 'why does not say it');
-  await world.says('emulator', 'clear', 'permission');
+  await world.output('emulator', 'clear', 'permission');
   assert.ok(await eventually(async () => !(await isTold()), { withinMs: 60_000 }), 'it goes on being said');
-  const { phase: last, attempts } = JSON.parse(await world.says('show', '1', '--json')) as {
+  const { phase: last, attempts } = JSON.parse(await world.output('show', '1', '--json')) as {
     phase: string;
     attempts: unknown[];
   };

@@ -5,10 +5,10 @@ import { createServer, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { versionNotesIn } from '../../src/app/version-check.ts';
+import { parseVersionNotes } from '../../src/app/version-check.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { hasTerminal, onTerminal } from '../support/on-terminal.ts';
+import { hasTerminal, runInTerminal } from '../support/run-in-terminal.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 function settings(world: World, newVersion: object): void {
@@ -18,7 +18,7 @@ function settings(world: World, newVersion: object): void {
 
 const notesOf = (world: World) => {
   const file = join(world.home, 'last_update_check.json');
-  return existsSync(file) ? versionNotesIn(readFileSync(file, 'utf8')) : undefined;
+  return existsSync(file) ? parseVersionNotes(readFileSync(file, 'utf8')) : undefined;
 };
 
 test('found behind the first command, told after the second', async (t) => {
@@ -31,11 +31,11 @@ test('found behind the first command, told after the second', async (t) => {
   assert.equal((await jobman(world, ['list'])).code, 0);
   assert.equal(notesOf(world), undefined);
 
-  const first = await onTerminal(world, 100, ['list']);
+  const first = await runInTerminal(world, 100, ['list']);
   assert.equal(first.code, 0);
   assert.doesNotMatch(first.screen, /99\.1\.0/);
   await eventually(() => notesOf(world)?.remoteVersion === '99.1.0');
-  const second = await onTerminal(world, 100, ['why', '7']);
+  const second = await runInTerminal(world, 100, ['why', '7']);
   assert.equal(second.code, 3);
   assert.match(second.screen, /jobman 99\.1\.0 is there; this is [\d.]+\. Ask Eve\.\r\n$/);
 });
@@ -50,12 +50,12 @@ test('a place that never answers keeps no command waiting, and is not asked agai
     // The look ends with its line.
     for (const socket of asked) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
-    await eventually(() => notesOf(world)?.failed !== null);
+    await eventually(() => notesOf(world)?.lastError !== null);
   });
   settings(world, { repository: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jobman.tar.gz` });
-  assert.equal((await onTerminal(world, 100, ['list'])).code, 0);
+  assert.equal((await runInTerminal(world, 100, ['list'])).code, 0);
   await eventually(() => asked.length === 1);
-  assert.equal((await onTerminal(world, 100, ['list'])).code, 0);
-  assert.equal((await onTerminal(world, 100, [])).code, 0);
+  assert.equal((await runInTerminal(world, 100, ['list'])).code, 0);
+  assert.equal((await runInTerminal(world, 100, [])).code, 0);
   assert.equal(asked.length, 1, 'while one look is under way no other begins');
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseLook } from '../../src/remote/attempt.ts';
+import { parseObservation } from '../../src/remote/attempt.ts';
 import { quote } from '../../src/remote/run-folder.ts';
 
 const whole = `jobman-look 1
@@ -20,7 +20,7 @@ end
 `;
 
 test('an answer becomes what was seen, attempts in their order', () => {
-  assert.deepEqual(parseLook(whole, 5_900), {
+  assert.deepEqual(parseObservation(whole, 5_900), {
     bootId: '1a2b',
     proofs: ['abc', 'd.e_f-1'],
     runs: [
@@ -33,13 +33,13 @@ test('an answer becomes what was seen, attempts in their order', () => {
 });
 
 test('instants of a host whose clock is wrong are told in our time', () => {
-  const seen = parseLook(whole, 105_000);
+  const seen = parseObservation(whole, 105_000);
   assert.deepEqual(seen?.runs[2], { attempt: 10, state: 'running', startedAt: 101_000, outputAt: 104_000 });
 });
 
 test('an answer that was cut anywhere is no answer', () => {
   for (let length = 0; length < whole.length; length += 1)
-    assert.equal(parseLook(whole.slice(0, length), 5_000), undefined);
+    assert.equal(parseObservation(whole.slice(0, length), 5_000), undefined);
 });
 
 test('an answer with a word that nobody knows is no answer', () => {
@@ -51,14 +51,15 @@ test('an answer with a word that nobody knows is no answer', () => {
     'bash: warning: setlocale',
     '',
   ];
-  for (const line of lines) assert.equal(parseLook(whole.replace('end\n', `${line}\nend\n`), 5_000), undefined, line);
-  assert.equal(parseLook(`Welcome\n${whole}`, 5_000), undefined);
-  assert.equal(parseLook(whole.replace('boot 1a2b\n', ''), 5_000), undefined);
-  assert.notEqual(parseLook(whole, 5_000), undefined, 'the control');
+  for (const line of lines)
+    assert.equal(parseObservation(whole.replace('end\n', `${line}\nend\n`), 5_000), undefined, line);
+  assert.equal(parseObservation(`Welcome\n${whole}`, 5_000), undefined);
+  assert.equal(parseObservation(whole.replace('boot 1a2b\n', ''), 5_000), undefined);
+  assert.notEqual(parseObservation(whole, 5_000), undefined, 'the control');
 });
 
 test('an exit code beyond the signals is a plain number', () => {
-  const [run] = parseLook('jobman-look 1\nboot b\nnow 1\nrun 1 exited 255 1\nend\n', 1)?.runs ?? [];
+  const [run] = parseObservation('jobman-look 1\nboot b\nnow 1\nrun 1 exited 255 1\nend\n', 1)?.runs ?? [];
   assert.deepEqual(run, { attempt: 1, state: 'exited', exitCode: 255, endedAt: 1 });
 });
 

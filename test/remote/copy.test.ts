@@ -5,8 +5,8 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
 import { test, type TestContext } from 'node:test';
-import type { CopyEnd, Session } from '../../src/app/by-hand.ts';
-import { get, put, type StartSession } from '../../src/remote/copy.ts';
+import type { CopyEnd, Session } from '../../src/app/worker-access.ts';
+import { copyFromRemote, copyToRemote, type StartSession } from '../../src/remote/copy.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 /** A worker that does not answer: what is asked of this machine comes before. */
@@ -14,12 +14,12 @@ const silent = (): Session => ({
   write: () => Promise.resolve(),
   end: () => undefined,
   stop: () => undefined,
-  ended: Promise.resolve({ kind: 'no_answer', reason: 'silent', sent: false }),
+  ended: Promise.resolve({ kind: 'unreachable', reason: 'silent', mayHaveRun: false }),
 });
 
 function fetchTo(to: string, cwd: string): Promise<CopyEnd> {
   const signal = new AbortController().signal;
-  return get(silent, { from: 'data', to, replace: false, onProgress: () => undefined, signal, cwd });
+  return copyFromRemote(silent, { from: 'data', to, replace: false, onProgress: () => undefined, signal, cwd });
 }
 
 test('a folder that no file system will make is said, and not waited for', async () => {
@@ -95,7 +95,7 @@ async function fetchHostile(
     })(),
   });
   const signal = new AbortController().signal;
-  const end = await get(start, { from, to, replace, onProgress: () => undefined, signal, cwd: folder });
+  const end = await copyFromRemote(start, { from, to, replace, onProgress: () => undefined, signal, cwd: folder });
   assert.equal(readFileSync(join(folder, '.bashrc'), 'utf8'), 'mine\n');
   assert.equal(readFileSync(join(above, 'outside'), 'utf8'), 'mine\n');
   assert.deepEqual(readdirSync(above).toSorted(), ['here', 'outside'], 'nothing is written outside the folder');
@@ -138,7 +138,7 @@ test('a worker chooses neither the name of a copy nor what is replaced', async (
 test('a copy replaces a file or a link only with --replace, and the one that is asked for', async (t) => {
   const file: Member = { name: '.bashrc', text: 'evil\n' };
   const { end } = await fetchHostile(t, [file], { from: '.bashrc' });
-  assert.equal(end.kind === 'failed' && end.because, 'conflict');
+  assert.equal(end.kind === 'failed' && end.cause, 'conflict');
   const { end: named, folder } = await fetchHostile(t, [{ name: 'results', text: 'new\n' }], { to: 'mine' });
   assert.equal(named.kind, 'done');
   assert.equal(readFileSync(join(folder, 'mine'), 'utf8'), 'new\n');
@@ -152,9 +152,9 @@ test('a copy replaces a file or a link only with --replace, and the one that is 
     })(),
   });
   for (const to of ['mine', 'link']) {
-    const inTheWay = await get(start, { ...ask, to, replace: false });
-    assert.equal(inTheWay.kind === 'failed' && inTheWay.because, 'conflict', to);
-    assert.equal((await get(start, { ...ask, to, replace: true })).kind, 'done', to);
+    const inTheWay = await copyFromRemote(start, { ...ask, to, replace: false });
+    assert.equal(inTheWay.kind === 'failed' && inTheWay.cause, 'conflict', to);
+    assert.equal((await copyFromRemote(start, { ...ask, to, replace: true })).kind, 'done', to);
     assert.equal(readFileSync(join(folder, to), 'utf8'), 'newer\n', to);
   }
 });
@@ -170,7 +170,7 @@ test('a copy has no programs that run as another user, no devices and no FIFOs',
     { name: 'results/latest', type: '2', link: 'sh' },
   ]);
   assert.equal(end.kind, 'done', JSON.stringify(end));
-  assert.equal(end.kind === 'done' && end.leftOut, process.getuid?.() === 0 ? 2 : 1);
+  assert.equal(end.kind === 'done' && end.skipped, process.getuid?.() === 0 ? 2 : 1);
   assert.deepEqual(readdirSync(join(folder, 'results')).toSorted(), ['latest', 'private', 'sh']);
   assert.equal(statSync(join(folder, 'results/sh')).mode & 0o7777, 0o755 & ~process.umask());
   assert.equal(statSync(join(folder, 'results/private')).mode & 0o7777, 0o600);
@@ -181,7 +181,7 @@ test('a copy has no programs that run as another user, no devices and no FIFOs',
 
 /** A container whose image has these programs only; what is printed there before its input has ended is noticed. */
 function container(path: string): StartSession {
-  return ({ program, onBytes, receives }) => {
+  return ({ program, onBytes, hasInput: receives }) => {
     if (program.kind !== 'argv') throw new Error('a copy is a program with arguments');
     const [, ...args] = program.argv;
     const child = spawn('/bin/sh', args, { env: { PATH: path }, cwd: '/', stdio: 'pipe' });
@@ -217,26 +217,26 @@ test('an image without tar is said as it is, both ways', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'file'), 'x');
   const signal = new AbortController().signal;
-  const request = { replace: false, onProgress: () => undefined, signal, cwd: folder, site: 'container' as const };
-  const failed = { kind: 'failed', because: 'failed', reason: 'the image has no tar' };
-  assert.deepEqual(await put(container(folder), { ...request, from: 'file', to: '/tmp/' }), failed);
-  assert.deepEqual(await get(container(folder), { ...request, from: '/etc/hostname', to: './' }), failed);
+  const request = { replace: false, onProgress: () => undefined, signal, cwd: folder, runsIn: 'container' as const };
+  const failed = { kind: 'failed', cause: 'failed', reason: 'the image has no tar' };
+  assert.deepEqual(await copyToRemote(container(folder), { ...request, from: 'file', to: '/tmp/' }), failed);
+  assert.deepEqual(await copyFromRemote(container(folder), { ...request, from: '/etc/hostname', to: './' }), failed);
 });
 
 test('a container that refuses a copy reads its input to the end, and gets no more of it than was under way', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'big'), Buffer.alloc(64_000_000, 7));
   let bytes = 0;
-  const end = await put(container('/usr/bin:/bin'), {
+  const end = await copyToRemote(container('/usr/bin:/bin'), {
     from: 'big',
     to: '/nowhere/big',
     replace: false,
     onProgress: (more) => void (bytes += more),
     signal: new AbortController().signal,
     cwd: folder,
-    site: 'container',
+    runsIn: 'container',
   });
-  assert.deepEqual(end, { kind: 'failed', because: 'missing', reason: 'there is no folder /nowhere' });
+  assert.deepEqual(end, { kind: 'failed', cause: 'missing', reason: 'there is no folder /nowhere' });
   assert.ok(bytes < 64_000_000, `${bytes} bytes were sent`);
 });
 
@@ -244,7 +244,12 @@ test('in a container relative paths start at the working directory', async (t) =
   const folder = temporaryFolder(t);
   const request = { replace: false, onProgress: () => undefined, signal: new AbortController().signal, cwd: folder };
   // The working directory of the container above is /.
-  const end = await get(container('/usr/bin:/bin'), { ...request, from: 'etc/passwd', to: 'copy', site: 'container' });
+  const end = await copyFromRemote(container('/usr/bin:/bin'), {
+    ...request,
+    from: 'etc/passwd',
+    to: 'copy',
+    runsIn: 'container',
+  });
   assert.deepEqual(end, { kind: 'done', path: join(folder, 'copy'), bytes: readFileSync('/etc/passwd').length });
   assert.equal(readFileSync(join(folder, 'copy'), 'utf8'), readFileSync('/etc/passwd', 'utf8'));
 });

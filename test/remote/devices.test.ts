@@ -19,12 +19,12 @@ function openGround(t: TestContext, chip: string) {
   const env = { ...world.env, JOBMAN_DEVICES: join(world.folder, 'dev') };
   const ref = testRef('000001');
   const machines = createMachines({
-    reach: () => Promise.resolve({ kind: 'open', transport: createLocalTransport({ env, cwd: world.folder }) }),
+    findTransport: () => Promise.resolve({ kind: 'open', transport: createLocalTransport({ env, cwd: world.folder }) }),
     root: () => `'${join(world.folder, 'run')}'`,
-    stepLog: () => Promise.resolve(),
+    appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no file is needed')),
     now: () => Date.now(),
-    forget: () => undefined,
+    disconnect: () => undefined,
   });
   /** Holds the chip until it is ended; with a mark as one of jobman's programs. */
   const hold = async (mark?: string) => {
@@ -44,7 +44,7 @@ function openGround(t: TestContext, chip: string) {
   const start = (attempt: number, script = 'true\n') => machines.start(ref, launchOf(attempt, script));
   const kill = (attempt: number) => machines.stop(ref, attempt, 'kill', 'TERM');
   const isOver = async (attempt: number) => {
-    const [fact] = await machines.look([ref]);
+    const [fact] = await machines.observe([ref]);
     return fact?.kind === 'known' && fact.value.runs.some((run) => run.attempt === attempt && run.state === 'exited');
   };
   return { ref, hold, start, kill, isOver };

@@ -11,12 +11,12 @@ import type { MirrorTask } from './mirror-child.ts';
 const child = join(import.meta.dirname, 'mirror-child.ts');
 
 /** The number of kills: few in every run of the tests, a thousand where somebody asks for them. */
-export function killsWanted(env: Readonly<Record<string, string | undefined>> = process.env): number {
+export function killCount(env: Readonly<Record<string, string | undefined>> = process.env): number {
   return Number(env['JOBMAN_KILLS'] ?? 12);
 }
 
 /** Where the kills begin to fall: another number, other bytes. Those of a long run are asked for in parts. */
-export function seedWanted(env: Readonly<Record<string, string | undefined>> = process.env): number {
+export function killSeed(env: Readonly<Record<string, string | undefined>> = process.env): number {
   return Number(env['JOBMAN_KILLS_SEED'] ?? 1);
 }
 
@@ -32,7 +32,7 @@ export async function mirrorWithKills(
     readonly kills: number;
     readonly env: Readonly<Record<string, string>>;
     readonly seed: number;
-    readonly tell: (line: string) => void;
+    readonly report: (line: string) => void;
   },
 ): Promise<Buffer> {
   const { job, worker } = task.ref;
@@ -40,7 +40,7 @@ export async function mirrorWithKills(
   const length = (): Promise<number> => files.length(job, task.attempt, worker);
   let seed = options.seed;
   // Numerical Recipes' constants: any will do that give the same story for the same seed.
-  const chance = (below: number): number => {
+  const random = (below: number): number => {
     seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
     return seed % below;
   };
@@ -53,10 +53,10 @@ export async function mirrorWithKills(
     return signal ?? String(code);
   };
   for (let kill = 0; kill < options.kills; kill += 1) {
-    const killAt = (await length()) + 1 + chance(60_000);
+    const killAt = (await length()) + 1 + random(60_000);
     assert.equal(await mirror(killAt), 'SIGKILL', `kill ${kill} of seed ${options.seed}`);
     assert.equal(await length(), killAt);
-    if ((kill + 1) % 100 === 0) options.tell(`${kill + 1} of ${options.kills} kills`);
+    if ((kill + 1) % 100 === 0) options.report(`${kill + 1} of ${options.kills} kills`);
   }
   assert.equal(await mirror(null), '0');
   return readFileSync(attemptFile(folderOf(task.home, job), task.attempt, worker));

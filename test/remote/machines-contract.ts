@@ -20,15 +20,15 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
-import type { Launch } from '../../src/core/prepare.ts';
-import { withLife } from '../../src/core/job.ts';
-import type { Attempt, Job } from '../../src/core/job.ts';
-import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
-import type { SetupStep } from '../../src/core/spec.ts';
+import type { Launch } from '../../src/core/decide/prepare.ts';
+import { withLifecycle } from '../../src/core/model/job.ts';
+import type { Attempt, Job } from '../../src/core/model/job.ts';
+import type { OutcomeResult, RunStatus, WorkerStatus } from '../../src/core/model/observation.ts';
+import type { SetupStep } from '../../src/core/model/spec.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** A host to test on. */
-export interface Ground {
+export interface HostFixture {
   readonly machines: MachinePort;
   readonly ref: WorkerRef;
   /** The run folder of the job on the disk. */
@@ -58,44 +58,44 @@ export function launchOf(attempt: number, script: string, more: Partial<Launch> 
   return { ...base, attempt: { ordinal: attempt } as Launch['attempt'], ...more };
 }
 
-export async function seen(ground: Ground): Promise<WorkerSeen> {
-  const [fact] = await ground.machines.look([ground.ref]);
+export async function observe(ground: HostFixture): Promise<WorkerStatus> {
+  const [fact] = await ground.machines.observe([ground.ref]);
   assert.ok(fact?.kind === 'known', `the look failed: ${JSON.stringify(fact)}`);
   return fact.value;
 }
 
 /** The same worker, by a record that says the first attempt was started there. */
-function startedOn({ ref }: Ground): WorkerRef {
+function recordedAsStarted({ ref }: HostFixture): WorkerRef {
   const attempt = { ordinal: 1, allocation: 1, startedAt: 1, endedAt: null } as Attempt;
-  const spec = { command: { place: ref.worker === 'here' ? 'here' : 'workers', workers: 'all' } };
+  const spec = { command: { runsOn: ref.worker === 'controller' ? 'controller' : 'workers', workers: 'all' } };
   return {
     ...ref,
     job: { ...ref.job, spec, attempts: [attempt] } as unknown as Job,
-    allocation: withLife({ ...ref.allocation, workers: 1 }),
+    allocation: withLifecycle({ ...ref.allocation, workers: 1 }),
   };
 }
 
 /** Looks until that attempt is in that state. */
-export async function reach(ground: Ground, attempt: number, state: RunSeen['state']): Promise<RunSeen> {
-  let last: RunSeen | undefined;
-  const found = await eventually(
+export async function waitForRun(ground: HostFixture, attempt: number, state: RunStatus['state']): Promise<RunStatus> {
+  let last: RunStatus | undefined;
+  const reached = await eventually(
     async () => {
-      last = (await seen(ground)).runs.find((run) => run.attempt === attempt);
+      last = (await observe(ground)).runs.find((run) => run.attempt === attempt);
       return last?.state === state ? last : undefined;
     },
     { withinMs: 15_000, everyMs: 50 },
   );
-  assert.ok(found, `attempt ${attempt} did not become ${state}; it is ${JSON.stringify(last)}`);
-  return found;
+  assert.ok(reached, `attempt ${attempt} did not become ${state}; it is ${JSON.stringify(last)}`);
+  return reached;
 }
 
-export interface Tailed {
+export interface TailResult {
   readonly bytes: Buffer;
   readonly end: string;
 }
 
 /** Everything from that byte on, to the end or the drop. */
-export function tail(ground: Ground, attempt: number, from = 0): Promise<Tailed> {
+export function tail(ground: HostFixture, attempt: number, from = 0): Promise<TailResult> {
   const chunks: Uint8Array[] = [];
   return new Promise((resolve) => {
     const finish = (end: string): void => {
@@ -113,38 +113,38 @@ export function tail(ground: Ground, attempt: number, from = 0): Promise<Tailed>
   });
 }
 
-function logOf(ground: Ground, attempt: number): Buffer {
+function logOf(ground: HostFixture, attempt: number): Buffer {
   return readFileSync(join(ground.root, `attempt_${attempt}`, 'log'));
 }
 
-function isDone(result: OutcomeResult): void {
+function assertDone(result: OutcomeResult): void {
   assert.deepEqual(result, { kind: 'done' });
 }
 
-async function start(ground: Ground, ...launch: Parameters<typeof launchOf>): Promise<void> {
-  isDone(await ground.machines.start(ground.ref, launchOf(...launch)));
+async function start(ground: HostFixture, ...launch: Parameters<typeof launchOf>): Promise<void> {
+  assertDone(await ground.machines.start(ground.ref, launchOf(...launch)));
 }
 
 /** Runs it to its end; all that it printed. */
-async function outputOf(ground: Ground, ...launch: Parameters<typeof launchOf>): Promise<string> {
+async function outputOf(ground: HostFixture, ...launch: Parameters<typeof launchOf>): Promise<string> {
   await start(ground, ...launch);
-  await reach(ground, launch[0], 'exited');
+  await waitForRun(ground, launch[0], 'exited');
   return logOf(ground, launch[0]).toString();
 }
 
 /** The checkpoint that an attempt with these settings is told to resume from; `none` without one. */
-async function resumedFrom(ground: Ground, attempt: number, more: Partial<Launch>): Promise<string> {
+async function resumedFrom(ground: HostFixture, attempt: number, more: Partial<Launch>): Promise<string> {
   return (await outputOf(ground, attempt, 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"', more)).trimEnd();
 }
 
 /** The exit code with which that attempt has ended. */
-async function exitCodeOf(ground: Ground, attempt: number): Promise<number | undefined> {
-  const run = await reach(ground, attempt, 'exited');
+async function exitCodeOf(ground: HostFixture, attempt: number): Promise<number | undefined> {
+  const run = await waitForRun(ground, attempt, 'exited');
   return run.state === 'exited' ? run.exitCode : undefined;
 }
 
 /** Pids that a test's program wrote into files of the home folder. */
-async function pidIn(ground: Ground, name: string): Promise<number> {
+async function pidIn(ground: HostFixture, name: string): Promise<number> {
   const text = await eventually(() => {
     const file = join(ground.home, name);
     return existsSync(file) && readFileSync(file, 'utf8').endsWith('\n') ? readFileSync(file, 'utf8') : undefined;
@@ -167,14 +167,14 @@ function stepOf(key: string, check: string | null, apply: string, more: Partial<
 }
 
 /** Each test opens a host of its own, so that several run at once: most of their time is waiting. */
-export function machinesContract(name: string, open: (t: TestContext) => Promise<Ground | undefined>): void {
+export function machinesContract(name: string, open: (t: TestContext) => Promise<HostFixture | undefined>): void {
   describe(name, { concurrency: 4 }, () => {
     contract(open);
   });
 }
 
-function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
-  const on = (title: string, body: (ground: Ground, t: TestContext) => Promise<void>): void => {
+function contract(open: (t: TestContext) => Promise<HostFixture | undefined>): void {
+  const on = (title: string, body: (ground: HostFixture, t: TestContext) => Promise<void>): void => {
     test(title, async (t) => {
       const ground = await open(t);
       if (ground !== undefined) await body(ground, t);
@@ -182,7 +182,7 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   };
 
   on('a host that has seen nothing of the job says so', async (ground) => {
-    const worker = await seen(ground);
+    const worker = await observe(ground);
     assert.equal(worker.bootId, 'boot-one');
     assert.deepEqual(worker.runs, []);
     assert.deepEqual(worker.proofs, []);
@@ -191,9 +191,9 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   on('a command that is started many times at once runs once', async (ground) => {
     const launch = launchOf(1, 'echo ran >>"$HOME/times"\nsleep 0.2\nexit 3\n');
     const results = await Promise.all(Array.from({ length: 6 }, () => ground.machines.start(ground.ref, launch)));
-    for (const result of results) isDone(result);
+    for (const result of results) assertDone(result);
     assert.equal(await exitCodeOf(ground, 1), 3);
-    isDone(await ground.machines.start(ground.ref, launch));
+    assertDone(await ground.machines.start(ground.ref, launch));
     assert.equal(readFileSync(join(ground.home, 'times'), 'utf8'), 'ran\n');
     assert.deepEqual(
       readdirSync(ground.root).filter((entry) => entry.startsWith('start_')),
@@ -206,11 +206,11 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
     const launch = launchOf(1, 'echo ran >>"$HOME/times"\n');
     const refusal = await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' });
     assert.match(refusal.kind === 'failed' ? refusal.evidence.detail : refusal.kind, /was restarted/);
-    assert.deepEqual((await seen(ground)).runs, []);
-    const { bootId } = await seen(ground);
-    isDone(await ground.machines.start(ground.ref, { ...launch, bootId }));
-    await reach(ground, 1, 'exited');
-    isDone(await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' }));
+    assert.deepEqual((await observe(ground)).runs, []);
+    const { bootId } = await observe(ground);
+    assertDone(await ground.machines.start(ground.ref, { ...launch, bootId }));
+    await waitForRun(ground, 1, 'exited');
+    assertDone(await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' }));
     assert.equal(readFileSync(join(ground.home, 'times'), 'utf8'), 'ran\n');
     assert.deepEqual(
       readdirSync(ground.root).filter((entry) => entry.startsWith('start_')),
@@ -226,13 +226,13 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
       'printf "%s|%s|%s|%s|%s" "$PWD" "$VALUE" "$folder" "$JOBMAN_RUN" "${JOBMAN_RESUME_FROM-none}"; umask >&2';
     const env = { VALUE: value, folder: 'mine', dir: 'mine', mark: 'mine' };
     await start(ground, 1, script, { env, workdir });
-    await reach(ground, 1, 'exited');
+    await waitForRun(ground, 1, 'exited');
     const { job, worker } = ground.ref;
-    const mark = `${job.installation}/${job.id}/1/${worker}`;
+    const marker = `${job.installation}/${job.id}/1/${worker}`;
     const [output = '', mask = ''] = logOf(ground, 1)
       .toString()
       .split(/(?<=none)/u);
-    assert.equal(output, `${workdir}|${value}|mine|${mark}|none`);
+    assert.equal(output, `${workdir}|${value}|mine|${marker}|none`);
     assert.notEqual(mask.trim(), '0077', 'files of the program are not more private than the login makes them');
     assert.equal(statSync(join(ground.root, 'attempt_1', 'env')).mode & 0o777, 0o600);
   });
@@ -250,12 +250,12 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   on('a variable that no environment can hold is refused', async (ground) => {
     const result = await ground.machines.start(ground.ref, launchOf(1, 'true', { env: { 'A-B': 'x' } }));
     assert.equal(result.kind, 'refused');
-    assert.deepEqual((await seen(ground)).runs, []);
+    assert.deepEqual((await observe(ground)).runs, []);
   });
 
   on('a program that a signal ends has 128 and its number as exit code', async (ground) => {
     await start(ground, 1, '#!/bin/sh\nkill -s SEGV $$\n');
-    const run = await reach(ground, 1, 'exited');
+    const run = await waitForRun(ground, 1, 'exited');
     assert.deepEqual(
       { ...run, endedAt: 0 },
       { attempt: 1, state: 'exited', exitCode: 139, signal: 'SEGV', endedAt: 0 },
@@ -271,21 +271,21 @@ while :; do sleep 0.1; done
 `;
     await start(ground, 1, script);
     assert.ok(await eventually(() => logOf(ground, 1).length > 0));
-    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
-    const run = await reach(ground, 1, 'exited');
+    assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
+    const run = await waitForRun(ground, 1, 'exited');
     assert.equal(run.state === 'exited' && run.exitCode, 5);
     assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
-    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
-    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
-    assert.deepEqual(await reach(ground, 1, 'exited'), run, 'a later stop changes nothing');
+    assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
+    assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assert.deepEqual(await waitForRun(ground, 1, 'exited'), run, 'a later stop changes nothing');
   });
 
   on('a child that saves its work after its shell has died is waited for', async (ground) => {
     const child = `trap 'sleep 0.7; echo saved' TERM; echo ready; sleep 30 & wait $!`;
     await start(ground, 1, `#!/bin/sh\nsh -c "${child}" &\nsleep 30\n`);
     assert.ok(await eventually(() => logOf(ground, 1).length > 0));
-    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
-    await reach(ground, 1, 'exited');
+    assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
+    await waitForRun(ground, 1, 'exited');
     assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
   });
 
@@ -299,11 +299,11 @@ while :; do sleep 1; done
 `;
     await start(ground, 1, script);
     const pids = await Promise.all(['stubborn', 'daemon', 'grandchild', 'bare'].map((file) => pidIn(ground, file)));
-    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
-    assert.equal((await reach(ground, 1, 'running')).state, 'running');
-    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
+    assert.equal((await waitForRun(ground, 1, 'running')).state, 'running');
+    assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
     for (const pid of pids) assert.equal(isAlive(pid), false, `process ${pid} of ${String(pids)} is still alive`);
-    const run = await reach(ground, 1, 'exited');
+    const run = await waitForRun(ground, 1, 'exited');
     assert.deepEqual(
       { ...run, endedAt: 0 },
       { attempt: 1, state: 'exited', exitCode: 137, signal: 'KILL', endedAt: 0 },
@@ -315,14 +315,14 @@ while :; do sleep 1; done
     await start(ground, 1, script);
     const pids = await Promise.all(['program', 'daemon'].map((file) => pidIn(ground, file)));
     rmSync(ground.root, { recursive: true });
-    const after: Ground = { ...ground, ref: startedOn(ground) };
-    assert.equal((await reach(after, 1, 'starting')).state, 'starting');
-    isDone(await ground.machines.stop(after.ref, 1, 'ask', 'TERM'));
-    assert.equal((await reach(after, 1, 'starting')).state, 'starting', 'it may still be saving its work');
-    isDone(await ground.machines.stop(after.ref, 1, 'kill', 'TERM'));
+    const after: HostFixture = { ...ground, ref: recordedAsStarted(ground) };
+    assert.equal((await waitForRun(after, 1, 'starting')).state, 'starting');
+    assertDone(await ground.machines.stop(after.ref, 1, 'stop', 'TERM'));
+    assert.equal((await waitForRun(after, 1, 'starting')).state, 'starting', 'it may still be saving its work');
+    assertDone(await ground.machines.stop(after.ref, 1, 'kill', 'TERM'));
     for (const pid of pids) assert.equal(isAlive(pid), false, `process ${pid} of ${String(pids)} is still alive`);
-    assert.equal((await reach(after, 1, 'vanished')).state, 'vanished');
-    isDone(await ground.machines.start(after.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    assert.equal((await waitForRun(after, 1, 'vanished')).state, 'vanished');
+    assertDone(await ground.machines.start(after.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
     assert.equal(existsSync(join(ground.home, 'ran')), false, 'what was stopped is not started again');
   });
 
@@ -334,9 +334,9 @@ while :; do sleep 1; done
   });
 
   on('an attempt that was stopped before it was started never runs', async (ground) => {
-    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
     await start(ground, 1, 'echo ran >"$HOME/ran"');
-    const run = await reach(ground, 1, 'vanished');
+    const run = await waitForRun(ground, 1, 'vanished');
     assert.match(run.state === 'vanished' ? run.detail : '', /before it had begun/u);
     assert.equal(existsSync(join(ground.home, 'ran')), false);
   });
@@ -344,10 +344,10 @@ while :; do sleep 1; done
   on('a start that was cut in the middle is first starting and then vanished', async (ground) => {
     const folder = join(ground.root, 'attempt_1');
     mkdirSync(folder, { recursive: true });
-    assert.equal((await reach(ground, 1, 'starting')).state, 'starting');
+    assert.equal((await waitForRun(ground, 1, 'starting')).state, 'starting');
     const longAgo = new Date(Date.now() - 60_000);
     utimesSync(folder, longAgo, longAgo);
-    const run = await reach(ground, 1, 'vanished');
+    const run = await waitForRun(ground, 1, 'vanished');
     assert.match(run.state === 'vanished' ? run.detail : '', /nothing ran/u);
     await start(ground, 1, 'echo ran >"$HOME/ran"');
     assert.equal(
@@ -363,9 +363,13 @@ while :; do sleep 1; done
     const launcher = Number(readFileSync(join(ground.root, 'attempt_1', 'pid'), 'utf8').split(' ')[0]);
     const followed = tail(ground, 1);
     process.kill(launcher, 'SIGKILL');
-    assert.equal((await reach(ground, 1, 'running')).state, 'running', 'the program is alive without its launcher');
+    assert.equal(
+      (await waitForRun(ground, 1, 'running')).state,
+      'running',
+      'the program is alive without its launcher',
+    );
     process.kill(program, 'SIGKILL');
-    const run = await reach(ground, 1, 'vanished');
+    const run = await waitForRun(ground, 1, 'vanished');
     assert.match(run.state === 'vanished' ? run.detail : '', /killed from outside/u);
     const { bytes, end } = await followed;
     assert.equal(end, 'ended');
@@ -387,21 +391,21 @@ while :; do sleep 1; done
     writeFileSync(join(folder, 'log'), 'from before\n');
     writeFileSync(join(folder, 'pid'), `${innocent.pid} ${ticks} boot-one 1000000000000\n`);
     assert.equal(
-      (await reach(ground, 1, 'running')).state,
+      (await waitForRun(ground, 1, 'running')).state,
       'running',
       'the control: under the same boot it is the one',
     );
     writeFileSync(join(folder, 'pid'), `${innocent.pid} ${Number(ticks) + 1} boot-one 1000000000000\n`);
-    await reach(ground, 1, 'vanished');
+    await waitForRun(ground, 1, 'vanished');
     writeFileSync(join(folder, 'pid'), `${innocent.pid} ${ticks} boot-one 1000000000000\n`);
     writeFileSync(ground.bootIdFile, 'boot-two\n');
-    const worker = await seen(ground);
+    const worker = await observe(ground);
     assert.equal(worker.bootId, 'boot-two');
     const [run] = worker.runs;
     assert.ok(run?.state === 'vanished');
     assert.match(run.detail, /restarted/u);
-    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
-    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assertDone(await ground.machines.stop(ground.ref, 1, 'stop', 'TERM'));
+    assertDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
     assert.equal(isAlive(innocent.pid), true);
   });
 
@@ -438,9 +442,9 @@ printf end`;
       dropped: () => assert.fail('dropped after it was called off'),
     });
     assert.ok(await eventually(() => text.includes('2')));
-    assert.equal((await reach(ground, 1, 'running')).state, 'running');
+    assert.equal((await waitForRun(ground, 1, 'running')).state, 'running');
     const before = text;
-    await reach(ground, 1, 'exited');
+    await waitForRun(ground, 1, 'exited');
     assert.equal(text, before);
   });
 
@@ -554,7 +558,7 @@ printf end`;
     const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
     const elsewhere = join(ground.home, 'elsewhere');
     mkdirSync(elsewhere);
-    const plants: readonly ((path: string) => void)[] = [
+    const hostileEntries: readonly ((path: string) => void)[] = [
       (path) => execFileSync('mkfifo', [path]),
       (path) => symlinkSync('/dev/zero', path),
       // As root, reading it waits for the kernel's next message.
@@ -564,18 +568,18 @@ printf end`;
       (path) => writeFileSync(path, Buffer.alloc(20 * 1024 * 1024)),
       (path) => writeFileSync(path, `$(touch ${marker})\n\`touch ${marker}\`\t1\n`),
     ];
-    for (const [index, plant] of plants.entries()) {
+    for (const [index, createEntry] of hostileEntries.entries()) {
       const folder = join(ground.home, `hostile ${index}`);
       mkdirSync(folder);
       for (const name of [`$(touch ${marker.replaceAll('/', '_')})`, '-rf', 'a\nstep_1\tx', '*']) {
         writeFileSync(join(folder, name), '');
       }
-      plant(join(folder, '.jobman-start.0'));
+      createEntry(join(folder, '.jobman-start.0'));
       for (const resume of [false, true]) {
         const attempt = 2 * index + (resume ? 2 : 1);
         const more = { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
         await start(ground, attempt, script, more);
-        await reach(ground, attempt, 'exited');
+        await waitForRun(ground, attempt, 'exited');
         assert.equal(logOf(ground, attempt).toString(), 'none\n', `${index} ${resume}`);
       }
       assert.equal(existsSync(marker), false);
@@ -607,7 +611,7 @@ printf end`;
     const more = { resume: true, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
     for (const attempt of [1, 2]) {
       await start(ground, attempt, script, more);
-      await reach(ground, attempt, 'exited');
+      await waitForRun(ground, attempt, 'exited');
       assert.equal(logOf(ground, attempt).toString(), `${folder}\n${folder}\n`);
     }
   });
@@ -644,20 +648,20 @@ printf end`;
       env: { JOBMAN_CHECKPOINT_DIR: '~/check points', HOME: '/elsewhere' },
       checkpointDir: '~/check points',
     });
-    isDone(await ground.machines.start(ground.ref, launch));
-    await reach(ground, 1, 'exited');
+    assertDone(await ground.machines.start(ground.ref, launch));
+    await waitForRun(ground, 1, 'exited');
     assert.equal(logOf(ground, 1).toString().trimEnd(), join(ground.home, 'check points'));
   });
 
   on('a step is applied when its check fails, is proven, and is not done again', async (ground) => {
     const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/made"');
-    isDone(await ground.machines.step(ground.ref, step));
-    assert.deepEqual((await seen(ground)).proofs, ['one']);
-    isDone(await ground.machines.step(ground.ref, step));
-    isDone(await ground.machines.step(ground.ref, { ...step, key: 'two' }));
+    assertDone(await ground.machines.runStep(ground.ref, step));
+    assert.deepEqual((await observe(ground)).proofs, ['one']);
+    assertDone(await ground.machines.runStep(ground.ref, step));
+    assertDone(await ground.machines.runStep(ground.ref, { ...step, key: 'two' }));
     assert.equal(readFileSync(join(ground.home, 'made'), 'utf8'), 'x\n');
     assert.equal(ground.stepLog.join(''), 'step-one: making\n');
-    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['one', 'two']);
+    assert.deepEqual([...(await observe(ground)).proofs].toSorted(), ['one', 'two']);
   });
 
   on('what a machine ends on its way down went with it; what ended before by itself did not', async (ground) => {
@@ -672,13 +676,13 @@ printf end`;
     for (const [index, script] of scripts.entries()) {
       await start(ground, index + 1, script);
       assert.equal(
-        (await reach(ground, index + 1, 'exited')).state,
+        (await waitForRun(ground, index + 1, 'exited')).state,
         'exited',
         'in the same boot each is an end of its own',
       );
     }
     writeFileSync(ground.bootIdFile, 'boot-two\n');
-    const { runs } = await seen(ground);
+    const { runs } = await observe(ground);
     assert.deepEqual(
       runs.map((run) => (run.state === 'exited' ? run.exitCode : run.state === 'vanished' ? run.detail : run.state)),
       [...Array<string>(4).fill('the machine was restarted'), 139, 1],
@@ -688,58 +692,58 @@ printf end`;
   on('after a restart no proof counts, and the check tells what still holds', async (ground) => {
     const made = (name: string): string => join(ground.home, name);
     const lasting = stepOf('installed', '[ -e "$HOME/installed" ]', 'echo x >>"$HOME/installed"');
-    const fleeting = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/mounted"; echo x >>"$HOME/mounts"');
-    for (const step of [lasting, fleeting]) isDone(await ground.machines.step(ground.ref, step));
-    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['installed', 'mounted']);
+    const transient = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/mounted"; echo x >>"$HOME/mounts"');
+    for (const step of [lasting, transient]) assertDone(await ground.machines.runStep(ground.ref, step));
+    assert.deepEqual([...(await observe(ground)).proofs].toSorted(), ['installed', 'mounted']);
     rmSync(made('mounted'));
-    isDone(await ground.machines.step(ground.ref, fleeting));
+    assertDone(await ground.machines.runStep(ground.ref, transient));
     assert.equal(existsSync(made('mounted')), false, 'the control: in the same boot a proof is believed');
     writeFileSync(ground.bootIdFile, 'boot-two\n');
-    assert.deepEqual((await seen(ground)).proofs, []);
-    for (const step of [lasting, fleeting]) isDone(await ground.machines.step(ground.ref, step));
-    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['installed', 'mounted']);
+    assert.deepEqual((await observe(ground)).proofs, []);
+    for (const step of [lasting, transient]) assertDone(await ground.machines.runStep(ground.ref, step));
+    assert.deepEqual([...(await observe(ground)).proofs].toSorted(), ['installed', 'mounted']);
     assert.equal(readFileSync(made('installed'), 'utf8'), 'x\n', 'what the check finds is not made again');
     assert.equal(readFileSync(made('mounts'), 'utf8'), 'x\nx\n', 'what is gone is');
   });
 
   on('a proof counts in the boot that it was made in', async (ground) => {
     const step = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/applied"; touch "$HOME/mounted"');
-    isDone(await ground.machines.step(ground.ref, step));
+    assertDone(await ground.machines.runStep(ground.ref, step));
     writeFileSync(ground.bootIdFile, 'boot-two\n');
-    assert.deepEqual((await seen(ground)).proofs, []);
-    isDone(await ground.machines.step(ground.ref, step));
+    assert.deepEqual((await observe(ground)).proofs, []);
+    assertDone(await ground.machines.runStep(ground.ref, step));
     assert.equal(readFileSync(join(ground.home, 'applied'), 'utf8'), 'x\n', 'it still held, and was not made again');
-    assert.deepEqual((await seen(ground)).proofs, ['mounted']);
+    assert.deepEqual((await observe(ground)).proofs, ['mounted']);
   });
 
   on('by hand a proof is not taken at its word, and a step may be applied where it holds', async (ground) => {
     const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/applied"; touch "$HOME/made"');
-    const heard: string[] = [];
-    const byHand = (force: boolean) =>
-      ground.machines.step(ground.ref, step, {
+    const outputs: string[] = [];
+    const runManually = (force: boolean) =>
+      ground.machines.runStep(ground.ref, step, {
         force,
-        onOutput: (chunk) => void heard.push(Buffer.from(chunk).toString()),
+        onOutput: (chunk) => void outputs.push(Buffer.from(chunk).toString()),
       });
     const applied = (): string => readFileSync(join(ground.home, 'applied'), 'utf8');
-    isDone(await ground.machines.step(ground.ref, step));
-    isDone(await byHand(false));
+    assertDone(await ground.machines.runStep(ground.ref, step));
+    assertDone(await runManually(false));
     assert.equal(applied(), 'x\n', 'its check found that it holds');
     rmSync(join(ground.home, 'made'));
-    isDone(await byHand(false));
+    assertDone(await runManually(false));
     assert.equal(applied(), 'x\nx\n');
-    isDone(await byHand(true));
+    assertDone(await runManually(true));
     assert.equal(applied(), 'x\nx\nx\n');
-    assert.equal(heard.join(''), 'making\nmaking\n');
-    assert.deepEqual((await seen(ground)).proofs, ['one']);
+    assert.equal(outputs.join(''), 'making\nmaking\n');
+    assert.deepEqual((await observe(ground)).proofs, ['one']);
     // One that does not hold any more leaves no proof behind, so that the next attempt goes through it.
     rmSync(join(ground.home, 'made'));
-    const broken = await ground.machines.step(
+    const broken = await ground.machines.runStep(
       ground.ref,
       { ...step, apply: 'exit 3' },
       { force: false, onOutput: () => undefined },
     );
     assert.equal(broken.kind, 'failed');
-    assert.deepEqual((await seen(ground)).proofs, []);
+    assert.deepEqual((await observe(ground)).proofs, []);
   });
 
   on('a step that fails names the command that failed', async (ground) => {
@@ -748,7 +752,7 @@ printf end`;
       null,
       'set -eu\nname="a b"\nmkdir -p "$HOME/x"\nls "$HOME/x/$name" || { echo "It is not there." >&2; exit 4; }',
     );
-    const result = await ground.machines.step(ground.ref, step);
+    const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
     // Only bash tells what it runs; where there is none the words have to do.
     const { detail } = result.evidence;
@@ -758,7 +762,7 @@ printf end`;
 
   on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {
     const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
-    const result = await ground.machines.step(ground.ref, step);
+    const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
     // Which step, and on which worker, is said by whoever asked for it.
     assert.match(result.evidence.detail, /^no room \(exit code 7( of `.*`)?\)$/);
@@ -766,33 +770,33 @@ printf end`;
     assert.equal(result.evidence.worker, ground.ref.worker);
     assert.equal(result.evidence.raw, 'first\nno room');
     writeFileSync(join(ground.home, 'ok'), '');
-    isDone(await ground.machines.step(ground.ref, step));
-    assert.deepEqual((await seen(ground)).proofs, ['bad']);
+    assertDone(await ground.machines.runStep(ground.ref, step));
+    assert.deepEqual((await observe(ground)).proofs, ['bad']);
   });
 
   on('a step gets its files, and those who ask while it runs wait for the same try', async (ground) => {
     const files = [
       {
-        kind: 'frozen' as const,
+        kind: 'inline' as const,
         base64: Buffer.from('se\0cret\n').toString('base64'),
         to: '~/.secret/a key',
         mode: 0o600,
       },
     ];
     const step = stepOf('slow', null, 'echo x >>"$HOME/tries"; sleep 1; cat "$HOME/.secret/a key"', { files });
-    const first = ground.machines.step(ground.ref, step);
+    const first = ground.machines.runStep(ground.ref, step);
     await eventually(() => existsSync(join(ground.home, 'tries')));
-    const second = ground.machines.step(ground.ref, step);
-    isDone(await first);
-    isDone(await second);
+    const second = ground.machines.runStep(ground.ref, step);
+    assertDone(await first);
+    assertDone(await second);
     assert.equal(readFileSync(join(ground.home, 'tries'), 'utf8'), 'x\n');
     assert.equal(statSync(join(ground.home, '.secret/a key')).mode & 0o777, 0o600);
     assert.equal(readFileSync(join(ground.home, '.secret/a key'), 'utf8'), 'se\0cret\n');
   });
 
   on('what a step leaves running on purpose stays', async (ground) => {
-    isDone(
-      await ground.machines.step(
+    assertDone(
+      await ground.machines.runStep(
         ground.ref,
         stepOf('mount', null, 'setsid sleep 60 >/dev/null 2>&1 & echo $! >"$HOME/mount"'),
       ),

@@ -25,7 +25,7 @@ export interface MirrorTask {
 
 function machinesFor(task: MirrorTask): MachinePort {
   const common = {
-    stepLog: () => Promise.resolve(),
+    appendStepLog: () => Promise.resolve(),
     readFile: () => Promise.reject(new Error('no files')),
     now: Date.now,
   };
@@ -35,28 +35,28 @@ function machinesFor(task: MirrorTask): MachinePort {
       home: task.home,
       env: process.env,
       userHome: '/',
-      changed: () => undefined,
+      onCommandExit: () => undefined,
     });
   }
   const pool = createSshPool({ home: task.home, user: 'nobody', userHome: '/', agent: null, sshArgs: [] });
   const transport = pool.transport(task.ssh);
   return createMachines({
     ...common,
-    reach: () => Promise.resolve({ kind: 'open', transport }),
+    findTransport: () => Promise.resolve({ kind: 'open', transport }),
     root: (ref) => remoteRoot(ref.job),
-    forget: () => undefined,
+    disconnect: () => undefined,
   });
 }
 
 /** The files as they are, but for the write that reaches that length: it is cut there, and all ends with it. */
-function cutAt(files: LogFiles, killAt: number | null): LogFiles {
+function killAtLength(files: LogFiles, killAt: number | null): LogFiles {
   if (killAt === null) return files;
   return {
     ...files,
     async append(job, attempt, worker, chunk) {
-      const room = killAt - (await files.length(job, attempt, worker));
-      await files.append(job, attempt, worker, chunk.subarray(0, room));
-      if (chunk.length >= room) process.kill(process.pid, 'SIGKILL');
+      const remaining = killAt - (await files.length(job, attempt, worker));
+      await files.append(job, attempt, worker, chunk.subarray(0, remaining));
+      if (chunk.length >= remaining) process.kill(process.pid, 'SIGKILL');
     },
   };
 }
@@ -65,16 +65,16 @@ const task = JSON.parse(process.argv[2] ?? '') as MirrorTask;
 const { job, allocation, worker } = task.ref;
 const files = createLogFiles({ home: task.home, history: () => Promise.resolve([]) });
 const mirror = createLogMirror({
-  logFiles: cutAt(files, task.killAt),
+  logFiles: killAtLength(files, task.killAt),
   clock: createClock(Date.now),
   mayAct: () => true,
   wake: () => undefined,
-  say(line) {
+  report(line) {
     // A line that dropped would be taken up again; here none drops, so it is a fault of the test.
     process.stderr.write(`${line}\n`);
     process.exit(3);
   },
 });
 const output = { attempt: task.attempt, allocation: allocation.ordinal, worker };
-const isCopied = await mirror.drain(job, machinesFor(task), output, { quiet: 10 * 60_000, most: 10 * 60_000 });
+const isCopied = await mirror.drain(job, machinesFor(task), output, { idle: 10 * 60_000, total: 10 * 60_000 });
 process.exit(isCopied ? 0 : 4);

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runProcess } from '../../src/remote/process.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
-import { createGate, fanOut } from '../../src/app/fan-out.ts';
+import { createLimiter, mapConcurrent } from '../../src/app/concurrency.ts';
 import { openWorld } from '../support/world.ts';
 
-const limits = { timeoutMs: 20_000, outputMost: 10_000 };
+const limits = { timeoutMs: 20_000, maxOutputBytes: 10_000 };
 const sh = (script: string): readonly string[] => ['/bin/sh', '-c', script];
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
@@ -51,7 +51,7 @@ test('output is kept up to the limit and seen whole', async (t) => {
       length += chunk.length;
     },
   });
-  assert.deepEqual([result.stdout.length, result.cut, length], [10_000, true, 300_000]);
+  assert.deepEqual([result.stdout.length, result.truncated, length], [10_000, true, 300_000]);
 });
 
 test('a script that is cut on its way runs nothing', async (t) => {
@@ -97,7 +97,7 @@ test('a stream that is called off ends what it runs', async (t) => {
 test('fan-out answers in order and does no more at once than it may', async () => {
   let inside = 0;
   let most = 0;
-  const answers = await fanOut([5, 1, 4, 2, 3], 2, async (item) => {
+  const answers = await mapConcurrent([5, 1, 4, 2, 3], 2, async (item) => {
     inside += 1;
     most = Math.max(most, inside);
     await new Promise((resolve) => {
@@ -108,7 +108,7 @@ test('fan-out answers in order and does no more at once than it may', async () =
   });
   assert.deepEqual(answers, [10, 2, 8, 4, 6]);
   assert.equal(most, 2);
-  assert.deepEqual(await fanOut([], 3, async () => 1), []);
+  assert.deepEqual(await mapConcurrent([], 3, async () => 1), []);
 });
 
 test('after a failure fan-out begins nothing more, and waits for what is under way', async () => {
@@ -121,12 +121,12 @@ test('after a failure fan-out begins nothing more, and waits for what is under w
     });
     ended.push(item);
   };
-  await assert.rejects(fanOut([1, 2, 3, 4], 2, work), /one/);
+  await assert.rejects(mapConcurrent([1, 2, 3, 4], 2, work), /one/);
   assert.deepEqual([begun, ended], [[1, 2], [2]]);
 });
 
 test('a gate lets the next in when one has left, also by an error', async () => {
-  const gate = createGate(1);
+  const gate = createLimiter(1);
   const order: number[] = [];
   const results = await Promise.allSettled(
     [1, 2, 3].map((item) =>

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { test } from 'node:test';
-import { sessionScript, word } from '../../src/remote/session.ts';
-import { asProgram } from '../../src/remote/transport.ts';
+import { sessionScript, sessionCommands } from '../../src/remote/session.ts';
+import { wrapScript } from '../../src/remote/transport.ts';
 import { openWorld } from '../support/world.ts';
 
 test('a program gets its input on a disk that takes no folder more', async (t) => {
@@ -14,11 +14,11 @@ test('a program gets its input on a disk that takes no folder more', async (t) =
     const isBegun = text === '';
     text += part;
     // What is said before the shell has read its script would be taken for a part of it.
-    if (isBegun) child.stdin.write(`${word.data(6)}hello\n${word.end}`);
+    if (isBegun) child.stdin.write(`${sessionCommands.data(6)}hello\n${sessionCommands.end}`);
   });
   child.stderr.resume();
   const ended = new Promise((resolve) => child.once('close', resolve));
-  child.stdin.write(asProgram(sessionScript({ kind: 'argv', argv: ['cat'] }, true)));
+  child.stdin.write(wrapScript(sessionScript({ kind: 'argv', argv: ['cat'] }, true)));
   assert.equal(await ended, 0);
   assert.match(text, /\nhello\n$/);
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { test } from 'node:test';
 import { parseSshConfig } from '../../src/remote/ssh-config.ts';
-import { gatherWrites } from '../../src/remote/ssh-connection.ts';
+import { batchWrites } from '../../src/remote/ssh-connection.ts';
 import { createHostKeys, fingerprint, keyFromWire } from '../../src/remote/ssh-keys.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -110,7 +110,7 @@ function openStream(): { readonly stream: Writable; readonly portions: string[] 
       done();
     },
   });
-  gatherWrites(stream);
+  batchWrites(stream);
   return { stream, portions };
 }
 

@@ -74,17 +74,17 @@ export async function openSshd(t: TestContext, settings: readonly string[] = [])
       '',
     ].join('\n'),
   );
-  let words = '';
+  let output = '';
   const start = async (): Promise<ReturnType<typeof spawn>> => {
     const server = spawn(program, ['-D', '-e', '-f', join(folder, 'config')], {
       env: world.env,
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     server.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      words += text;
+      output += text;
     });
     const answers = await eventually(() => server.exitCode === null && isListening(port));
-    if (answers !== true) throw new Error(`sshd did not start: ${words}`);
+    if (answers !== true) throw new Error(`sshd did not start: ${output}`);
     return server;
   };
   const end = async (): Promise<void> => {
@@ -113,7 +113,7 @@ export async function openSshd(t: TestContext, settings: readonly string[] = [])
       if (newHostKey) makeKey(hostKeyFile);
       server = await start();
     },
-    log: () => words,
+    log: () => output,
   };
 }
 

@@ -22,9 +22,9 @@ import {
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { createMachines } from '../../src/backends/machines.ts';
-import { workdirKey } from '../../src/core/job.ts';
+import { workdirKey } from '../../src/core/model/job.ts';
 import { createLocalTransport, type RunRequest } from '../../src/remote/transport.ts';
-import { freeze, workdirMost } from '../../src/remote/workdir/freeze.ts';
+import { freeze, workdirLimits } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/send.ts';
 import { workdirStep } from '../../src/setup/files.ts';
 import { findProgram } from '../support/real.ts';
@@ -53,16 +53,16 @@ function openGround(t: TestContext) {
   };
   const log: string[] = [];
   const machines = createMachines({
-    reach: () => Promise.resolve({ kind: 'open', transport: { ...transport, run } }),
+    findTransport: () => Promise.resolve({ kind: 'open', transport: { ...transport, run } }),
     root: () => `'${root}'`,
-    stepLog: (_job, _step, _worker, chunk) => {
+    appendStepLog: (_job, _step, _worker, chunk) => {
       log.push(Buffer.from(chunk).toString());
       return Promise.resolve();
     },
     readFile: () => Promise.reject(new Error('no file is needed')),
-    workdirOf: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),
+    workdirCopyFolder: (_job, snapshot) => join(world.folder, 'copies', String(snapshot)),
     now: () => Date.now(),
-    forget: () => undefined,
+    disconnect: () => undefined,
   });
   return {
     world,
@@ -77,12 +77,12 @@ function openGround(t: TestContext) {
       freeze({
         from,
         to: join(world.folder, 'copies', String(snapshot)),
-        apart: join(project, 'jobman-home'),
+        excluded: join(project, 'jobman-home'),
         env,
         at: 1,
       }),
     send: (snapshot: number) =>
-      machines.step(testRef('000001'), { ...workdirStep(), key: workdirKey(snapshot), workdir: snapshot }),
+      machines.runStep(testRef('000001'), { ...workdirStep(), key: workdirKey(snapshot), workdirCopy: snapshot }),
   };
 }
 
@@ -129,7 +129,7 @@ suite('a working directory on a worker', () => {
 
     const about = await take(1);
     assert.deepEqual(await send(1), { kind: 'done' });
-    assert.deepEqual(about.git, { commit: git('rev-parse', 'HEAD'), branch: 'main', isChanged: true });
+    assert.deepEqual(about.git, { commit: git('rev-parse', 'HEAD'), branch: 'main', changed: true });
     const expected = [
       './-rf',
       './.gitignore',
@@ -237,7 +237,7 @@ suite('a working directory on a worker', () => {
   test('that is too large is refused with what is large in it', async (t) => {
     const { project, take, world } = openGround(t);
     put(project, 'weights/model.bin', '');
-    truncateSync(join(project, 'weights/model.bin'), workdirMost.bytes + 1);
+    truncateSync(join(project, 'weights/model.bin'), workdirLimits.bytes + 1);
     put(project, 'train.py', 'small');
     await assert.rejects(
       take(1),
@@ -302,7 +302,7 @@ test('a listing that was cut is no listing', () => {
 });
 
 test('what nobody sent is not removed', () => {
-  const entry = (path: string) => ({ path, sameness: 'f 644 1 1' });
+  const entry = (path: string) => ({ path, fingerprint: 'f 644 1 1' });
   const there = { entries: [entry('a'), entry('b'), entry('made')], sent: ['a', 'b', 'gone'] };
   assert.deepEqual(difference([entry('a')], there), { send: [], remove: ['b'] });
 });

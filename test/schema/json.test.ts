@@ -3,7 +3,7 @@
 import { deepEqual, equal, rejects, throws } from 'node:assert/strict';
 import { test } from 'node:test';
 import { readJson } from '../../src/schema/json.ts';
-import { JsonTextError, plain } from '../../src/schema/tree.ts';
+import { JsonTextError, toPlainValue } from '../../src/schema/tree.ts';
 import { parseJson } from '../../src/schema/yaml.ts';
 
 test('JSON is read as JSON.parse reads it, with places and without', async () => {
@@ -24,10 +24,10 @@ test('JSON is read as JSON.parse reads it, with places and without', async () =>
     '{"a": {"b": "c"}, "d é": true, "__proto__": 1}',
     '{"\\": ": "\\": 1, \\": ", "<<": {"a": "*b"}}\r',
   ]) {
-    deepEqual(plain(parseJson(text)), JSON.parse(text), text);
-    deepEqual((await readJson(text, plain)).value, JSON.parse(text), text);
+    deepEqual(toPlainValue(parseJson(text)), JSON.parse(text), text);
+    deepEqual((await readJson(text, toPlainValue)).value, JSON.parse(text), text);
   }
-  deepEqual(plain(parseJson('\uFEFF{}')), {});
+  deepEqual(toPlainValue(parseJson('\uFEFF{}')), {});
 });
 
 test('what is no JSON is refused', async () => {
@@ -50,7 +50,7 @@ test('what is no JSON is refused', async () => {
     '['.repeat(200),
   ]) {
     throws(() => parseJson(text), JsonTextError, JSON.stringify(text));
-    await rejects(readJson(text, plain), JsonTextError, JSON.stringify(text));
+    await rejects(readJson(text, toPlainValue), JsonTextError, JSON.stringify(text));
   }
 });
 
@@ -60,18 +60,18 @@ test('a value has its place, and of two members with one name the second is told
   if (whole.kind !== 'map') return;
   const at = (offset: number) => ({ in: 'file', offset });
   deepEqual(
-    [...whole.entries].map(([name, { place, value }]) => [name, place, value.place]),
+    [...whole.entries].map(([name, { position, value }]) => [name, position, value.position]),
     [
       ['a', at(2), at(7)],
       ['b\t', at(14), at(21)],
     ],
   );
-  deepEqual(whole.repeated, [{ name: 'a', place: at(26), first: at(2) }]);
+  deepEqual(whole.duplicates, [{ name: 'a', position: at(26), firstPosition: at(2) }]);
 });
 
 test('of two members with one name no reader keeps the last in silence', async () => {
   const repeated = async (text: string) =>
-    (await readJson(text, (whole) => whole.kind === 'map' && (whole.repeated ?? []).map(({ name }) => name))).value;
+    (await readJson(text, (whole) => whole.kind === 'map' && (whole.duplicates ?? []).map(({ name }) => name))).value;
   deepEqual(await repeated('{ "a": ":", "\\u0061" : 2, "b": "a" }'), ['a']);
   deepEqual(await repeated('{ "a": "\\"b\\": 1", "b": ["a", ": "] }'), []);
 });

@@ -1,4 +1,4 @@
-/** Conda, pretended: Miniconda is not ours to keep here. A few lines that unpack packages and find programs. */
+/** Conda, faked: Miniconda is not ours to keep here. A few lines that unpack packages and find programs. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -7,9 +7,9 @@ import type { CondaModule } from '../../src/setup/modules.ts';
 import type { Host } from './shell.ts';
 
 /** Knows `env list|create|update`, `tos accept` and `run`, with the words that conda 25 takes. */
-export const pretendConda = `#!/bin/sh
+export const fakeConda = `#!/bin/sh
 base=\${0%/bin/conda}
-echo "$@" >>"$base/said"
+echo "$@" >>"$base/commands"
 unpack() {
   channel=$(sed -n 's|^ *- file://||p' "$2")
   for package in $(sed -n 's/^ *- \\([a-z-]*\\)=\\([0-9.]*\\)$/\\1-\\2/p' "$2"); do

@@ -26,13 +26,13 @@ export async function openDockerd(world: World): Promise<string> {
   const at = (name: string): string => join(world.folder, 'dockerd', name);
   mkdirSync(at(''), { recursive: true });
   const address = `unix://${at('sock')}`;
-  const words = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '-H', address];
+  const args = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '-H', address];
   const noNetwork = ['--iptables=false', '--ip6tables=false', '--bridge=none'];
   const env = { ...world.env, PATH: `${world.env['PATH'] ?? ''}:/usr/sbin:/sbin`, TMPDIR: at('') };
   // Into a file: a daemon that says much would wait for this process to read it, while this process waits for `docker info`.
   const log = openSync(at('log'), 'w');
   const stdio: StdioOptions = ['ignore', log, log];
-  const daemon = spawn(findProgram('dockerd') ?? 'dockerd', [...words, ...noNetwork], { env, stdio });
+  const daemon = spawn(findProgram('dockerd') ?? 'dockerd', [...args, ...noNetwork], { env, stdio });
   closeSync(log);
   const exited = once(daemon, 'exit');
   world.atEnd(async () => {
@@ -48,8 +48,8 @@ export async function openDockerd(world: World): Promise<string> {
     // What the daemon leaves mounted when its last container was killed a moment ago.
     for (const mount of mountsBelow(at(''))) spawnSync('umount', ['--lazy', mount]);
   });
-  const asks = { env: { ...world.env, DOCKER_HOST: address }, timeout: 20_000 };
-  const isUp = await eventually(() => spawnSync('docker', ['info'], asks).status === 0, { withinMs: 120_000 });
+  const infoOptions = { env: { ...world.env, DOCKER_HOST: address }, timeout: 20_000 };
+  const isUp = await eventually(() => spawnSync('docker', ['info'], infoOptions).status === 0, { withinMs: 120_000 });
   assert.ok(isUp, `dockerd did not come up:\n${readFileSync(at('log'), 'utf8')}`);
   return address;
 }
@@ -73,18 +73,18 @@ interface Blob {
 export async function openRegistry(world: World, tar: string): Promise<string> {
   const blobs = new Map<string, Blob>();
   const kind = (name: string): string => `application/vnd.oci.image.${name}`;
-  const keep = (digest: string, blob: Blob) => {
+  const addBlob = (digest: string, blob: Blob) => {
     blobs.set(`sha256:${digest}`, blob);
     return { mediaType: blob.type, digest: `sha256:${digest}`, size: blob.length };
   };
-  const keepText = (value: object, type: string) => {
+  const addJsonBlob = (value: object, type: string) => {
     const bytes = Buffer.from(JSON.stringify(value));
     const digest = createHash('sha256').update(bytes).digest('hex');
-    return keep(digest, { type, length: bytes.length, read: () => Readable.from([bytes]) });
+    return addBlob(digest, { type, length: bytes.length, read: () => Readable.from([bytes]) });
   };
   const hash = createHash('sha256');
   await pipeline(createReadStream(tar), hash);
-  const layer = keep(hash.digest('hex'), {
+  const layer = addBlob(hash.digest('hex'), {
     type: kind('layer.v1.tar'),
     length: statSync(tar).size,
     read: () => createReadStream(tar),
@@ -97,19 +97,19 @@ export async function openRegistry(world: World, tar: string): Promise<string> {
     config: { Cmd: ['/bin/sh'], Env: [path, 'FROM_IMAGE=kept'] },
     rootfs: { type: 'layers', diff_ids: [layer.digest] },
   };
-  const manifest = keepText(
+  const manifest = addJsonBlob(
     {
       schemaVersion: 2,
       mediaType: kind('manifest.v1+json'),
-      config: keepText(config, kind('config.v1+json')),
+      config: addJsonBlob(config, kind('config.v1+json')),
       layers: [layer],
     },
     kind('manifest.v1+json'),
   );
   const server = createServer((request, response) => {
-    const asked = new URL(request.url ?? '/', 'http://registry').pathname;
-    if (asked === '/v2/') return void response.end('{}');
-    const [, what, which] = /^\/v2\/lab\/box\/(manifests|blobs)\/(.+)$/.exec(asked) ?? [];
+    const requestPath = new URL(request.url ?? '/', 'http://registry').pathname;
+    if (requestPath === '/v2/') return void response.end('{}');
+    const [, what, which] = /^\/v2\/lab\/box\/(manifests|blobs)\/(.+)$/.exec(requestPath) ?? [];
     const digest = what === 'manifests' && which === '1' ? manifest.digest : (which ?? '');
     const blob = blobs.get(digest);
     if (blob === undefined) return void response.writeHead(404).end();

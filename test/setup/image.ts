@@ -53,8 +53,8 @@ function busyboxRoot(world: World, name: string): string {
   for (const below of ['bin', 'tmp', 'dev', 'proc', 'etc', 'root']) mkdirSync(join(folder, below), { recursive: true });
   const busybox = findProgram('busybox') ?? '';
   copyFileSync(busybox, join(folder, 'bin/busybox'));
-  for (const word of run(world, busybox, ['--list']).split('\n')) {
-    if (word !== 'busybox') symlinkSync('busybox', join(folder, 'bin', word));
+  for (const applet of run(world, busybox, ['--list']).split('\n')) {
+    if (applet !== 'busybox') symlinkSync('busybox', join(folder, 'bin', applet));
   }
   return folder;
 }
@@ -82,8 +82,8 @@ function addLibraries(world: World, folder: string, files: readonly string[]): v
   }
 }
 
-function run(world: World, program: string, words: readonly string[]): string {
-  const ran = spawnSync(program, words, { env: world.env, encoding: 'utf8', maxBuffer: 50_000_000 });
-  assert.equal(ran.status, 0, `${program} ${words.join(' ')}\n${ran.stdout}${ran.stderr}`);
+function run(world: World, program: string, args: readonly string[]): string {
+  const ran = spawnSync(program, args, { env: world.env, encoding: 'utf8', maxBuffer: 50_000_000 });
+  assert.equal(ran.status, 0, `${program} ${args.join(' ')}\n${ran.stdout}${ran.stderr}`);
   return ran.stdout.trim();
 }

@@ -3,10 +3,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { SetupStep } from '../../src/core/spec.ts';
+import type { SetupStep } from '../../src/core/model/spec.ts';
 import { openWorld, type Scope, type World } from '../support/world.ts';
 
-export interface Ran {
+export interface ScriptResult {
   readonly code: number | null;
   readonly out: string;
 }
@@ -17,11 +17,11 @@ export interface Host {
   /** Puts a program on the host's PATH, before all others. Its text is a script of sh. */
   program(name: string, script: string): void;
   write(path: string, content: string | Uint8Array, mode?: number): void;
-  run(script: string, more?: Readonly<Record<string, string>>): Ran;
+  run(script: string, more?: Readonly<Record<string, string>>): ScriptResult;
   /** The same without waiting; resolves when it has ended. */
-  start(script: string, more?: Readonly<Record<string, string>>): Promise<Ran>;
+  start(script: string, more?: Readonly<Record<string, string>>): Promise<ScriptResult>;
   /** As a worker does it: the files first, then the check, and the apply when the check fails. */
-  step(step: SetupStep): Ran & { readonly applied: boolean };
+  step(step: SetupStep): ScriptResult & { readonly applied: boolean };
 }
 
 /** A host whose administrator is nobody: `sudo` runs the command as it is, unless a test puts another in its place. */
@@ -66,7 +66,7 @@ export function openHost(
     },
     step(step) {
       for (const file of step.files) {
-        const bytes = file.kind === 'frozen' ? Buffer.from(file.base64, 'base64') : Buffer.from(`key ${file.from}\n`);
+        const bytes = file.kind === 'inline' ? Buffer.from(file.base64, 'base64') : Buffer.from(`key ${file.from}\n`);
         host.write(file.to, bytes, file.mode);
       }
       const checked = step.check === null ? undefined : host.run(step.check);

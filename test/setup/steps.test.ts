@@ -3,25 +3,25 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { writePrograms } from '../../src/emulator/hosts/programs.ts';
-import type { SetupStep } from '../../src/core/spec.ts';
+import type { SetupStep } from '../../src/core/model/spec.ts';
 import { condaStep, venvStep } from '../../src/setup/environments.ts';
 import { dockerStep } from '../../src/setup/docker.ts';
 import { filesStep, sshStep } from '../../src/setup/files.ts';
 import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
 import type { BucketCache, SshKey } from '../../src/setup/modules.ts';
-import { withoutAdministrator } from '../../src/setup/steps.ts';
+import { withoutSudo } from '../../src/setup/steps.ts';
 import { openHost, type Host } from './shell.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const noCache: BucketCache = {
   dir: null,
   metadataTtlSeconds: null,
-  statCacheMostMb: null,
-  typeCacheMostMb: null,
-  fileCacheMostMb: null,
+  maxStatCacheMb: null,
+  maxTypeCacheMb: null,
+  maxFileCacheMb: null,
   wholeFileOnRangeRead: null,
   parallelDownloads: null,
-  before: null,
+  prepareScript: null,
 };
 
 const pulling = (image: string): SetupStep =>
@@ -106,7 +106,7 @@ test('a bucket is mounted once, whatever its path is called', (t) => {
       {
         bucket: 'my_bucket',
         path: '~/gcs bucket',
-        cache: { ...noCache, dir: '~/c d', before: 'echo "before $HOME" >"$HOME/before"' },
+        cache: { ...noCache, dir: '~/c d', prepareScript: 'echo "before $HOME" >"$HOME/before"' },
       },
       { bucket: 'other', path: join(host.world.folder, 'mnt'), cache: noCache },
     ],
@@ -273,7 +273,7 @@ test('on a machine that has an owner, what needs an administrator fails with a s
   const host = openHost(t);
   host.program('sudo', 'echo "it was called" >&2');
   host.program('python3.9', 'exit 1');
-  const step = withoutAdministrator(making('python3.9'));
+  const step = withoutSudo(making('python3.9'));
   const ran = host.step(step);
   assert.equal(ran.code, 1);
   assert.match(
@@ -286,13 +286,13 @@ test('on a machine that has an owner, what needs an administrator fails with a s
 test('on a machine that has an owner, a Docker or a Python that is missing is named before the command', (t) => {
   const host = openHost(t);
   host.program('docker', 'exit 1');
-  const docker = host.step(withoutAdministrator(pulling('a')));
+  const docker = host.step(withoutSudo(pulling('a')));
   assert.equal(docker.code, 1);
   assert.match(
     docker.out,
     /^No Docker daemon answers on this host, or this user may not use it; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: docker info$/m,
   );
-  const venv = host.step(withoutAdministrator(making('python3.99')));
+  const venv = host.step(withoutSudo(making('python3.99')));
   assert.equal(venv.code, 1);
   assert.match(venv.out, /^python3\.99 is not installed on this host; to change that would need an administrator/m);
 });

@@ -22,12 +22,12 @@ export async function openStorage(world: World, bucket: string): Promise<Storage
   const folder = join(world.folder, 'storage');
   mkdirSync(join(folder, 'buckets'), { recursive: true });
   const buckets = openBuckets(join(folder, 'buckets'));
-  buckets.use(bucket, undefined);
-  const mistakes: string[] = [];
-  const storage = createStorage({ buckets, folder, log: (line) => mistakes.push(line) });
+  buckets.ensure(bucket, undefined);
+  const errors: string[] = [];
+  const storage = createStorage({ buckets, folder, log: (line) => errors.push(line) });
   const server = createServer((request, response) => {
-    void storage(request, response).then((isStorages) => {
-      if (!isStorages) response.writeHead(404).end();
+    void storage(request, response).then((isHandled) => {
+      if (!isHandled) response.writeHead(404).end();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -35,7 +35,7 @@ export async function openStorage(world: World, bucket: string): Promise<Storage
   world.atEnd(() => {
     server.close();
     server.closeAllConnections();
-    if (mistakes.length > 0) throw new Error(mistakes.join('\n'));
+    if (errors.length > 0) throw new Error(errors.join('\n'));
   });
   const fileOf = (name: string): string => join(buckets.folder(bucket), name);
   return {

@@ -37,21 +37,21 @@ const printed = '"double" \'single\' `back` $HOME ${HOME} \\ $(echo no) %s !\n';
  * when its main process has ended; of what the client has open the container gets nothing. Mounts of /jobman are copies,
  * or links to pipes, whose paths are put in place of the ones inside.
  */
-const pretendDocker = `#!/usr/bin/env python3
+const fakeDocker = `#!/usr/bin/env python3
 import os, shutil, signal, stat, subprocess, sys
-home, words = os.environ["HOME"], sys.argv[1:]
-if words[0] == "info": sys.exit(0)
-if words[0] == "ps":
+home, args = os.environ["HOME"], sys.argv[1:]
+if args[0] == "info": sys.exit(0)
+if args[0] == "ps":
     path = os.path.join(home, "left")
     sys.exit(print(open(path).read(), end="") if os.path.exists(path) else 0)
-if words[0] == "rm":
-    sys.exit(print(*words, file=open(os.path.join(home, "removed"), "a")))
-open(os.path.join(home, "argv"), "w").write("\\n".join(words) + "\\n")
+if args[0] == "rm":
+    sys.exit(print(*args, file=open(os.path.join(home, "removed"), "a")))
+open(os.path.join(home, "argv"), "w").write("\\n".join(args) + "\\n")
 inside = os.path.join(home, "jobman") + "/"
 os.makedirs(inside, exist_ok=True)
-for word in words:
-    if word.startswith("type=bind,source="):
-        source, target = word[len("type=bind,source="):].split(",target=/jobman/")
+for arg in args:
+    if arg.startswith("type=bind,source="):
+        source, target = arg[len("type=bind,source="):].split(",target=/jobman/")
         target = inside + target.split(",")[0]
         if os.path.lexists(target): os.remove(target)
         # A pipe leads to whoever has its other end, and a copy of it would lead nowhere.
@@ -70,7 +70,7 @@ sys.exit(code if code >= 0 else 128 - code)
 `;
 
 function withDocker(host: Host): void {
-  host.write(join(host.world.folder, 'bin/docker'), pretendDocker, 0o755);
+  host.write(join(host.world.folder, 'bin/docker'), fakeDocker, 0o755);
 }
 
 test('without an environment the script is the script', () => {

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { type LabTpu, tpuNamed } from '../../src/lab/tpus.ts';
+import { type LabTpu, tpuFromName } from '../../src/lab/tpus.ts';
 import { createGoogleSheet } from '../../src/sheet/google-sheet.ts';
 import { readGrid } from '../../src/sheet/layout.ts';
 import { createSheetsApi } from '../../src/sheet/sheets-api.ts';
@@ -33,7 +33,7 @@ const names: Readonly<Record<string, string>> = {
 async function openBench(t: TestContext, options: { readonly tab?: string; readonly id?: string } = {}) {
   const server: SheetServer = await openSheetServer(rows);
   t.after(() => server.close());
-  const tpus = [...Object.values(names), 'lab-tpuvm-v3-8-1'].map((name) => tpuNamed(name) as LabTpu);
+  const tpus = [...Object.values(names), 'lab-tpuvm-v3-8-1'].map((name) => tpuFromName(name) as LabTpu);
   const record = { tpus: async () => tpus, tpuAliases: async () => new Map(Object.entries(names)) };
   const tab = options.tab ?? null;
   const spreadsheet = { id: options.id ?? sheetId, tab, credentials: '/no/such/key.json', endpoint: server.url };
@@ -50,7 +50,7 @@ test('rows of TPUs are read wherever they stand; the others are told of and disa
       ['lab-tpuvm-v2-32-1', 'v2-32-1', { kind: 'running' }, 'Xibo'],
       ['lab-tpuvm-v2-32-preemptible-1', 'v2-32-p1', { kind: 'free' }, ''],
       ['lab-tpuvm-v4-8-1', 'v4-8-1', { kind: 'reserved' }, 'Lyy'],
-      ['v9-9-9', 'v9-9-9', { kind: 'unknown', words: 'maybe' }, 'Zed'],
+      ['v9-9-9', 'v9-9-9', { kind: 'unknown', text: 'maybe' }, 'Zed'],
       ['lab-tpuvm-v3-8-1', 'v3-8-1', { kind: 'gone' }, ''],
     ],
   );
@@ -61,7 +61,7 @@ test('rows of TPUs are read wherever they stand; the others are told of and disa
     user: 'Xibo',
     note: 'a sweep',
     scriptNote: 'lr 0.1',
-    belongs: 'lab',
+    owner: 'lab',
     zone: 'europe-west4-a',
   });
   assert.deepEqual(problems, [
@@ -105,8 +105,8 @@ test('the row is found by its alias after it was moved, and looked at again befo
 
 test('rows that move between reading and writing are noticed', async (t) => {
   const { server, sheet } = await openBench(t);
-  server.afterRead = () => {
-    server.afterRead = () => undefined;
+  server.onRead = () => {
+    server.onRead = () => undefined;
     server.grid.splice(0, 0, ['']);
   };
   await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' }), (error: unknown) => {
@@ -124,17 +124,17 @@ test('a TPU without a row has no booking, and nothing is written', async (t) => 
   assert.deepEqual(server.grid, grid);
 });
 
-const troubles: readonly (readonly [trouble: SheetServer['trouble'], message: RegExp, hint: RegExp])[] = [
+const troubles: readonly (readonly [trouble: SheetServer['fault'], message: RegExp, hint: RegExp])[] = [
   [401, /answers with an error \(401\)/, /login was refused/],
   [403, /answers with an error \(403\)/, /Share the spreadsheet with the service account/],
   [429, /answers with an error \(429\)/, /Too many have asked/],
   [503, /answers with an error \(503\)/, /./],
-  ['silent', /does not answer/, /no answer within 1 s/],
+  ['unreachable', /does not answer/, /no answer within 1 s/],
 ];
 for (const [trouble, message, hint] of troubles) {
   test(`a sheet that answers ${trouble} is told of in one try`, async (t) => {
     const { server, sheet } = await openBench(t);
-    server.trouble = trouble;
+    server.fault = trouble;
     await assert.rejects(sheet.read(), (error: unknown) => {
       assert.ok(error instanceof JobmanError, String(error));
       assert.match(error.message, message);
@@ -142,12 +142,12 @@ for (const [trouble, message, hint] of troubles) {
       assert.equal(error.code, 5);
       return true;
     });
-    assert.equal(server.asked.length, 1, server.asked.join());
-    server.trouble = null;
+    assert.equal(server.requests.length, 1, server.requests.join());
+    server.fault = null;
     // One that was silent is not waited for a second time by the same command.
-    if (trouble === 'silent') await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { user: 'x' }), message);
+    if (trouble === 'unreachable') await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { user: 'x' }), message);
     else assert.equal((await sheet.read()).bookings.length, 5, 'and answers again when it can');
-    if (trouble === 'silent') assert.equal(server.asked.length, 1);
+    if (trouble === 'unreachable') assert.equal(server.requests.length, 1);
   });
 }
 
@@ -188,7 +188,7 @@ test('a page of something in between is no empty sheet, in which all would be fr
     [json, '{"range":"A:H","values":[null]}'],
     [json, '{"range":"A:H","values":["v4-8-1"]}'],
   ] as const) {
-    server.page = { type, text };
+    server.proxyPage = { type, text };
     await assert.rejects(
       sheet.read(),
       (error) =>

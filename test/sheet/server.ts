@@ -9,13 +9,13 @@ export interface SheetServer {
   /** Rows of cells, from A1 on. A test may change them at any moment. */
   readonly grid: string[][];
   /** `METHOD path` of each question, in order. */
-  readonly asked: string[];
+  readonly requests: string[];
   /** How the next questions are answered instead; `silent`: not at all. */
-  trouble: number | 'silent' | null;
+  fault: number | 'unreachable' | null;
   /** What is answered instead, with 200: a page of something in between. */
-  page: { readonly type: string; readonly text: string } | null;
+  proxyPage: { readonly type: string; readonly text: string } | null;
   /** Called after a question was answered. */
-  afterRead: () => void;
+  onRead: () => void;
   close(): Promise<void>;
 }
 
@@ -28,10 +28,10 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
   const sheet: SheetServer = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     grid: rows.map((row) => [...row]),
-    asked: [],
-    trouble: null,
-    page: null,
-    afterRead: () => undefined,
+    requests: [],
+    fault: null,
+    proxyPage: null,
+    onRead: () => undefined,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -41,15 +41,15 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = decodeURIComponent((request.url ?? '').split('?')[0] ?? '');
-    sheet.asked.push(`${request.method} ${path}`);
+    sheet.requests.push(`${request.method} ${path}`);
     let text = '';
     for await (const part of request) text += String(part);
-    if (sheet.trouble === 'silent') return;
-    if (sheet.page !== null) {
-      response.writeHead(200, { 'content-type': sheet.page.type }).end(sheet.page.text);
+    if (sheet.fault === 'unreachable') return;
+    if (sheet.proxyPage !== null) {
+      response.writeHead(200, { 'content-type': sheet.proxyPage.type }).end(sheet.proxyPage.text);
       return;
     }
-    if (sheet.trouble !== null) return fail(response, sheet.trouble, 'The caller does not have permission');
+    if (sheet.fault !== null) return fail(response, sheet.fault, 'The caller does not have permission');
     const [, id, call] = /^\/v4\/spreadsheets\/([^/]+)\/values(.*)$/.exec(path) ?? [];
     if (id !== sheetId) return fail(response, 404, 'Requested entity was not found.');
     if (request.method === 'GET') {
@@ -65,23 +65,23 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
         majorDimension: 'ROWS',
         ...(values.length === 0 ? {} : { values }),
       });
-      return sheet.afterRead();
+      return sheet.onRead();
     }
     const body = JSON.parse(text) as { valueInputOption?: string; data?: { range: string; values: string[][] }[] };
     if (call !== ':batchUpdate' || body.valueInputOption !== 'RAW')
       return fail(response, 400, "'valueInputOption' is required but not specified");
     const cells = (body.data ?? []).map(({ range, values }) => ({
-      place: rangeOf(range),
+      cell: rangeOf(range),
       value: values[0]?.[0] ?? '',
     }));
-    if (cells.some(({ place }) => place === undefined || place.row === 0))
+    if (cells.some(({ cell }) => cell === undefined || cell.row === 0))
       return fail(response, 400, 'Unable to parse range');
-    for (const { place, value } of cells) {
-      if (place === undefined) continue;
-      while (sheet.grid.length < place.row) sheet.grid.push([]);
-      const row = sheet.grid[place.row - 1] ?? [];
-      while (row.length <= place.column) row.push('');
-      row[place.column] = value;
+    for (const { cell, value } of cells) {
+      if (cell === undefined) continue;
+      while (sheet.grid.length < cell.row) sheet.grid.push([]);
+      const row = sheet.grid[cell.row - 1] ?? [];
+      while (row.length <= cell.column) row.push('');
+      row[cell.column] = value;
     }
     send(response, 200, { spreadsheetId: id, totalUpdatedCells: cells.length });
   }

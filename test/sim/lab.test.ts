@@ -8,7 +8,7 @@ import { labFaults } from '../../sim/lab-world.ts';
 import type { LabFault } from '../../sim/lab-world.ts';
 import { runLab } from '../../sim/lab.ts';
 
-test('two afternoons of a lab break no law, and one that is told again is the same', async () => {
+test('two afternoons of a lab break no invariant, and one that is told again is the same', async () => {
   const [first, second] = [
     await runLab({ seed: 17, size: anAfternoon }),
     await runLab({ seed: 21, size: anAfternoon }),
@@ -23,34 +23,34 @@ test('two afternoons of a lab break no law, and one that is told again is the sa
 
 /** A seed that shows each mistake early. */
 const seeds: Readonly<Record<LabFault, number>> = {
-  'forgets stages': 2,
-  'mute scripts': 1,
-  'leaves programs': 3,
-  'one number': 1,
-  'deaf to kill': 2,
-  'deaf to closing': 1,
-  'eager rule': 1,
-  'patient rule': 4,
-  'credulous scripts': 1,
-  'loads anything': 4,
+  'stage-reset': 2,
+  'last-line-hidden': 1,
+  'programs-left': 3,
+  'same-window-number': 1,
+  'kill-as-stop': 2,
+  'closing-ignored': 1,
+  'rule-recreates': 1,
+  'hang-ignored': 4,
+  'exit-code-trusted': 1,
+  'empty-checkpoint-loaded': 4,
 };
 
-const laws: Readonly<Record<LabFault, string>> = {
-  'forgets stages': 'stage is counted',
-  'mute scripts': 'taken is preempted',
-  'leaves programs': 'one program a TPU',
-  'one number': 'numbers once',
-  'deaf to kill': 'killed is killed',
-  'deaf to closing': 'closed is over',
-  'eager rule': 'pass is pass',
-  'patient rule': 'hang is ended',
-  'credulous scripts': 'success is confirmed',
-  'loads anything': 'load_from is told',
+const invariants: Readonly<Record<LabFault, string>> = {
+  'stage-reset': 'stage-correct',
+  'last-line-hidden': 'loss-is-preemption',
+  'programs-left': 'one-program-per-TPU',
+  'same-window-number': 'window-numbers-unique',
+  'kill-as-stop': 'killed-stays-killed',
+  'closing-ignored': 'closed-stays-closed',
+  'rule-recreates': 'no-recreation-without-rule',
+  'hang-ignored': 'hang-ends',
+  'exit-code-trusted': 'success-confirmed',
+  'empty-checkpoint-loaded': 'load_from-correct',
 };
 
 for (const fault of Object.keys(labFaults) as LabFault[]) {
-  test(`the law "${laws[fault]}" notices that ${labFaults[fault]}`, async () => {
+  test(`the invariant "${invariants[fault]}" notices that ${labFaults[fault]}`, async () => {
     const { violation } = await runLab({ seed: seeds[fault], size: anAfternoon, fault });
-    assert.ok(violation?.law.startsWith(laws[fault]), violation?.law ?? 'nothing was noticed');
+    assert.ok(violation?.invariant.startsWith(invariants[fault]), violation?.invariant ?? 'nothing was noticed');
   });
 }

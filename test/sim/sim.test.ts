@@ -1,14 +1,14 @@
 // The simulator is the main test of everything that decides; `npm run long` plays it for longer. Here: a hundred worlds
-// hold, a seed is a story that can be told again, and the laws can fail.
+// hold, a seed is a story that can be told again, and the invariants can fail.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
-import { find } from '../../sim/mutants.ts';
+import { findMutant } from '../../sim/mutants.ts';
 import { mutants, edited } from '../../sim/mutants/load.ts';
 import { run } from '../../sim/run.ts';
 
-test('a hundred worlds come through their storms without breaking a law', async () => {
+test('a hundred worlds come through their storms without breaking an invariant', async () => {
   for (let seed = 1; seed <= 100; seed += 1) {
     const { violation } = await run({ seed });
     assert.equal(violation, null, `npm run sim -- --seed ${seed} --trace`);
@@ -30,18 +30,18 @@ test('a story that is kept is the story that was played', async () => {
   assert.ok(kept.lines.length > 20);
 });
 
-// One for each law whose mistake shows within a few seeds; `sim/mutants.ts` plays them all.
-for (const [name, law] of [
+// One for each invariant whose mistake shows within a few seeds; `sim/mutants.ts` plays them all.
+for (const [name, invariant] of [
   ['act-without-commit', 2],
-  ['no-gang', 4],
+  ['other-workers-not-stopped', 4],
   ['start-before-setup', 5],
-  ['silent-end', 9],
+  ['end-without-event', 9],
   ['mirror-repeats', 11],
   ['one-checkpoint-folder', 14],
 ] as const) {
-  test(`law ${law} notices the mutant ${name}`, async () => {
-    const found = await find(name, 60);
-    assert.equal(found?.law, law);
+  test(`invariant ${invariant} notices the mutant ${name}`, async () => {
+    const found = await findMutant(name, 60);
+    assert.equal(found?.invariant, invariant);
   });
 }
 

@@ -2,21 +2,21 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { minute } from '../../src/core/time.ts';
+import { minute } from '../../src/core/model/time.ts';
 import { createChance } from '../../sim/chance.ts';
 import { createTimeline } from '../../sim/timeline.ts';
-import { createWorld, lastChangeOfMachines, makeMachine, newMachine, releaseMachine } from '../../sim/world.ts';
+import { createWorld, lastChangeOfMachines, requestMachine, newMachine, releaseMachine } from '../../sim/world.ts';
 
 test('a request that takes effect late and its release by a sweep are changes that the judge of rest waits for', async () => {
   const timeline = createTimeline();
-  const world = createWorld(timeline, createChance(1), () => undefined, { begins: () => undefined });
+  const world = createWorld(timeline, createChance(1), () => undefined, { runBegins: () => undefined });
   assert.equal(lastChangeOfMachines(world), 0);
-  const late = newMachine({ name: 'late', labels: null, isStanding: false, workers: 1, at: 4 * minute });
-  timeline.after(4 * minute, () => makeMachine(world, late));
+  const late = newMachine({ name: 'late', labels: null, isPersistent: false, workers: 1, at: 4 * minute });
+  timeline.after(4 * minute, () => requestMachine(world, late));
   timeline.after(9 * minute, () => releaseMachine(world, late));
-  await timeline.play(8 * minute, () => false);
+  await timeline.run(8 * minute, () => false);
   assert.equal(lastChangeOfMachines(world), late.readyAt);
-  await timeline.play(20 * minute, () => false);
+  await timeline.run(20 * minute, () => false);
   assert.equal(lastChangeOfMachines(world), late.goneAt);
   assert.ok((late.goneAt ?? 0) > 9 * minute);
 });

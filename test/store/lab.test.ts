@@ -3,18 +3,18 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import type { WindowReport } from '../../src/lab/record.ts';
-import { openStore, type RecordStore } from '../../src/store/store.ts';
+import type { WindowReport } from '../../src/lab/lab-store.ts';
+import { openStore, type JobmanStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../lab/sample.ts';
 import { localSpec } from '../support/builders.ts';
 
-function open(t: TestContext): RecordStore {
+function open(t: TestContext): JobmanStore {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   return store;
 }
 
-async function aJob(store: RecordStore, owner: string): Promise<string> {
+async function aJob(store: JobmanStore, owner: string): Promise<string> {
   const { job } = await store.insert({ owner, spec: localSpec(), manifest: '', at: noon });
   return job.id;
 }
@@ -89,8 +89,8 @@ test('a user is there as written; a change keeps name and id, and takes nothing 
   });
   await assert.rejects(mistaken, refused(1, /^no$/));
   assert.deepEqual((await lab.users())[0], changed);
-  await lab.dropUser('xibo');
-  await assert.rejects(lab.dropUser('xibo'), refused(3, /no user "xibo"/));
+  await lab.removeUser('xibo');
+  await assert.rejects(lab.removeUser('xibo'), refused(3, /no user "xibo"/));
   assert.equal((await lab.addUser(aUser('new', { logins: ['xb2'] }))).id, 0);
 });
 
@@ -134,7 +134,7 @@ test('each attempt gets one number, the next that no window on the list has', as
   const [first, second] = [await aJob(store, 'xibo'), await aJob(store, 'xibo')];
   await assert.rejects(lab.openWindow(first, 1, noon), refused(3, /none of the lab's/));
   await lab.addJob(aLabJob(first, 'xibo'));
-  await lab.addJob(aLabJob(second, 'xibo', { father: { job: first, attempt: 1, how: 'resume' }, baseStage: 1 }));
+  await lab.addJob(aLabJob(second, 'xibo', { parent: { job: first, attempt: 1, startMode: 'resume' }, baseStage: 1 }));
   const opened = await lab.openWindow(first, 1, noon);
   assert.deepEqual([opened.session, opened.window.window, opened.job], ['xb', 41, aLabJob(first, 'xibo')]);
   // Asked again it is the same.
@@ -151,17 +151,17 @@ test('the number of an ancestor is not given again while a descendant is on the 
   await lab.addUser(aUser('xibo'));
   const [father, child, other] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'xibo')];
   await lab.addJob(aLabJob(father, 'xibo'));
-  await lab.addJob(aLabJob(child, 'xibo', { father: { job: father, attempt: 1, how: 'resume' } }));
+  await lab.addJob(aLabJob(child, 'xibo', { parent: { job: father, attempt: 1, startMode: 'resume' } }));
   await lab.addJob(aLabJob(other, 'xibo'));
   await lab.openWindow(father, 1, noon);
   await lab.openWindow(child, 1, noon);
-  await lab.markWindows([{ job: father, attempt: 1 }], 'cleared', noon);
+  await lab.setWindowState([{ job: father, attempt: 1 }], 'cleared', noon);
   const again = async (attempt: number) => {
     await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 1 }));
     return (await lab.openWindow(other, attempt, noon)).window.window;
   };
   assert.equal(await again(1), 3);
-  await lab.markWindows([{ job: child, attempt: 1 }], 'cleared', noon);
+  await lab.setWindowState([{ job: child, attempt: 1 }], 'cleared', noon);
   assert.equal(await again(2), 1);
   assert.equal(await again(3), 2);
 });
@@ -176,14 +176,14 @@ test('two users have numbers of their own, and a job goes on when its user was t
   await lab.addJob(aLabJob(two, 'lyy'));
   await lab.openWindow(one, 1, noon);
   assert.equal((await lab.openWindow(two, 1, noon)).window.window, 1);
-  await lab.dropUser('xibo');
+  await lab.removeUser('xibo');
   const next = await lab.openWindow(one, 2, noon);
   assert.deepEqual([next.session, next.window.window], ['xb', 8]);
   // Whoever gets the session next gets other numbers in it.
   await lab.addUser(aUser('new', { session: 'xb', nextWindow: 7 }));
   await lab.addJob(aLabJob(three, 'new'));
   assert.equal((await lab.openWindow(three, 1, noon)).window.window, 9);
-  assert.equal((await lab.windowOf('xb', 8))?.job.user, 'xibo');
+  assert.equal((await lab.findWindow('xb', 8))?.job.user, 'xibo');
 });
 
 test('what a script tells is written once; an unknown window is told as none', async (t) => {
@@ -193,21 +193,21 @@ test('what a script tells is written once; an unknown window is told as none', a
   const id = await aJob(store, 'xibo');
   await lab.addJob(aLabJob(id, 'xibo'));
   await lab.openWindow(id, 1, noon);
-  assert.equal(await lab.report('xibo', 2, report), null);
-  assert.equal(await lab.report('xib', 1, report), null);
-  assert.equal(await lab.finish('xibo', 2, noon), null);
-  assert.equal((await lab.report('xibo', 1, report))?.window.report, null);
-  assert.deepEqual((await lab.report('xibo', 1, { ...report, at: noon + 9 }))?.window.report, report);
-  assert.deepEqual((await lab.windowOf('xibo', 1))?.window.report, report);
-  await lab.report('xibo', 1, { ...report, logFolder: '/srv/logs/b', at: noon + 9 });
-  assert.equal((await lab.windowOf('xibo', 1))?.window.report?.logFolder, '/srv/logs/b');
-  assert.equal((await lab.finish('xibo', 1, noon + 1))?.window.finishedAt, null);
-  assert.equal((await lab.finish('xibo', 1, noon + 2))?.window.finishedAt, noon + 1);
-  await lab.markWindows([{ job: id, attempt: 1 }], 'closed', noon + 3);
-  await lab.markWindows([{ job: id, attempt: 1 }], 'closed', noon + 4);
-  await lab.markWindows([{ job: id, attempt: 1 }], 'cleared', noon + 5);
-  assert.equal(await lab.windowOf('xibo', 1), null);
-  assert.equal(await lab.report('xibo', 1, report), null);
+  assert.equal(await lab.reportWindow('xibo', 2, report), null);
+  assert.equal(await lab.reportWindow('xib', 1, report), null);
+  assert.equal(await lab.finishWindow('xibo', 2, noon), null);
+  assert.equal((await lab.reportWindow('xibo', 1, report))?.window.report, null);
+  assert.deepEqual((await lab.reportWindow('xibo', 1, { ...report, at: noon + 9 }))?.window.report, report);
+  assert.deepEqual((await lab.findWindow('xibo', 1))?.window.report, report);
+  await lab.reportWindow('xibo', 1, { ...report, logFolder: '/srv/logs/b', at: noon + 9 });
+  assert.equal((await lab.findWindow('xibo', 1))?.window.report?.logFolder, '/srv/logs/b');
+  assert.equal((await lab.finishWindow('xibo', 1, noon + 1))?.window.finishedAt, null);
+  assert.equal((await lab.finishWindow('xibo', 1, noon + 2))?.window.finishedAt, noon + 1);
+  await lab.setWindowState([{ job: id, attempt: 1 }], 'closed', noon + 3);
+  await lab.setWindowState([{ job: id, attempt: 1 }], 'closed', noon + 4);
+  await lab.setWindowState([{ job: id, attempt: 1 }], 'cleared', noon + 5);
+  assert.equal(await lab.findWindow('xibo', 1), null);
+  assert.equal(await lab.reportWindow('xibo', 1, report), null);
   const [cleared] = await lab.windows({ jobs: [id], cleared: true });
   assert.deepEqual([cleared?.window.closedAt, cleared?.window.clearedAt], [noon + 3, noon + 5]);
   assert.deepEqual(await lab.windows({}), []);
@@ -245,10 +245,10 @@ test('windows and jobs are found by user and by job, in their order', async (t) 
   assert.equal((await lab.jobs()).length, 3);
 
   await lab.openWindow(one, 2, noon);
-  await lab.markWindows([{ job: one, attempt: 1 }], 'cleared', noon);
-  await lab.markWindows([{ job: two, attempt: 1 }], 'cleared', noon);
+  await lab.setWindowState([{ job: one, attempt: 1 }], 'cleared', noon);
+  await lab.setWindowState([{ job: two, attempt: 1 }], 'cleared', noon);
   assert.deepEqual(await numbers({ user: 'xibo' }), [`xibo 12 ${one}`]);
-  assert.deepEqual(await numbers({ user: 'xibo', cleared: 'beside shown' }), [`xibo 11 ${one}`, `xibo 12 ${one}`]);
+  assert.deepEqual(await numbers({ user: 'xibo', cleared: 'of listed jobs' }), [`xibo 11 ${one}`, `xibo 12 ${one}`]);
   assert.equal((await numbers({ user: 'xibo', cleared: true })).length, 3);
 });
 
@@ -256,7 +256,7 @@ test('several changes are one: what is thrown at the end undoes them all', async
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('before'));
-  const broken = lab.together(async (record) => {
+  const broken = lab.transaction(async (record) => {
     // At once: parts of one transaction must not get into each other's way.
     const [kept, failed] = await Promise.allSettled([
       record.addUser(aUser('xibo')),
@@ -265,7 +265,7 @@ test('several changes are one: what is thrown at the end undoes them all', async
     ]);
     assert.deepEqual([kept.status, failed.status], ['fulfilled', 'rejected']);
     assert.equal((await record.users()).length, 2);
-    await record.together((inner) => inner.addUser(aUser('lyy')));
+    await record.transaction((inner) => inner.addUser(aUser('lyy')));
     throw new JobmanError('on second thoughts', 1);
   });
   await assert.rejects(broken, refused(1, /second thoughts/));
@@ -274,7 +274,7 @@ test('several changes are one: what is thrown at the end undoes them all', async
     ['before'],
   );
   assert.equal((await lab.tpuAliases()).size, 0);
-  const answer = await lab.together(async (record) => (await record.addUser(aUser('xibo'))).id);
+  const answer = await lab.transaction(async (record) => (await record.addUser(aUser('xibo'))).id);
   assert.equal(answer, 1);
 });
 
@@ -285,19 +285,19 @@ test('what happened to the jobs of a user is told after a number, in order', asy
   const theirs = await store.insert({ owner: 'lyy', spec: localSpec(), manifest: '', at: noon });
   await lab.addJob(aLabJob(mine.job.id, 'xibo'));
   await lab.addJob(aLabJob(theirs.job.id, 'lyy'));
-  const silent = { kind: 'silent' as const, at: noon + 1, allocation: 1, detail: 'no answer' };
+  const unreachable = { kind: 'unreachable' as const, at: noon + 1, allocation: 1, detail: 'no answer' };
   for (const { job, revision } of [theirs, mine]) {
-    await store.commit({ job, revision, events: [silent], folded: [], wakeAt: null, epoch: null });
+    await store.commit({ job, revision, events: [unreachable], foldedOutcomes: [], wakeAt: null, epoch: null });
   }
-  const all = await lab.eventsSince('xibo', 0, ['created', 'silent', 'answering']);
+  const all = await lab.eventsSince('xibo', 0, ['created', 'unreachable', 'reachable']);
   assert.deepEqual(
     all.map(({ job, event }) => [job, event.kind]),
     [
       [mine.job.id, 'created'],
-      [mine.job.id, 'silent'],
+      [mine.job.id, 'unreachable'],
     ],
   );
-  assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0, ['created', 'silent']), all.slice(1));
-  assert.deepEqual(await lab.eventsSince('xibo', 0, ['silent']), all.slice(1), 'of other kinds nothing is read');
-  assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0, ['silent']), []);
+  assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0, ['created', 'unreachable']), all.slice(1));
+  assert.deepEqual(await lab.eventsSince('xibo', 0, ['unreachable']), all.slice(1), 'of other kinds nothing is read');
+  assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0, ['unreachable']), []);
 });

@@ -5,11 +5,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, it } from 'node:test';
-import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
-import { jobRow, lastingRow } from '../../src/app/views.ts';
-import type { Event } from '../../src/core/decision.ts';
-import type { Job } from '../../src/core/job.ts';
-import { minute } from '../../src/core/time.ts';
+import type { NewJob, Store, StoredJob } from '../../src/app/ports.ts';
+import { jobRow, finalRow } from '../../src/app/views.ts';
+import type { Event } from '../../src/core/model/event.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { minute } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 
@@ -28,13 +28,13 @@ const ada = (changes: Partial<NewJob> = {}): NewJob => ({
   ...changes,
 });
 
-const silent: Event = { kind: 'silent', at: noon + 1, allocation: 1, detail: 'no answer' };
+const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, detail: 'no answer' };
 
 /** The job as a pass would leave it that settled it. */
 const settled = (job: Job, at: number): Job => ({
   ...job,
-  wish: null,
-  settled: { at, verdict: 'succeeded', reason: 'succeeded' },
+  startRequest: null,
+  finish: { at, verdict: 'succeeded', reason: 'succeeded' },
 });
 
 function storeSuite(name: string, open: OpenPair): void {
@@ -49,12 +49,12 @@ function storeSuite(name: string, open: OpenPair): void {
     });
     after(() => close());
 
-    async function commit(stored: Stored, changes: Partial<Parameters<Store['commit']>[0]> = {}, to = store) {
+    async function commit(stored: StoredJob, changes: Partial<Parameters<Store['commit']>[0]> = {}, to = store) {
       return to.commit({
         job: stored.job,
         revision: stored.revision,
         events: [],
-        folded: [],
+        foldedOutcomes: [],
         wakeAt: null,
         epoch: null,
         ...changes,
@@ -74,7 +74,7 @@ function storeSuite(name: string, open: OpenPair): void {
         results.map((result) => result.status),
         ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
       );
-      const { jobs } = await other.list({ settledMost: null });
+      const { jobs } = await other.list({ maxFinished: null });
       assert.deepEqual(jobs.map((one) => one.id).toSorted(), ['000001', '000002', '000003']);
       assert.equal((await other.load(job.id))?.revision, 2);
       assert.deepEqual(
@@ -88,7 +88,7 @@ function storeSuite(name: string, open: OpenPair): void {
       const second = await store.insert(ada());
       assert.deepEqual([first.job.id, second.job.id], ['000001', '000002']);
       assert.equal(first.revision, 1);
-      assert.equal(first.job.installation, await store.installation());
+      assert.equal(first.job.installation, await store.installationId());
       assert.deepEqual(await store.events('000001', 0), [{ seq: 1, event: { kind: 'created', at: noon, by: 'ada' } }]);
     });
 
@@ -129,9 +129,9 @@ function storeSuite(name: string, open: OpenPair): void {
       });
       const [waiting] = await store.outcomes(made.job.id);
       assert.ok(waiting);
-      const job: Job = { ...made.job, desired: 'hold' };
+      const job: Job = { ...made.job, desired: 'stopped' };
       assert.equal(
-        await commit(made, { job, events: [silent], folded: [waiting.id], wakeAt: noon + 5_000 }),
+        await commit(made, { job, events: [silent], foldedOutcomes: [waiting.id], wakeAt: noon + 5_000 }),
         'committed',
       );
       assert.deepEqual(await other.load(job.id), { job, revision: 2 });
@@ -146,9 +146,9 @@ function storeSuite(name: string, open: OpenPair): void {
     it('drops a commit that met another revision, whole', async () => {
       const made = await store.insert(ada());
       assert.equal(await commit(made, { events: [silent] }), 'committed');
-      const late: Job = { ...made.job, desired: 'delete' };
+      const late: Job = { ...made.job, desired: 'deleted' };
       assert.equal(await commit(made, { job: late, events: [silent], wakeAt: noon }), 'stale');
-      assert.equal((await store.load(made.job.id))?.job.desired, 'run');
+      assert.equal((await store.load(made.job.id))?.job.desired, 'running');
       assert.equal((await store.events(made.job.id, 0)).length, 2);
       assert.equal(await store.nextWake(), null);
     });
@@ -167,7 +167,7 @@ function storeSuite(name: string, open: OpenPair): void {
       const first = await store.takeLease('one', '0.1.0', noon, 1_000, false);
       assert.deepEqual(first, {
         taken: true,
-        lease: { holder: 'one', epoch: 1, version: '0.1.0', until: noon + 1_000 },
+        lease: { holder: 'one', epoch: 1, version: '0.1.0', expiresAt: noon + 1_000 },
       });
       const second = await other.takeLease('two', '0.1.0', noon + 500, 1_000, false);
       assert.equal(second.taken, false);
@@ -182,9 +182,9 @@ function storeSuite(name: string, open: OpenPair): void {
     it('keeps the epoch while the same holder renews, and never repeats one', async () => {
       await store.takeLease('one', '0.1.0', noon, 1_000, false);
       assert.equal((await store.takeLease('one', '0.1.0', noon + 900, 1_000, false)).lease.epoch, 1);
-      await store.dropLease('two');
+      await store.releaseLease('two');
       assert.equal((await store.lease())?.holder, 'one');
-      await store.dropLease('one');
+      await store.releaseLease('one');
       assert.equal(await store.lease(), undefined);
       const made = await store.insert(ada());
       assert.equal(await commit(made, { epoch: 1 }), 'lease_lost');
@@ -197,7 +197,7 @@ function storeSuite(name: string, open: OpenPair): void {
         (await store.takeLease(holder, '0.1.0', noon + passed * minute, minute, true)).lease.pause;
       assert.equal(await at(0), undefined);
       assert.equal(await at(1), undefined);
-      await store.dropLease('one');
+      await store.releaseLease('one');
       const pause = { from: noon + minute, until: noon + 30 * minute };
       assert.deepEqual(await at(30, 'two'), pause);
       for (let passed = 31; passed <= 40; passed += 1) assert.deepEqual(await at(passed, 'two'), pause);
@@ -215,7 +215,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.ok(seen);
       const newer = { subject, at: noon + 5, result: { kind: 'unclear', evidence: { detail: 'no reply' } } } as const;
       await store.addOutcome(made.job.id, newer);
-      await commit(made, { folded: [seen.id] });
+      await commit(made, { foldedOutcomes: [seen.id] });
       assert.deepEqual(
         (await store.outcomes(made.job.id)).map(({ outcome }) => outcome),
         [newer],
@@ -232,26 +232,26 @@ function storeSuite(name: string, open: OpenPair): void {
       await commit(third, { wakeAt: noon + 2_000 });
       await commit(fourth, { wakeAt: noon + 1_000 });
       assert.equal(await store.nextWake(), noon + 1_000);
-      assert.deepEqual(await store.due(noon + 5_000, 10), ['000004', '000003']);
-      assert.deepEqual(await store.due(noon + 5_000, 1), ['000004']);
-      assert.deepEqual(await store.due(noon, 10), []);
+      assert.deepEqual(await store.dueJobs(noon + 5_000, 10), ['000004', '000003']);
+      assert.deepEqual(await store.dueJobs(noon + 5_000, 1), ['000004']);
+      assert.deepEqual(await store.dueJobs(noon, 10), []);
       await store.addOutcome('000002', {
         subject: { kind: 'release', allocation: 1 },
         at: noon,
         result: { kind: 'done' },
       });
-      assert.deepEqual(await store.due(noon + 5_000, 10), ['000002', '000004', '000003']);
+      assert.deepEqual(await store.dueJobs(noon + 5_000, 10), ['000002', '000004', '000003']);
     });
 
     it('counts changes, and not looks that changed nothing', async () => {
-      assert.equal(await store.changes(), 0);
+      assert.equal(await store.changeCount(), 0);
       const made = await store.insert(ada());
-      const before = await other.changes();
+      const before = await other.changeCount();
       assert.ok(before > 0);
       await commit(made, { wakeAt: noon + 1 });
-      assert.equal(await other.changes(), before);
+      assert.equal(await other.changeCount(), before);
       await commit({ ...made, revision: 2 }, { events: [silent] });
-      assert.equal(await other.changes(), before + 1);
+      assert.equal(await other.changeCount(), before + 1);
     });
 
     it('lists what is not settled, and the given number of those that settled last', async () => {
@@ -260,17 +260,17 @@ function storeSuite(name: string, open: OpenPair): void {
         // The later ones settled earlier, so that the order is that of settling and not of the ids.
         if (made >= 2) await commit(stored, { job: settled(stored.job, noon - made) });
       }
-      const page = await store.list({ settledMost: 2 });
+      const page = await store.list({ maxFinished: 2 });
       assert.deepEqual(
         page.jobs.map((job) => job.id),
         ['000002', '000001', '000003', '000004'],
       );
       assert.equal(page.more, 2);
-      const all = await store.list({ settledMost: null });
+      const all = await store.list({ maxFinished: null });
       assert.deepEqual([all.jobs.length, all.more], [6, 0]);
-      const exactly = await store.list({ settledMost: 4 });
+      const exactly = await store.list({ maxFinished: 4 });
       assert.deepEqual([exactly.jobs.length, exactly.more], [6, 0]);
-      assert.equal((await store.list({ settledMost: 0 })).more, 4);
+      assert.equal((await store.list({ maxFinished: 0 })).more, 4);
     });
 
     it('narrows a list by id, owner, name, glob and tag, in the count as in the rows', async () => {
@@ -282,7 +282,7 @@ function storeSuite(name: string, open: OpenPair): void {
       for (const spec of specs) await store.insert(ada({ spec }));
       await store.insert(ada({ owner: 'bob', spec: localSpec({ name: 'llama-1' }) }));
       const ids = async (filter: Partial<Parameters<Store['list']>[0]>) =>
-        (await store.list({ settledMost: null, ...filter })).jobs.map((job) => job.id);
+        (await store.list({ maxFinished: null, ...filter })).jobs.map((job) => job.id);
       assert.deepEqual(await ids({ owner: 'bob' }), ['000004']);
       assert.deepEqual(await ids({ names: ['llama-1'] }), ['000004', '000001']);
       assert.deepEqual(await ids({ names: ['llama-1'], owner: 'ada' }), ['000001']);
@@ -295,15 +295,15 @@ function storeSuite(name: string, open: OpenPair): void {
       const third = await store.load('000003');
       assert.ok(third);
       await commit(third, { job: settled(third.job, noon) });
-      assert.equal((await store.list({ settledMost: 0, tag: 'night' })).more, 1);
-      assert.equal((await store.list({ settledMost: 0, owner: 'bob' })).more, 0);
+      assert.equal((await store.list({ maxFinished: 0, tag: 'night' })).more, 1);
+      assert.equal((await store.list({ maxFinished: 0, owner: 'bob' })).more, 0);
     });
 
     it('hides a removed job from lists and keeps its rows', async () => {
       const made = await store.insert(ada());
       await commit(made, { job: { ...settled(made.job, noon), removed: true } });
-      assert.deepEqual((await store.list({ settledMost: null })).jobs, []);
-      assert.equal((await store.list({ settledMost: null, withRemoved: true })).jobs.length, 1);
+      assert.deepEqual((await store.list({ maxFinished: null })).jobs, []);
+      assert.equal((await store.list({ maxFinished: null, includeRemoved: true })).jobs.length, 1);
       assert.equal((await store.load(made.job.id))?.job.removed, true);
     });
 
@@ -311,7 +311,7 @@ function storeSuite(name: string, open: OpenPair): void {
       const secret = 'a text that is long';
       const spec = tpuSpec({ command: { ...tpuSpec().command, script: secret, env: { TOKEN: secret } } });
       await store.insert(ada({ spec }));
-      const [job] = (await store.list({ settledMost: null })).jobs;
+      const [job] = (await store.list({ maxFinished: null })).jobs;
       assert.ok(job);
       assert.equal(JSON.stringify(job).includes(secret), false);
       assert.deepEqual(job.spec.recovery, spec.recovery);
@@ -326,7 +326,7 @@ function storeSuite(name: string, open: OpenPair): void {
       const ended = await store.insert(ada());
       await commit(ended, { job: settled(ended.job, noon) });
       const made: string[] = [];
-      const page = await other.rows({ settledMost: null }, (job) => {
+      const page = await other.listRows({ maxFinished: null }, (job) => {
         made.push(job.id);
         return jobRow(job, noon);
       });
@@ -338,18 +338,18 @@ function storeSuite(name: string, open: OpenPair): void {
           ['000002', 'succeeded'],
         ],
       );
-      assert.deepEqual(page.rows[1], lastingRow(settled(ended.job, noon)));
+      assert.deepEqual(page.rows[1], finalRow(settled(ended.job, noon)));
     });
 
     it('knows of each job when it wants its next look', async () => {
       const made = await store.insert(ada());
-      assert.equal(await other.wakeOf(made.job.id), noon);
-      assert.deepEqual(await store.due(noon, 10), ['000001']);
+      assert.equal(await other.wakeAt(made.job.id), noon);
+      assert.deepEqual(await store.dueJobs(noon, 10), ['000001']);
       await commit(made, { wakeAt: noon + 7_000 });
-      assert.equal(await other.wakeOf(made.job.id), noon + 7_000);
+      assert.equal(await other.wakeAt(made.job.id), noon + 7_000);
       await commit({ ...made, revision: 2 });
-      assert.equal(await other.wakeOf(made.job.id), null);
-      assert.equal(await other.wakeOf('000009'), null);
+      assert.equal(await other.wakeAt(made.job.id), null);
+      assert.equal(await other.wakeAt('000009'), null);
     });
 
     it('finds the jobs that asked for the same, the newest first, and no others', async () => {
@@ -365,11 +365,11 @@ function storeSuite(name: string, open: OpenPair): void {
       await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-west4_a' }) }));
       await store.insert(ada({ spec: tpuSpec(), at: noon + 5 }));
       const ids = (jobs: readonly Job[]) => jobs.map(({ id }) => id);
-      assert.deepEqual(ids(await other.alike(asked, 0, 10)), ['000007', '000001']);
-      assert.deepEqual(ids(await other.alike(asked, 0, 1)), ['000007']);
-      assert.deepEqual(ids(await other.alike(asked, noon + 1, 10)), ['000007']);
-      assert.deepEqual(ids(await other.alike({ ...asked, zone: 'us-west4_a' }, 0, 10)), ['000006']);
-      assert.deepEqual(await other.alike({ ...asked, zone: 'nowhere' }, 0, 10), []);
+      assert.deepEqual(ids(await other.similarJobs(asked, 0, 10)), ['000007', '000001']);
+      assert.deepEqual(ids(await other.similarJobs(asked, 0, 1)), ['000007']);
+      assert.deepEqual(ids(await other.similarJobs(asked, noon + 1, 10)), ['000007']);
+      assert.deepEqual(ids(await other.similarJobs({ ...asked, zone: 'us-west4_a' }, 0, 10)), ['000006']);
+      assert.deepEqual(await other.similarJobs({ ...asked, zone: 'nowhere' }, 0, 10), []);
     });
 
     it('remembers strays until they are forgotten', async () => {
@@ -381,18 +381,18 @@ function storeSuite(name: string, open: OpenPair): void {
         allocation: 1,
         state: 'READY',
       } as const;
-      await store.recordStray(stray);
-      await store.recordStray({ ...stray, state: 'DELETING' });
-      assert.deepEqual(await other.strays(), [{ ...stray, state: 'DELETING' }]);
-      await other.forgetStray(stray);
-      await other.forgetStray(stray);
-      assert.deepEqual(await store.strays(), []);
+      await store.recordOrphan(stray);
+      await store.recordOrphan({ ...stray, state: 'DELETING' });
+      assert.deepEqual(await other.orphans(), [{ ...stray, state: 'DELETING' }]);
+      await other.forgetOrphan(stray);
+      await other.forgetOrphan(stray);
+      assert.deepEqual(await store.orphans(), []);
     });
 
     it('has one identity, the same for everybody', async () => {
-      const mine = await store.installation();
+      const mine = await store.installationId();
       assert.match(mine, /^[a-z0-9]{6}$/);
-      assert.equal(await other.installation(), mine);
+      assert.equal(await other.installationId(), mine);
     });
   });
 }

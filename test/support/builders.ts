@@ -1,11 +1,11 @@
 // Sample jobs for tests: specs, allocations and attempts with every field, and what a test wants to be different.
 
-import { unasked } from '../../src/core/allocate.ts';
-import { newJob, withLife } from '../../src/core/job.ts';
-import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/job.ts';
-import { presets } from '../../src/core/recover.ts';
-import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import { plannedAllocation } from '../../src/core/decide/allocate.ts';
+import { newJob, withLifecycle } from '../../src/core/model/job.ts';
+import type { Allocation, AllocationFields, Attempt, Ending, Job } from '../../src/core/model/job.ts';
+import { presets } from '../../src/core/policy/presets.ts';
+import type { JobSpec, TpuSpec } from '../../src/core/model/spec.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
 
 export const noon = Date.UTC(2026, 10, 20, 12);
 
@@ -15,11 +15,11 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
     version: 1,
     name: 'iris',
     tags: [],
-    capacity: { kind: 'local', ownership: 'standing', workdir: '/srv/iris' },
+    capacity: { kind: 'local', ownership: 'persistent', workdir: '/srv/iris' },
     steps: [],
     command: {
       script: 'python3 train.py',
-      place: 'workers',
+      runsOn: 'workers',
       workers: 'all',
       env: {},
       workdir: null,
@@ -44,7 +44,7 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
 export function tpuCapacity(changes: Partial<TpuSpec> = {}): TpuSpec {
   return {
     kind: 'tpu',
-    ownership: 'owned',
+    ownership: 'ephemeral',
     mode: 'tpu-vm',
     project: 'p',
     zone: 'us-central2-b',
@@ -128,15 +128,15 @@ export function aJob(spec: JobSpec = tpuSpec(), changes: Partial<Job> = {}): Job
   return { ...newJob({ id: '000042', installation: 'abc123', owner: 'ada', spec, at: noon }).job, ...changes };
 }
 
-/** The job with these allocations and attempts, whose wish has been answered. */
-export function living(
+/** The job with these allocations and attempts, whose start request has been answered. */
+export function withAttempts(
   job: Job,
   allocations: readonly Partial<AllocationFields>[],
   attempts: readonly Partial<Attempt>[],
 ): Job {
   return {
     ...job,
-    wish: null,
+    startRequest: null,
     allocations: allocations.map((changes, index) => allocationOf(job, index + 1, changes)),
     attempts: attempts.map((changes, index) => attemptOf(index + 1, changes)),
   };
@@ -145,8 +145,8 @@ export function living(
 /** An allocation that was asked for at noon, and of which nothing has been heard. */
 export function allocationOf(job: Job, ordinal: number, changes: Partial<AllocationFields> = {}): Allocation {
   const { capacity } = job.spec;
-  return withLife({
-    ...unasked(job.spec, job.id, ordinal),
+  return withLifecycle({
+    ...plannedAllocation(job.spec, job.id, ordinal),
     name: capacity.kind === 'tpu' ? `${capacity.name}-${job.id}-${ordinal}` : 'this machine',
     requestedAt: noon,
     ...changes,
@@ -154,11 +154,11 @@ export function allocationOf(job: Job, ordinal: number, changes: Partial<Allocat
 }
 
 /** The fields of an allocation that has been ready since a minute after noon, with four workers. */
-export const ready: Partial<AllocationFields> = {
-  acceptedAt: noon,
+export const readyAllocation: Partial<AllocationFields> = {
+  confirmedAt: noon,
   readyAt: noon + minute,
   workers: 4,
-  seen: { state: 'ready', detail: 'READY', at: noon + minute },
+  lastObserved: { state: 'ready', detail: 'READY', at: noon + minute },
   hosts: [0, 1, 2, 3].map((worker) => ({ internalIp: `10.0.0.${worker}`, externalIp: `192.0.2.${worker}` })),
 };
 
@@ -167,8 +167,8 @@ export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Atte
   return {
     ordinal,
     stage: ordinal - 1,
-    how: ordinal === 1 ? 'fresh' : 'resume',
-    asked: ordinal === 1,
+    startMode: ordinal === 1 ? 'fresh' : 'resume',
+    startedByOwner: ordinal === 1,
     allocation: ordinal,
     createdAt: noon,
     notBefore: noon,
@@ -182,13 +182,13 @@ export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Atte
 }
 
 /** The fields of an attempt that has been running since two minutes after noon. */
-export const running: Partial<Attempt> = { startedAt: noon + minute, runningAt: noon + 2 * minute };
+export const runningAttempt: Partial<Attempt> = { startedAt: noon + minute, runningAt: noon + 2 * minute };
 
 /** The fields of an attempt that ended for that reason, an hour after noon when nothing else is said. */
-export function ended(
+export function endedAttempt(
   reason: Ending['reason'],
   evidence: Ending['evidence'],
   at: number = noon + 60 * minute,
 ): Partial<Attempt> {
-  return { ending: { reason, evidence, since: at, stopAskedAt: null, told: [] }, endedAt: at };
+  return { ending: { reason, evidence, since: at, stopRequestedAt: null, stopConfirmedBy: [] }, endedAt: at };
 }

@@ -11,17 +11,17 @@ export interface Certificates {
 }
 
 /** An authority, and a certificate of its own for the loopback address. */
-export function certificates(folder: string): Certificates {
+export function createCertificates(folder: string): Certificates {
   mkdirSync(folder);
   const at = (name: string): string => join(folder, name);
-  const openssl = (...words: readonly string[]): void => {
-    execFileSync('openssl', words, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  const openssl = (...args: readonly string[]): void => {
+    execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
   };
-  const fresh = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  openssl('req', '-x509', ...fresh, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
-  openssl('req', ...fresh.slice(0, -2), '-subj', '/CN=test server', '-keyout', at('key'), '-out', at('csr'));
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+  openssl('req', '-x509', ...newKey, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
+  openssl('req', ...newKey.slice(0, -2), '-subj', '/CN=test server', '-keyout', at('key'), '-out', at('csr'));
   writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1\n');
-  const signed = [
+  const signingArgs = [
     '-CA',
     at('ca.crt'),
     '-CAkey',
@@ -32,6 +32,6 @@ export function certificates(folder: string): Certificates {
     '-extfile',
     at('names'),
   ];
-  openssl('x509', '-req', '-in', at('csr'), ...signed, '-out', at('crt'));
+  openssl('x509', '-req', '-in', at('csr'), ...signingArgs, '-out', at('crt'));
   return { key: readFileSync(at('key')), cert: readFileSync(at('crt')), ca: readFileSync(at('ca.crt')) };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 const version = 'v3.11.3';
 
 /** The build, by its version. */
-export const builtGcsfuse = join(homedir(), '.cache', 'jobman', `gcsfuse-${version}`, 'gcsfuse');
+export const gcsfuseBinary = join(homedir(), '.cache', 'jobman', `gcsfuse-${version}`, 'gcsfuse');
 
 /** What `go install` takes; the program is called as the module's last folder without the version. */
 export const gcsfuseModule = `github.com/googlecloudplatform/gcsfuse/v3@${version}`;

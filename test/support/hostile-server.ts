@@ -1,4 +1,4 @@
-// A server that gives answers without an end: too long, too slow, too many pages, packed, or leading elsewhere.
+// A server that gives answers without an end: too long, too slow, too many pages, compressed, or leading elsewhere.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,19 +6,19 @@ import type { TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
 /** How every request is answered. A function gives the body of the n-th request, counted from 1. */
-export type Manner = 'endless' | 'drips' | 'packed' | 'leads away' | ((count: number, path: string) => object);
+export type ResponseMode = 'endless' | 'slow' | 'compressed' | 'redirect' | ((count: number, path: string) => object);
 
 export interface HostileServer {
   readonly url: string;
   /** Paths with their queries, as they came. */
-  readonly asked: readonly string[];
+  readonly requests: readonly string[];
 }
 
-const part = Buffer.alloc(64 * 1024, ' ');
+const chunk = Buffer.alloc(64 * 1024, ' ');
 
 /** On loopback, until the test ends. */
-export async function openHostileServer(t: TestContext, manner: Manner): Promise<HostileServer> {
-  const asked: string[] = [];
+export async function openHostileServer(t: TestContext, mode: ResponseMode): Promise<HostileServer> {
+  const requests: string[] = [];
   const server = createServer((request, response) => answer(request, response));
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -29,24 +29,24 @@ export async function openHostileServer(t: TestContext, manner: Manner): Promise
 
   function answer(request: IncomingMessage, response: ServerResponse): void {
     const path = request.url ?? '';
-    asked.push(path);
+    requests.push(path);
     request.resume();
     response.on('error', () => undefined);
     // Google's metadata server is recognized by this.
     const headers = { 'content-type': 'application/json', 'metadata-flavor': 'Google' };
-    if (typeof manner === 'function') {
-      response.writeHead(200, headers).end(JSON.stringify(manner(asked.length, path)));
+    if (typeof mode === 'function') {
+      response.writeHead(200, headers).end(JSON.stringify(mode(requests.length, path)));
       return;
     }
-    switch (manner) {
-      case 'leads away':
+    switch (mode) {
+      case 'redirect':
         response.writeHead(302, { location: `${url}/elsewhere` }).end();
         return;
-      case 'packed':
+      case 'compressed':
         // A hundred MiB in a hundred kB.
-        response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(bomb());
+        response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(gzipBomb());
         return;
-      case 'drips': {
+      case 'slow': {
         response.writeHead(200, headers);
         const timer = setInterval(() => response.write(' '), 20);
         response.on('close', () => clearInterval(timer));
@@ -55,7 +55,7 @@ export async function openHostileServer(t: TestContext, manner: Manner): Promise
       case 'endless': {
         response.writeHead(200, headers);
         const write = (): void => {
-          while (!response.destroyed && response.write(part));
+          while (!response.destroyed && response.write(chunk));
         };
         response.on('drain', write);
         write();
@@ -63,12 +63,12 @@ export async function openHostileServer(t: TestContext, manner: Manner): Promise
     }
   }
 
-  return { url, asked };
+  return { url, requests };
 }
 
-let packed: Buffer | undefined;
+let compressedBomb: Buffer | undefined;
 
-function bomb(): Buffer {
-  packed ??= gzipSync(Buffer.alloc(100 * 1024 * 1024, ' '));
-  return packed;
+function gzipBomb(): Buffer {
+  compressedBomb ??= gzipSync(Buffer.alloc(100 * 1024 * 1024, ' '));
+  return compressedBomb;
 }

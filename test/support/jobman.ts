@@ -11,12 +11,12 @@ import { root } from './root.ts';
 import type { World } from './world.ts';
 
 /** The words that start jobman, before its own arguments. */
-export const frontDoor: readonly [string, ...string[]] =
+export const jobmanCommand: readonly [string, ...string[]] =
   process.env['JOBMAN_TEST_BUNDLE'] === '1'
     ? [join(root, 'bin/jobman')]
     : [process.execPath, join(root, 'src/main.ts')];
 
-export interface Options {
+export interface JobmanOptions {
   /** Added to the world's environment. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
@@ -26,33 +26,33 @@ export interface Options {
   readonly withinMs?: number;
 }
 
-export interface Ended {
+export interface JobmanResult {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export interface Running {
+export interface RunningCommand {
   readonly child: ChildProcess;
   /** What has been printed so far. */
   readonly stdout: string;
   readonly stderr: string;
   /** Waits until the output holds a text; fails with the whole output when it ends without it. */
-  prints(text: string | RegExp, withinMs?: number): Promise<void>;
-  readonly ended: Promise<Ended>;
+  waitForOutput(text: string | RegExp, withinMs?: number): Promise<void>;
+  readonly result: Promise<JobmanResult>;
 }
 
 /** Runs a command to its end. */
-export function jobman(world: World, argv: readonly string[], options: Options = {}): Promise<Ended> {
-  return startJobman(world, argv, options).ended;
+export function jobman(world: World, argv: readonly string[], options: JobmanOptions = {}): Promise<JobmanResult> {
+  return startJobman(world, argv, options).result;
 }
 
 /** Starts a command, for a test that does something while it runs. */
-export function startJobman(world: World, argv: readonly string[], options: Options = {}): Running {
+export function startJobman(world: World, argv: readonly string[], options: JobmanOptions = {}): RunningCommand {
   const { env = {}, cwd = world.folder, input = '', withinMs = 120_000 } = options;
-  const [file, ...words] = frontDoor;
-  const child = spawn(file, [...words, ...argv], { cwd, env: { ...world.env, ...env } });
+  const [file, ...args] = jobmanCommand;
+  const child = spawn(file, [...args, ...argv], { cwd, env: { ...world.env, ...env } });
 
   let stdout = '';
   let stderr = '';
@@ -61,11 +61,11 @@ export function startJobman(world: World, argv: readonly string[], options: Opti
   // A command that does not read its input may end before it is written.
   child.stdin.on('error', () => {}).end(input);
 
-  const said = () => `jobman ${argv.join(' ')}\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
-  const ended = new Promise<Ended>((resolve, reject) => {
+  const transcript = () => `jobman ${argv.join(' ')}\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
+  const result = new Promise<JobmanResult>((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
-      reject(new Error(`It did not end within ${withinMs} ms: ${said()}`));
+      reject(new Error(`It did not end within ${withinMs} ms: ${transcript()}`));
     }, withinMs);
     child.on('error', (error) => {
       clearTimeout(timer);
@@ -77,7 +77,7 @@ export function startJobman(world: World, argv: readonly string[], options: Opti
     });
   });
   // A test that ends before the command does is told so by the leak check, not by a rejection that nobody awaits.
-  ended.catch(() => {});
+  result.catch(() => {});
 
   return {
     child,
@@ -87,13 +87,13 @@ export function startJobman(world: World, argv: readonly string[], options: Opti
     get stderr() {
       return stderr;
     },
-    async prints(text, waitMs = 20_000) {
+    async waitForOutput(text, waitMs = 20_000) {
       const matches = () => (typeof text === 'string' ? (stdout + stderr).includes(text) : text.test(stdout + stderr));
       const over = () => child.exitCode !== null || child.signalCode !== null;
       await eventually(() => matches() || over(), { withinMs: waitMs });
-      if (!matches() && over()) await ended;
-      if (!matches()) throw new Error(`It did not print ${String(text)}: ${said()}`);
+      if (!matches() && over()) await result;
+      if (!matches()) throw new Error(`It did not print ${String(text)}: ${transcript()}`);
     },
-    ended,
+    result,
   };
 }

@@ -5,15 +5,15 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { JobView } from '../../src/app/client.ts';
 import { eventually } from './eventually.ts';
-import { jobman, startJobman, type Ended, type Options, type Running } from './jobman.ts';
-import { markVariable, processesOf, type RunningProcess } from './leaks.ts';
+import { jobman, startJobman, type JobmanResult, type JobmanOptions, type RunningCommand } from './jobman.ts';
+import { testIdVariable, processesOf, type RunningProcess } from './leaks.ts';
 import { openWorld, type Scope, type World } from './world.ts';
 
-/** The moments of `show --json` are texts; all else is as the Client says it. */
-type Shown = Omit<JobView, 'attempts'> & {
-  readonly attempts: readonly (Omit<JobView['attempts'][number], 'started' | 'ended'> & {
-    readonly started: string | null;
-    readonly ended: string | null;
+/** The times of `show --json` are texts; all else is as the Client says it. */
+type ShownJob = Omit<JobView, 'attempts'> & {
+  readonly attempts: readonly (Omit<JobView['attempts'][number], 'startedAt' | 'endedAt'> & {
+    readonly startedAt: string | null;
+    readonly endedAt: string | null;
   })[];
 };
 
@@ -26,7 +26,7 @@ interface Sections {
 }
 
 /** What every command of a world is run with, beside the world's own. */
-type Defaults = Pick<Options, 'env' | 'withinMs'>;
+type Defaults = Pick<JobmanOptions, 'env' | 'withinMs'>;
 
 /** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
 export function openJobWorld(scope: Scope, defaults: Defaults = {}): JobWorld {
@@ -48,72 +48,77 @@ export class JobWorld implements World {
     this.env = { ...world.env, ...env };
     this.#world = world;
     this.#defaults = withinMs === undefined ? {} : { withinMs };
-    this.atEnd(() => this.endParts());
+    this.atEnd(() => this.stopServices());
   }
 
   atEnd(undo: () => void | Promise<void>): void {
     this.#world.atEnd(undo);
   }
 
-  jobman(argv: readonly string[], options: Options = {}): Promise<Ended> {
+  jobman(argv: readonly string[], options: JobmanOptions = {}): Promise<JobmanResult> {
     return jobman(this, argv, { ...this.#defaults, ...options });
   }
 
-  start(argv: readonly string[], options: Options = {}): Running {
+  start(argv: readonly string[], options: JobmanOptions = {}): RunningCommand {
     return startJobman(this, argv, { ...this.#defaults, ...options });
   }
 
   /** Runs a command that must end well, and returns it. */
-  async well(argv: readonly string[], options: Options = {}): Promise<Ended> {
-    const ended = await this.jobman(argv, options);
-    assert.equal(ended.code, 0, `jobman ${argv.join(' ')}\n${ended.stdout}${ended.stderr}`);
-    return ended;
+  async runOk(argv: readonly string[], options: JobmanOptions = {}): Promise<JobmanResult> {
+    const result = await this.jobman(argv, options);
+    assert.equal(result.code, 0, `jobman ${argv.join(' ')}\n${result.stdout}${result.stderr}`);
+    return result;
   }
 
   /** What a command prints that must end well. */
-  async says(...argv: readonly string[]): Promise<string> {
-    return (await this.well(argv)).stdout;
+  async output(...argv: readonly string[]): Promise<string> {
+    return (await this.runOk(argv)).stdout;
   }
 
   /** The lines of JSON that a command prints. */
-  async rows<T>(...argv: readonly string[]): Promise<readonly T[]> {
-    return jsonLines<T>(await this.says(...argv));
+  async jsonRows<T>(...argv: readonly string[]): Promise<readonly T[]> {
+    return jsonLines<T>(await this.output(...argv));
   }
 
   /** Runs a command that must end with that code and say that on stderr and nothing on stdout; returns what it says. */
-  async refuses(code: number, says: RegExp, argv: readonly string[], options: Options = {}): Promise<string> {
-    const { stdout, stderr, ...ended } = await this.jobman(argv, options);
-    const said = `jobman ${argv.join(' ')}\n${stdout}${stderr}`;
-    assert.deepEqual([ended.code, stdout], [code, ''], said);
-    assert.match(stderr, says, said);
+  async runRefused(
+    code: number,
+    pattern: RegExp,
+    argv: readonly string[],
+    options: JobmanOptions = {},
+  ): Promise<string> {
+    const { stdout, stderr, ...result } = await this.jobman(argv, options);
+    const transcript = `jobman ${argv.join(' ')}\n${stdout}${stderr}`;
+    assert.deepEqual([result.code, stdout], [code, ''], transcript);
+    assert.match(stderr, pattern, transcript);
     return stderr;
   }
 
   /** Creates a job and returns its id. */
-  async create(manifest: string, ...words: readonly string[]): Promise<string> {
-    const stdout = await this.says('create', manifest, '--quiet', ...words);
+  async create(manifest: string, ...args: readonly string[]): Promise<string> {
+    const stdout = await this.output('create', manifest, '--quiet', ...args);
     assert.match(stdout, /^\d{6}\n$/);
     return stdout.trim();
   }
 
-  async show(id: string): Promise<Shown> {
-    return JSON.parse(await this.says('show', id, '--json')) as Shown;
+  async show(id: string): Promise<ShownJob> {
+    return JSON.parse(await this.output('show', id, '--json')) as ShownJob;
   }
 
   /** Waits until the record says so; fails with what it says instead. */
-  async until(id: string, is: (job: Shown) => boolean, withinMs = 90_000): Promise<Shown> {
-    let job: Shown | undefined;
+  async waitUntil(id: string, is: (job: ShownJob) => boolean, withinMs = 90_000): Promise<ShownJob> {
+    let job: ShownJob | undefined;
     const found = await eventually(async () => is((job = await this.show(id))) && job, { withinMs, everyMs: 100 });
     if (found === undefined) assert.fail(`Job ${id} did not get there: ${JSON.stringify(job, null, 1)}`);
     return found;
   }
 
-  becomes(id: string, phase: string, withinMs?: number): Promise<Shown> {
-    return this.until(id, (job) => job.phase === phase, withinMs);
+  waitForPhase(id: string, phase: string, withinMs?: number): Promise<ShownJob> {
+    return this.waitUntil(id, (job) => job.phase === phase, withinMs);
   }
 
   /** `wait`, with the exit code that is expected of it. */
-  async settled(id: string, code = 0, withinMs = 120_000): Promise<Shown> {
+  async waitForFinish(id: string, code = 0, withinMs = 120_000): Promise<ShownJob> {
     const waited = await this.jobman(['wait', id], { withinMs });
     assert.equal(waited.code, code, `${waited.stdout}${waited.stderr}`);
     return this.show(id);
@@ -125,7 +130,7 @@ export class JobWorld implements World {
   }
 
   /** Writes a manifest of a job on the built-in cloud with `~/bucket`, and with two workers unless told otherwise. */
-  cloudManifest(run: string, { name = 'bad', job = {}, tpu = {}, ...sections }: Sections = {}): string {
+  tpuManifest(run: string, { name = 'bad', job = {}, tpu = {}, ...sections }: Sections = {}): string {
     return this.manifest({
       job: { name, ...job },
       tpu: { project: 'emulator', accelerator: 'v4-16', zone: 'us-central2-b', pricing: 'spot', ...tpu },
@@ -144,13 +149,15 @@ export class JobWorld implements World {
   }
 
   /** Where programs on the built-in cloud and tests share files: a worker sees the rest of the machine as it was. */
-  bucket(...below: readonly string[]): string {
+  bucketPath(...below: readonly string[]): string {
     return join(this.home, 'emulator', 'buckets', 'shared', ...below);
   }
 
   /** Where the built-in cloud answers. */
-  cloud(): { readonly url: string; readonly sshPort: number; readonly pid: number } {
-    return JSON.parse(readFileSync(join(this.home, 'emulator/endpoint.json'), 'utf8')) as ReturnType<JobWorld['cloud']>;
+  emulatorEndpoint(): { readonly url: string; readonly sshPort: number; readonly pid: number } {
+    return JSON.parse(readFileSync(join(this.home, 'emulator/endpoint.json'), 'utf8')) as ReturnType<
+      JobWorld['emulatorEndpoint']
+    >;
   }
 
   /** Where the files of a job of the user who runs the tests are. */
@@ -159,36 +166,36 @@ export class JobWorld implements World {
   }
 
   /** The log of the command as copied to the job's files. */
-  logOf(id: string, worker: number | 'here' = 0): Buffer {
+  readLog(id: string, worker: number | 'controller' = 0): Buffer {
     return readFileSync(this.jobFolder(id, 'logs', `command_worker_${worker}.log`));
   }
 
   /** The processes of this world whose command line holds that text. */
-  runningIn(text: string): readonly RunningProcess[] {
-    return processesOf(this.env[markVariable] ?? '', this.folder).filter(({ command }) => command.includes(text));
+  processesMatching(text: string): readonly RunningProcess[] {
+    return processesOf(this.env[testIdVariable] ?? '', this.folder).filter(({ command }) => command.includes(text));
   }
 
   /** Kills the controller of this world as a machine would, without a word; true when there was one. */
   async killController(): Promise<boolean> {
-    const found = this.runningIn('controller run');
-    for (const { pid } of found) end(pid, 'SIGKILL');
-    await eventually(() => this.runningIn('controller run').length === 0);
+    const found = this.processesMatching('controller run');
+    for (const { pid } of found) sendSignal(pid, 'SIGKILL');
+    await eventually(() => this.processesMatching('controller run').length === 0);
     return found.length > 0;
   }
 
   /** Ends the controller and the built-in cloud of this world; safe to repeat. */
-  async endParts(): Promise<void> {
+  async stopServices(): Promise<void> {
     // The controller first: it would start the cloud again.
     for (const part of ['controller run', 'emulator serve']) {
-      for (const { pid } of this.runningIn(part)) end(pid, 'SIGTERM');
+      for (const { pid } of this.processesMatching(part)) sendSignal(pid, 'SIGTERM');
       // The cloud ends its hosts first, and clears away what they have on disk: with images that are gigabytes.
-      await eventually(() => this.runningIn(part).length === 0, { withinMs: 60_000 });
+      await eventually(() => this.processesMatching(part).length === 0, { withinMs: 60_000 });
     }
   }
 }
 
 /** Sends a signal to a process that may have ended by itself. */
-export function end(pid: number, signal: NodeJS.Signals): void {
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
@@ -205,6 +212,6 @@ export function jsonLines<T>(text: string): readonly T[] {
 }
 
 /** Why each attempt of a job ended. */
-export function reasonsOf({ attempts }: Pick<Shown, 'attempts'>): readonly (string | null)[] {
+export function reasonsOf({ attempts }: Pick<ShownJob, 'attempts'>): readonly (string | null)[] {
   return attempts.map(({ reason }) => reason);
 }

@@ -11,7 +11,7 @@ import { changedKubeconfig } from './kube.ts';
 import type { World } from './world.ts';
 
 /** What the door says in the cluster's place. */
-export interface Answer {
+export interface ProxyResponse {
   readonly code: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as it is. */
@@ -19,35 +19,35 @@ export interface Answer {
 }
 
 /** The real server is asked this in the place of what was asked. */
-export interface Instead {
+export interface PathRewrite {
   readonly path: string;
 }
 
 /** The real server does what it is asked, and its reply is lost: this comes in its place. */
-export interface After {
-  readonly after: Answer | 'cut';
+export interface LostReply {
+  readonly replyWith: ProxyResponse | 'cut';
 }
 
 /** What becomes of one request: an answer, a line that breaks off before one, another path, or (undefined) the real server. */
-export type Decide = (request: {
+export type RequestHandler = (request: {
   readonly method: string;
   readonly path: string;
-}) => Answer | Instead | After | 'cut' | undefined;
+}) => ProxyResponse | PathRewrite | LostReply | 'cut' | undefined;
 
 export interface KubeProxy {
   /** A kubeconfig whose server is this door. */
   readonly kubeconfig: string;
   /** From now on. */
-  decide(by: Decide): void;
+  setHandler(by: RequestHandler): void;
   /** The requests that were made, as `GET /api/v1/…`, since it was last asked. */
-  taken(): readonly string[];
+  takeRequests(): readonly string[];
   /** Every line is cut, and nobody listens until `open`. */
   close(): Promise<void>;
   open(): Promise<void>;
 }
 
 /** A refusal as an API server writes it. */
-export function statusAnswer(code: number, reason: string, message: string, more: object = {}): Answer {
+export function statusResponse(code: number, reason: string, message: string, more: object = {}): ProxyResponse {
   const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code, ...more };
   return { code, headers: { 'content-type': 'application/json' }, body: JSON.stringify(status) };
 }
@@ -69,17 +69,17 @@ export async function openKubeProxy(world: World, kubeconfig: string): Promise<K
   });
   const server = String(cluster['server']);
   const sockets = new Set<Socket>();
-  let decide: Decide = () => undefined;
-  let taken: string[] = [];
+  let handler: RequestHandler = () => undefined;
+  let requests: string[] = [];
 
-  function handOn(
+  function forward(
     incoming: IncomingMessage,
     reply: ServerResponse,
     path: string,
-    hear: (answer: IncomingMessage) => void,
+    onResponse: (answer: IncomingMessage) => void,
   ): void {
     const { authorization: _own, host: _host, ...headers } = incoming.headers;
-    const outgoing = askServer(`${server}${path}`, { method: incoming.method ?? 'GET', headers, agent }, hear);
+    const outgoing = askServer(`${server}${path}`, { method: incoming.method ?? 'GET', headers, agent }, onResponse);
     outgoing.on('error', () => incoming.socket.destroy());
     reply.on('close', () => void (reply.writableFinished || outgoing.destroy()));
     incoming.pipe(outgoing);
@@ -87,27 +87,27 @@ export async function openKubeProxy(world: World, kubeconfig: string): Promise<K
 
   const listener = createServer((incoming, reply) => {
     const request = { method: incoming.method ?? '', path: incoming.url ?? '' };
-    taken.push(`${request.method} ${request.path}`);
-    const giveBack = (answer: IncomingMessage): void => {
+    requests.push(`${request.method} ${request.path}`);
+    const relayResponse = (answer: IncomingMessage): void => {
       reply.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(reply);
       answer.on('error', () => reply.destroy());
     };
-    const give = (answer: Answer | 'cut'): void => {
+    const respond = (answer: ProxyResponse | 'cut'): void => {
       if (answer === 'cut') incoming.socket.destroy();
       else reply.writeHead(answer.code, answer.headers).end(answer.body ?? '');
     };
-    const decided = decide(request);
-    if (decided === undefined) handOn(incoming, reply, request.path, giveBack);
-    else if (decided === 'cut') give('cut');
-    else if ('path' in decided) handOn(incoming, reply, decided.path, giveBack);
-    else if ('after' in decided) {
-      handOn(incoming, reply, request.path, (answer) => {
-        answer.resume().once('end', () => give(decided.after));
+    const decision = handler(request);
+    if (decision === undefined) forward(incoming, reply, request.path, relayResponse);
+    else if (decision === 'cut') respond('cut');
+    else if ('path' in decision) forward(incoming, reply, decision.path, relayResponse);
+    else if ('replyWith' in decision) {
+      forward(incoming, reply, request.path, (answer) => {
+        answer.resume().once('end', () => respond(decision.replyWith));
       });
     } else {
       incoming.resume();
-      give(decided);
+      respond(decision);
     }
   });
   listener.on('connection', (socket) => {
@@ -131,10 +131,10 @@ export async function openKubeProxy(world: World, kubeconfig: string): Promise<K
     kubeconfig: changedKubeconfig(world, kubeconfig, (copy) => {
       for (const one of copy.clusters) one.cluster = { server: `http://127.0.0.1:${port}` };
     }),
-    decide: (by) => void (decide = by),
-    taken() {
-      const all = taken;
-      taken = [];
+    setHandler: (by) => void (handler = by),
+    takeRequests() {
+      const all = requests;
+      requests = [];
       return all;
     },
     close,

@@ -11,7 +11,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { jobman, startJobman, type Ended, type Options, type Running } from './jobman.ts';
+import { jobman, startJobman, type JobmanResult, type JobmanOptions, type RunningCommand } from './jobman.ts';
 import { findProgram, requireReal } from './real.ts';
 import { root } from './root.ts';
 import { openWorld, type World } from './world.ts';
@@ -33,24 +33,24 @@ export class Kube {
     world.atEnd(() => void this.#run('delete', 'namespace', this.namespace, '--wait=false'));
   }
 
-  #run(...words: readonly string[]): string {
-    return execFileSync(this.#program, ['--kubeconfig', this.admin, ...words], {
+  #run(...args: readonly string[]): string {
+    return execFileSync(this.#program, ['--kubeconfig', this.admin, ...args], {
       encoding: 'utf8',
       env: { ...this.world.env },
     });
   }
 
-  kubectl(...words: readonly string[]): string {
-    return this.#run('--namespace', this.namespace, ...words);
+  kubectl(...args: readonly string[]): string {
+    return this.#run('--namespace', this.namespace, ...args);
   }
 
-  get<T>(...words: readonly string[]): T {
-    return JSON.parse(this.kubectl('get', ...words, '-o', 'json')) as T;
+  get<T>(...args: readonly string[]): T {
+    return JSON.parse(this.kubectl('get', ...args, '-o', 'json')) as T;
   }
 
   /** The value at that path in what `get` finds. */
-  field(path: string, ...words: readonly string[]): string {
-    return this.kubectl('get', ...words, '-o', `jsonpath={${path}}`);
+  field(path: string, ...args: readonly string[]): string {
+    return this.kubectl('get', ...args, '-o', `jsonpath={${path}}`);
   }
 
   /** The Jobs of the namespace, one name a line. */
@@ -71,15 +71,15 @@ export class Kube {
   }
 
   /** The administrator, whose namespace is this test's where the wishes name no other kubeconfig. */
-  administrator(wishes: Wishes = {}): Person {
-    return new Person(this.world, 'admin', { kubeconfig: this.inNamespace(), ...wishes });
+  adminUser(options: UserOptions = {}): ClusterUser {
+    return new ClusterUser(this.world, 'admin', { kubeconfig: this.namespacedKubeconfig(), ...options });
   }
 
   /**
    * Somebody who may do in the namespace what `jobman` asks of a user, and nothing else: the rights that docs/kubernetes.md
    * names.
    */
-  leastRights(wishes: Wishes = {}): Person {
+  leastPrivilegeUser(options: UserOptions = {}): ClusterUser {
     const account = 'researcher';
     this.kubectl('create', 'serviceaccount', account);
     const rules = [
@@ -96,19 +96,19 @@ export class Kube {
       { apiVersion: `${group}/v1`, kind: 'Role', metadata, rules },
       { apiVersion: `${group}/v1`, kind: 'RoleBinding', metadata, subjects, roleRef },
     );
-    return new Person(this.world, account, { kubeconfig: this.loginOf(account), ...wishes });
+    return new ClusterUser(this.world, account, { kubeconfig: this.kubeconfigFor(account), ...options });
   }
 
   /** A kubeconfig with a token of that service account, whose contexts mean this namespace. */
-  loginOf(account: string): string {
+  kubeconfigFor(account: string): string {
     const token = this.kubectl('create', 'token', account, '--duration=1h').trim();
-    return changedKubeconfig(this.world, this.inNamespace(), ({ users }) => {
+    return changedKubeconfig(this.world, this.namespacedKubeconfig(), ({ users }) => {
       for (const one of users) one.user = { token };
     });
   }
 
   /** The administrator's kubeconfig, whose contexts mean this namespace. */
-  inNamespace(): string {
+  namespacedKubeconfig(): string {
     return changedKubeconfig(this.world, this.admin, ({ contexts }) => {
       for (const { context } of contexts) context['namespace'] = this.namespace;
     });
@@ -116,30 +116,31 @@ export class Kube {
 }
 
 /** A user's kubeconfig and settings, where they are not the usual ones. */
-interface Wishes {
+interface UserOptions {
   readonly kubeconfig?: string;
   readonly settings?: object;
 }
 
 /** A command's words; a text is parted at its blanks. */
-type Words = string | readonly string[];
+type CommandLine = string | readonly string[];
 
-const wordsOf = (words: Words): readonly string[] => (typeof words === 'string' ? words.split(' ') : words);
+const splitCommandLine = (commandLine: CommandLine): readonly string[] =>
+  typeof commandLine === 'string' ? commandLine.split(' ') : commandLine;
 
 /** Small enough to be placed beside anything. */
-export const tiny = '{"name":"tiny","resources":{"requests":{"cpu":"10m","memory":"20M"}}}';
+export const tinyFlavor = '{"name":"tiny","resources":{"requests":{"cpu":"10m","memory":"20M"}}}';
 
 /** Settings of tests in which no controller has a part. */
-export const keepsNoLogs = { settings: { kubernetes: { keepLogs: false } } };
+export const withoutLogArchive = { settings: { kubernetes: { keepLogs: false } } };
 
 /** Somebody who uses jobman on that cluster, with a home and a kubeconfig of their own. */
-export class Person {
+export class ClusterUser {
   readonly world: World;
   readonly name: string;
   readonly kubeconfig: string;
   readonly home: string;
 
-  constructor(world: World, name: string, { kubeconfig = '', settings }: Wishes) {
+  constructor(world: World, name: string, { kubeconfig = '', settings }: UserOptions) {
     this.world = world;
     this.name = name;
     this.kubeconfig = kubeconfig;
@@ -147,81 +148,95 @@ export class Person {
     mkdirSync(this.home, { mode: 0o700, recursive: true });
     if (settings !== undefined) writeFileSync(join(this.home, 'settings.json'), JSON.stringify(settings));
     // A job that is submitted may have started the controller that keeps its logs.
-    world.atEnd(async () => void (await this.ask('controller stop')));
+    world.atEnd(async () => void (await this.run('controller stop')));
   }
 
   /** The same person by another way to the cluster. */
-  through(kubeconfig: string): Person {
-    return new Person(this.world, this.name, { kubeconfig });
+  withKubeconfig(kubeconfig: string): ClusterUser {
+    return new ClusterUser(this.world, this.name, { kubeconfig });
   }
 
   get env(): Readonly<Record<string, string>> {
     return { KUBECONFIG: this.kubeconfig, JOBMAN_HOME: this.home };
   }
 
-  #with(options: Options): Options {
+  #with(options: JobmanOptions): JobmanOptions {
     return { withinMs: 180_000, ...options, env: { ...this.env, ...options.env } };
   }
 
-  ask(words: Words, options: Options = {}): Promise<Ended> {
-    return jobman(this.world, wordsOf(words), this.#with(options));
+  run(commandLine: CommandLine, options: JobmanOptions = {}): Promise<JobmanResult> {
+    return jobman(this.world, splitCommandLine(commandLine), this.#with(options));
   }
 
-  start(words: Words, options: Options = {}): Running {
-    return startJobman(this.world, wordsOf(words), this.#with(options));
+  start(commandLine: CommandLine, options: JobmanOptions = {}): RunningCommand {
+    return startJobman(this.world, splitCommandLine(commandLine), this.#with(options));
   }
 
   /** What a command prints that must end well. */
-  async says(words: Words, options: Options = {}): Promise<string> {
-    const { code, stdout, stderr } = await this.ask(words, options);
-    assert.equal(code, 0, `jobman ${String(words)}\n${stdout}${stderr}`);
+  async output(commandLine: CommandLine, options: JobmanOptions = {}): Promise<string> {
+    const { code, stdout, stderr } = await this.run(commandLine, options);
+    assert.equal(code, 0, `jobman ${String(commandLine)}\n${stdout}${stderr}`);
     return stdout;
   }
 
   /** A command that must end with that code, with one message that says that, and without any other output. */
-  async refused(code: number, says: RegExp, words: Words): Promise<void> {
-    const ended = await this.ask(words);
-    const said = `jobman ${String(words)}\n${ended.stdout}${ended.stderr}`;
-    assert.deepEqual([ended.code, ended.stdout], [code, ''], said);
-    assert.match(ended.stderr, says, said);
+  async runRefused(code: number, pattern: RegExp, commandLine: CommandLine): Promise<void> {
+    const result = await this.run(commandLine);
+    const transcript = `jobman ${String(commandLine)}\n${result.stdout}${result.stderr}`;
+    assert.deepEqual([result.code, result.stdout], [code, ''], transcript);
+    assert.match(result.stderr, pattern, transcript);
     // One message: an unexpected failure of our own would be told with a stack.
-    assert.equal(ended.stderr.split('\n').filter((line) => line.startsWith('jobman: ')).length, 1, said);
-    assert.doesNotMatch(ended.stderr, /^ +at /m, said);
+    assert.equal(result.stderr.split('\n').filter((line) => line.startsWith('jobman: ')).length, 1, transcript);
+    assert.doesNotMatch(result.stderr, /^ +at /m, transcript);
   }
 
   /** Submits a small job that runs this shell line; flags as a text. */
   submit(name: string, program: string, flags = ''): Promise<string> {
     const more = flags.split(' ').filter(Boolean);
-    return this.says(['submit', '-q', '-i', 'alpine', '-r', tiny, '-j', name, ...more, '--', '/bin/sh', '-c', program]);
+    return this.output([
+      'submit',
+      '-q',
+      '-i',
+      'alpine',
+      '-r',
+      tinyFlavor,
+      '-j',
+      name,
+      ...more,
+      '--',
+      '/bin/sh',
+      '-c',
+      program,
+    ]);
   }
 }
 
-const up = join(root, 'tools/kubernetes/up');
-const down = join(root, 'tools/kubernetes/down');
+const upScript = join(root, 'tools/kubernetes/up');
+const downScript = join(root, 'tools/kubernetes/down');
 
 type Skipper = Pick<TestContext, 'skip'>;
 
 /** A missing cluster is a failure only where one is required. */
-const asked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
-const isRequired = asked.JOBMAN_REQUIRE_REAL === '1';
+const requirement = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
+const isRequired = requirement.JOBMAN_REQUIRE_REAL === '1';
 
-let found: string | undefined;
+let foundKubeconfig: string | undefined;
 
 /** The path of a kubeconfig that works; undefined where there is no cluster. */
 function findKubeconfig(): string | undefined {
   const named = process.env['KUBECONFIG'];
-  if (named !== undefined && existsSync(named)) found = named;
-  else if (isRequired) found ??= lastLine(execFileSync(up, { encoding: 'utf8' }));
-  return found;
+  if (named !== undefined && existsSync(named)) foundKubeconfig = named;
+  else if (isRequired) foundKubeconfig ??= lastLine(execFileSync(upScript, { encoding: 'utf8' }));
+  return foundKubeconfig;
 }
 
 const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? '';
 
 /** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
 function openKube(t: Skipper, world: World, admin = findKubeconfig()): Kube | undefined {
-  if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, asked)) return undefined;
+  if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, requirement)) return undefined;
   const program = findProgram('kubectl');
-  if (!requireReal(t, 'kubectl', program, asked)) return undefined;
+  if (!requireReal(t, 'kubectl', program, requirement)) return undefined;
   return new Kube(world, admin ?? '', program ?? '');
 }
 
@@ -234,29 +249,33 @@ export function kubeTest(name: string, run: (kube: Kube, t: TestContext) => Prom
 }
 
 /** A cluster of one test's own, which may be hurt. */
-export interface OwnKube {
+export interface DedicatedCluster {
   readonly kube: Kube;
   /** The API server is killed, and is away until it is brought back. */
   killServer(): void;
-  bringBack(): void;
+  restartServer(): void;
 }
 
 /** The first of nine ports that no other cluster of tests uses. */
-const ownPort = '19440';
+const dedicatedPort = '19440';
 
 /**
  * Brings up a second cluster; it is gone at the end. Undefined, with the test skipped, for a user who is not root, or where
  * no cluster is required.
  */
-export function openOwnKube(t: Skipper, world: World): OwnKube | undefined {
-  const canBe = (process.env['KUBECONFIG'] !== undefined || isRequired) && process.getuid?.() === 0;
-  if (!requireReal(t, 'Kubernetes cluster of its own', canBe, asked)) return undefined;
+export function openDedicatedCluster(t: Skipper, world: World): DedicatedCluster | undefined {
+  const isPossible = (process.env['KUBECONFIG'] !== undefined || isRequired) && process.getuid?.() === 0;
+  if (!requireReal(t, 'Kubernetes cluster of its own', isPossible, requirement)) return undefined;
   const state = join(world.folder, 'kube');
-  const place = { JOBMAN_KUBE_STATE: state, JOBMAN_KUBE_PORT: ownPort, JOBMAN_KUBE_ADDRESS: '10.213.0.19' };
+  const clusterEnv = { JOBMAN_KUBE_STATE: state, JOBMAN_KUBE_PORT: dedicatedPort, JOBMAN_KUBE_ADDRESS: '10.213.0.19' };
   const run = (program: string): string =>
-    execFileSync(program, { encoding: 'utf8', env: { ...process.env, ...place }, stdio: ['ignore', 'pipe', 'pipe'] });
-  world.atEnd(() => void run(down));
-  const kube = openKube(t, world, lastLine(run(up)));
+    execFileSync(program, {
+      encoding: 'utf8',
+      env: { ...process.env, ...clusterEnv },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  world.atEnd(() => void run(downScript));
+  const kube = openKube(t, world, lastLine(run(upScript)));
   if (kube === undefined) return undefined;
   return {
     kube,
@@ -264,7 +283,7 @@ export function openOwnKube(t: Skipper, world: World): OwnKube | undefined {
       const [pid = ''] = readFileSync(join(state, 'pids/apiserver'), 'utf8').split(' ');
       process.kill(Number(pid), 'SIGKILL');
     },
-    bringBack: () => void run(up),
+    restartServer: () => void run(upScript),
   };
 }
 
@@ -283,45 +302,45 @@ export function changedKubeconfig(world: World, from: string, change: (config: K
   return path;
 }
 
-/** A line to the API server that is cut every now and then, and when `cut` is called. */
-export interface CutLine {
+/** A line to the API server that is cut every now and then, and when `cutConnections` is called. */
+export interface FlakyProxy {
   /** The administrator's way over it. */
   readonly kubeconfig: string;
-  readonly cuts: () => number;
-  readonly cut: () => void;
+  readonly cutCount: () => number;
+  readonly cutConnections: () => void;
 }
 
-export async function openCutLine(kube: Kube, everyMs = 3_600_000): Promise<CutLine> {
+export async function openFlakyProxy(kube: Kube, everyMs = 3_600_000): Promise<FlakyProxy> {
   const { hostname, port } = new URL(kube.server());
   const sockets = new Set<Socket>();
-  let cuts = 0;
-  const listener = createServer((near) => {
-    const far = connect(Number(port), hostname);
-    for (const socket of [near, far]) {
+  let cutCount = 0;
+  const listener = createServer((clientSocket) => {
+    const serverSocket = connect(Number(port), hostname);
+    for (const socket of [clientSocket, serverSocket]) {
       sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => {
         sockets.delete(socket);
-        near.destroy();
-        far.destroy();
+        clientSocket.destroy();
+        serverSocket.destroy();
       });
     }
-    near.pipe(far).pipe(near);
+    clientSocket.pipe(serverSocket).pipe(clientSocket);
   });
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
-  const cut = (): void => {
-    if (sockets.size > 0) cuts += 1;
+  const cutConnections = (): void => {
+    if (sockets.size > 0) cutCount += 1;
     for (const socket of sockets) socket.resetAndDestroy();
   };
-  const timer = setInterval(cut, everyMs);
+  const timer = setInterval(cutConnections, everyMs);
   kube.world.atEnd(async () => {
     clearInterval(timer);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => listener.close(resolve));
   });
   const server = `https://127.0.0.1:${(listener.address() as AddressInfo).port}`;
-  const kubeconfig = changedKubeconfig(kube.world, kube.inNamespace(), ({ clusters }) => {
+  const kubeconfig = changedKubeconfig(kube.world, kube.namespacedKubeconfig(), ({ clusters }) => {
     for (const { cluster } of clusters) cluster['server'] = server;
   });
-  return { kubeconfig, cuts: () => cuts, cut };
+  return { kubeconfig, cutCount: () => cutCount, cutConnections };
 }

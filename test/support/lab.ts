@@ -8,32 +8,32 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from './eventually.ts';
-import { jobman, startJobman, type Ended, type Options } from './jobman.ts';
+import { jobman, startJobman, type JobmanResult, type JobmanOptions } from './jobman.ts';
 import { findProgram, requireReal } from './real.ts';
 import { root } from './root.ts';
 import type { World } from './world.ts';
 
-const needed = ['tmux', 'rsync', 'sudo', 'git', 'ssh-keygen', 'python3'];
+const requiredPrograms = ['tmux', 'rsync', 'sudo', 'git', 'ssh-keygen', 'python3'];
 // gcloud is in no package of Debian, so its lack is said and fails nothing.
-const missing = [...needed, 'gcloud'].filter((name) => findProgram(name) === undefined);
+const missingPrograms = [...requiredPrograms, 'gcloud'].filter((name) => findProgram(name) === undefined);
 
 /** Why the tests of a lab cannot run on this machine, or false where they can. Says so for each program, as a test of its own. */
-export function whyNoLab(): string | false {
-  for (const name of needed) {
+export function labSkipReason(): string | false {
+  for (const name of requiredPrograms) {
     test(`this machine has ${name}`, (t) => {
       if (!requireReal(t, name, findProgram(name))) return;
       assert.ok(findProgram(name));
     });
   }
-  return missing.length === 0
+  return missingPrograms.length === 0
     ? false
-    : `NOT TESTED: the scripts of a lab as they are (this machine has no ${missing.join(', ')})`;
+    : `NOT TESTED: the scripts of a lab as they are (this machine has no ${missingPrograms.join(', ')})`;
 }
 
 /** What `jobman show --json` says of an attempt. */
 export interface ShownAttempt {
   readonly attempt: number;
-  readonly how: string;
+  readonly startMode: string;
   readonly stage: number;
   readonly reason: string | null;
 }
@@ -45,38 +45,38 @@ export interface ShownJob {
 }
 
 /** What the training programs do from now on. */
-export type Mode = 'wait' | 'grpc' | 'fail' | 'succeed';
+export type TrainingMode = 'wait' | 'grpc' | 'fail' | 'succeed';
 
-export interface Lab {
+export interface LabFixture {
   /** Of every command; a test may put another PATH into it for a while. */
   env: Readonly<Record<string, string>>;
-  tpu(words: readonly string[], options?: Options): Promise<Ended>;
+  tpu(args: readonly string[], options?: JobmanOptions): Promise<JobmanResult>;
   /** The same, which must end well; resolves with what it printed. */
-  ok(...words: string[]): Promise<string>;
+  runOk(...args: string[]): Promise<string>;
   /** Runs a job and resolves with the numbers of its window and of itself. */
-  begun(...words: string[]): Promise<{ readonly window: string; readonly id: string }>;
+  startJob(...args: string[]): Promise<{ readonly window: string; readonly id: string }>;
   show(id: string): Promise<ShownJob>;
   /** Waits until the job is like that; fails with its log and the answer to why. */
-  reaches(id: string, is: (job: ShownJob) => boolean): Promise<ShownJob>;
-  becomes(id: string, phase: string): Promise<ShownJob>;
+  waitUntil(id: string, is: (job: ShownJob) => boolean): Promise<ShownJob>;
+  waitForPhase(id: string, phase: string): Promise<ShownJob>;
   log(id: string, ...more: string[]): Promise<string>;
   /** What worker 0's program of that attempt was given, once it has said so. */
-  argsOf(id: string, attempt: number): Promise<readonly string[]>;
-  tmux(...words: string[]): string;
-  setMode(mode: Mode): void;
+  programArgs(id: string, attempt: number): Promise<readonly string[]>;
+  tmux(...args: string[]): string;
+  setMode(mode: TrainingMode): void;
   /** What a script prints that is sourced in that folder. */
-  sourced(folder: string, script: string, ...args: readonly string[]): string;
+  sourceScript(folder: string, script: string, ...args: readonly string[]): string;
   /** A working directory with the scripts of the lab. */
-  directory(name: string): string;
+  createDirectory(name: string): string;
 }
 
 /** The value of `--flag=value` among those. */
-export function valueOf(args: readonly string[], flag: string): string | undefined {
+export function flagValue(args: readonly string[], flag: string): string | undefined {
   return args.find((arg) => arg.startsWith(`${flag}=`))?.slice(flag.length + 1);
 }
 
 /** Training programs on this machine, and so on the hosts of the built-in cloud, whose command line has that text. */
-export function programsWith(text: string): readonly string[] {
+export function trainingProcesses(text: string): readonly string[] {
   return commandLines().filter((command) => command.includes(text) && command.includes('main.py'));
 }
 
@@ -93,12 +93,12 @@ function commandLines(): readonly string[] {
 }
 
 /** How many scripts of jobs are alive. */
-function scriptsIn(home: string): number {
+function countScripts(home: string): number {
   return commandLines().filter((command) => command.includes(join(home, 'runs'))).length;
 }
 
 /** Starts the cloud and sets `user` up as the login of the scripts; `zone` is where all TPUs of the lab are. */
-export async function openLab(world: World, user: string, zone: string): Promise<Lab> {
+export async function openLab(world: World, user: string, zone: string): Promise<LabFixture> {
   const home = world.env['HOME'] ?? '';
   mkdirSync(join(home, '.ssh'), { mode: 0o700 });
   // gcloud would make one for itself, of 3072 bits, which takes its time.
@@ -107,7 +107,7 @@ export async function openLab(world: World, user: string, zone: string): Promise
   // staging.sh copies there with rsync, which makes one folder and no more.
   mkdirSync(join(world.folder, 'data/staging', user), { recursive: true });
 
-  const lab: Lab = {
+  const lab: LabFixture = {
     env: {
       CLOUDSDK_CONFIG: join(world.folder, 'gcloud'),
       CLOUDSDK_CORE_DISABLE_USAGE_REPORTING: '1',
@@ -117,16 +117,16 @@ export async function openLab(world: World, user: string, zone: string): Promise
       TEST_ZONE: zone,
       USER: user,
     },
-    tpu: (words, options = {}) =>
-      jobman(world, ['tpu', ...words], { ...options, env: { ...lab.env, ...options.env }, withinMs: 120_000 }),
-    async ok(...words) {
-      const { code, stdout, stderr } = await lab.tpu(words);
-      assert.equal(code, 0, `tpu ${words.join(' ')}\n${stdout}${stderr}`);
+    tpu: (args, options = {}) =>
+      jobman(world, ['tpu', ...args], { ...options, env: { ...lab.env, ...options.env }, withinMs: 120_000 }),
+    async runOk(...args) {
+      const { code, stdout, stderr } = await lab.tpu(args);
+      assert.equal(code, 0, `tpu ${args.join(' ')}\n${stdout}${stderr}`);
       return stdout;
     },
-    async begun(...words) {
-      const [, window = '', id = ''] = /^Window (\d+): job (\d{6}) /m.exec(await lab.ok(...words)) ?? [];
-      assert.ok(id !== '', words.join(' '));
+    async startJob(...args) {
+      const [, window = '', id = ''] = /^Window (\d+): job (\d{6}) /m.exec(await lab.runOk(...args)) ?? [];
+      assert.ok(id !== '', args.join(' '));
       return { window, id };
     },
     async show(id) {
@@ -134,7 +134,7 @@ export async function openLab(world: World, user: string, zone: string): Promise
       assert.ok(stdout !== '', stderr);
       return JSON.parse(stdout) as ShownJob;
     },
-    async reaches(id, is) {
+    async waitUntil(id, is) {
       let job = await lab.show(id);
       const reached = await eventually(async () => is((job = await lab.show(id))), {
         withinMs: 120_000,
@@ -144,22 +144,22 @@ export async function openLab(world: World, user: string, zone: string): Promise
       const why = await jobman(world, ['why', id], { env: lab.env });
       throw new Error(`${JSON.stringify(job)}\n${await lab.log(id)}\n${why.stdout}`);
     },
-    becomes: (id, phase) => lab.reaches(id, (job) => job.phase === phase),
+    waitForPhase: (id, phase) => lab.waitUntil(id, (job) => job.phase === phase),
     log: async (id, ...more) => (await jobman(world, ['logs', id, ...more], { env: lab.env })).stdout,
-    async argsOf(id, attempt) {
+    async programArgs(id, attempt) {
       let found: string | undefined;
-      const said = await eventually(
+      const hasPrinted = await eventually(
         async () => (found = /ARGS (\[.*\])/.exec(await lab.log(id, '--attempt', String(attempt)))?.[1]) !== undefined,
         { withinMs: 90_000, everyMs: 300 },
       );
-      assert.ok(said, `attempt ${attempt} of ${id} said nothing\n${await lab.log(id)}`);
+      assert.ok(hasPrinted, `attempt ${attempt} of ${id} said nothing\n${await lab.log(id)}`);
       return JSON.parse(found ?? '[]') as string[];
     },
-    tmux(...words) {
-      const { stdout, stderr } = spawnSync('tmux', words, { env: lab.env, encoding: 'utf8' });
+    tmux(...args) {
+      const { stdout, stderr } = spawnSync('tmux', args, { env: lab.env, encoding: 'utf8' });
       return stdout + stderr;
     },
-    sourced(folder, script, ...args) {
+    sourceScript(folder, script, ...args) {
       const argv = ['-c', 'source "$@"', 'bash', script, ...args];
       return execFileSync('bash', argv, {
         cwd: folder,
@@ -169,7 +169,7 @@ export async function openLab(world: World, user: string, zone: string): Promise
       });
     },
     setMode: (mode) => writeFileSync(join(world.folder, 'mode'), mode),
-    directory(name) {
+    createDirectory(name) {
       const folder = join(world.folder, name);
       cpSync(join(root, 'test/lab/scripts'), folder, { recursive: true });
       writeFileSync(join(folder, 'mode-file'), join(world.folder, 'mode'));
@@ -178,20 +178,20 @@ export async function openLab(world: World, user: string, zone: string): Promise
   };
 
   lab.setMode('succeed');
-  const cloud = startJobman(world, ['emulator', 'serve', '--speed', '200'], { env: lab.env, withinMs: 1_200_000 });
+  const emulator = startJobman(world, ['emulator', 'serve', '--speed', '200'], { env: lab.env, withinMs: 1_200_000 });
   world.atEnd(async () => {
     // What a failed test left waiting ends by itself: a script that ends later has the cloud started once more.
     lab.setMode('fail');
-    await eventually(() => programsWith(world.folder).length === 0 && scriptsIn(world.home) === 0, {
+    await eventually(() => trainingProcesses(world.folder).length === 0 && countScripts(world.home) === 0, {
       withinMs: 30_000,
       everyMs: 300,
     });
     await jobman(world, ['controller', 'stop'], { env: lab.env });
     await jobman(world, ['emulator', 'stop'], { env: lab.env });
-    await cloud.ended;
+    await emulator.result;
     lab.tmux('kill-server');
   });
-  await cloud.prints('127.0.0.1');
+  await emulator.waitForOutput('127.0.0.1');
   await jobman(world, ['settings', 'set', 'tpu.project', 'emulator'], { env: lab.env });
   await jobman(world, ['settings', 'set', 'lab.zones', JSON.stringify([zone])], { env: lab.env });
   return lab;

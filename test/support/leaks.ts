@@ -12,13 +12,13 @@ export interface RunningProcess {
 }
 
 /** The variable that every process of a test inherits, so that its descendants are known whoever their parent is. */
-export const markVariable = 'JOBMAN_TEST_MARK';
+export const testIdVariable = 'JOBMAN_TEST_ID';
 
 /**
- * The living processes of one test: those that carry its mark, and those that work in its folder or name it in their
+ * The living processes of one test: those that carry its id, and those that work in its folder or name it in their
  * arguments, which finds also a program that was started with an environment of its own.
  */
-export function processesOf(mark: string, folder: string): RunningProcess[] {
+export function processesOf(testId: string, folder: string): RunningProcess[] {
   const found: RunningProcess[] = [];
   for (const name of entries('/proc')) {
     const pid = Number(name);
@@ -26,8 +26,9 @@ export function processesOf(mark: string, folder: string): RunningProcess[] {
     const command = read(`/proc/${name}/cmdline`).split('\0').join(' ').trim();
     // A zombie has no command line any more; it only waits for its parent to ask for its exit code.
     if (command === '') continue;
-    const marked = read(`/proc/${name}/environ`).split('\0').includes(`${markVariable}=${mark}`);
-    if (marked || command.includes(folder) || isWithin(folder, link(`/proc/${name}/cwd`))) found.push({ pid, command });
+    const hasTestId = read(`/proc/${name}/environ`).split('\0').includes(`${testIdVariable}=${testId}`);
+    if (hasTestId || command.includes(folder) || isWithin(folder, link(`/proc/${name}/cwd`)))
+      found.push({ pid, command });
   }
   return found;
 }

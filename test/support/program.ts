@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 
-export interface Ran {
+export interface ProgramResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -16,9 +16,12 @@ export interface RunOptions {
 }
 
 /** Runs a program to its end. Rejects when it cannot be started. */
-export async function run(argv: readonly string[], { input = '', ...options }: RunOptions = {}): Promise<Ran> {
-  const [program = '', ...words] = argv;
-  const child = spawn(program, words, { ...options, stdio: 'pipe' });
+export async function run(
+  argv: readonly string[],
+  { input = '', ...options }: RunOptions = {},
+): Promise<ProgramResult> {
+  const [program = '', ...args] = argv;
+  const child = spawn(program, args, { ...options, stdio: 'pipe' });
   const ended = new Promise<number | null>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', resolve);

@@ -27,7 +27,7 @@ export function poolOn(sshd: Sshd, more: Partial<SshPoolOptions> = {}): SshPool 
 
 /** The server as a worker that jobman made. */
 export function targetOn({ host, port, user, keyFile }: Sshd, more: Partial<SshTarget> = {}): SshTarget {
-  return { host, port, user, keyFile, pin: 'job-1-0', hostKeys: [], userConfig: false, ...more };
+  return { host, port, user, keyFile, pinName: 'job-1-0', hostKeys: [], usesUserConfig: false, ...more };
 }
 
 /** A way to the server over connections of its own. */

@@ -25,7 +25,7 @@ async function complaintAfter(act: (world: World) => void | Promise<void>, patie
     return error instanceof Error ? error.message : String(error);
   } finally {
     assert.ok(!existsSync(world.folder), 'The folder of the world is gone whatever happened.');
-    assert.deepEqual(processesOf(world.env['JOBMAN_TEST_MARK'] ?? '', world.folder), []);
+    assert.deepEqual(processesOf(world.env['JOBMAN_TEST_ID'] ?? '', world.folder), []);
   }
 }
 

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync }
 import { tmpdir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
 import { eventually } from './eventually.ts';
-import { filesIn, markVariable, mountsBelow, processesOf } from './leaks.ts';
+import { filesIn, testIdVariable, mountsBelow, processesOf } from './leaks.ts';
 import { root } from './root.ts';
 
 export interface World {
@@ -31,7 +31,7 @@ export interface Scope {
 /** `patienceMs` is the time that a program which was told to stop a moment ago is given to do so. */
 export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly patienceMs?: number } = {}): World {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'jobman-test-')));
-  const mark = basename(folder);
+  const testId = basename(folder);
   const [home, user, temporary] = ['home', 'user', 'tmp'].map((name) => join(folder, name)) as [string, string, string];
   mkdirSync(user);
   mkdirSync(temporary);
@@ -46,7 +46,7 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
         problems.push(`Undoing failed: ${String(error)}`);
       }
     }
-    problems.push(...(await takeDown(folder, temporary, mark, patienceMs)));
+    problems.push(...(await takeDown(folder, temporary, testId, patienceMs)));
     assert.equal(problems.length, 0, `The test did not clean up.\n${problems.join('\n')}`);
   });
 
@@ -66,7 +66,7 @@ export function openWorld(scope: Scope, { patienceMs = 10_000 }: { readonly pati
       // Compiled code is shared by all tests; a cache in each new home would be cold every time.
       NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/v8'),
       ...(process.env['NODE_V8_COVERAGE'] === undefined ? {} : { NODE_V8_COVERAGE: process.env['NODE_V8_COVERAGE'] }),
-      [markVariable]: mark,
+      [testIdVariable]: testId,
     },
     atEnd(step) {
       undo.push(step);
@@ -81,10 +81,10 @@ function userPath(): string {
 }
 
 /** Removes the world and tells what should not have been there any more. */
-async function takeDown(folder: string, temporary: string, mark: string, patienceMs: number): Promise<string[]> {
+async function takeDown(folder: string, temporary: string, testId: string, patienceMs: number): Promise<string[]> {
   const problems: string[] = [];
 
-  const alive = () => processesOf(mark, folder);
+  const alive = () => processesOf(testId, folder);
   if ((await eventually(() => alive().length === 0, { withinMs: patienceMs })) === undefined) {
     for (const { pid, command } of alive()) {
       problems.push(`Process ${pid} was still running: ${command}`);
@@ -109,8 +109,8 @@ async function takeDown(folder: string, temporary: string, mark: string, patienc
   if (mounts.length > 0) return [...problems, `${folder} stays, because ${mounts.join(', ')} cannot be unmounted.`];
   try {
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-    if (removed.size === 0) process.on('exit', lookForReturned);
-    removed.add(folder);
+    if (removedFolders.size === 0) process.on('exit', reportRecreatedFolders);
+    removedFolders.add(folder);
   } catch (error) {
     problems.push(`${folder} cannot be removed: ${String(error)}`);
   }
@@ -118,11 +118,11 @@ async function takeDown(folder: string, temporary: string, mark: string, patienc
 }
 
 /** Worlds that are over. */
-const removed = new Set<string>();
+const removedFolders = new Set<string>();
 
 /** What a test has begun and not waited for may still write into its home when that is gone, and so make it anew. */
-function lookForReturned(): void {
-  for (const folder of removed) {
+function reportRecreatedFolders(): void {
+  for (const folder of removedFolders) {
     if (!existsSync(folder)) continue;
     const files = readdirSync(folder, { recursive: true }).join(', ');
     process.stderr.write(`${folder} came back after its test: ${files}\n`);

@@ -3,51 +3,49 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { publishSettings } from '../../tools/settings-template.ts';
+import { publishSettingsTemplate } from '../../tools/settings-template.ts';
 import { openWorld } from '../support/world.ts';
 
-function places(t: TestContext) {
+function templatePaths(t: TestContext) {
   const { folder } = openWorld(t);
-  const [source, file, mark] = ['source.json', 'settings.json', 'mark'].map((name) => join(folder, name)) as [
-    string,
-    string,
-    string,
-  ];
+  const [source, file, checksumFile] = ['source.json', 'settings.json', 'checksum'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string];
   writeFileSync(source, '{}');
-  return { folder, source, file, mark, content: () => readFileSync(file, 'utf8') };
+  return { folder, source, file, checksumFile, content: () => readFileSync(file, 'utf8') };
 }
 
 test('it is written, and renewed with the source', (t) => {
-  const { folder, content, ...all } = places(t);
-  assert.equal(publishSettings(all), true);
+  const { folder, content, ...all } = templatePaths(t);
+  assert.equal(publishSettingsTemplate(all), true);
   writeFileSync(all.source, '{ "job": {} }');
-  assert.equal(publishSettings(all), true);
+  assert.equal(publishSettingsTemplate(all), true);
   assert.equal(content(), '{ "job": {} }');
   assert.ok(readdirSync(folder).every((name) => !name.endsWith('.new')));
 });
 
 test('one that was edited stays, however often the source changes', (t) => {
-  const { content, ...all } = places(t);
-  publishSettings(all);
+  const { content, ...all } = templatePaths(t);
+  publishSettingsTemplate(all);
   writeFileSync(all.file, '{ "mine": 1 }');
   for (const next of ['{ "a": 1 }', '{ "b": 2 }']) {
     writeFileSync(all.source, next);
-    assert.equal(publishSettings(all), false);
+    assert.equal(publishSettingsTemplate(all), false);
     assert.equal(content(), '{ "mine": 1 }');
   }
   // Whoever removes it gets the new one.
   rmSync(all.file);
-  assert.equal(publishSettings(all), true);
+  assert.equal(publishSettingsTemplate(all), true);
   assert.equal(content(), '{ "b": 2 }');
 });
 
-test('one whose mark was lost counts as edited, unless it is the same', (t) => {
-  const { content, ...all } = places(t);
-  publishSettings(all);
-  rmSync(all.mark);
-  assert.equal(publishSettings(all), true);
-  rmSync(all.mark);
+test('one whose checksum was lost counts as edited, unless it is the same', (t) => {
+  const { content, ...all } = templatePaths(t);
+  publishSettingsTemplate(all);
+  rmSync(all.checksumFile);
+  assert.equal(publishSettingsTemplate(all), true);
+  rmSync(all.checksumFile);
   writeFileSync(all.source, '{ "a": 1 }');
-  assert.equal(publishSettings(all), false);
+  assert.equal(publishSettingsTemplate(all), false);
   assert.equal(content(), '{}');
 });

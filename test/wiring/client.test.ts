@@ -78,17 +78,17 @@ for (const [what, logins, env, login, refused] of [
     } as unknown as Services;
     const client = await createLocalClient(services);
     world.atEnd(() => client.close());
-    const answer = await client.ask(job.id, 'cancel', { by: login });
+    const answer = await client.sendCommand(job.id, 'cancel', { by: login });
     if (refused === null) {
       assert.equal(answer.ok, true, answer.message);
       assert.match((await client.clean(job.id, login))[0]?.message ?? '', /is not over yet/);
     } else {
-      assert.equal(answer.code, 4);
+      assert.equal(answer.exitCode, 4);
       assert.match(answer.message, refused);
-      assert.equal((await client.show(job.id)).desired, 'run');
+      assert.equal((await client.show(job.id)).desired, 'running');
       assert.match((await client.clean(job.id, login))[0]?.message ?? '', /only its owner may clean it\./);
     }
-    const { message } = await client.ask(strange.id, 'cancel', { by: login });
+    const { message } = await client.sendCommand(strange.id, 'cancel', { by: login });
     assert.match(message, /only its owner may cancel it\.$/, 'who is no user of the lab is nobody else');
   });
 }

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Services } from '../../src/app/services.ts';
-import { openRecordFile, expectOriginal } from '../../src/store/record-file.ts';
-import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/by-hand.ts';
-import { openStrayKeeper } from '../../src/wiring/tpus.ts';
+import { openDatabaseFile, requireOriginalHome } from '../../src/store/database-file.ts';
+import { createStepRunner, openWorkers, sshArgv } from '../../src/wiring/worker-access.ts';
+import { openOrphanCollector } from '../../src/wiring/tpus.ts';
 
 test('a copy releases nothing and runs nothing on workers while its original is there', async (t) => {
   const top = mkdtempSync(join(tmpdir(), 'original-home-'));
@@ -16,20 +16,20 @@ test('a copy releases nothing and runs nothing on workers while its original is 
   const original = join(top, 'original');
   const home = join(top, 'copy');
   const file = join(home, 'state.db');
-  const record = openRecordFile({ file: join(original, 'state.db') });
+  const record = openDatabaseFile({ file: join(original, 'state.db') });
   await record.write(() => Promise.resolve());
   await record.close();
-  await expectOriginal(join(original, 'state.db'));
-  await expectOriginal(join(top, 'none', 'state.db'));
+  await requireOriginalHome(join(original, 'state.db'));
+  await requireOriginalHome(join(top, 'none', 'state.db'));
   cpSync(original, home, { recursive: true });
 
   const services = {
     home,
     io: { now: () => 0, env: {}, user: 'ada', cwd: top },
     settings: () => Promise.resolve({ tpu: { project: null, forgottenProjects: [] }, grants: [] }),
-    installation: () => Promise.resolve('abcdef'),
+    installationId: () => Promise.resolve('abcdef'),
   } as unknown as Services;
-  const keeper = await openStrayKeeper(services);
+  const keeper = await openOrphanCollector(services);
   const stray = {
     backend: 'tpu',
     resource: 'projects/p/locations/z/nodes/n',
@@ -39,8 +39,8 @@ test('a copy releases nothing and runs nothing on workers while its original is 
     state: 'READY',
   } as const;
   const attempts: readonly (() => Promise<unknown>)[] = [
-    () => expectOriginal(file),
-    () => keeper.letGo(stray),
+    () => requireOriginalHome(file),
+    () => keeper.release(stray),
     () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
     () => openWorkers(services, '000001', 'shared'),
     () => sshArgv(services, '000001', 0, []),
@@ -49,5 +49,5 @@ test('a copy releases nothing and runs nothing on workers while its original is 
   await keeper.close();
 
   renameSync(original, join(top, 'old'));
-  await expectOriginal(file);
+  await requireOriginalHome(file);
 });

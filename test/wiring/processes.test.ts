@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import type { Io } from '../../src/app/services.ts';
-import { unitText } from '../../src/wiring/install.ts';
+import { formatUnit } from '../../src/wiring/install.ts';
 import { backgroundEnvironment } from '../../src/wiring/processes.ts';
 import { localSpec } from '../support/builders.ts';
 
 test('a controller that the program of a job has started is not taken for a part of that program', async () => {
-  const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/here', JOBMAN_HOME: '/home' };
+  const env = { PATH: '/bin', JOBMAN_RUN: 'abc123/000001/1/controller', JOBMAN_HOME: '/home' };
   const io = { env } as Pick<Io, 'env'> as Io;
   assert.deepEqual(await backgroundEnvironment(io, '/nowhere'), { PATH: '/bin', JOBMAN_HOME: '/home' });
 });
@@ -47,7 +47,7 @@ test('the end of a reader is noticed although nothing is written, and a reader t
 
 test('odd characters in paths mean themselves', () => {
   const io = { launcher: ['/opt/50% "off"/$n\\ode'], env: { PATH: '/bin:/$x' } } as unknown as Io;
-  const lines = unitText({ io, home: '/home/ada/a $b' }).split('\n');
+  const lines = formatUnit({ io, home: '/home/ada/a $b' }).split('\n');
   const found = lines.filter((line) => /^(ExecStart|Environment)=/.test(line));
   assert.deepEqual(found, [
     String.raw`ExecStart="/opt/50%% \"off\"/$$n\\ode" "controller" "run" "--idle-exit" "never"`,

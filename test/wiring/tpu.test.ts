@@ -40,15 +40,15 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
     logFiles: createLogFiles({ home: world.home, history: () => Promise.resolve([]) }),
   });
   world.atEnd(() => tpu.close());
-  const ref = tpuRef({ spec: { project: 'emulator' }, allocation: { acceptedAt: null } });
+  const ref = tpuRef({ spec: { project: 'emulator' }, allocation: { confirmedAt: null } });
   const { capacity } = tpu.backend;
 
-  const swept = await capacity.sweep([ref]);
+  const swept = await capacity.listLabelled([ref]);
   assert.ok(swept.kind === 'unknown');
   assert.match(swept.reason, /the built-in cloud does not run/);
   assert.equal(existsSync(began), false);
 
-  const looking = capacity.look([ref]);
+  const looking = capacity.observe([ref]);
   assert.ok(await eventually(() => existsSync(began)), 'a look starts it');
   const server = await emptyCloud();
   world.atEnd(() => new Promise<void>((resolve) => void server.close(() => resolve())));
@@ -57,11 +57,11 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
   writeFileSync(join(world.home, 'emulator/endpoint.json'), JSON.stringify(endpoint));
   const [seen] = await looking;
   assert.equal(seen?.kind, 'known', JSON.stringify(seen));
-  assert.deepEqual((await capacity.sweep([ref])).kind, 'known', 'one that runs is asked');
+  assert.deepEqual((await capacity.listLabelled([ref])).kind, 'known', 'one that runs is asked');
 
   rmSync(began);
   rmSync(world.home, { recursive: true });
-  const [later] = await capacity.look([ref]);
+  const [later] = await capacity.observe([ref]);
   assert.equal(later?.kind, 'unknown');
   assert.equal(existsSync(world.home), false, 'a home that was removed is not made anew by a cloud in it');
   assert.equal(existsSync(began), false);

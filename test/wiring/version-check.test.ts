@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { loadClusterSettings } from '../../src/app/cluster/settings.ts';
 import type { Services } from '../../src/app/services.ts';
-import { versionNotesIn, type VersionNotes } from '../../src/app/version-check.ts';
-import { lookForVersion, newerVersion } from '../../src/wiring/version-check.ts';
+import { parseVersionNotes, type VersionNotes } from '../../src/app/version-check.ts';
+import { checkVersion, newerVersion } from '../../src/wiring/version-check.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld, type World } from '../support/world.ts';
 
@@ -44,7 +44,8 @@ function homeWith(world: World, newVersion: object | null, home = world.home) {
       await eventually(() => count() >= expected);
       return count();
     },
-    notes: (): VersionNotes | undefined => versionNotesIn(readFileSync(join(home, 'last_update_check.json'), 'utf8')),
+    notes: (): VersionNotes | undefined =>
+      parseVersionNotes(readFileSync(join(home, 'last_update_check.json'), 'utf8')),
   };
 }
 
@@ -95,7 +96,7 @@ suite('notes about another repository', () => {
     const named = join(world.folder, 'named.json');
     const told = (newVersion: object | null): string | null => {
       writeFileSync(named, JSON.stringify(newVersion === null ? {} : { newVersion }));
-      const files = { ...services.settingsFiles(), named };
+      const files = { ...services.settingsFiles(), explicit: named };
       return newerVersion({ ...services, settingsFiles: () => files });
     };
     assert.match(told(null) ?? '', /1\.1\.0 is there/);
@@ -118,13 +119,13 @@ suite('a look', () => {
     const world = openWorld(t);
     writeFileSync(join(world.folder, 'package.json'), '{"version":"1.1.0"}');
     const { services, notes } = homeWith(world, { repository: '~/', check: '2h', customMessage: 'Ask Eve.' });
-    await lookForVersion(services);
+    await checkVersion(services);
     assert.deepEqual(notes(), {
       lastCheck: now,
       remoteVersion: '1.1.0',
-      every: 7_200_000,
+      intervalMs: 7_200_000,
       message: 'Ask Eve.',
-      failed: null,
+      lastError: null,
       repository: '~/',
     });
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
@@ -134,15 +135,15 @@ suite('a look', () => {
     const world = openWorld(t);
     const { services, file, notes } = homeWith(world, { repository: join(world.folder, 'nothing') });
     writeFileSync(file, JSON.stringify({ lastCheck: now, remoteVersion: '1.1.0' }));
-    await lookForVersion(services);
+    await checkVersion(services);
     assert.equal(notes()?.remoteVersion, '1.1.0');
-    assert.match(notes()?.failed ?? '', /ENOENT/);
+    assert.match(notes()?.lastError ?? '', /ENOENT/);
     writeFileSync(join(world.home, 'settings.json'), '{"newVersion":{"check":"soon"}}');
-    await lookForVersion(services);
+    await checkVersion(services);
     assert.equal(notes()?.remoteVersion, '1.1.0');
-    assert.notEqual(notes()?.failed, null);
+    assert.notEqual(notes()?.lastError, null);
     writeFileSync(join(world.home, 'settings.json'), '{}');
-    await lookForVersion(services);
-    assert.deepEqual([notes()?.remoteVersion, notes()?.failed], [null, null]);
+    await checkVersion(services);
+    assert.deepEqual([notes()?.remoteVersion, notes()?.lastError], [null, null]);
   });
 });

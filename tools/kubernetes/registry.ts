@@ -1,6 +1,6 @@
 /**
- * A read-only image registry for the test cluster: one layer, Debian's static busybox, under a few names. Known names are
- * pulled at once, any below `private/` is refused, every other one is not found.
+ * A read-only image registry for the test cluster: one layer, Debian's static busybox, under a few names. Names below
+ * `private/` are refused; unknown names are not found.
  *
  *     node registry.ts LAYER.tar PORT
  */
@@ -14,7 +14,7 @@ interface Blob {
   readonly digest: string;
 }
 
-interface Answer {
+interface RegistryReply {
   readonly status: number;
   readonly code?: string;
   readonly blob?: Blob;
@@ -29,23 +29,23 @@ const commands = {
 const tags = ['latest', 'stable', '1', '3'];
 
 const blobs = new Map<string, Blob>();
-/** The digest of each image's manifest. */
+/** Digests by image name. */
 const manifests = new Map<string, string>();
 
-function keep(bytes: Buffer, kind: string): { mediaType: string; digest: string; size: number } {
+function addBlob(bytes: Buffer, kind: string): { mediaType: string; digest: string; size: number } {
   const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
   const type = `application/vnd.oci.image.${kind}`;
   blobs.set(digest, { bytes, type, digest });
   return { mediaType: type, digest, size: bytes.length };
 }
 
-function keepJson(value: object, kind: string): ReturnType<typeof keep> {
-  return keep(Buffer.from(JSON.stringify(value)), kind);
+function addJsonBlob(value: object, kind: string): ReturnType<typeof addBlob> {
+  return addBlob(Buffer.from(JSON.stringify(value)), kind);
 }
 
-const layer = keep(readFileSync(layerPath), 'layer.v1.tar');
+const layer = addBlob(readFileSync(layerPath), 'layer.v1.tar');
 for (const [name, command] of Object.entries(commands)) {
-  const config = keepJson(
+  const config = addJsonBlob(
     {
       architecture: process.arch === 'x64' ? 'amd64' : process.arch,
       os: 'linux',
@@ -55,10 +55,10 @@ for (const [name, command] of Object.entries(commands)) {
     'config.v1+json',
   );
   const mediaType = 'application/vnd.oci.image.manifest.v1+json';
-  manifests.set(name, keepJson({ schemaVersion: 2, mediaType, config, layers: [layer] }, 'manifest.v1+json').digest);
+  manifests.set(name, addJsonBlob({ schemaVersion: 2, mediaType, config, layers: [layer] }, 'manifest.v1+json').digest);
 }
 
-function answer(path: string): Answer {
+function replyTo(path: string): RegistryReply {
   if (path === '/v2/' || path === '/v2') return { status: 200 };
   const [, name = '', kind = '', reference = ''] = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(path) ?? [];
   if (name.startsWith('private/')) return { status: 401, code: 'UNAUTHORIZED' };
@@ -69,7 +69,7 @@ function answer(path: string): Answer {
 }
 
 createServer((request, response) => {
-  const { status, code, blob } = answer(new URL(request.url ?? '/', 'http://registry').pathname);
+  const { status, code, blob } = replyTo(new URL(request.url ?? '/', 'http://registry').pathname);
   const error = code === undefined ? {} : { errors: [{ code, message: 'from the test registry' }] };
   const body = blob?.bytes ?? Buffer.from(JSON.stringify(error));
   response.writeHead(status, {

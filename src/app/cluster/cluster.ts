@@ -1,34 +1,33 @@
-// Cluster: the door to a Kubernetes cluster, and what is kept in hand of its objects. The adapter is in
+// Cluster: the interface to a Kubernetes cluster, and its objects with the fields that jobman uses. The adapter is in
 // backends/kubernetes/; nothing else in the program knows the cluster's API.
 //
-// A job of a cluster lives there and not in our record; its name is its reference. The objects below are trimmed to what
-// is shown and decided from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
+// A cluster job exists only in its cluster and not in our database; its name identifies it. The objects contain only
+// the fields that jobman shows or decides from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
 
 import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
-import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../by-hand.ts';
+import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../worker-access.ts';
 import { JobmanError } from '../errors.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/model/time.ts';
 
-/** Where a cluster is and as whom it is asked, as the kubeconfig says it. */
-export interface ClusterPlace {
+export interface ClusterContext {
   /** The kubeconfig's context; `in-cluster` for the service account of a pod. */
   readonly context: string;
   readonly server: string;
   readonly namespace: string;
-  /** As whom the cluster knows us, for people. */
+  /** For display. */
   readonly user: string;
 }
 
-/** Which cluster is meant, where it is not the kubeconfig's own choice. */
+/** Overrides the kubeconfig's own choice. */
 export interface ClusterOptions {
   readonly context?: string;
   readonly namespace?: string;
-  /** The caller reports a cluster that is slow, or leaves it soon; otherwise a terminal shows what is waited for. */
-  readonly isSilent?: boolean;
+  /** True if the caller reports a slow cluster itself or leaves it soon; otherwise a terminal shows the wait. */
+  readonly quiet?: boolean;
 }
 
-/** One line of a Job's conditions: `Complete`, `Failed`, `Suspended`, … */
+/** `Complete`, `Failed`, `Suspended`, … */
 export interface ClusterCondition {
   readonly type: string;
   readonly status: string;
@@ -37,7 +36,6 @@ export interface ClusterCondition {
   readonly at: Instant | null;
 }
 
-/** A Job, trimmed. */
 export interface ClusterJob {
   readonly name: string;
   readonly namespace: string;
@@ -47,21 +45,21 @@ export interface ClusterJob {
   readonly endedAt: Instant | null;
   readonly suspended: boolean;
   readonly parallelism: number;
-  /** Null when any one success completes it. */
+  /** Null if any one success completes the Job. */
   readonly completions: number | null;
-  /** Pods that are pending or running, those that are ready, and those that have ended. */
+  /** `active`: pods that are pending or running. `ready`: those that are ready. The others have ended. */
   readonly active: number;
   readonly ready: number;
   readonly succeeded: number;
   readonly failed: number;
   /** Terminating pods; absent in clusters before 1.31. */
   readonly terminating?: number;
-  /** How long it may run (`--timeout`); null without a limit. */
+  /** The limit of `--timeout`; null without one. */
   readonly deadline?: Duration | null;
   readonly conditions: readonly ClusterCondition[];
-  /** The annotation under the configured key (`job.resources.label`); null where there is none. */
+  /** The annotation under the configured key (`job.resources.label`); null without it. */
   readonly flavor: string | null;
-  /** Our labels; null on what another tool made. */
+  /** Our labels; null on a Job of another tool. */
   readonly owner: string | null;
   readonly installation: string | null;
   /** The requests of one pod, summed over its containers, in the canonical form of quantity.ts. */
@@ -69,12 +67,11 @@ export interface ClusterJob {
   readonly images: readonly string[];
   readonly deleting: boolean;
   readonly queueName: string | null;
-  /** Kueue's label for the priority in that queue; the PriorityClass of its pods counts without it. */
+  /** Kueue's label for the priority in that queue. Without it, the PriorityClass of the pods counts. */
   readonly queuePriority?: string | null;
   readonly priorityClass: string | null;
 }
 
-/** A container of a pod, trimmed. */
 export interface ClusterContainer {
   readonly name: string;
   readonly image: string;
@@ -84,23 +81,22 @@ export interface ClusterContainer {
   readonly exitCode: number | null;
   readonly signal: number | null;
   readonly restarts: number;
-  /** How the run before its last restart ended; null before the first. Absent in older copies. */
+  /** The end of the run before the last restart; null before the first restart. Absent in older copies. */
   readonly lastEnd?: Pick<ClusterContainer, 'reason' | 'exitCode' | 'signal'> | null;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
   readonly init: boolean;
 }
 
-/** A pod, trimmed. */
 export interface ClusterPod {
   readonly name: string;
   readonly namespace: string;
-  /** The Job that it belongs to, by the label `batch.kubernetes.io/job-name`; null where it is none's. */
+  /** The Job of the pod, by the label `batch.kubernetes.io/job-name`; null without one. */
   readonly job: string | null;
-  /** That Job's uid: another Job may have had the name. Null where the cluster does not say it. */
+  /** That Job's uid: another Job may have had the same name. Null if the cluster does not report it. */
   readonly jobUid?: string | null;
   readonly uid: string;
-  /** Kubernetes' word: `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`. */
+  /** `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`. */
   readonly phase: string;
   readonly reason: string | null;
   readonly message: string | null;
@@ -108,7 +104,7 @@ export interface ClusterPod {
   readonly index: number | null;
   readonly createdAt: Instant;
   readonly startedAt: Instant | null;
-  /** The resources that it takes on its node, in the canonical form of quantity.ts. */
+  /** The resources that the pod takes on its node, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
   readonly limits?: Readonly<Record<string, string>>;
   readonly containers: readonly ClusterContainer[];
@@ -116,7 +112,7 @@ export interface ClusterPod {
   readonly deleting: boolean;
 }
 
-/** One event of the cluster, the same one repeated being one. */
+/** Repetitions of an event are one event with a higher count. */
 export interface ClusterEvent {
   readonly object: { readonly kind: string; readonly name: string; readonly uid: string };
   readonly type: 'Normal' | 'Warning';
@@ -127,158 +123,148 @@ export interface ClusterEvent {
   readonly lastAt: Instant;
 }
 
-/** A node, trimmed to what explains why a pod finds no node. */
+/** The fields that explain why a pod is not scheduled. */
 export interface ClusterNode {
   readonly name: string;
   readonly ready: boolean;
-  /** Closed by hand to new pods. */
+  /** True if the node is cordoned. */
   readonly unschedulable: boolean;
-  /** Keys of the taints that keep pods away which do not bear them. */
+  /** Keys of the taints that repel pods without a matching toleration. */
   readonly taints: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
-  /** The resources that all pods together may use, in the canonical form of quantity.ts. */
+  /** In the canonical form of quantity.ts. */
   readonly allocatable: Readonly<Record<string, string>>;
 }
 
-/** A ResourceQuota for all pods of a namespace: what they may use together, and what they use, by the names that it has for them. */
+/** A ResourceQuota for all pods of a namespace: limits and use, under the names of the quota itself. */
 export interface ClusterQuota {
   readonly name: string;
   readonly hard: Readonly<Record<string, string>>;
   readonly used: Readonly<Record<string, string>>;
 }
 
-/** A PriorityClass: pods of a higher value are placed first. */
-export interface ClusterPriority {
+export interface PriorityClass {
   readonly name: string;
   readonly value: number;
   readonly isDefault: boolean;
 }
 
-/** One event of a watch. `synced` follows the last existing object, also after the cluster has forgotten the watch and all was listed again. */
+/** One event of a watch. `synced` follows the last existing object, also after an expired watch listed all again. */
 export type ClusterChange<T> =
   | { readonly kind: 'changed'; readonly object: T }
   | { readonly kind: 'gone'; readonly object: T }
   | { readonly kind: 'synced' };
 
-/** Which objects are meant. `labels` is a selector as Kubernetes writes it. */
+/** A selection of objects. `labels` is a Kubernetes label selector. */
 export interface ClusterQuery {
-  /** Another namespace than that of the place. */
+  /** A namespace other than the context's. */
   readonly namespace?: string;
-  /** Every namespace in its stead. */
-  readonly everywhere?: true;
+  readonly allNamespaces?: true;
   readonly labels?: string;
   readonly name?: string;
-  /** A selector by fields, as Kubernetes writes it. */
   readonly fields?: string;
   readonly signal?: AbortSignal;
-  /** While it is watched: told why the cluster does not answer, once, and null when it does again. */
+  /** For a watch: called once with the reason when the cluster stops answering, and with null when it answers again. */
   readonly onLost?: (why: string | null) => void;
-  /** While it is watched: called with each sign of life, about once a minute where nothing changes. */
-  readonly onHeard?: () => void;
+  /** For a watch: called at each message of the cluster, about once a minute if nothing changes. */
+  readonly onActivity?: () => void;
 }
 
-/** The part of a container's log to read. */
 export interface ClusterLogQuery {
   readonly follow?: boolean;
-  /** The container's run before its last restart. */
   readonly previous?: boolean;
   readonly tail?: number;
   readonly since?: Instant;
   readonly signal?: AbortSignal;
-  /** Lines keep the moments that the cluster puts in front of them, and a blank behind those. */
-  readonly stamped?: boolean;
-  /** Stamped lines that the reader has, those of the last two seconds at least: it goes on behind them. */
-  readonly after?: Uint8Array;
+  /** Keeps the cluster's timestamp and one space at the start of each line. */
+  readonly timestamps?: boolean;
+  /** Timestamped lines that the reader has, at least those of the last two seconds. Reading continues after them. */
+  readonly resumeAfter?: Uint8Array;
   readonly onLost?: (why: string | null) => void;
-  /** While it is followed: the pod went away in the middle, and what it printed last may be lost. */
-  readonly onCut?: () => void;
+  /** With `follow`: the pod disappeared before its log ended, so its last lines may be missing. */
+  readonly onTruncated?: () => void;
 }
 
-/** A program prints a line that is too long to be held; nothing after it can be read, and a retry does not help. */
+/** The line does not fit into memory. Nothing after it can be read, and a retry does not help. */
 export class LogLineTooLong extends JobmanError {}
 
-/** The outcome of a removal, reported once the resource is gone; `absent` if it did not exist. */
+/** Reported once the resource is gone; `absent` if it did not exist. */
 export type ClusterRemoval = 'gone' | 'absent';
 
-/** A container of a pod. */
 export interface ClusterTarget {
   readonly pod: string;
   readonly container: string;
 }
 
-/** The program to run in a container. A `line` is for its `sh`; a program with its arguments needs no shell there. */
-export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
-  /** It gets a terminal of this size, whose keys are its input; everything that it prints is then its standard output. */
+/** A program to run in a container. A `line` runs in the container's `sh`; `argv` needs no shell. */
+export interface ClusterExecRequest extends Omit<SessionRequest, 'environment'> {
+  /** If set, the program gets a terminal of this size: keys are its input, and all its output is standard output. */
   readonly terminal: TerminalSize | null;
 }
 
-/** The terminal of the program that a container runs, or only its input. */
 export interface ClusterAttachRequest extends Pick<SessionRequest, 'onBytes'> {
   readonly terminal: TerminalSize | null;
 }
 
-/** In characters. */
 export interface TerminalSize {
   readonly columns: number;
   readonly rows: number;
 }
 
-/** A program in a container, for as long as somebody listens. A line that breaks is no end: what can be reached is ended. */
+/** A program in a container. A lost connection is not its end: jobman ends the processes that it can still reach. */
 export interface ClusterSession extends Session {
   resize(size: TerminalSize): void;
 }
 
 /**
- * One cluster. Every method may wait for the network; failures are JobmanError: 3 not there, 4 a name is taken, 5 not to
- * be reached (no connection, an unknown authority, an expired login), else 1 with the cluster's own words in its lines.
+ * One cluster. Every method may wait for the network. Failures are JobmanError: 3 absent, 4 a name is taken, 5
+ * unreachable (no connection, an unknown authority, an expired login), else 1 with the cluster's message in its lines.
  */
 export interface Cluster {
-  /** Reads the kubeconfig only; nothing is asked of the cluster. */
-  place(): ClusterPlace;
-  /** In pages; safe to leave early. */
+  /** Reads the kubeconfig only; sends no request. */
+  context(): ClusterContext;
+  /** In pages. The caller may stop early. */
   jobs(query: ClusterQuery): AsyncIterable<readonly ClusterJob[]>;
   job(name: string): Promise<ClusterJob | null>;
-  /** The whole object as the cluster has it, for `details`; null when there is none. */
   raw(name: string): Promise<V1Job | null>;
   /** In pages; of one Job, or of all in the namespace. */
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
-  /** In pages: pods that have no node yet, and the Job of each as `ClusterPod.job`. No more than that is transferred. */
-  homeless(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
-  /** All nodes; null when we may not list them. */
+  /** In pages: pods without a node, with the Job of each. Transfers nothing else. */
+  unscheduledPods(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
+  /** Null if we may not list them. */
   nodes(): Promise<readonly ClusterNode[] | null>;
-  /** All PriorityClasses; null when we may not list them. */
-  priorities(): Promise<readonly ClusterPriority[] | null>;
-  /** All classes of priority of Kueue's own; null where it is not there, or we may not list them. */
-  queuePriorities(): Promise<readonly ClusterPriority[] | null>;
-  /** Events of the objects of these names, oldest first; null when we may not list them. */
+  /** Null if we may not list them. */
+  priorityClasses(): Promise<readonly PriorityClass[] | null>;
+  /** Null without Kueue or if we may not list them. */
+  queuePriorityClasses(): Promise<readonly PriorityClass[] | null>;
+  /** Events of the objects with these names, oldest first; null if we may not list events. */
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[] | null>;
-  /** The quotas of the namespace, without those for some pods only; null when we may not list them. */
+  /** The namespace's quotas, without those for some pods only; null if we may not list quotas. */
   quotas(): Promise<readonly ClusterQuota[] | null>;
-  /** The newest event of each Job for which the cluster refuses to create a pod; none when we may not list them. */
-  refusedPods(query: Pick<ClusterQuery, 'everywhere' | 'signal'>): Promise<readonly ClusterEvent[]>;
-  /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
+  /** The newest event of each Job for which the cluster refuses to create a pod; none if we may not list events. */
+  podCreationErrors(query: Pick<ClusterQuery, 'allNamespaces' | 'signal'>): Promise<readonly ClusterEvent[]>;
+  /** Returns the Job as the cluster completed it. `dryRun`: the cluster checks the Job and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
-  /** Removes a Job with its pods and waits until it is seen gone. */
+  /** Returns when the Job and its pods are observed gone. */
   remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
-  /** The existing objects, then each change, until the signal. Connections that end are opened again. */
+  /** Yields the existing objects, then each change, until the signal aborts. Reopens connections that end. */
   watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;
   watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;
-  /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
+  /** Whole lines. Reconnects without losing or repeating a line. */
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
-  /** The data of a ConfigMap; null when there is none, or it may not be read. */
+  /** Null if it is absent or we may not read it. */
   configMap(name: string, namespace?: string, signal?: AbortSignal): Promise<Readonly<Record<string, string>> | null>;
-  /** Replaces the data of a ConfigMap, or makes it. Another who writes at the same time is waited for, and written over. */
+  /** Creates the ConfigMap or replaces its data. After a conflict with another writer it retries and overwrites. */
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
-  /** Starts a program in a container. Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
+  /** Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
   exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
-  /** The terminal, or the input, of the container's own program; its end has no exit code. Needs the right to `create` (before 1.35 to `get`) `pods/attach`. */
+  /** Attaches to the main program; without exit code. Needs `create` (before 1.35 `get`) on `pods/attach`. */
   attach(target: ClusterTarget, request: ClusterAttachRequest): ClusterSession;
-  /** From here to a container, as `exec`; its image needs `sh` and `tar`. Relative paths here start at `cwd`, there at the working directory. */
+  /** Needs `sh` and `tar` in the image. Relative paths start at `cwd` here and at the working directory there. */
   put(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
   get(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
-  /** A connection to a port of a pod's own loopback address; an error of it says what the pod told. */
+  /** Connects to the pod's own loopback address. The problem contains the pod's message. */
   tunnel(pod: string, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
-  /** Releases connections. Nothing may be asked afterwards. */
   close(): Promise<void>;
 }

@@ -1,12 +1,12 @@
-// Flavors: a resource request with a name. They come from the settings, from a file or from the command line, always as
-// the same JSON: { "name", "description"?, "resources": { "requests", "limits"? } }.
+// Flavors: named resource requests. Settings, files and the command line use the same JSON: { "name", "description"?,
+// "resources": { "requests", "limits"? } }.
 
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
-import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
-import { jsonLines } from '../../schema/json.ts';
-import { JsonTextError, isNull, plain, type Mapping, type Tree } from '../../schema/tree.ts';
-import { refuse } from '../../schema/kinds.ts';
-import { newFindings, type Found, type Report } from '../../schema/problems.ts';
+import { isQualifiedName } from '../../manifest/kubernetes-values.ts';
+import { formatJsonProblems } from '../../schema/json.ts';
+import { JsonTextError, isNull, toPlainValue, type Mapping, type Tree } from '../../schema/tree.ts';
+import { reportProblem } from '../../schema/kinds.ts';
+import { newFindings, type FoundProblem, type Report } from '../../schema/problems.ts';
 import { parseJson } from '../../schema/yaml.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
@@ -15,59 +15,61 @@ import {
   isWholeQuantity,
   parseQuantity,
   quantityKey,
-  quantityText,
+  formatQuantity,
   zero,
   type Quantity,
 } from './quantity.ts';
 
-/** Amounts by the name of the resource, as they were written. */
 export type Amounts = Readonly<Record<string, string>>;
 
-/** The requests of a container, and its limits if there are any. */
 export interface Resources {
   readonly requests: Amounts;
   readonly limits: Amounts | null;
 }
 
-/** A named request. The name is seen by everybody in the cluster. */
+/** A named request. Everybody in the cluster sees the name. */
 export interface Flavor {
   readonly name: string;
   readonly description: string | null;
   readonly resources: Resources;
 }
 
-/** The flavor that a text holds. Throws JobmanError (usage) with every problem, each with its line and column in `called`. */
-export function flavorIn(text: string, called: string): Flavor {
+/** Throws JobmanError (usage) with every problem, each with its line and column in `source`. */
+export function parseFlavor(text: string, source: string): Flavor {
   const findings = newFindings();
-  const flavor = readFlavor(jsonOf(text, called), findings);
+  const flavor = readFlavor(parseJsonText(text, source), findings);
   if (flavor === undefined || findings.problems.length > 0) {
-    throw jsonTrouble(`${called} is no flavor.`, text, called, findings.problems);
+    throw jsonError(`${source} is no flavor.`, text, source, findings.problems);
   }
   return flavor;
 }
 
-/** The JSON of a text that somebody has written. Throws JobmanError (usage) with the place where it stops to be JSON. */
-export function jsonOf(text: string, called: string): Tree {
+/** Throws JobmanError (usage) with the position of the first syntax error. */
+export function parseJsonText(text: string, source: string): Tree {
   try {
     return parseJson(text, 'the text');
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw jsonTrouble(`${called} is not valid JSON.`, text, called, [error.found]);
+    throw jsonError(`${source} is not valid JSON.`, text, source, [error.finding]);
   }
 }
 
-/** The error for problems of such a text: a line for each. */
-export function jsonTrouble(message: string, text: string, called: string, problems: readonly Found[]): JobmanError {
-  return new JobmanError(message, exitCode.usage, jsonLines(text, called, problems));
+export function jsonError(
+  message: string,
+  text: string,
+  source: string,
+  problems: readonly FoundProblem[],
+): JobmanError {
+  return new JobmanError(message, exitCode.usage, formatJsonProblems(text, source, problems));
 }
 
-/** The flavor of a node; what is wrong with it is reported. Undefined when it can be none. */
+/** The flavor at a node of the tree. Problems go to `report`; undefined if it cannot be a flavor. */
 export function readFlavor(tree: Tree, report: Report): Flavor | undefined {
   const form = '{ "name": "small", "resources": { "requests": { "cpu": "1", "memory": "1G" } } }';
-  if (tree.kind !== 'map') return refuse(tree, [], report, `a flavor is an object like ${form}`);
+  if (tree.kind !== 'map') return reportProblem(tree, [], report, `a flavor is an object like ${form}`);
   const members = membersOf(tree, ['name', 'description', 'resources'], 'a flavor', report);
   const name = textOf(members.get('name'), 'name', report);
-  if (!members.has('name')) refuse(tree, [], report, 'a flavor needs a "name"');
+  if (!members.has('name')) reportProblem(tree, [], report, 'a flavor needs a "name"');
   const description = textOf(members.get('description'), 'description', report);
   const resources = readResources(members.get('resources'), tree, report);
   return name === undefined || resources === undefined
@@ -77,18 +79,18 @@ export function readFlavor(tree: Tree, report: Report): Flavor | undefined {
 
 function textOf(tree: Tree | undefined, name: string, report: Report): string | undefined {
   if (tree === undefined) return undefined;
-  const value = plain(tree);
+  const value = toPlainValue(tree);
   if (typeof value === 'string' && value.trim() !== '') return value;
   if (name === 'description' && (value === null || value === '')) return undefined;
-  return refuse(tree, [], report, `"${name}" should be a text`);
+  return reportProblem(tree, [], report, `"${name}" should be a text`);
 }
 
-function readResources(tree: Tree | undefined, around: Tree, report: Report): Resources | undefined {
-  if (tree === undefined) return refuse(around, [], report, 'a flavor needs "resources"');
-  if (tree.kind !== 'map') return refuse(tree, [], report, '"resources" should be an object with "requests"');
+function readResources(tree: Tree | undefined, parent: Tree, report: Report): Resources | undefined {
+  if (tree === undefined) return reportProblem(parent, [], report, 'a flavor needs "resources"');
+  if (tree.kind !== 'map') return reportProblem(tree, [], report, '"resources" should be an object with "requests"');
   const members = membersOf(tree, ['requests', 'limits'], '"resources"', report);
   const requests = members.get('requests');
-  if (requests === undefined) return refuse(tree, [], report, '"resources" needs "requests"');
+  if (requests === undefined) return reportProblem(tree, [], report, '"resources" needs "requests"');
   const limits = members.get('limits');
   const amounts = newFindings();
   const found = {
@@ -96,32 +98,31 @@ function readResources(tree: Tree | undefined, around: Tree, report: Report): Re
     limits: limits === undefined || isNull(limits) ? null : readAmounts(limits, 'limits', amounts),
   };
   if (amounts.problems.length === 0) {
-    for (const says of problemsTogether(found)) refuse(limits ?? requests, [], report, says);
+    for (const message of limitProblems(found)) reportProblem(limits ?? requests, [], report, message);
   } else for (const problem of amounts.problems) report.problem(problem);
   return found;
 }
 
-function readAmounts(tree: Tree, called: 'requests' | 'limits', report: Report): Amounts {
+function readAmounts(tree: Tree, field: 'requests' | 'limits', report: Report): Amounts {
   const amounts: Record<string, string> = {};
   if (tree.kind !== 'map') {
-    refuse(tree, [], report, `"${called}" should be an object like { "cpu": "1", "memory": "1G" }`);
+    reportProblem(tree, [], report, `"${field}" should be an object like { "cpu": "1", "memory": "1G" }`);
     return amounts;
   }
   for (const [name, value] of membersOf(tree, null, '', report)) {
-    const written = plain(value);
+    const written = toPlainValue(value);
     const isAmount = typeof written === 'string' || typeof written === 'number';
-    const wrong = isAmount ? problemOfAmount(name, written) : 'should be an amount like "500m", "1G" or 1';
-    if (wrong !== undefined) refuse(value, [], report, `"${called}.${name}" ${wrong}`);
+    const wrong = isAmount ? amountProblem(name, written) : 'should be an amount like "500m", "1G" or 1';
+    if (wrong !== undefined) reportProblem(value, [], report, `"${field}.${name}" ${wrong}`);
     else amounts[name] = String(written);
   }
   return amounts;
 }
 
-/** The problem of one amount of a resource, as a phrase after its name; undefined if there is none. */
-export function problemOfAmount(resource: string, written: string | number): string | undefined {
+export function amountProblem(resource: string, written: string | number): string | undefined {
   if (!isResourceName(resource)) {
-    const meant = /gpu/i.test(resource) ? 'nvidia.com/gpu' : didYouMean(resource, plainResources);
-    return `is no resource of Kubernetes${meant === undefined ? '' : `; did you mean "${meant}"?`}`;
+    const suggestion = /gpu/i.test(resource) ? 'nvidia.com/gpu' : didYouMean(resource, plainResources);
+    return `is no resource of Kubernetes${suggestion === undefined ? '' : `; did you mean "${suggestion}"?`}`;
   }
   const quantity = parseQuantity(written);
   if (quantity === undefined) return `is "${written}", and should be an amount like "500m", "1G" or "2Gi"`;
@@ -130,12 +131,12 @@ export function problemOfAmount(resource: string, written: string | number): str
   return undefined;
 }
 
-/** The problems of requests and limits together: an API server refuses the same. */
-export function problemsTogether({ requests, limits }: Resources): readonly string[] {
+/** Problems that an API server would refuse too. */
+export function limitProblems({ requests, limits }: Resources): readonly string[] {
   return Object.entries(limits ?? {}).flatMap(([name, limit]) => {
-    const [asked, most] = [parseQuantity(requests[name] ?? ''), parseQuantity(limit)];
-    if (asked === undefined || most === undefined) return [];
-    const order = compareQuantities(asked, most);
+    const [request, maximum] = [parseQuantity(requests[name] ?? ''), parseQuantity(limit)];
+    if (request === undefined || maximum === undefined) return [];
+    const order = compareQuantities(request, maximum);
     if (mustBeEqual(name) && order !== 0) {
       return [`the limit of ${name} (${limit}) should equal its request (${requests[name]})`];
     }
@@ -149,11 +150,11 @@ function membersOf(
   of: string,
   report: Report,
 ): ReadonlyMap<string, Tree> {
-  for (const one of tree.repeated ?? []) refuse(one, [], report, `"${one.name}" stands here again`);
+  for (const one of tree.duplicates ?? []) reportProblem(one, [], report, `"${one.name}" stands here again`);
   const found = new Map<string, Tree>();
   for (const [name, entry] of tree.entries) {
     if (known === null || known.includes(name)) found.set(name, entry.value);
-    else refuse(entry, [], report, `${of} has no "${name}"`, didYouMean(name, known));
+    else reportProblem(entry, [], report, `${of} has no "${name}"`, didYouMean(name, known));
   }
   return found;
 }
@@ -165,18 +166,17 @@ function isResourceName(name: string): boolean {
   return name.includes('/') && isQualifiedName(name);
 }
 
-/** A resource of a device plugin: its domain is not kubernetes.io (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/). */
+/** Outside kubernetes.io: https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/ */
 export function isExtended(resource: string): boolean {
   const [domain = ''] = resource.split('/');
   return resource.includes('/') && domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
 }
 
-/** Resources that cannot be overcommitted: the API server wants a limit that equals the request. */
+/** A resource that cannot be overcommitted: the API server requires a limit equal to the request. */
 function mustBeEqual(resource: string): boolean {
   return isExtended(resource) || resource.startsWith('hugepages-');
 }
 
-/** With the limits that an API server would miss: a resource that cannot be overcommitted has its request as its limit. */
 export function withLimits({ requests, limits }: Resources): Resources {
   const copied = Object.fromEntries(
     Object.entries(requests).filter(([name]) => mustBeEqual(name) && limits?.[name] === undefined),
@@ -185,19 +185,18 @@ export function withLimits({ requests, limits }: Resources): Resources {
   return { requests, limits: Object.keys(all).length === 0 ? null : all };
 }
 
-/** True of every extended resource, unless the settings (`jobsQueue.gpuResources`) list the ones that are GPUs. */
+/** True for every extended resource, unless `jobsQueue.gpuResources` lists the GPUs. */
 export function isGpu(resource: string, gpuResources: readonly string[]): boolean {
   return gpuResources.length === 0 ? isExtended(resource) : gpuResources.includes(resource);
 }
 
-/** How many GPUs are asked for, of all kinds together. */
 export function gpuCount(requests: Amounts, gpuResources: readonly string[]): number {
   const counted = Object.entries(requests).filter(([name]) => isGpu(name, gpuResources));
   const sum = counted.reduce((total, [, amount]) => addQuantities(total, parseQuantity(amount) ?? zero), zero);
   return Number(sum.nanos / 1_000_000_000n);
 }
 
-/** The sum of several requests, each amount in its canonical form. What is no amount is left out. */
+/** The sum of several requests, in canonical form, without invalid amounts. */
 export function sumAmounts(all: readonly Amounts[]): Amounts {
   const sums = new Map<string, Quantity>();
   for (const [name, written] of all.flatMap((amounts) => Object.entries(amounts))) {
@@ -205,10 +204,10 @@ export function sumAmounts(all: readonly Amounts[]): Amounts {
     if (quantity === undefined) continue;
     sums.set(name, addQuantities(sums.get(name) ?? zero, quantity));
   }
-  return Object.fromEntries([...sums].map(([name, quantity]) => [name, quantityText(quantity)]));
+  return Object.fromEntries([...sums].map(([name, quantity]) => [name, formatQuantity(quantity)]));
 }
 
-/** The text by which equal requests are equal, however their amounts and order were written; asking for 0 is not asking. */
+/** A key that is equal for equal requests, whatever their notation and order. A request for 0 does not count. */
 export function amountsKey(amounts: Amounts): string {
   return Object.entries(amounts)
     .map(([name, written]) => [name, quantityKey(written) ?? written] as const)
@@ -218,29 +217,28 @@ export function amountsKey(amounts: Amounts): string {
     .join(',');
 }
 
-/** The sources of flavors: those of the settings, and files. */
 export interface FlavorSources {
   readonly predefined: readonly Flavor[];
-  /** The text of a file; undefined when there is none at that path. Throws JobmanError when it cannot be read. */
+  /** Undefined if the file is absent. Throws JobmanError if it cannot be read. */
   readonly readFile: (path: string) => string | undefined;
 }
 
 /**
- * The flavor that somebody means: JSON itself, the name of a predefined one, or a file with its JSON. A name wins over a
- * file beside which one happens to stand; `./name` is always the file. Throws JobmanError (usage, or not found).
+ * Finds a flavor by JSON, name or file. A predefined name wins over a file of that name; `./name` is always the file.
+ * Throws JobmanError (usage, or not found).
  */
-export function findFlavor(said: string, { predefined, readFile }: FlavorSources): Flavor {
-  const written = said.trim();
-  if (/^[[{"]/.test(written)) return flavorIn(written, 'flavor');
+export function findFlavor(input: string, { predefined, readFile }: FlavorSources): Flavor {
+  const written = input.trim();
+  if (/^[[{"]/.test(written)) return parseFlavor(written, 'flavor');
   const named = predefined.find(({ name }) => name === written);
   if (named !== undefined) return named;
   const text = readFile(written);
-  if (text !== undefined) return flavorIn(text, written);
+  if (text !== undefined) return parseFlavor(text, written);
   const names = predefined.map(({ name }) => name);
-  const meant = didYouMean(written, names);
+  const suggestion = didYouMean(written, names);
   const known = names.length === 0 ? 'The settings have none.' : `There are: ${names.join(', ')}.`;
   throw new JobmanError(
-    `There is no flavor ${written}, and no file of that name.${meant === undefined ? '' : ` Did you mean ${meant}?`}`,
+    `There is no flavor ${written}, and no file of that name.${suggestion === undefined ? '' : ` Did you mean ${suggestion}?`}`,
     exitCode.notFound,
     [`${known} \`jobman resources-flavors\` shows them.`],
   );

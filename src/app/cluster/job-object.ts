@@ -1,5 +1,5 @@
-// Job object: a submit request in Kubernetes' own words, a Job of batch/v1. Values in, a value out: a dry run prints what
-// would be created, to the last field that is not the cluster's to fill in.
+// Job object: a submit request as a Kubernetes Job of batch/v1. Values in, a value out: a dry run prints every field of
+// the Job except those that the cluster fills in.
 
 import type {
   V1Container,
@@ -10,53 +10,49 @@ import type {
   V1Toleration,
   V1Volume,
 } from '@kubernetes/client-node';
-import { type Duration, second } from '../../core/time.ts';
-import { isQualifiedName, readJobName, type Toleration } from '../../manifest/kubernetes-words.ts';
+import { type Duration, second } from '../../core/model/time.ts';
+import { isQualifiedName, readJobName, type Toleration } from '../../manifest/kubernetes-values.ts';
 import type { Resources } from './flavor.ts';
 import { quantityKey } from './quantity.ts';
 import type { ClusterSettings, SettingAnnotation } from './settings.ts';
-import type { SubmitRequest, SubmitWishes } from './submit-request.ts';
-import { given } from '../../core/given.ts';
+import type { SubmitRequest, SubmitInput } from './submit-request.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 
-/** Labels of what jobman makes in a cluster, on the Job and on its pods. */
 export const clusterLabels = {
   managedBy: 'app.kubernetes.io/managed-by',
   owner: 'jobman/owner',
   installation: 'jobman/installation',
   job: 'jobman/job',
-  /** `true` on what no queue is to count: the job that publishes the list of them (deploy/kubernetes/queue.yaml). */
+  /** `true` for a Job outside the count: the one that publishes the queue (deploy/kubernetes/queue.yaml). */
   uncounted: 'jobman/uncounted',
-  /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
+  /** Kueue's label for the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
   queue: 'kueue.x-k8s.io/queue-name',
-  /** Kueue's, by which it orders a queue (https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/). */
+  /** Kueue's label for the priority (https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/). */
   queuePriority: 'kueue.x-k8s.io/priority-class',
 } as const;
 
-/** True of the key of a label that jobman writes itself. */
 export function isOwnLabel(key: string): boolean {
   return key.startsWith('jobman/') || key === clusterLabels.managedBy;
 }
 
-/** Labels or annotations without those that a cluster adds to a Job by itself, and refuses or misreads on another one. */
-export function withoutCluster(words: Readonly<Record<string, string>> = {}): Record<string, string> {
+/** Removes the keys that a cluster adds to a Job by itself and refuses or misreads on another Job. */
+export function withoutClusterKeys(entries: Readonly<Record<string, string>> = {}): Record<string, string> {
   const isOfCluster = (key: string): boolean =>
     /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key);
-  return Object.fromEntries(Object.entries(words).filter(([key]) => !isOfCluster(key)));
+  return Object.fromEntries(Object.entries(entries).filter(([key]) => !isOfCluster(key)));
 }
 
-/** The user who submits it, and facts from elsewhere. */
 export interface Submitter {
   readonly owner: string;
   readonly installation: string | null;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Groups beside those of the settings: what `job.userConfigmap` says. */
+  /** Groups in addition to those of the settings: from `job.userConfigmap`. */
   readonly groups?: readonly number[];
 }
 
 const containerName = 'main';
 
-/** The Job that the request asks for. */
 export function jobObject(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1Job {
   const labels = labelsOf(request, submitter);
   const annotations = {
@@ -78,7 +74,7 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
     spec: {
       backoffLimit: request.backoffLimit,
       ...(parallelism === null ? {} : { parallelism }),
-      // Several pods without a number each would all do the same work.
+      // Without indexes, all pods would do the same work.
       ...(isIndexed ? { completions: completions ?? parallelism ?? 1, completionMode: 'Indexed' } : {}),
       ...(!isIndexed && completions !== null ? { completions } : {}),
       ...(timeout === null ? {} : { activeDeadlineSeconds: wholeSeconds(timeout) }),
@@ -89,7 +85,7 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
   };
 }
 
-/** Kubernetes counts in whole seconds; a limit that was given never becomes none. */
+/** Kubernetes counts in whole seconds. Round up, so that a limit never becomes 0. */
 function wholeSeconds(duration: Duration): number {
   return Math.ceil(duration / second);
 }
@@ -98,7 +94,6 @@ function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, 
   return { ...request.labels, ...ownLabels(request.name, submitter) };
 }
 
-/** The labels of the Job of that name and of its pods, by which it is found again. */
 export function ownLabels(
   name: string,
   { owner, installation }: Pick<Submitter, 'owner' | 'installation'>,
@@ -111,7 +106,7 @@ export function ownLabels(
   };
 }
 
-/** The text as the value of a label: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. */
+/** A valid label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. */
 export function labelValue(text: string): string {
   return text
     .replaceAll(/[^A-Za-z0-9_.-]/g, '_')
@@ -182,8 +177,8 @@ function container(request: SubmitRequest): V1Container {
   return {
     name: containerName,
     image: request.image,
-    ...(request.command === null ? {} : { command: request.command.map(asTyped) }),
-    ...(request.args === null ? {} : { args: request.args.map(asTyped) }),
+    ...(request.command === null ? {} : { command: request.command.map(escapeDollars) }),
+    ...(request.args === null ? {} : { args: request.args.map(escapeDollars) }),
     ...(request.workdir === null ? {} : { workingDir: request.workdir }),
     ...(env.length === 0 ? {} : { env }),
     ...(whole.length === 0 ? {} : { envFrom: whole.map(({ secret }) => ({ secretRef: { name: secret } })) }),
@@ -199,22 +194,22 @@ function resourcesOf({ requests, limits }: Resources): NonNullable<V1Container['
   };
 }
 
-/** Secrets are named, never held: their values stay in the cluster. */
+/** Secrets are references: their values stay in the cluster. */
 function envOf({ env, secrets }: SubmitRequest): V1EnvVar[] {
   const named = secrets.flatMap((one): V1EnvVar[] =>
     one.key === null ? [] : [{ name: one.variable, valueFrom: { secretKeyRef: { name: one.secret, key: one.key } } }],
   );
-  const plain = Object.entries(env).map(([name, value]) => ({ name, value: asTyped(value) }));
+  const plain = Object.entries(env).map(([name, value]) => ({ name, value: escapeDollars(value) }));
   return [...plain, ...named];
 }
 
 /**
- * Kubernetes makes one dollar of two, which would take a shell its `$$`; four become two again. What it does with
- * `$(NAME)`, and with `$$(NAME)` for those who know it, is left to it.
+ * Kubernetes turns `$$` into `$`, which would take a shell its `$$`, so this doubles them. `$(NAME)` and `$$(NAME)`
+ * stay Kubernetes' own.
  * https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
  */
-function asTyped(word: string): string {
-  return word.replaceAll(/\${2,}(?![($])/g, (dollars) => dollars + dollars);
+function escapeDollars(text: string): string {
+  return text.replaceAll(/\${2,}(?![($])/g, (dollars) => dollars + dollars);
 }
 
 const shmName = 'shm';
@@ -233,25 +228,27 @@ function volumesOf({ volumes, shm }: SubmitRequest): V1Volume[] {
   ];
 }
 
-/** One line for each amount that a cluster, for example a platform's webhook, has changed; how an amount is written makes no difference. */
-export function replacedResources(asked: V1Job, made: V1Job): readonly string[] {
-  const [wanted = [], given = []] = [asked, made].map((job) => job.spec?.template.spec?.containers ?? []);
-  return wanted.flatMap((container) => {
-    const other = given.find(({ name }) => name === container.name);
-    const lines = other === undefined ? [] : replacedIn(container.resources ?? {}, other.resources ?? {});
-    return wanted.length > 1 ? lines.map((line) => `${container.name}: ${line}`) : lines;
+/** One line per amount that the cluster changed, for example by a webhook. Its notation does not matter. */
+export function replacedResources(requested: V1Job, created: V1Job): readonly string[] {
+  const [requestedContainers = [], createdContainers = []] = [requested, created].map(
+    (job) => job.spec?.template.spec?.containers ?? [],
+  );
+  return requestedContainers.flatMap((container) => {
+    const other = createdContainers.find(({ name }) => name === container.name);
+    const lines = other === undefined ? [] : replacedInContainer(container.resources ?? {}, other.resources ?? {});
+    return requestedContainers.length > 1 ? lines.map((line) => `${container.name}: ${line}`) : lines;
   });
 }
 
 type ContainerResources = NonNullable<V1Container['resources']>;
 
-function replacedIn(before: ContainerResources, after: ContainerResources): readonly string[] {
+function replacedInContainer(before: ContainerResources, after: ContainerResources): readonly string[] {
   return (['requests', 'limits'] as const).flatMap((side) => {
     const [wanted = {}, got = {}] = [before[side], after[side]];
     const names = [...new Set([...Object.keys(wanted), ...Object.keys(got)])].toSorted();
     return names.flatMap((name) => {
       const [one, other] = [wanted[name], got[name]];
-      // Where no request was said, the cluster copies the limit; that replaces nothing.
+      // Without a request the cluster copies the limit, which replaces nothing.
       if (one === other || (one === undefined && side === 'requests' && wantedLimit(before, name) === other)) return [];
       if (one !== undefined && other !== undefined && quantityKey(one) === quantityKey(other)) return [];
       return [
@@ -261,57 +258,54 @@ function replacedIn(before: ContainerResources, after: ContainerResources): read
   });
 }
 
-/** The annotation of a Job whose resources the cluster has replaced: what was asked for, and what was granted. */
-export const replacedKey = 'jobman/replaced-resources';
+export const replacedResourcesAnnotation = 'jobman/replaced-resources';
 
 function wantedLimit(resources: ContainerResources, name: string): string | undefined {
   return resources.limits?.[name];
 }
 
-/** The one that jobman makes, else the first. */
 export function mainContainer<T extends { readonly name: string }>(containers: readonly T[]): T | undefined {
   return containers.find(({ name }) => name === containerName) ?? containers[0];
 }
 
 // ------------------------------------------------------------------------------------------ a Job from a file
 
-/** The part of a request that the command line may set for a job whose spec is in a file. */
-export type JobFileWishes = Pick<
-  SubmitWishes,
+export type JobFileOverrides = Pick<
+  SubmitInput,
   'name' | 'namespace' | 'context' | 'annotations' | 'labels' | 'ttl' | 'suspend' | 'queue'
 >;
 
-/** The name of the job: that of the flags, else that of the file, else a new one. Throws JobmanError (usage) for an invalid one. */
-export function jobFileName(job: V1Job, wishes: JobFileWishes, freshName: string): string {
+/** The name of the flags, else of the file, else a generated one. Throws JobmanError (usage) for an invalid name. */
+export function jobFileName(job: V1Job, overrides: JobFileOverrides, generatedName: string): string {
   const { name, generateName } = job.metadata ?? {};
-  const fresh = generateName === undefined ? freshName : `${generateName}${freshName.slice(-8)}`;
-  const chosen = wishes.name ?? name ?? fresh;
+  const generated = generateName === undefined ? generatedName : `${generateName}${generatedName.slice(-8)}`;
+  const chosen = overrides.name ?? name ?? generated;
   const read = readJobName(chosen);
   if ('value' in read) return chosen;
   throw new JobmanError(
-    `The name "${chosen}" ${read.wrong}${read.meant === undefined ? '.' : `; did you mean ${read.meant}?`}`,
+    `The name "${chosen}" ${read.problem}${read.suggestion === undefined ? '.' : `; did you mean ${read.suggestion}?`}`,
     exitCode.usage,
   );
 }
 
-/** Throws JobmanError (usage) for labels and annotations that are not the file's to write. */
-export function checkJobFile(job: V1Job, wishes: JobFileWishes): void {
-  const labels = { ...job.spec?.template.metadata?.labels, ...job.metadata?.labels, ...wishes.labels };
+/** Throws JobmanError (usage) for labels that only jobman may write, and for invalid keys. */
+export function checkJobFile(job: V1Job, overrides: JobFileOverrides): void {
+  const labels = { ...job.spec?.template.metadata?.labels, ...job.metadata?.labels, ...overrides.labels };
   const own = Object.keys(labels).filter(isOwnLabel);
-  // A file that was printed by `submit --dry-run` or read from a cluster has ours.
-  const strange = Object.keys(wishes.labels ?? {}).filter(isOwnLabel);
-  if (strange[0] !== undefined) {
-    throw new JobmanError(`The label ${strange[0]} is written by jobman itself; choose another key.`, exitCode.usage);
+  // A file from `submit --dry-run` or from a cluster may contain our labels; flags may not.
+  const reserved = Object.keys(overrides.labels ?? {}).filter(isOwnLabel);
+  if (reserved[0] !== undefined) {
+    throw new JobmanError(`The label ${reserved[0]} is written by jobman itself; choose another key.`, exitCode.usage);
   }
   const wrong = Object.keys(labels).find((key) => !own.includes(key) && !isQualifiedName(key));
   if (wrong !== undefined) throw new JobmanError(`The label "${wrong}" has an invalid key.`, exitCode.usage);
 }
 
-/** The object to create. What a cluster has added to it, where it was read from one, is left out. */
+/** Omits the fields that a cluster has added. */
 export function jobFromFile(
   job: V1Job,
   name: string,
-  wishes: JobFileWishes,
+  overrides: JobFileOverrides,
   settings: ClusterSettings,
   submitter: Submitter,
 ): V1Job {
@@ -320,10 +314,10 @@ export function jobFromFile(
   const own = ownLabels(name, submitter);
   const annotations = {
     ...annotationsOf(settings.job.annotations, submitter.env),
-    ...withoutCluster(metadata.annotations),
-    ...wishes.annotations,
+    ...withoutClusterKeys(metadata.annotations),
+    ...overrides.annotations,
   };
-  const { ttl, suspend, queue } = wishes;
+  const { ttl, suspend, queue } = overrides;
   const { ttlSecondsAfterFinished, ...withoutTtl } = rest;
   const seconds = ttl === undefined ? ttlSecondsAfterFinished : ttl === 'none' ? undefined : wholeSeconds(ttl);
   return {
@@ -331,14 +325,14 @@ export function jobFromFile(
     kind: 'Job',
     metadata: {
       name,
-      ...given({
-        namespace: wishes.namespace ?? metadata.namespace,
+      ...omitUndefined({
+        namespace: overrides.namespace ?? metadata.namespace,
         finalizers: metadata.finalizers,
         ownerReferences: metadata.ownerReferences,
       }),
       labels: {
-        ...withoutCluster(metadata.labels),
-        ...wishes.labels,
+        ...withoutClusterKeys(metadata.labels),
+        ...overrides.labels,
         ...own,
         ...(queue === undefined ? {} : { [clusterLabels.queue]: queue }),
       },
@@ -346,15 +340,15 @@ export function jobFromFile(
     },
     spec: {
       ...withoutTtl,
-      ...given({ ttlSecondsAfterFinished: seconds, suspend: suspend ?? rest.suspend }),
-      // Without manualSelector the cluster chooses the selector, and refuses one that it did not choose.
-      ...(rest.manualSelector === true ? given({ selector }) : {}),
+      ...omitUndefined({ ttlSecondsAfterFinished: seconds, suspend: suspend ?? rest.suspend }),
+      // Without manualSelector the cluster chooses the selector and refuses any other.
+      ...(rest.manualSelector === true ? omitUndefined({ selector }) : {}),
       template: {
-        // As objects: their fields are kept also where the types of the library do not know them, for the cluster to judge.
+        // As objects, to keep fields that the library's types do not know; the cluster validates them.
         ...(template as object),
         metadata: {
           ...(template.metadata as object | undefined),
-          labels: { ...withoutCluster(template.metadata?.labels), ...wishes.labels, ...own },
+          labels: { ...withoutClusterKeys(template.metadata?.labels), ...overrides.labels, ...own },
         },
       },
     },

@@ -1,10 +1,10 @@
-// Quantity: amounts as Kubernetes writes them, in exact arithmetic. `1` equals `1000m`, `1G` does not equal `1Gi`, and a sum
-// of ten times `0.1` is 1; numbers of the machine would get the last wrong, and lose the ends of large ones.
-// The grammar: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+// Quantity: Kubernetes amounts in exact arithmetic. `1` equals `1000m`, `1G` does not equal `1Gi`, and ten times `0.1`
+// is 1. Floating-point numbers would get the last wrong and lose digits of large amounts. Grammar:
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 
-import { amountPattern } from '../../manifest/kubernetes-words.ts';
+import { quantityPattern } from '../../manifest/kubernetes-values.ts';
 
-/** `nanos` billionths, which is as fine as Kubernetes counts; written with powers of two, or of ten. */
+/** In billionths, the precision of Kubernetes. `style`: suffixes with powers of two or of ten. */
 export interface Quantity {
   readonly nanos: bigint;
   readonly style: 'binary' | 'decimal';
@@ -15,18 +15,16 @@ const nano = 1_000_000_000n;
 const binarySuffixes = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;
 const decimalSuffixes = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'] as const;
 
-/** Nothing, to begin a sum with. */
 export const zero: Quantity = { nanos: 0n, style: 'decimal' };
 
-/** Undefined for what is no amount. What is finer than a billionth is rounded away from zero, as the API server does. */
+/** Undefined for an invalid amount. Rounds away from zero to a billionth, as the API server does. */
 export function parseQuantity(written: string | number): Quantity | undefined {
-  const [, sign, digits, suffix = ''] = amountPattern.exec(String(written)) ?? [];
+  const [, sign, digits, suffix = ''] = quantityPattern.exec(String(written)) ?? [];
   if (digits === undefined) return undefined;
   const [whole = '', fraction = ''] = digits.split('.');
   const mantissa = BigInt(whole + fraction || '0');
   const style = suffix.endsWith('i') ? 'binary' : 'decimal';
   const factor = factorOf(suffix);
-  // mantissa / 10^fraction.length * factor.up / factor.down, in billionths.
   const above = mantissa * factor.up * nano;
   const below = 10n ** BigInt(fraction.length) * factor.down;
   const size = (above + below - 1n) / below;
@@ -41,7 +39,6 @@ function factorOf(suffix: string): { readonly up: bigint; readonly down: bigint 
   return power >= 0 ? { up: 10n ** BigInt(power), down: 1n } : { up: 1n, down: 10n ** BigInt(-power) };
 }
 
-/** The sum; binary as soon as one of the two is. */
 export function addQuantities(one: Quantity, other: Quantity): Quantity {
   return {
     nanos: one.nanos + other.nanos,
@@ -49,13 +46,12 @@ export function addQuantities(one: Quantity, other: Quantity): Quantity {
   };
 }
 
-/** Less than, equal to or greater than zero, for sorting. How the two are written does not matter. */
 export function compareQuantities(one: Quantity, other: Quantity): number {
   return one.nanos < other.nanos ? -1 : one.nanos > other.nanos ? 1 : 0;
 }
 
-/** The canonical text: no fraction, and the largest suffix that leaves none; binary if it was written so and a whole number fits. */
-export function quantityText({ nanos, style }: Quantity): string {
+/** Canonical text: no fraction and the largest possible suffix, binary only for a whole number. */
+export function formatQuantity({ nanos, style }: Quantity): string {
   if (nanos === 0n) return '0';
   const sign = nanos < 0n ? '-' : '';
   let size = nanos < 0n ? -nanos : nanos;
@@ -70,18 +66,17 @@ export function quantityText({ nanos, style }: Quantity): string {
   return `${sign}${size}${decimalSuffixes[step]}`;
 }
 
-/** The text by which equal amounts are equal, however they were written. Undefined for what is no amount. */
+/** A text that is equal for equal amounts in any notation. Undefined for an invalid amount. */
 export function quantityKey(written: string | number): string | undefined {
   const quantity = parseQuantity(written);
-  return quantity === undefined ? undefined : quantityText({ nanos: quantity.nanos, style: 'decimal' });
+  return quantity === undefined ? undefined : formatQuantity({ nanos: quantity.nanos, style: 'decimal' });
 }
 
-/** True for a whole number of things, as of GPUs. */
 export function isWholeQuantity({ nanos }: Quantity): boolean {
   return nanos % nano === 0n;
 }
 
-/** As a number of the machine, for shares and bars; not for comparing. */
+/** Inexact: for shares and bars, not for comparisons. */
 export function quantityNumber({ nanos }: Quantity): number {
   return Number(nanos) / Number(nano);
 }

@@ -1,49 +1,46 @@
-// Queue: the jobs of a cluster that are active, which is waiting or running, counted by flavor and by what a pod of theirs asks
-// for; and the lines in which the waiting ones stand. Values in, values out.
+// Queue: a cluster's active (waiting or running) jobs, counted by flavor and by the requests of one pod, and the order
+// of the waiting ones. Values in, values out.
 
-import { isSettledPhase } from '../../core/phase.ts';
-import type { Instant } from '../../core/time.ts';
-import type { ClusterJob, ClusterPriority } from './cluster.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import type { Instant } from '../../core/model/time.ts';
+import type { ClusterJob, PriorityClass } from './cluster.ts';
 import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './flavor.ts';
-import { clusterPhase } from './verdict.ts';
+import { clusterPhase } from './job-result.ts';
 
 /**
- * Where an active job is. `waiting`: it has no pods yet, or none of them runs and one has no node. `running`: its pods have
- * their nodes, be it that they still pull an image. `unknown`: a list that others wrote does not say.
+ * `waiting`: the job has no pods, or none runs and one has no node. `running`: its pods have nodes, perhaps still
+ * without their image. `unknown`: a list of another program does not say.
  */
 export type QueueState = 'waiting' | 'running' | 'unknown';
 
-/** An active job, trimmed to the fields that are counted and sorted by. */
 export interface QueuedJob {
   readonly namespace: string;
   readonly name: string;
   readonly flavor: string | null;
   readonly requests: Amounts;
-  /** The login name of whoever submitted it; null where no label says it. */
   readonly owner: string | null;
   readonly state: QueueState;
   readonly pods: number;
   readonly createdAt: Instant;
-  /** That of its PriorityClass; while Kueue holds it back, that of Kueue's class where it has one. */
+  /** The value of its PriorityClass; while Kueue holds the job back, of its WorkloadPriorityClass if it has one. */
   readonly priority: number;
-  /** Kueue's queue, while that holds it back; null for those that wait for a node. */
+  /** The Kueue queue that holds the job back; null for a job that waits for a node. */
   readonly queue: string | null;
 }
 
-/** Facts about the cluster in addition to the Jobs. */
-export interface QueueSurroundings {
-  /** `namespace/name` of the Jobs with a pod that has no node; null where we may not list pods. */
-  readonly homeless: ReadonlySet<string> | null;
-  /** Null where we may not list them: then all are of one priority. */
-  readonly priorities: readonly ClusterPriority[] | null;
-  /** Kueue's own; null where it is not there, or they were not needed. */
-  readonly queuePriorities: readonly ClusterPriority[] | null;
+export interface QueueContext {
+  /** `namespace/name` of each Job with a pod without a node; null if we may not list pods. */
+  readonly unscheduled: ReadonlySet<string> | null;
+  /** Null if we may not list them; all priorities then count as equal. */
+  readonly priorities: readonly PriorityClass[] | null;
+  /** Null without Kueue or if not needed. */
+  readonly queuePriorities: readonly PriorityClass[] | null;
 }
 
-/** The Job, trimmed; undefined if it is not active: it has ended, or its owner has suspended it. */
-export function queuedJob(job: ClusterJob, surroundings: QueueSurroundings): QueuedJob | undefined {
-  const { homeless, priorities, queuePriorities } = surroundings;
-  const state = stateOf(job, homeless);
+/** Undefined if the job has finished or its owner has suspended it. */
+export function queuedJob(job: ClusterJob, context: QueueContext): QueuedJob | undefined {
+  const { unscheduled, priorities, queuePriorities } = context;
+  const state = stateOf(job, unscheduled);
   if (state === undefined) return undefined;
   const { namespace, name, flavor, requests, owner, createdAt, priorityClass } = job;
   const inQueue = isOrderedByQueue(job) ? queuePriorities?.find((one) => one.name === job.queuePriority) : undefined;
@@ -63,86 +60,77 @@ export function queuedJob(job: ClusterJob, surroundings: QueueSurroundings): Que
   };
 }
 
-/** Whether it is held back in a queue of Kueue that orders it by a priority of its own. */
+/** True if a Kueue queue holds the job back and orders it by Kueue's own priority. */
 export function isOrderedByQueue({ suspended, queueName, queuePriority = null }: ClusterJob): boolean {
   return suspended && queueName !== null && queuePriority !== null;
 }
 
-/** Whether it waits or runs, as far as a Job tells it without its pods. */
+/** From the Job alone, without its pods. */
 export function isActive(job: ClusterJob): boolean {
   return stateOf(job, null) !== undefined;
 }
 
-function stateOf(job: ClusterJob, homeless: QueueSurroundings['homeless']): QueueState | undefined {
+function stateOf(job: ClusterJob, unscheduled: QueueContext['unscheduled']): QueueState | undefined {
   const phase = clusterPhase(job);
-  if (isSettledPhase(phase)) return undefined;
+  if (isFinishedPhase(phase)) return undefined;
   if (job.active === 0) return phase === 'stopping' ? undefined : 'waiting';
   if (job.ready > 0 || phase === 'stopping') return 'running';
-  return homeless === null || homeless.has(queueKey(job)) ? 'waiting' : 'running';
+  return unscheduled === null || unscheduled.has(queueKey(job)) ? 'waiting' : 'running';
 }
 
-/** The key of `QueueSurroundings.homeless`. */
 export function queueKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
   return `${namespace}/${name}`;
 }
 
-/** Whose view it is. */
 export interface QueueViewer {
   /** Null: every namespace. */
   readonly namespace: string | null;
   readonly owner: string;
-  /** The resources that count as GPUs (`jobsQueue.gpuResources`). */
   readonly gpuResources: readonly string[];
 }
 
-/** Without a namespace the name decides alone. In a namespace, jobs without an owner's label are the viewer's too. */
+/** Across namespaces only the owner counts. In a namespace, jobs without an owner label also count as the viewer's. */
 function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean {
   if (viewer.namespace === null) return owner === viewer.owner;
   return namespace === viewer.namespace && (owner === null || owner === viewer.owner);
 }
 
-/** The active jobs of one flavor that ask for the same. */
 export interface QueueGroup {
-  /** Null: their resources have no name. */
   readonly flavor: string | null;
   /** The requests of one pod, in the canonical form of quantity.ts. */
   readonly requests: Amounts;
   readonly gpus: number;
-  /** Of the requests, what is neither cpu, memory nor a GPU. */
-  readonly others: Amounts;
+  /** The requests other than cpu, memory and GPUs. */
+  readonly otherRequests: Amounts;
   readonly jobs: number;
   readonly yours: number;
   readonly waiting: number;
   readonly pods: number;
-  /** Jobs that ask for something else go by the same name. */
   readonly isConflict: boolean;
 }
 
-/** A job that waits, and where it stands. */
-export interface QueuePlace {
+export interface QueuePosition {
   readonly job: QueuedJob;
   readonly isYours: boolean;
-  readonly place: number;
-  /** The last place that it may have: a cluster records creation times to the second, so jobs of one second have no known order. */
-  readonly last: number;
-  readonly of: number;
+  readonly position: number;
+  /** The last possible position: creation times have whole seconds, so jobs of one second have no known order. */
+  readonly lastPosition: number;
+  readonly queueLength: number;
 }
 
-/** The queue as one user sees it. */
 export interface QueueView {
-  /** The largest first. */
+  /** Largest first. */
   readonly groups: readonly QueueGroup[];
-  /** Line by line, each from its first place. */
-  readonly places: readonly QueuePlace[];
+  /** Queue by queue, each from position 1. */
+  readonly positions: readonly QueuePosition[];
   readonly jobs: number;
   readonly yours: number;
 }
 
-/** The view of these active jobs that somebody has. */
 export function queueView(jobs: readonly QueuedJob[], viewer: QueueViewer): QueueView {
   return {
     groups: groupsOf(jobs, viewer),
-    places: placesOf(jobs, viewer),
+    positions: positionsOf(jobs, viewer),
     jobs: jobs.length,
     yours: jobs.filter((job) => isYours(job, viewer)).length,
   };
@@ -159,7 +147,7 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
       flavor,
       requests,
       gpus: gpuCount(requests, viewer.gpuResources),
-      others: Object.fromEntries(Object.entries(requests).filter(([name]) => isOther(name))),
+      otherRequests: Object.fromEntries(Object.entries(requests).filter(([name]) => isOther(name))),
       jobs: all.length,
       yours: all.filter((job) => isYours(job, viewer)).length,
       waiting: all.filter(({ state }) => state === 'waiting').length,
@@ -167,7 +155,7 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
       isConflict: flavor !== null && (named.get(flavor)?.length ?? 0) > 1,
     };
   });
-  // Jobs with the same name are in one group.
+  // Sorting keeps all groups of one flavor name together.
   const allOf = ({ flavor, jobs: own }: QueueGroup): number =>
     flavor === null ? own : (named.get(flavor)?.reduce((sum, all) => sum + all.length, 0) ?? own);
   return groups.toSorted(
@@ -179,25 +167,25 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
   );
 }
 
-/** The key of a job's group. Thousands of jobs share the object of their requests, whose key is then made once. */
+/** The key of a job's group. Thousands of jobs share one requests object, so its key is computed once. */
 function keyOf(): (job: QueuedJob) => string {
   const known = new Map<Amounts, string>();
   return ({ flavor, requests }) => {
-    let asked = known.get(requests);
-    if (asked === undefined) known.set(requests, (asked = amountsKey(requests)));
-    return JSON.stringify([flavor, asked]);
+    let key = known.get(requests);
+    if (key === undefined) known.set(requests, (key = amountsKey(requests)));
+    return JSON.stringify([flavor, key]);
   };
 }
 
 /**
- * A cluster's scheduler has one line, and each queue of Kueue in each namespace has its own. The higher priority stands before
- * the lower, and the older job before the newer; that is the order in which they are tried, not a promise: who fits may pass.
+ * The scheduler has one queue, and each Kueue queue in each namespace is another. Higher priority comes first, then the
+ * older job. This is the order of attempts and not a promise: a smaller job may be scheduled earlier.
  */
-function placesOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueuePlace[] {
+function positionsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueuePosition[] {
   const waiting = jobs.filter(({ state }) => state === 'waiting');
   const lines = Map.groupBy(waiting, ({ namespace, queue }) => (queue === null ? '' : `${namespace}/${queue}`));
   const inOrder = [...lines].toSorted(([one], [other]) => compareTexts(one, other));
-  const turnOf = ({ priority, createdAt }: QueuedJob): string => `${priority} ${createdAt}`;
+  const orderKey = ({ priority, createdAt }: QueuedJob): string => `${priority} ${createdAt}`;
   return inOrder.flatMap(([, line]) => {
     const ordered = line.toSorted(
       (one, other) =>
@@ -206,15 +194,21 @@ function placesOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
         compareTexts(queueKey(one), queueKey(other)),
     );
     let before = 0;
-    return [...Map.groupBy(ordered, turnOf).values()].flatMap((equal) => {
-      const [place, last] = [before + 1, before + equal.length];
-      before = last;
-      return equal.map((job) => ({ job, isYours: isYours(job, viewer), place, last, of: line.length }));
+    return [...Map.groupBy(ordered, orderKey).values()].flatMap((equal) => {
+      const [position, lastPosition] = [before + 1, before + equal.length];
+      before = lastPosition;
+      return equal.map((job) => ({
+        job,
+        isYours: isYours(job, viewer),
+        position,
+        lastPosition,
+        queueLength: line.length,
+      }));
     });
   });
 }
 
-/** By code units: the same on every machine, whatever its language. */
+/** By code units: the same order on every machine, whatever its locale. */
 function compareTexts(one: string, other: string): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }

@@ -1,24 +1,27 @@
-// API: requests to a cluster, with what every one of them needs: a login that is renewed, lists in pages, and refusals as sentences. A
-// second try is made here, and not paced by the core, because nobody supervises a job of a cluster: a command asks once and a
-// person waits for the answer.
+// Requests to one cluster: renewed logins, paged lists, refusals as messages. It retries here, because the controller
+// does not supervise jobs of a cluster: a user waits for the answer of one command.
 
 import type { IncomingMessage } from 'node:http';
-import { type Duration, minute, second } from '../../core/time.ts';
-import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import { type Duration, minute, second } from '../../core/model/time.ts';
+import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { NoReply, type OpenReply, type Reply } from '../../http/reply.ts';
+import { NoReply, type StreamReply, type Reply } from '../../http/reply.ts';
 import type { RetryPolicy } from '../../http/client.ts';
 import type { Connection, ConnectionRequest } from './connection.ts';
 import type { Login } from './login.ts';
-import { ClusterRefusal, readStatus, refusalOf, unreachable } from './status.ts';
-import { setImmediate as turn } from 'node:timers/promises';
+import { ClusterRefusal, readStatus, refusalOf, unreachableError } from './status.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** How a request is sent again unless told otherwise. Once more where a kept connection was closed by the server. */
-export const usualRetry: RetryPolicy = { tries: 5, triesBroken: 2, first: 0.25 * second, most: 5 * second };
+/** The default retries. A request on a kept connection that the server has closed is sent once more. */
+export const defaultRetry: RetryPolicy = {
+  maxTries: 5,
+  maxTriesIfBroken: 2,
+  initialDelay: 0.25 * second,
+  maxDelay: 5 * second,
+};
 
 const slowAfter: Duration = 2 * second;
 
-/** A request, and what it is for. */
 export interface ApiRequest {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   readonly path: string;
@@ -27,18 +30,17 @@ export interface ApiRequest {
   readonly type?: string;
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
-  /** `list jobs`, as it stands behind "could not". */
-  readonly what: string;
+  /** `list jobs`: the messages continue "Could not" with it. */
+  readonly purpose: string;
 }
 
 /** Requests to one cluster. Failures are JobmanError; a refusal of the cluster is a ClusterRefusal. */
 export type Api = ReturnType<typeof createApi>;
 
-/** The requests of that login over that connection. */
 export function createApi(
   connection: Connection,
   login: Login,
-  place: ClusterPlace,
+  clusterContext: ClusterContext,
   {
     retry,
     lists,
@@ -46,31 +48,28 @@ export function createApi(
   }: {
     readonly retry: RetryPolicy;
     readonly lists?: Partial<ListLimits> | undefined;
-    /** Called with the request's `what`, which follows "could not" in messages, once a request takes longer than two seconds. */
-    readonly onWait?: ((what: string) => void) | undefined;
+    /** Called with the request's `purpose` once a request takes longer than two seconds. */
+    readonly onWait?: ((purpose: string) => void) | undefined;
   },
 ) {
-  /**
-   * The reply of `send`, which is called again with a new login if the login was refused. A refusal, and no reply, is thrown as a sentence.
-   */
-  async function answered<T extends { readonly status: number }>(
-    what: string,
+  /** Calls `send`, and once more with a new login after a 401. Throws JobmanError for a refusal and a missing reply. */
+  async function sendWithLogin<T extends { readonly status: number }>(
+    purpose: string,
     send: () => Promise<T | Reply | NoReply>,
   ): Promise<T> {
     for (let hasRenewed = false; ; hasRenewed = true) {
       const reply = await send();
-      if (reply instanceof NoReply) throw unreachable(reply, { place, what });
+      if (reply instanceof NoReply) throw unreachableError(reply, { clusterContext, purpose });
       if (reply.status < 300) return reply as T;
       const status = readStatus(reply.status, (reply as Reply).bytes);
       const isExpired = status.code === 401;
-      if (isExpired && !hasRenewed && login.refused()) continue;
-      throw refusalOf(status, { place, what, loginExpiredOn: isExpired ? login.expiredOn() : null });
+      if (isExpired && !hasRenewed && login.invalidate()) continue;
+      throw refusalOf(status, { clusterContext, purpose, loginExpiredOn: isExpired ? login.expiredOn() : null });
     }
   }
 
-  /** Reports work that takes longer than two seconds to `onWait`. */
-  async function reported<T>({ what }: Pick<ApiRequest, 'what'>, work: () => Promise<T>): Promise<T> {
-    const timer = onWait === undefined ? undefined : setTimeout(() => onWait(what), slowAfter);
+  async function reportSlow<T>({ purpose }: Pick<ApiRequest, 'purpose'>, work: () => Promise<T>): Promise<T> {
+    const timer = onWait === undefined ? undefined : setTimeout(() => onWait(purpose), slowAfter);
     try {
       return await work();
     } finally {
@@ -78,57 +77,58 @@ export function createApi(
     }
   }
 
-  async function bodyOf(request: ApiRequest): Promise<Buffer> {
-    const send = () => answered<Reply>(request.what, () => connection.request(lineOf(request)));
-    return (await reported(request, send)).bytes;
+  async function fetchBody(request: ApiRequest): Promise<Buffer> {
+    const send = () => sendWithLogin<Reply>(request.purpose, () => connection.request(connectionRequest(request)));
+    return (await reportSlow(request, send)).bytes;
   }
 
-  /** The result of `read` for an answer. Throws JobmanError if the answer is not one of an API server. */
-  function readAs<T>({ what }: Pick<ApiRequest, 'what'>, read: () => T): T {
+  /** Runs `read`. Throws JobmanError if `read` throws, because the answer is then not one of an API server. */
+  function parseAnswer<T>({ purpose }: Pick<ApiRequest, 'purpose'>, read: () => T): T {
     try {
       return read();
     } catch (error) {
       if (error instanceof JobmanError) throw error;
-      throw unreachable(new NoReply('its answer is not that of an API server', true, null), { place, what });
+      throw unreachableError(new NoReply('its answer is not that of an API server', true, null), {
+        clusterContext,
+        purpose,
+      });
     }
   }
 
-  async function ask<T extends object>(request: ApiRequest): Promise<T> {
-    const bytes = await bodyOf(request);
-    return readAs(request, () => objectIn(JSON.parse(bytes.toString('utf8'))) as T);
+  async function fetchObject<T extends object>(request: ApiRequest): Promise<T> {
+    const bytes = await fetchBody(request);
+    return parseAnswer(request, () => expectObject(JSON.parse(bytes.toString('utf8'))) as T);
   }
 
   return {
-    /** How soon and how long what was lost is taken up again. */
+    /** The delays with which callers resume a lost connection. */
     retry,
-    /** The answer's object. */
-    ask,
-    answered,
-    reported,
-    readAs,
-    /** The same; null for what is not there. */
-    async find<T extends object>(request: ApiRequest): Promise<T | null> {
+    fetchObject,
+    sendWithLogin,
+    reportSlow,
+    parseAnswer,
+    /** Null for a 404. */
+    async findObject<T extends object>(request: ApiRequest): Promise<T | null> {
       try {
-        return await ask<T>(request);
+        return await fetchObject<T>(request);
       } catch (error) {
         if (error instanceof ClusterRefusal && error.status.code === 404) return null;
         throw error;
       }
     },
-    /** A list page by page: one at least, also of an empty list. `read` trims each item; an item that it cannot read ends the list. */
-    pages: <R extends object, T>(request: ApiRequest, read: (raw: R) => T) =>
-      readPages({ bodyOf, readAs, place, limits: lists }, request, read),
-    /** The body of a reply, as it comes. */
+    /** A list page by page; an empty list is one empty page. `read` parses each item; a parse failure ends the list. */
+    listPages: <R extends object, T>(request: ApiRequest, read: (raw: R) => T) =>
+      readPages({ fetchBody, parseAnswer, clusterContext, limits: lists }, request, read),
     async stream(request: ApiRequest): Promise<IncomingMessage> {
-      // A node sends the beginning of its reply before there is a line of the log.
-      const send = () => answered<OpenReply>(request.what, () => connection.open(lineOf(request)));
-      return (await reported(request, send)).stream;
+      // A node sends the headers of its reply before the first line of the log exists.
+      const send = () => sendWithLogin<StreamReply>(request.purpose, () => connection.open(connectionRequest(request)));
+      return (await reportSlow(request, send)).stream;
     },
     close: () => connection.close(),
   };
 }
 
-function lineOf({
+function connectionRequest({
   method = 'GET',
   path,
   query = {},
@@ -154,57 +154,60 @@ function lineOf({
 
 // ------------------------------------------------------------------------------------------ lists
 
-/** Objects on one page: the largest page is then 1.5 MB of Jobs. */
+/** Objects per page: the largest page has 1.5 MB of Jobs. */
 const pageSize = 500;
 
-/** How much of a list is read. A server whose list never ends must not keep a command, or the controller, busy for ever. */
+/** The limits of one list. A server whose list never ends must not keep a command or the controller busy forever. */
 export interface ListLimits {
-  /** Kubernetes is built for 150,000 pods: 300 pages. */
-  readonly pages: number;
-  /** Of all pages. A pod has up to 10 kB, so a cluster of 150,000 has 1.5 GB of them; one page at a time is in memory. */
-  readonly bytes: number;
-  readonly within: Duration;
+  /** Kubernetes supports 150,000 pods: 300 pages. */
+  readonly maxPages: number;
+  /** Of all pages. A pod has up to 10 kB, so 150,000 pods have 1.5 GB; memory holds one page at a time. */
+  readonly maxBytes: number;
+  readonly timeout: Duration;
 }
 
-const usualListLimits: ListLimits = { pages: 1000, bytes: 2048 * 1024 * 1024, within: 5 * minute };
+const defaultListLimits: ListLimits = { maxPages: 1000, maxBytes: 2048 * 1024 * 1024, timeout: 5 * minute };
 
 interface ApiPage<T> {
   readonly items: readonly T[];
-  /** The version of the cluster that it is of; that of the first page, unless the list grew too old in the middle. */
+  /** The version of the list: the version of its first page, unless the list expired in the middle. */
   readonly resourceVersion: string;
 }
 
 interface PageSource {
-  readonly readAs: <T>(request: ApiRequest, read: () => T) => T;
-  readonly bodyOf: (request: ApiRequest) => Promise<Buffer>;
-  readonly place: ClusterPlace;
+  readonly parseAnswer: <T>(request: ApiRequest, read: () => T) => T;
+  readonly fetchBody: (request: ApiRequest) => Promise<Buffer>;
+  readonly clusterContext: ClusterContext;
   readonly limits: Partial<ListLimits> | undefined;
 }
 
 async function* readPages<R extends object, T>(
-  { bodyOf, readAs, place, limits }: PageSource,
+  { fetchBody, parseAnswer, clusterContext, limits }: PageSource,
   request: ApiRequest,
   read: (raw: R) => T,
 ): AsyncIterable<ApiPage<T>> {
-  const most = { ...usualListLimits, ...limits };
-  const endless = (why: string): JobmanError =>
+  const allLimits = { ...defaultListLimits, ...limits };
+  const listError = (why: string): JobmanError =>
     new JobmanError(
-      `Could not ${request.what}: the list of ${place.context} (${place.server}) ${why}.`,
+      `Could not ${request.purpose}: the list of ${clusterContext.context} (${clusterContext.server}) ${why}.`,
       exitCode.unreachable,
     );
-  // A reader that leaves early has no use for the page that is on its way.
-  const left = new AbortController();
-  const timer = setTimeout(() => left.abort(endless(`has no end after ${most.within / second} s`)), most.within);
+  // A reader that stops early cancels the request of the next page.
+  const cancelled = new AbortController();
+  const timer = setTimeout(
+    () => cancelled.abort(listError(`has no end after ${allLimits.timeout / second} s`)),
+    allLimits.timeout,
+  );
   timer.unref();
-  const signal = request.signal === undefined ? left.signal : AbortSignal.any([request.signal, left.signal]);
-  const from = (token: string | undefined): Promise<Buffer> => {
-    const page = bodyOf({ ...request, signal, query: { ...request.query, limit: pageSize, continue: token } });
-    // It is awaited below, though perhaps only after it has failed.
+  const signal = request.signal === undefined ? cancelled.signal : AbortSignal.any([request.signal, cancelled.signal]);
+  const fetchPage = (token: string | undefined): Promise<Buffer> => {
+    const page = fetchBody({ ...request, signal, query: { ...request.query, limit: pageSize, continue: token } });
+    // The page is awaited later. Without this handler an early failure would be an unhandled rejection.
     page.catch(() => undefined);
     return page;
   };
   let token: string | undefined;
-  let coming = from(token);
+  let pendingPage = fetchPage(token);
   let hasRenewed = false;
   let count = 0;
   let size = 0;
@@ -212,57 +215,56 @@ async function* readPages<R extends object, T>(
     for (;;) {
       let body: Buffer;
       try {
-        body = await coming;
+        body = await pendingPage;
       } catch (error) {
         const next = renewedToken(error);
-        // Once: a server that answers so each time would be asked without end.
+        // Once only: a server that always answers 410 would be asked without end.
         if (hasRenewed || next === undefined || next === token) throw error;
         hasRenewed = true;
         token = next;
-        coming = from(token);
+        pendingPage = fetchPage(token);
         continue;
       }
-      const { metadata, items } = readAs(request, () => pageIn<R>(body));
-      const before = token;
+      const { metadata, items } = parseAnswer(request, () => parsePage<R>(body));
+      const previousToken = token;
       token = metadata.continue;
       const isLast = token === undefined || token === '';
       count += 1;
       size += body.length;
-      if (!isLast && (count >= most.pages || token === before)) throw endless(`has no end after ${count} pages`);
-      if (size > most.bytes) throw endless(`is longer than ${most.bytes / 1024 / 1024} MiB`);
+      if (!isLast && (count >= allLimits.maxPages || token === previousToken))
+        throw listError(`has no end after ${count} pages`);
+      if (size > allLimits.maxBytes) throw listError(`is longer than ${allLimits.maxBytes / 1024 / 1024} MiB`);
       if (!isLast) {
-        // The cluster makes the next page while this one is read.
-        coming = from(token);
-        await turn();
+        pendingPage = fetchPage(token);
+        await nextTurn();
       }
-      yield { items: readAs(request, () => items.map(read)), resourceVersion: metadata.resourceVersion ?? '' };
+      yield { items: parseAnswer(request, () => items.map(read)), resourceVersion: metadata.resourceVersion ?? '' };
       if (isLast) return;
     }
   } finally {
     clearTimeout(timer);
-    left.abort();
+    cancelled.abort();
   }
 }
 
-/** If the list has grown too old to go on with, the cluster says with which token it goes on as it is now. */
 function renewedToken(error: unknown): string | undefined {
   const isTooOld = error instanceof ClusterRefusal && error.status.code === 410;
   const token = isTooOld ? error.status.metadata?.continue : undefined;
   return token === '' ? undefined : token;
 }
 
-function objectIn(value: unknown): object {
+function expectObject(value: unknown): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('not an object');
   return value;
 }
 
-function pageIn<T>(bytes: Buffer): {
+function parsePage<T>(bytes: Buffer): {
   readonly metadata: { readonly continue?: string; readonly resourceVersion?: string };
   readonly items: readonly T[];
 } {
-  const page = objectIn(JSON.parse(bytes.toString('utf8'))) as Partial<ReturnType<typeof pageIn<T>>>;
+  const page = expectObject(JSON.parse(bytes.toString('utf8'))) as Partial<ReturnType<typeof parsePage<T>>>;
   const { metadata = {}, items } = page;
   if (items !== undefined && items !== null && !Array.isArray(items)) throw new TypeError('its items are no list');
   if (metadata.continue !== undefined && typeof metadata.continue !== 'string') throw new TypeError('no token');
-  return { metadata, items: (items ?? []).map((item) => objectIn(item) as T) };
+  return { metadata, items: (items ?? []).map((item) => expectObject(item) as T) };
 }

@@ -1,66 +1,65 @@
-// Channels: a WebSocket to a pod on which each message begins with the number of the channel that it belongs to, as `exec` and
-// `port-forward` use it. The reader may be slow and the line may fall silent.
-// The protocol: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
+// A WebSocket to a pod for `exec` and `port-forward`: the first byte of each message is its channel's number.
+// https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
 
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { WebSocket } from 'ws';
-import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { second, type Duration } from '../../core/time.ts';
-import { noReply, type NoReply, type Reply } from '../../http/reply.ts';
-import { wholeBody } from '../../http/client.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { toNoReply, type NoReply, type Reply } from '../../http/reply.ts';
+import { readBody } from '../../http/client.ts';
 import type { Api } from './api.ts';
 import type { Connection } from './connection.ts';
 import { ClusterRefusal } from './status.ts';
 
-/** The cluster that is spoken to. */
-export interface ChannelsOf {
+export interface ClusterAccess {
   readonly connection: Connection;
   readonly api: Api;
-  readonly place: ClusterPlace;
+  readonly clusterContext: ClusterContext;
 }
 
-/** The line to open. */
 export interface ChannelsRequest {
   readonly path: string;
-  /** `run a program in train-x7f2p`, as it stands behind "could not". */
-  readonly what: string;
-  /** Called with one message after the other; while it is awaited not much more is read. */
+  /** `run a program in train-x7f2p`: the messages continue "Could not" with it. */
+  readonly purpose: string;
+  /** Called with one message at a time. Reading almost stops while its promise is pending. */
   readonly onMessage: (channel: number, bytes: Uint8Array) => void | Promise<void>;
 }
 
-/** A line that stands. */
-export type Channels = ReturnType<typeof watched>;
+export type Channels = ReturnType<typeof createChannels>;
 
-/** With this message a channel ends, in the one protocol that has it (`v5.channel.k8s.io`, since 1.29). */
-const endMessage = 255;
-/** Bytes of messages that may wait for the reader before no more is read. */
-const keptMost = 1 << 20;
-/** A line that is silent is asked so often whether it still stands, and counts as broken when it has not answered for so long. */
-const asks: { readonly every: Duration; readonly most: Duration } = { every: 10 * second, most: 35 * second };
-const handshakeMost: Duration = 30 * second;
+/** Ends a channel. Only the protocol `v5.channel.k8s.io` (since 1.29) has this message. */
+const closeSignal = 255;
+/** Bytes of unread messages before reading pauses. */
+const maxBufferedBytes = 1 << 20;
+/** Time between pings, and the silence after which the connection counts as broken. */
+const pings: { readonly interval: Duration; readonly timeout: Duration } = {
+  interval: 10 * second,
+  timeout: 35 * second,
+};
+const handshakeTimeout: Duration = 30 * second;
 
 const protocols = [...[5, 4, 3, 2].map((version) => `v${version}.channel.k8s.io`), 'channel.k8s.io'];
-const refusalMost = 1 << 20;
+const maxRefusalBytes = 1 << 20;
 
-/** Opens the line. Rejects with JobmanError in the cluster's own words when it is refused. */
-export async function openChannels(cluster: ChannelsOf, request: ChannelsRequest): Promise<Channels> {
-  const { api, place } = cluster;
-  const { what } = request;
+/** Opens the connection. Rejects with JobmanError; a refusal contains the cluster's own message. */
+export async function openChannels(cluster: ClusterAccess, request: ChannelsRequest): Promise<Channels> {
+  const { api, clusterContext } = cluster;
+  const { purpose } = request;
   const reader = createReader(request.onMessage);
   try {
-    const { socket } = await api.reported(request, () =>
-      api.answered<Opened>(what, () => handshake(cluster, request.path, reader.take)),
+    const { socket } = await api.reportSlow(request, () =>
+      api.sendWithLogin<OpenedSocket>(purpose, () => handshake(cluster, request.path, reader.receive)),
     );
-    reader.begin(socket);
-    return watched(socket, reader);
+    reader.start(socket);
+    return createChannels(socket, reader);
   } catch (error) {
     if (!(error instanceof ClusterRefusal)) throw error;
-    // The cluster itself refuses with a reason. A proxy has none, and a node that does not answer is none of the cluster's own.
+    // The cluster itself refuses with a reason. A refusal without one comes from a proxy or from an unreachable node.
     const { code, reason } = error.status;
     if (code === 401 || (code < 500 && reason !== '')) throw error;
     throw new JobmanError(
-      `Could not ${what}: the cluster of ${place.context} did not open a line to it (HTTP ${code}).`,
+      `Could not ${purpose}: the cluster of ${clusterContext.context} did not open a line to it (HTTP ${code}).`,
       exitCode.unreachable,
       [
         'The node that it runs on may not answer, or something between here and the cluster lets no WebSocket pass.',
@@ -70,38 +69,38 @@ export async function openChannels(cluster: ChannelsOf, request: ChannelsRequest
   }
 }
 
-interface Opened {
+interface OpenedSocket {
   readonly status: 101;
   readonly socket: WebSocket;
 }
 
 async function handshake(
-  { connection, place }: ChannelsOf,
+  { connection, clusterContext }: ClusterAccess,
   path: string,
-  take: (bytes: Buffer) => void,
-): Promise<Opened | Reply | NoReply> {
+  onMessage: (bytes: Buffer) => void,
+): Promise<OpenedSocket | Reply | NoReply> {
   const { WebSocket } = await import('ws');
-  const { headers, agent } = await connection.way();
-  const socket = new WebSocket(place.server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
-    // Names and values are as Node wants them; only its type knows no list that is read-only.
-    // Without a header Accept, which a kubelet refuses for a forwarded port.
+  const { headers, agent } = await connection.headersAndAgent();
+  const socket = new WebSocket(clusterContext.server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
+    // The cast adds readonly lists, which the type of `ws` lacks. No Accept header: a kubelet refuses it for
+    // port-forward.
     headers: headers as OutgoingHttpHeaders as Record<string, string>,
     agent,
-    handshakeTimeout: handshakeMost,
+    handshakeTimeout,
   });
-  // The first message may come with the handshake.
+  // The first message may arrive with the handshake.
   socket.on('message', (data, isBinary) => {
-    if (isBinary) take(data as Buffer);
+    if (isBinary) onMessage(data as Buffer);
   });
   return new Promise((resolve) => {
     socket.once('open', () => resolve({ status: 101, socket }));
-    socket.once('error', (error) => resolve(noReply(error, false)));
+    socket.once('error', (error) => resolve(toNoReply(error, false)));
     socket.once('unexpected-response', (outgoing, incoming) => {
-      const { statusCode: status = 0, headers: told } = incoming;
-      wholeBody(incoming, refusalMost)
+      const { statusCode: status = 0, headers: replyHeaders } = incoming;
+      readBody(incoming, maxRefusalBytes)
         .then(
-          (bytes) => resolve({ status, headers: told, bytes }),
-          (error: unknown) => resolve(noReply(error, true)),
+          (bytes) => resolve({ status, headers: replyHeaders, bytes }),
+          (error: unknown) => resolve(toNoReply(error, true)),
         )
         .finally(() => outgoing.destroy());
     });
@@ -111,96 +110,93 @@ async function handshake(
 type Reader = ReturnType<typeof createReader>;
 
 function createReader(onMessage: ChannelsRequest['onMessage']) {
-  const begun = Promise.withResolvers<void>();
-  let taken = begun.promise;
-  let kept = 0;
+  const started = Promise.withResolvers<void>();
+  let delivered = started.promise;
+  let bufferedBytes = 0;
   let isPaused = false;
   let failed: unknown;
   let socket: WebSocket | undefined;
-  const pauseOrGoOn = (): void => {
-    if (isPaused ? kept < keptMost / 2 : kept > keptMost) {
+  const pauseOrResume = (): void => {
+    if (isPaused ? bufferedBytes < maxBufferedBytes / 2 : bufferedBytes > maxBufferedBytes) {
       isPaused = !isPaused;
       if (isPaused) socket?.pause();
       else socket?.resume();
     }
   };
   return {
-    take: (message: Buffer): void => {
+    receive: (message: Buffer): void => {
       const [channel, bytes] = [message[0], message.subarray(1)];
-      if (channel === undefined || channel === endMessage) return;
-      kept += bytes.length;
-      pauseOrGoOn();
-      taken = taken.then(async () => {
+      if (channel === undefined || channel === closeSignal) return;
+      bufferedBytes += bytes.length;
+      pauseOrResume();
+      delivered = delivered.then(async () => {
         try {
           if (failed === undefined) await onMessage(channel, bytes);
         } catch (error) {
           failed = error;
           socket?.terminate();
         }
-        kept -= bytes.length;
-        pauseOrGoOn();
+        bufferedBytes -= bytes.length;
+        pauseOrResume();
       });
     },
-    begin(opened: WebSocket): void {
+    start(opened: WebSocket): void {
       socket = opened;
       if (isPaused) opened.pause();
-      // A message may come with the handshake; whoever takes it has the line only after this turn.
-      setImmediate(begun.resolve);
+      // Such a message must wait until the caller has the connection.
+      setImmediate(started.resolve);
     },
-    /** Resolves when all that has come was taken; rejects with the error of the one who takes them. */
-    async taken() {
-      await taken;
+    /** Resolves when all received messages are handled; rejects with the error of `onMessage`. */
+    async delivered() {
+      await delivered;
       if (failed !== undefined) throw failed;
     },
   };
 }
 
-function watched(socket: WebSocket, reader: Reader) {
+function createChannels(socket: WebSocket, reader: Reader) {
   let isClosed = false;
-  let why: string | null = null;
-  let heardAt = performance.now();
-  const heard = (): void => void (heardAt = performance.now());
-  socket.on('pong', heard);
-  socket.on('message', heard);
+  let closeReason: string | null = null;
+  let lastActivityAt = performance.now();
+  const recordActivity = (): void => void (lastActivityAt = performance.now());
+  socket.on('pong', recordActivity);
+  socket.on('message', recordActivity);
   const timer = setInterval(() => {
-    if (performance.now() - heardAt > asks.most) {
-      why = `nothing was heard for ${asks.most / second} s`;
+    if (performance.now() - lastActivityAt > pings.timeout) {
+      closeReason = `nothing was heard for ${pings.timeout / second} s`;
       socket.terminate();
     } else socket.ping();
-  }, asks.every);
+  }, pings.interval);
   const closed = new Promise<string | null>((resolve, reject) => {
-    socket.on('error', (error) => void (why ??= error.message));
+    socket.on('error', (error) => void (closeReason ??= error.message));
     socket.on('close', (code, reason) => {
       isClosed = true;
       clearInterval(timer);
-      // 1000 and 1005 are closed in order, with and without a word (RFC 6455, 7.4.1).
-      if (code !== 1000 && code !== 1005) why ??= reason.toString('utf8') || `the line was cut (${code})`;
-      reader.taken().then(() => resolve(why), reject);
+      // 1000 and 1005 are regular ends, with and without a code (RFC 6455, 7.4.1).
+      if (code !== 1000 && code !== 1005) closeReason ??= reason.toString('utf8') || `the line was cut (${code})`;
+      reader.delivered().then(() => resolve(closeReason), reject);
     });
   });
   closed.catch(() => undefined);
   return {
-    /** Resolves after the last message was taken: null when the line was closed in order, else why it broke. */
+    /** Resolves after the last message is handled: null after a regular end, otherwise the reason of the loss. */
     closed,
-    /** Resolves when the bytes are under way; does nothing once the line is closed. */
     send(channel: number, bytes: Uint8Array): Promise<void> {
       if (isClosed) return Promise.resolve();
       const message = Buffer.allocUnsafe(bytes.length + 1);
       message[0] = channel;
       message.set(bytes, 1);
-      // An error is told by the line's end.
       return new Promise((resolve) => socket.send(message, () => resolve()));
     },
-    /** No more comes on that channel. False where this cluster cannot be told so. */
+    /** Ends the data of a channel. Returns false if the protocol of this cluster cannot do that. */
     end(channel: number): boolean {
       if (socket.protocol !== 'v5.channel.k8s.io') return false;
-      if (!isClosed) socket.send(Buffer.from([endMessage, channel]), () => undefined);
+      if (!isClosed) socket.send(Buffer.from([closeSignal, channel]), () => undefined);
       return true;
     },
     close(): void {
       if (isClosed) return;
       socket.close();
-      // A server that does not answer the close is not waited for.
       setTimeout(() => socket.terminate(), second).unref();
     },
   };

@@ -1,55 +1,54 @@
-// Cluster: the implementation of app/cluster/cluster.ts over a real API server, with the requests about what surrounds jobs: nodes, priorities,
-// quotas, events, ConfigMaps. What requests read is trimmed at once.
+// Implements app/cluster/cluster.ts over an API server. Requests about nodes, priorities, quotas, events and ConfigMaps
+// are here.
 
-import type { Cluster, ClusterEvent, ClusterPlace, ClusterPriority } from '../../app/cluster/cluster.ts';
-import type { Limits, RetryPolicy } from '../../http/client.ts';
-import { createApi, type ListLimits, usualRetry } from './api.ts';
+import type { Cluster, ClusterEvent, ClusterContext, PriorityClass } from '../../app/cluster/cluster.ts';
+import type { RequestLimits, RetryPolicy } from '../../http/client.ts';
+import { createApi, type ListLimits, defaultRetry } from './api.ts';
 import { createConnection } from './connection.ts';
 import { jobRequests } from './jobs.ts';
 import type { KubeContext } from './kubeconfig.ts';
-import { createLogin, type LoginPlace } from './login.ts';
+import { createLogin, type LoginContext } from './login.ts';
 import { podRequests } from './pods.ts';
-import { listOf, pathFor, pathOf, type Scope, unlessForbidden, whereText } from './scope.ts';
+import { listAll, pathForQuery, pathOf, type RequestScope, unlessForbidden, formatScope } from './scope.ts';
 import { type RawQuota, readEvent, readNode, readPriority, readQuota } from './objects.ts';
 import { ClusterRefusal } from './status.ts';
 
-/** The parts that a cluster is built from. */
-export interface ClusterOf extends LoginPlace {
+export interface CreateClusterOptions extends LoginContext {
   readonly context: KubeContext;
   readonly flavorKey: string;
   readonly retry?: RetryPolicy;
-  /** Called when a request takes long, with the words for it that follow "could not" in messages. */
+  /** Called with the purpose of a request, such as `list the nodes of lab`, after two seconds. */
   readonly onWait?: (what: string) => void;
-  /** In place of the usual limits; for tests. */
-  readonly limits?: Partial<Limits>;
+  /** For tests. */
+  readonly limits?: Partial<RequestLimits>;
   readonly lists?: Partial<ListLimits>;
 }
 
-/** The cluster of that context. Nothing is asked, and no login is made, before a method is called. */
+/** The cluster of a context. It makes no request and no login before a method is called. */
 export function createCluster({
   context,
   flavorKey,
-  retry = usualRetry,
+  retry = defaultRetry,
   onWait,
   limits,
   lists,
-  ...around
-}: ClusterOf): Cluster {
-  const login = createLogin(context, around);
-  const place: ClusterPlace = {
+  ...loginContext
+}: CreateClusterOptions): Cluster {
+  const login = createLogin(context, loginContext);
+  const clusterContext: ClusterContext = {
     context: context.name,
     server: context.cluster.server,
     namespace: context.namespace,
     user: login.user,
   };
-  const connection = createConnection(context, login, around.env, { limits, retry });
-  const api = createApi(connection, login, place, { retry, lists, onWait });
-  const scope: Scope = { connection, api, place, flavorKey, now: around.now };
+  const connection = createConnection(context, login, loginContext.env, { limits, retry });
+  const api = createApi(connection, login, clusterContext, { retry, lists, onWait });
+  const scope: RequestScope = { connection, api, clusterContext, flavorKey, now: loginContext.now };
   return {
-    place: () => place,
+    context: () => clusterContext,
     ...jobRequests(scope),
     ...podRequests(scope),
-    ...surroundingRequests(scope),
+    ...clusterRequests(scope),
     ...configMapRequests(scope),
     async close() {
       api.close();
@@ -57,56 +56,57 @@ export function createCluster({
   };
 }
 
-/** In which Kueue tells its classes of priority, the newest first. */
+/** The API versions with Kueue's WorkloadPriorityClass, newest first. */
 const kueueVersions = ['v1beta2', 'v1beta1'];
 
-function surroundingRequests(
-  scope: Scope,
-): Pick<Cluster, 'nodes' | 'priorities' | 'queuePriorities' | 'events' | 'quotas' | 'refusedPods'> {
-  const { place } = scope;
+function clusterRequests(
+  scope: RequestScope,
+): Pick<Cluster, 'nodes' | 'priorityClasses' | 'queuePriorityClasses' | 'events' | 'quotas' | 'podCreationErrors'> {
+  const { clusterContext } = scope;
   return {
     nodes: () =>
       unlessForbidden(
-        () => listOf(scope, { path: '/api/v1/nodes', what: `list the nodes of ${place.context}` }, readNode),
+        () =>
+          listAll(scope, { path: '/api/v1/nodes', purpose: `list the nodes of ${clusterContext.context}` }, readNode),
         null,
       ),
 
-    priorities: () => prioritiesAt(scope, '/apis/scheduling.k8s.io/v1/priorityclasses', 'priority classes'),
+    priorityClasses: () => listPriorities(scope, '/apis/scheduling.k8s.io/v1/priorityclasses', 'priority classes'),
 
-    async queuePriorities() {
+    async queuePriorityClasses() {
       for (const version of kueueVersions) {
         const path = `/apis/kueue.x-k8s.io/${version}/workloadpriorityclasses`;
-        const found = await prioritiesAt(scope, path, 'priority classes of Kueue');
+        const found = await listPriorities(scope, path, 'priority classes of Kueue');
         if (found !== null) return found;
       }
       return null;
     },
 
     async events({ names }) {
-      const all = await Promise.all(names.map((name) => eventsOf(scope, name)));
+      const all = await Promise.all(names.map((name) => listEvents(scope, name)));
       if (all.includes(null)) return null;
       return all.flatMap((some) => some ?? []).toSorted((one, other) => one.lastAt - other.lastAt);
     },
 
     quotas: () =>
       unlessForbidden(async () => {
-        const path = pathOf('/api/v1', 'resourcequotas', place.namespace);
-        const all = await listOf(
+        const path = pathOf('/api/v1', 'resourcequotas', clusterContext.namespace);
+        const all = await listAll(
           scope,
-          { path, what: `list the quotas ${whereText(scope, {})}` },
+          { path, purpose: `list the quotas ${formatScope(scope, {})}` },
           (raw: RawQuota) => raw,
         );
         return all.filter(({ spec }) => spec?.scopes === undefined && spec?.scopeSelector === undefined).map(readQuota);
       }, null),
 
-    async refusedPods(query) {
+    async podCreationErrors(query) {
       const request = {
-        path: pathFor(scope, '/api/v1', 'events', query),
+        path: pathForQuery(scope, '/api/v1', 'events', query),
         query: { fieldSelector: 'involvedObject.kind=Job,reason=FailedCreate' },
         signal: query.signal,
-        what: `list the events ${whereText(scope, query)}`,
+        purpose: `list the events ${formatScope(scope, query)}`,
       };
-      const all = await unlessForbidden(() => listOf(scope, request, readEvent), []);
+      const all = await unlessForbidden(() => listAll(scope, request, readEvent), []);
       const newest = new Map<string, ClusterEvent>();
       for (const event of all) {
         const before = newest.get(event.object.uid);
@@ -117,34 +117,42 @@ function surroundingRequests(
   };
 }
 
-async function prioritiesAt(scope: Scope, path: string, called: string): Promise<readonly ClusterPriority[] | null> {
+async function listPriorities(
+  scope: RequestScope,
+  path: string,
+  kindName: string,
+): Promise<readonly PriorityClass[] | null> {
   try {
-    const request = { path, what: `list the ${called} of ${scope.place.context}` };
-    return await unlessForbidden(() => listOf(scope, request, readPriority), null);
+    const request = { path, purpose: `list the ${kindName} of ${scope.clusterContext.context}` };
+    return await unlessForbidden(() => listAll(scope, request, readPriority), null);
   } catch (error) {
     if (error instanceof ClusterRefusal && error.status.code === 404) return null;
     throw error;
   }
 }
 
-function eventsOf(scope: Scope, name: string): Promise<readonly ClusterEvent[] | null> {
+function listEvents(scope: RequestScope, name: string): Promise<readonly ClusterEvent[] | null> {
   const request = {
-    path: pathOf('/api/v1', 'events', scope.place.namespace),
+    path: pathOf('/api/v1', 'events', scope.clusterContext.namespace),
     query: { fieldSelector: `involvedObject.name=${name}` },
-    what: `list the events of ${name}`,
+    purpose: `list the events of ${name}`,
   };
-  return unlessForbidden(() => listOf(scope, request, readEvent), null);
+  return unlessForbidden(() => listAll(scope, request, readEvent), null);
 }
 
-const writeTries = 5;
+const maxWriteTries = 5;
 
-function configMapRequests({ api, place }: Scope): Pick<Cluster, 'configMap' | 'writeConfigMap'> {
+function configMapRequests({ api, clusterContext }: RequestScope): Pick<Cluster, 'configMap' | 'writeConfigMap'> {
   return {
-    configMap(name, namespace = place.namespace, signal) {
+    configMap(name, namespace = clusterContext.namespace, signal) {
       const path = `${pathOf('/api/v1', 'configmaps', namespace)}/${encodeURIComponent(name)}`;
-      const what = `read the ConfigMap ${name} of ${place.context}/${namespace}`;
+      const purpose = `read the ConfigMap ${name} of ${clusterContext.context}/${namespace}`;
       return unlessForbidden(async () => {
-        const found = await api.find<{ readonly data?: Readonly<Record<string, string>> }>({ path, signal, what });
+        const found = await api.findObject<{ readonly data?: Readonly<Record<string, string>> }>({
+          path,
+          signal,
+          purpose,
+        });
         return found === null ? null : (found.data ?? {});
       }, null);
     },
@@ -152,28 +160,33 @@ function configMapRequests({ api, place }: Scope): Pick<Cluster, 'configMap' | '
     async writeConfigMap(name, namespace, data) {
       const parent = pathOf('/api/v1', 'configmaps', namespace);
       const path = `${parent}/${encodeURIComponent(name)}`;
-      const what = `write the ConfigMap ${name} of ${place.context}/${namespace}`;
+      const purpose = `write the ConfigMap ${name} of ${clusterContext.context}/${namespace}`;
       const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
-      for (let attempt = 1; ; attempt += 1) {
-        const there = await api.find<{ readonly metadata?: object }>({ path, what });
+      for (let tries = 1; ; tries += 1) {
+        const existing = await api.findObject<{ readonly metadata?: object }>({ path, purpose });
         try {
-          if (there === null) {
-            await api.ask({
+          if (existing === null) {
+            await api.fetchObject({
               method: 'POST',
               path: parent,
               body: { ...kind, metadata: { name, namespace }, data },
-              what,
+              purpose,
             });
           } else {
-            // With the version that was read: labels which somebody has set meanwhile are not lost.
-            await api.ask({ method: 'PUT', path, body: { ...kind, metadata: there.metadata, data }, what });
+            // With the version that was read, so that labels set by others in the meantime are not lost.
+            await api.fetchObject({
+              method: 'PUT',
+              path,
+              body: { ...kind, metadata: existing.metadata, data },
+              purpose,
+            });
           }
           return;
         } catch (error) {
-          // Another has made or changed it, or has deleted it since the look.
+          // Another client created or changed it, or deleted it after it was read.
           const code = error instanceof ClusterRefusal ? error.status.code : 0;
-          const isPassing = code === 409 || (code === 404 && there !== null);
-          if (!isPassing || attempt >= writeTries) throw error;
+          const isTransient = code === 409 || (code === 404 && existing !== null);
+          if (!isTransient || tries >= maxWriteTries) throw error;
         }
       }
     },

@@ -1,81 +1,86 @@
-// Connection: requests to the API server of a context, with its certificates, its proxy and its login.
+// Requests to the API server of a context, with its certificates, its proxy and its login.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/files.ts';
-import { given } from '../../core/given.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import {
   createHttpClient,
   type Environment,
   type HttpClient,
   type HttpRequest,
-  type Limits,
+  type RequestLimits,
   type RetryPolicy,
-  type Trust,
+  type TlsTrust,
 } from '../../http/client.ts';
 import { NoReply } from '../../http/reply.ts';
 import type { KubeContext } from './kubeconfig.ts';
-import type { Login, Proof } from './login.ts';
+import type { Login, LoginCredentials } from './login.ts';
 
-/** One request; its path is below the server's. */
 export type ConnectionRequest = Omit<HttpRequest, 'url' | 'limits'>;
 
-/** The way to one API server. All methods reject with the signal's reason, or with a JobmanError of the login. */
+/** A connection to one API server. All methods reject with the signal's reason, or with a JobmanError of the login. */
 export type Connection = ReturnType<typeof createConnection>;
 
-/** The connection to that context's server, as that login. `env` may name a proxy. */
+/** Connects to the context's server. `env` may name a proxy. Throws JobmanError for an invalid proxy-url. */
 export function createConnection(
   context: KubeContext,
   login: Login,
   env: Environment,
-  { limits, retry }: { readonly limits?: Partial<Limits> | undefined; readonly retry: RetryPolicy },
+  { limits, retry }: { readonly limits?: Partial<RequestLimits> | undefined; readonly retry: RetryPolicy },
 ) {
   const { server: url, 'proxy-url': proxy } = context.cluster;
-  // Node ignores a proxy that is no address.
+  // Node ignores an invalid proxy address.
   if (proxy !== undefined && URL.parse(proxy) === null) {
     throw new JobmanError(`The proxy-url of the kubeconfig is not an address: ${proxy}.`, exitCode.unreachable);
   }
   let client: HttpClient | undefined;
-  let clientOf: Proof | undefined;
+  let clientCredentials: LoginCredentials | undefined;
 
   /** Certificates belong to the connection, so another certificate needs another client. */
-  function clientFor(proof: Proof): HttpClient {
-    if (client !== undefined && hasSameCertificate(proof, clientOf)) return client;
-    const { cert, key } = proof;
+  function clientFor(credentials: LoginCredentials): HttpClient {
+    if (client !== undefined && hasSameCertificate(credentials, clientCredentials)) return client;
+    const { cert, key } = credentials;
     client?.close();
-    client = createHttpClient({ env, proxy, limits, retry, trust: { ...trust(context), ...given({ cert, key }) } });
-    clientOf = proof;
+    client = createHttpClient({
+      env,
+      proxy,
+      limits,
+      retry,
+      trust: { ...trustOf(context), ...omitUndefined({ cert, key }) },
+    });
+    clientCredentials = credentials;
     return client;
   }
 
-  async function send<T>(request: ConnectionRequest, act: (client: HttpClient, request: HttpRequest) => Promise<T>) {
-    const proof = await unlessAborted(login.prove(), request.signal);
-    const headers = { accept: 'application/json', ...proof.headers, ...request.headers };
-    const reply = await act(clientFor(proof), { ...request, url, headers });
-    if (reply instanceof NoReply && isOfLogin(reply)) throw brokenLogin(context, reply);
+  async function send<T>(request: ConnectionRequest, call: (client: HttpClient, request: HttpRequest) => Promise<T>) {
+    const credentials = await unlessAborted(login.credentials(), request.signal);
+    const headers = { accept: 'application/json', ...credentials.headers, ...request.headers };
+    const reply = await call(clientFor(credentials), { ...request, url, headers });
+    if (reply instanceof NoReply && isLoginProblem(reply)) throw unusableLoginError(context, reply);
     return reply;
   }
 
   return {
-    request: (request: ConnectionRequest) => send(request, (by, whole) => by.request(whole)),
-    /** Resolves when the reply begins; a refusal is read whole. */
-    open: (request: ConnectionRequest) => send(request, (by, whole) => by.open(whole)),
+    request: (request: ConnectionRequest) => send(request, (http, fullRequest) => http.request(fullRequest)),
+    /** Resolves when the reply begins; a refusal is read completely. */
+    open: (request: ConnectionRequest) => send(request, (http, fullRequest) => http.open(fullRequest)),
     /** The login's headers, and an agent with its certificates and proxy, for another client. */
-    async way() {
-      const proof = await login.prove();
-      return { headers: proof.headers, agent: await clientFor(proof).agentFor(url) };
+    async headersAndAgent() {
+      const credentials = await login.credentials();
+      return { headers: credentials.headers, agent: await clientFor(credentials).agentFor(url) };
     },
     close: () => client?.close(),
   };
 }
 
-function brokenLogin({ name, from }: KubeContext, error: NoReply): JobmanError {
-  // The text is Node's own, which names the header or the option and not its value.
-  const message = `The context ${name} of ${from} cannot be used: ${error.message}.`;
+function unusableLoginError({ name, source }: KubeContext, error: NoReply): JobmanError {
+  // Node's message contains the name of the header or option and not its value.
+  const message = `The context ${name} of ${source} cannot be used: ${error.message}.`;
   return new JobmanError(message, exitCode.unreachable, [], { cause: error });
 }
 
-/** Node's codes for certificates, keys and headers that it cannot use. */
-function isOfLogin({ reason }: NoReply): boolean {
+/** Node's codes for unusable certificates, keys and headers. */
+function isLoginProblem({ reason }: NoReply): boolean {
   return reason !== null && /^ERR_(?:OSSL_|INVALID_|TLS_INVALID_CONTEXT$)/.test(reason);
 }
 
@@ -83,16 +88,16 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefine
   if (signal === undefined) return work;
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
-  const leave = (): void => aborted.reject(signal.reason as Error);
-  signal.addEventListener('abort', leave);
+  const onAbort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener('abort', onAbort);
   try {
     return await Promise.race([work, aborted.promise]);
   } finally {
-    signal.removeEventListener('abort', leave);
+    signal.removeEventListener('abort', onAbort);
   }
 }
 
-function trust({ name, cluster }: KubeContext): Trust {
+function trustOf({ name, cluster }: KubeContext): TlsTrust {
   const { 'certificate-authority': file, 'certificate-authority-data': data, 'tls-server-name': servername } = cluster;
   let ca: Buffer | undefined;
   try {
@@ -102,17 +107,17 @@ function trust({ name, cluster }: KubeContext): Trust {
     const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(`The authority of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
   }
-  // Node ignores an authority that it cannot read, and would then report the server's certificate instead.
+  // Node ignores an unreadable authority and would then report the server's certificate as the problem.
   if (ca?.includes('-----BEGIN ') === false) {
     throw new JobmanError(`The authority of the context ${name} is not a certificate in PEM.`, exitCode.unreachable);
   }
-  return given({
+  return omitUndefined({
     ca,
     servername,
     rejectUnauthorized: cluster['insecure-skip-tls-verify'] === true ? false : undefined,
   });
 }
 
-function hasSameCertificate(one: Proof, other: Proof | undefined): boolean {
+function hasSameCertificate(one: LoginCredentials, other: LoginCredentials | undefined): boolean {
   return String(one.cert) === String(other?.cert) && String(one.key) === String(other?.key);
 }

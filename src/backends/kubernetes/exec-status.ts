@@ -1,9 +1,8 @@
-// Exec status: how a program in a container ended, by the channel of status or by its own report.
+// Reads the end of a program in a container, from the status channel or from the program's own report.
 
-import type { SessionEnd } from '../../app/by-hand.ts';
-import { fits, type Form } from '../../app/json.ts';
+import type { SessionEnd } from '../../app/worker-access.ts';
+import { matchesShape, type Shape } from '../../app/json.ts';
 
-/** How the program ended, on the channel of status. */
 export interface ExecStatus {
   readonly status?: string;
   readonly reason?: string;
@@ -12,99 +11,96 @@ export interface ExecStatus {
 }
 
 const text = 'string' as const;
-const form: Form = {
+const form: Shape = {
   status: text,
   reason: text,
   message: text,
   details: { causes: [{ reason: text, message: text }] },
 };
 
-/** A status that cannot be read, or whose values are of other kinds, is told as it came. */
+/** A status of another shape becomes the message of the result. */
 export function readExecStatus(bytes: Uint8Array): ExecStatus {
   const written = Buffer.from(bytes).toString('utf8');
   try {
     const value: unknown = JSON.parse(written);
-    if (fits(value, form)) return value as ExecStatus;
+    if (matchesShape(value, form)) return value as ExecStatus;
   } catch {
-    // Told as it came, too.
+    // Not JSON.
   }
   return { message: written };
 }
 
-/** The end of a program that has begun. */
-export function endOf({ status, reason, message, details }: ExecStatus): SessionEnd {
+/** The end of a program that did start. */
+export function sessionEndOf({ status, reason, message, details }: ExecStatus): SessionEnd {
   if (status === 'Success') return { kind: 'ended', exitCode: 0, signal: null };
   const cause = details?.causes?.find((one) => one.reason === 'ExitCode');
   const code = Number(cause?.message ?? Number.NaN);
   return reason === 'NonZeroExitCode' && Number.isInteger(code)
     ? { kind: 'ended', exitCode: code, signal: null }
-    : { kind: 'no_answer', reason: message ?? 'its end was told without a word', sent: true };
+    : { kind: 'unreachable', reason: message ?? 'its end was told without a word', mayHaveRun: true };
 }
 
-/** As a shell says it. */
-export const notFoundCode = 127;
-const notRunnableCode = 126;
+export const notFoundExitCode = 127;
+const notRunnableExitCode = 126;
 
-/** Undefined for a program that has begun. The words are those of the container runtimes runc and crun. */
-export function whyNotBegun({
+/** The reason why a program did not start; undefined for a program that did. The patterns match runc and crun. */
+export function startFailure({
   reason,
   message = '',
-}: ExecStatus): { readonly code: number; readonly says: string } | undefined {
+}: ExecStatus): { readonly code: number; readonly message: string } | undefined {
   if (reason !== 'InternalError') return undefined;
   if (/executable file (?:`[^`]*` )?not found|no such file or directory/i.test(message)) {
-    return { code: notFoundCode, says: 'the image has no such program' };
+    return { code: notFoundExitCode, message: 'the image has no such program' };
   }
   return /permission denied|exec format error/i.test(message)
-    ? { code: notRunnableCode, says: 'it is there and cannot be run' }
+    ? { code: notRunnableExitCode, message: 'it is there and cannot be run' }
     : undefined;
 }
 
-// A cluster does not report the end of a program while its input waits to be read: the API server's connection to the node is blocked
-// by that input. So a shell in the container writes the exit code as the last line of stderr, behind a text that nobody else knows.
+// The input of a program may block the API server's connection to the node, so that its end is not reported. A shell in
+// the container therefore writes the exit code as the last line of stderr, after a random text.
 
-/** Behind `sh -c`: `$0` is the text, the arguments are the program. */
-const reporter = 'env "$@"; code=$?; echo "$0$code" >&2; exit "$code"';
+/** Script for `sh -c`: `$0` is the text, the arguments are the program. */
+const reportScript = 'env "$@"; code=$?; echo "$0$code" >&2; exit "$code"';
 
-/** The words that run `argv` and report its exit code behind `text`. The container needs `sh` and `env`. */
-export function reporting(argv: readonly string[], text: string): readonly string[] {
-  return ['sh', '-c', reporter, text, ...argv];
+/** The command that runs `argv` and reports its exit code after `text`. The container needs `sh` and `env`. */
+export function withExitReport(argv: readonly string[], text: string): readonly string[] {
+  return ['sh', '-c', reportScript, text, ...argv];
 }
 
-/** As many bytes as the number of a report and its end have: no shell has an exit code above 255. */
-const reportMost = 4;
+/** Length of a report after the text: up to three digits (exit codes end at 255) and a line end. */
+const maxReportLength = 4;
 
-/** `text` is that of `reporting`. Bytes that may begin the report are held back until more is known. */
+/** Separates the report from stderr. `text` is the one of `withExitReport`. Holds back bytes that may be a report. */
 export function createReportReader(text: string) {
-  const mark = Buffer.from(text);
-  let held: Buffer = Buffer.alloc(0);
+  const marker = Buffer.from(text);
+  let heldBack: Buffer = Buffer.alloc(0);
   let code: number | undefined;
   return {
-    /** The program's own output in these bytes and in those held back before. */
     take(bytes: Uint8Array): Buffer {
-      const all = Buffer.concat([held, bytes]);
-      let at = all.indexOf(mark);
-      for (; at >= 0; at = all.indexOf(mark, at + 1)) {
-        const told = all.toString('latin1', at + mark.length, at + mark.length + reportMost);
-        const [report, digits] = /^(\d{1,3})\n/.exec(told) ?? [];
+      const all = Buffer.concat([heldBack, bytes]);
+      let at = all.indexOf(marker);
+      for (; at >= 0; at = all.indexOf(marker, at + 1)) {
+        const following = all.toString('latin1', at + marker.length, at + marker.length + maxReportLength);
+        const [report, digits] = /^(\d{1,3})\n/.exec(following) ?? [];
         if (report !== undefined) {
           code = Number(digits);
-          held = Buffer.alloc(0);
-          return Buffer.concat([all.subarray(0, at), all.subarray(at + mark.length + report.length)]);
+          heldBack = Buffer.alloc(0);
+          return Buffer.concat([all.subarray(0, at), all.subarray(at + marker.length + report.length)]);
         }
-        // The program knows the text from its environment: what it prints behind it need not be a number, or ever end.
-        if (told.length < reportMost && /^\d*$/.test(told)) break;
+        // The program can read the text in its environment and print it, with anything after it.
+        if (following.length < maxReportLength && /^\d*$/.test(following)) break;
       }
       let from = at;
-      for (let length = Math.min(mark.length - 1, all.length); from < 0 && length > 0; length -= 1) {
-        if (mark.subarray(0, length).equals(all.subarray(all.length - length))) from = all.length - length;
+      for (let length = Math.min(marker.length - 1, all.length); from < 0 && length > 0; length -= 1) {
+        if (marker.subarray(0, length).equals(all.subarray(all.length - length))) from = all.length - length;
       }
-      held = from < 0 ? Buffer.alloc(0) : all.subarray(from);
+      heldBack = from < 0 ? Buffer.alloc(0) : all.subarray(from);
       return from < 0 ? all : all.subarray(0, from);
     },
-    /** The bytes that were held back and are no report. */
     rest() {
-      const bytes = held;
-      held = Buffer.alloc(0);
+      const bytes = heldBack;
+      heldBack = Buffer.alloc(0);
       return bytes;
     },
     code: () => code,

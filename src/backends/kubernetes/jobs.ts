@@ -1,49 +1,57 @@
-// Jobs: the requests about Jobs. One is created once, also if the reply is lost, and its removal is seen before it is reported.
+// Requests about Jobs. A lost reply does not create a second Job, and a removal is reported only after it is confirmed.
 
 import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterRemoval } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { ApiRequest } from './api.ts';
 import { type RawJob, readJob } from './objects.ts';
-import { findJob, jobPath, jobsPath, pathFor, pathOf, type Scope, unlessForbidden, whereText } from './scope.ts';
+import {
+  findJob,
+  jobPath,
+  jobsPath,
+  pathForQuery,
+  pathOf,
+  type RequestScope,
+  unlessForbidden,
+  formatScope,
+} from './scope.ts';
 import { watchAll } from './watch.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
-import { ageText } from '../../app/figures.ts';
-import { type Duration, type Instant, second } from '../../core/time.ts';
+import { formatAge } from '../../app/format.ts';
+import { type Duration, type Instant, second } from '../../core/model/time.ts';
 import { NoReply } from '../../http/reply.ts';
 import { ClusterRefusal } from './status.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const group = '/apis/batch/v1';
 
-/** The part of Cluster that is about Jobs. */
 export function jobRequests(
-  scope: Scope,
+  scope: RequestScope,
 ): Pick<Cluster, 'jobs' | 'job' | 'raw' | 'create' | 'patch' | 'remove' | 'watchJobs'> {
-  const { api, place, flavorKey } = scope;
+  const { api, clusterContext, flavorKey } = scope;
   const read = (raw: RawJob) => readJob(raw, flavorKey);
   return {
     async *jobs(query) {
       let isEmpty = true;
       const request: ApiRequest = {
-        path: pathFor(scope, group, 'jobs', query),
+        path: pathForQuery(scope, group, 'jobs', query),
         query: { labelSelector: query.labels, fieldSelector: query.fields },
         signal: query.signal,
-        what: `list the jobs ${whereText(scope, query)}`,
+        purpose: `list the jobs ${formatScope(scope, query)}`,
       };
-      for await (const { items } of api.pages(request, read)) {
+      for await (const { items } of api.listPages(request, read)) {
         isEmpty &&= items.length === 0;
         yield items;
       }
-      // A namespace that does not exist answers as an empty one does.
-      if (isEmpty && query.everywhere !== true) {
-        await expectNamespace(scope, query.namespace ?? place.namespace, query.signal);
+      // The API server answers for a missing namespace as for an empty one.
+      if (isEmpty && query.allNamespaces !== true) {
+        await expectNamespace(scope, query.namespace ?? clusterContext.namespace, query.signal);
       }
     },
 
     async job(name) {
       const raw = await findJob(scope, name);
-      return raw === null ? null : api.readAs({ what: `read the job ${name}` }, () => read(raw));
+      return raw === null ? null : api.parseAnswer({ purpose: `read the job ${name}` }, () => read(raw));
     },
 
     raw: (name) => findJob(scope, name) as Promise<V1Job | null>,
@@ -51,12 +59,12 @@ export function jobRequests(
     create: (job, options) => createJob(scope, job, options),
 
     async patch(name, change) {
-      await api.ask({
+      await api.fetchObject({
         method: 'PATCH',
         path: jobPath(scope, name),
         body: change,
         type: 'application/merge-patch+json',
-        what: `change the job ${name}`,
+        purpose: `change the job ${name}`,
       });
     },
 
@@ -64,89 +72,94 @@ export function jobRequests(
 
     watchJobs: (query) =>
       watchAll(api, {
-        path: pathFor(scope, group, 'jobs', query),
+        path: pathForQuery(scope, group, 'jobs', query),
         query,
-        what: `watch the jobs ${whereText(scope, query)}`,
+        purpose: `watch the jobs ${formatScope(scope, query)}`,
         read,
       }),
   };
 }
 
 async function expectNamespace(
-  { api, place }: Scope,
+  { api, clusterContext }: RequestScope,
   namespace: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}`;
-  const request = { path, signal, what: `read the namespace ${namespace}` };
-  if ((await unlessForbidden(() => api.find(request), undefined)) !== null) return;
-  throw new JobmanError(`There is no namespace ${namespace} in ${place.context}.`, exitCode.notFound);
+  const request = { path, signal, purpose: `read the namespace ${namespace}` };
+  if ((await unlessForbidden(() => api.findObject(request), undefined)) !== null) return;
+  throw new JobmanError(`There is no namespace ${namespace} in ${clusterContext.context}.`, exitCode.notFound);
 }
 
 // ------------------------------------------------------------------------------------------ creating
 
-const createTries = 3;
-/** The cluster's clock may go a little behind ours. */
-const clocksDiffer: Duration = 10 * second;
+const maxCreateTries = 3;
+/** The cluster's clock may be slightly behind ours. */
+const maxClockSkew: Duration = 10 * second;
 
 async function createJob(
-  scope: Scope,
+  scope: RequestScope,
   job: V1Job,
   { dryRun = false, signal }: { readonly dryRun?: boolean; readonly signal?: AbortSignal } = {},
 ): Promise<V1Job> {
   const name = job.metadata?.name ?? '';
-  const began = scope.now();
-  for (let attempt = 1; ; attempt += 1) {
+  const startedAt = scope.now();
+  for (let tries = 1; ; tries += 1) {
     try {
-      return await scope.api.ask<V1Job>({
+      return await scope.api.fetchObject<V1Job>({
         method: 'POST',
         path: jobsPath(scope),
         query: { dryRun: dryRun ? 'All' : undefined, fieldValidation: 'Strict' },
         body: job,
         signal,
-        what: `create the job ${name}`,
+        purpose: `create the job ${name}`,
       });
     } catch (error) {
       if (!(error instanceof JobmanError) || dryRun) throw error;
       const status = error instanceof ClusterRefusal ? error.status : undefined;
-      if (status?.reason === 'AlreadyExists') throw await taken(scope, name, error as ClusterRefusal);
+      if (status?.reason === 'AlreadyExists') throw await nameTakenError(scope, name, error as ClusterRefusal);
       if (status !== undefined && status.code < 500) throw error;
-      if (error.cause instanceof NoReply && !error.cause.wasSent) throw notSubmitted(error);
-      // It may have been done and the reply lost. A look tells, and only what is seen not to be there is asked for again.
-      const there = await findJob(scope, name, signal).catch(() => undefined);
-      if (there === undefined) throw error;
-      if (there !== null && isOwn(scope, there, began, job)) return there as object as V1Job;
-      if (there !== null || attempt >= createTries) throw error;
+      if (error.cause instanceof NoReply && !error.cause.wasSent) throw notSubmittedError(error);
+      // The cluster may have created the Job although the reply was lost. Repeat the request only after a read that
+      // finds no Job.
+      const existing = await findJob(scope, name, signal).catch(() => undefined);
+      if (existing === undefined) throw error;
+      if (existing !== null && isOwnJob(scope, existing, startedAt, job)) return existing as object as V1Job;
+      if (existing !== null || tries >= maxCreateTries) throw error;
     }
   }
 }
 
-function isOwn({ flavorKey }: Scope, there: RawJob, began: Instant, asked: V1Job): boolean {
-  const made = there as object as V1Job;
+function isOwnJob({ flavorKey }: RequestScope, existing: RawJob, startedAt: Instant, requested: V1Job): boolean {
+  const created = existing as object as V1Job;
   const ours = [clusterLabels.owner, clusterLabels.installation, clusterLabels.job];
-  const hasOurs = ours.every((label) => made.metadata?.labels?.[label] === asked.metadata?.labels?.[label]);
-  const words = (job: V1Job): string => {
+  const hasOurs = ours.every((label) => created.metadata?.labels?.[label] === requested.metadata?.labels?.[label]);
+  const programText = (job: V1Job): string => {
     const [container] = job.spec?.template.spec?.containers ?? [];
     return JSON.stringify([container?.image, container?.command, container?.args]);
   };
-  const isNew = readJob(there, flavorKey).createdAt >= began - clocksDiffer;
-  return made.metadata?.name === asked.metadata?.name && hasOurs && isNew && words(made) === words(asked);
+  const isNew = readJob(existing, flavorKey).createdAt >= startedAt - maxClockSkew;
+  return (
+    created.metadata?.name === requested.metadata?.name &&
+    hasOurs &&
+    isNew &&
+    programText(created) === programText(requested)
+  );
 }
 
-/** The request never left this machine, so there is nothing to be searched for. */
-function notSubmitted(error: JobmanError): JobmanError {
+function notSubmittedError(error: JobmanError): JobmanError {
   return new JobmanError(error.message, error.code, [...error.lines, 'Nothing was submitted.'], { cause: error.cause });
 }
 
-async function taken(scope: Scope, name: string, refusal: ClusterRefusal): Promise<JobmanError> {
-  const there = await findJob(scope, name);
-  if (there === null) return refusal;
-  const { createdAt, deleting, owner } = readJob(there, scope.flavorKey);
-  const where = `${scope.place.context}/${scope.place.namespace}`;
-  const who = owner === null ? '' : ` by ${owner}`;
+async function nameTakenError(scope: RequestScope, name: string, refusal: ClusterRefusal): Promise<JobmanError> {
+  const existing = await findJob(scope, name);
+  if (existing === null) return refusal;
+  const { createdAt, deleting, owner } = readJob(existing, scope.flavorKey);
+  const where = `${scope.clusterContext.context}/${scope.clusterContext.namespace}`;
+  const creatorNote = owner === null ? '' : ` by ${owner}`;
   const free = await freeName(scope, name);
   return new JobmanError(
-    `The name ${name} is taken in ${where}: a job of that name was created ${ageText(scope.now() - createdAt)} ago${who}${deleting ? ' and is being deleted' : ''}. Nothing was submitted.`,
+    `The name ${name} is taken in ${where}: a job of that name was created ${formatAge(scope.now() - createdAt)} ago${creatorNote}${deleting ? ' and is being deleted' : ''}. Nothing was submitted.`,
     exitCode.conflict,
     [
       free === undefined
@@ -156,52 +169,55 @@ async function taken(scope: Scope, name: string, refusal: ClusterRefusal): Promi
   );
 }
 
-async function freeName(scope: Scope, name: string): Promise<string | undefined> {
+async function freeName(scope: RequestScope, name: string): Promise<string | undefined> {
   for (let number = 2; number < 10; number += 1) {
-    const other = `${name.slice(0, 61)}-${number}`;
-    if ((await findJob(scope, other)) === null) return other;
+    const candidate = `${name.slice(0, 61)}-${number}`;
+    if ((await findJob(scope, candidate)) === null) return candidate;
   }
   return undefined;
 }
 
 // ------------------------------------------------------------------------------------------ removing
 
-const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
+const removalChecks: { readonly initialDelay: Duration; readonly maxDelay: Duration } = {
+  initialDelay: 0.1 * second,
+  maxDelay: second,
+};
 
-async function removeJob(scope: Scope, name: string, signal: AbortSignal | undefined): Promise<ClusterRemoval> {
-  const { api, place } = scope;
-  const there = await findJob(scope, name, signal);
-  if (there === null) return 'absent';
-  const uid = there.metadata?.uid ?? '';
-  const what = `delete the job ${name}`;
-  await api.find({
+async function removeJob(scope: RequestScope, name: string, signal: AbortSignal | undefined): Promise<ClusterRemoval> {
+  const { api, clusterContext } = scope;
+  const existing = await findJob(scope, name, signal);
+  if (existing === null) return 'absent';
+  const uid = existing.metadata?.uid ?? '';
+  const purpose = `delete the job ${name}`;
+  await api.findObject({
     method: 'DELETE',
     path: jobPath(scope, name),
-    // The one that was looked at, and not another that has its name by now.
+    // Delete only the Job that was read above, not a later one with the same name.
     body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background', preconditions: { uid } },
     signal,
-    what,
+    purpose,
   });
-  let wait = looks.first;
-  const until = async (isGone: () => Promise<boolean>): Promise<void> => {
+  let wait = removalChecks.initialDelay;
+  const waitUntil = async (isGone: () => Promise<boolean>): Promise<void> => {
     while (!(await isGone())) {
       await sleep(wait, undefined, signal === undefined ? {} : { signal });
-      wait = Math.min(wait * 2, looks.most);
+      wait = Math.min(wait * 2, removalChecks.maxDelay);
     }
   };
-  await until(async () => {
+  await waitUntil(async () => {
     const now = await findJob(scope, name, signal);
     return now === null || now.metadata?.uid !== uid;
   });
   const pods = {
-    path: pathOf('/api/v1', 'pods', place.namespace),
+    path: pathOf('/api/v1', 'pods', clusterContext.namespace),
     query: { labelSelector: `controller-uid=${uid}`, limit: 1 },
     signal,
-    what,
+    purpose,
   };
-  await until(async () => {
-    // Without the right to see pods the Job's own answer has to do.
-    const left = await unlessForbidden(() => api.ask<{ readonly items?: readonly object[] | null }>(pods), {
+  await waitUntil(async () => {
+    // Without permission to list pods, the deletion of the Job has to suffice.
+    const left = await unlessForbidden(() => api.fetchObject<{ readonly items?: readonly object[] | null }>(pods), {
       items: [],
     });
     return (left.items ?? []).length === 0;

@@ -1,191 +1,185 @@
-// Log cursor: how far a log has been read, and what of a reply is new. Lines come with their moments in front, to the
-// billionth of a second, and leave without, unless they are to keep them. The kubelet tells, from a moment on, every line of its file that is not older,
-// in the file's order; so lines of the last second are counted, and as many are passed over when it is told again.
+// Log cursor: the position in a log. The kubelet puts a timestamp (nanoseconds) before each line; the cursor removes it
+// unless requested. From a given time on, the kubelet sends every line of its file that is not older, in order. So the
+// cursor counts the lines of the last two seconds and skips as many when they are repeated.
 //
-// A line of that file may be in parts: of a long one, of one that has no end, and of the one in whose middle the node began
-// another file, where the first part ends the old file and the rest begins the new one. Each part has a moment, and the kubelet
-// tells that of the first alone; but of each file anew. And it tells the file that has the name now and no other; when a
-// container ends just then, a reply ends with the old file. (`ReadLogs` in k8s.io/cri-client, `redirectLogs` in containerd,
-// and a cluster that was looked at.) So a part that was had is kept until it is told again, or what stands behind it is told.
+// A line may have several parts: a long line, a line without an end, or a line split by log rotation over two files.
+// The kubelet sends only the timestamp of a line's first part, but again for each file. It reads only the file that has
+// the name now; if the container ends just then, a reply ends with the old file. (`ReadLogs` in k8s.io/cri-client,
+// `redirectLogs` in containerd, observations of a cluster.) So the cursor keeps an unfinished part until it is repeated
+// or a later line arrives.
 
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
-import { second } from '../../core/time.ts';
+import { second } from '../../core/model/time.ts';
 
 const lineEnd = 0x0a;
-const blank = 0x20;
+const space = 0x20;
 const dash = 0x2d;
 const colon = 0x3a;
 const letterT = 0x54;
-/** `2026-11-22T00:37:53.681796213+00:00` is the longest. */
-const momentMost = 35;
+/** The longest is `2026-11-22T00:37:53.681796213+00:00`. */
+const maxTimestampLength = 35;
 
 /**
- * A part that is not the last of its line is longer than this, unless a file ended with it: container runtimes cut at 16 KiB,
- * or at 8. What is shorter and looks alike is chance.
+ * Parts of a line are longer, except at a file's end: container runtimes cut at 8 or 16 KiB. A shorter match is chance.
  */
-const partLeast = 1024;
+const minPartLength = 1024;
 const noBytes: Buffer = Buffer.alloc(0);
 
-/** A line whose end no reply has told. */
 interface OpenLine {
-  /** The moment that the node's newest file has in front of it. */
-  readonly moment: string;
-  /** The part of it that was in earlier files. */
+  readonly timestamp: string;
   readonly head: Buffer;
   readonly text: Buffer;
 }
 
-/** At the beginning. `stamped`: lines keep their moments. */
-export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}) {
-  /** The bytes after the last whole line. */
-  let cut: Buffer = noBytes;
-  /** The parts of an unfinished line from earlier replies. */
-  let open: OpenLine | undefined;
-  /** The last line that is out, without its moment. */
+/** A cursor at the beginning of a log. With `timestamps`, lines keep their timestamps. */
+export function createLogCursor({ timestamps = false }: { readonly timestamps?: boolean | undefined } = {}) {
+  let partialLine: Buffer = noBytes;
+  let openLine: OpenLine | undefined;
+  /** The last returned line, without its timestamp. */
   let lastLine: Buffer = noBytes;
-  /** Whether anything is out, be it the rest of a line that had begun before the first reply. */
-  let isAnyOut = false;
-  /** Whether this reply has told nothing yet. */
-  let isBeginning = true;
-  let last = '';
+  /** True after any line, including the rest of a line that began before the first reply. */
+  let hasOutput = false;
+  let isReplyStart = true;
+  let newestTimestamp = '';
   const seconds = createSecondCounter();
-  /** In a reply that repeats lines: how many are still to be passed over. `open` if only the open line was had. */
-  let passing: { left: number } | 'unknown' | 'older' | 'open' | undefined;
+  /** In a reply that repeats lines: the number of lines to skip. `open` if only the open line is known. */
+  let skipping: { left: number } | 'unknown' | 'older' | 'open' | undefined;
 
-  /** Whether that line has not been had. `line`: all of it, where it has an end. */
-  function isNew(moment: Buffer, line?: Buffer): boolean {
-    if (passing === undefined) return true;
-    const text = moment.toString('latin1');
-    if (passing === 'open') {
-      if (open !== undefined && text < open.moment) return false;
-      passing = undefined;
+  /** True for a line that has not been returned yet. `line` is the whole line, if it has an end. */
+  function isNew(timestamp: Buffer, line?: Buffer): boolean {
+    if (skipping === undefined) return true;
+    const text = timestamp.toString('latin1');
+    if (skipping === 'open') {
+      if (openLine !== undefined && text < openLine.timestamp) return false;
+      skipping = undefined;
       return true;
     }
-    if (passing === 'unknown') {
-      // Another line is the first one: the file was begun anew, or those seconds were entered in their middle.
-      passing = seconds.firstMoment() === text ? { left: seconds.lines() } : 'older';
-      const mayBeRest = text > last && (open === undefined || open.moment === text);
-      if (passing === 'older' && line !== undefined && mayBeRest && isRestOf(lastLine, line)) {
-        open = undefined;
-        seconds.count(moment);
-        last = text;
-        // All behind it is new.
-        passing = undefined;
+    if (skipping === 'unknown') {
+      // Another first line: the node began a new file, or the reply begins in the middle of those seconds.
+      skipping = seconds.firstTimestamp() === text ? { left: seconds.lines() } : 'older';
+      const mayBeRemainder = text > newestTimestamp && (openLine === undefined || openLine.timestamp === text);
+      if (skipping === 'older' && line !== undefined && mayBeRemainder && isRemainderOf(lastLine, line)) {
+        openLine = undefined;
+        seconds.count(timestamp);
+        newestTimestamp = text;
+        skipping = undefined;
         return false;
       }
     }
-    if (passing === 'older') return text > last || text === open?.moment;
-    if (passing.left > 0) {
-      passing.left -= 1;
+    if (skipping === 'older') return text > newestTimestamp || text === openLine?.timestamp;
+    if (skipping.left > 0) {
+      skipping.left -= 1;
       return false;
     }
-    passing = undefined;
+    skipping = undefined;
     return true;
   }
 
   return {
-    /** The query of the next request. */
-    from({ tail, since }: Pick<ClusterLogQuery, 'tail' | 'since'>) {
-      const again = seconds.firstSecond() ?? (open === undefined ? undefined : secondBefore(open.moment));
-      if (again !== undefined) return { sinceTime: again };
+    nextQuery({ tail, since }: Pick<ClusterLogQuery, 'tail' | 'since'>) {
+      const sinceTime =
+        seconds.firstSecond() ?? (openLine === undefined ? undefined : secondBefore(openLine.timestamp));
+      if (sinceTime !== undefined) return { sinceTime };
       return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
     },
-    /** The new whole lines of that piece. */
     take(piece: Buffer): Buffer {
-      const bytes = cut.length === 0 ? piece : Buffer.concat([cut, piece]);
-      const fresh = Buffer.allocUnsafe(bytes.length + (open === undefined ? 0 : open.head.length + open.text.length));
+      const bytes = partialLine.length === 0 ? piece : Buffer.concat([partialLine, piece]);
+      const fresh = Buffer.allocUnsafe(bytes.length + lengthOf(openLine));
       let [size, from, lastFrom] = [0, 0, 0];
       let newest: Buffer | undefined;
       for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
-        const moment = momentAt(bytes, from, end);
-        if (moment === undefined) {
-          // The rest of a line that had begun before the moment that was asked for.
-          if (!(isBeginning && isAnyOut)) size += bytes.copy(fresh, size, from, end + 1);
+        const timestamp = timestampAt(bytes, from, end);
+        if (timestamp === undefined) {
+          // The rest of a line that began before the requested time.
+          if (!(isReplyStart && hasOutput)) size += bytes.copy(fresh, size, from, end + 1);
         } else {
-          const text = bytes.subarray(from + moment.length + 1, end + 1);
-          if (isNew(moment, text)) {
-            if (stamped) size += bytes.copy(fresh, size, from, from + moment.length + 1);
+          const text = bytes.subarray(from + timestamp.length + 1, end + 1);
+          if (isNew(timestamp, text)) {
+            if (timestamps) size += bytes.copy(fresh, size, from, from + timestamp.length + 1);
             lastFrom = size;
-            if (open !== undefined) size += headOf(open, moment.toString('latin1'), text).copy(fresh, size);
+            if (openLine !== undefined) size += headOf(openLine, timestamp.toString('latin1'), text).copy(fresh, size);
             size += text.copy(fresh, size);
-            open = undefined;
-            seconds.count(moment);
-            newest = moment;
+            openLine = undefined;
+            seconds.count(timestamp);
+            newest = timestamp;
           }
         }
-        isAnyOut = true;
-        isBeginning = false;
+        hasOutput = true;
+        isReplyStart = false;
         from = end + 1;
       }
       if (newest !== undefined) {
         const text = newest.toString('latin1');
-        if (text > last) last = text;
+        if (text > newestTimestamp) newestTimestamp = text;
         lastLine = Buffer.from(fresh.subarray(lastFrom, size));
       }
-      cut = Buffer.from(bytes.subarray(from));
+      partialLine = Buffer.from(bytes.subarray(from));
       return fresh.subarray(0, size);
     },
-    /** Bytes of a line that has no end yet: of this reply, or of those before it, whichever are more. */
-    held: () => Math.max(cut.length, open === undefined ? 0 : open.head.length + open.text.length),
-    /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
-    rest() {
-      const line = cutLine() ?? open;
-      cut = noBytes;
-      open = undefined;
+    /** Length of the unfinished line: the larger of this reply's and the earlier replies'. */
+    pendingBytes: () => Math.max(partialLine.length, lengthOf(openLine)),
+    /** The last line of an ended log, if it lacks an end. It may come from an earlier reply. */
+    unfinishedLine() {
+      const line = takePartialLine() ?? openLine;
+      partialLine = noBytes;
+      openLine = undefined;
       if (line === undefined) return noBytes;
-      return Buffer.concat([stamped ? Buffer.from(`${line.moment} `) : noBytes, line.head, line.text]);
+      return Buffer.concat([timestamps ? Buffer.from(`${line.timestamp} `) : noBytes, line.head, line.text]);
     },
-    /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
-    again() {
-      open = cutLine() ?? open;
-      cut = noBytes;
-      isBeginning = true;
-      if (seconds.lines() > 0) passing = 'unknown';
-      else passing = open === undefined ? undefined : 'open';
+    /** Call it between two replies. The next reply begins where `nextQuery` says and repeats a cut line or its rest. */
+    beginReply() {
+      openLine = takePartialLine() ?? openLine;
+      partialLine = noBytes;
+      isReplyStart = true;
+      if (seconds.lines() > 0) skipping = 'unknown';
+      else skipping = openLine === undefined ? undefined : 'open';
     },
   };
 
-  function cutLine(): OpenLine | undefined {
-    const stamp = momentAt(cut, 0, cut.length);
+  function takePartialLine(): OpenLine | undefined {
+    const stamp = timestampAt(partialLine, 0, partialLine.length);
     if (stamp === undefined || !isNew(stamp)) return undefined;
-    const moment = stamp.toString('latin1');
-    const text = cut.subarray(stamp.length + 1);
-    // Told again, it may have been cut again, and earlier.
-    if (open?.moment === moment && open.text.length > text.length) return open;
-    return { moment, head: headOf(open, moment, text), text };
+    const timestamp = stamp.toString('latin1');
+    const text = partialLine.subarray(stamp.length + 1);
+    // The repeated part may have been cut earlier than before. Keep the longer one.
+    if (openLine?.timestamp === timestamp && openLine.text.length > text.length) return openLine;
+    return { timestamp, head: headOf(openLine, timestamp, text), text };
   }
 }
 
-/** `2026-11-22T00:37:53.681796213Z`, where a line begins with it and a blank follows. */
-function momentAt(line: Buffer, from: number, end: number): Buffer | undefined {
-  const gap = line.indexOf(blank, from);
-  if (gap <= from + secondLength || gap >= end || gap > from + momentMost) return undefined;
-  // The rest of a line that began earlier has none.
+function lengthOf(line: OpenLine | undefined): number {
+  return line === undefined ? 0 : line.head.length + line.text.length;
+}
+
+/** `2026-11-22T00:37:53.681796213Z`, if the line begins with it and a space follows. */
+function timestampAt(line: Buffer, from: number, end: number): Buffer | undefined {
+  const gap = line.indexOf(space, from);
+  if (gap <= from + secondLength || gap >= end || gap > from + maxTimestampLength) return undefined;
   if (line[from + 4] !== dash || line[from + 10] !== letterT || line[from + 16] !== colon) return undefined;
   return line.subarray(from, gap);
 }
 
-/** True if the first line of another file is the second part of the last line that is out, because one reply went through both files. */
-function isRestOf(lastLine: Buffer, line: Buffer): boolean {
+/** True if one reply went through two files and the new file begins with the rest of the last returned line. */
+function isRemainderOf(lastLine: Buffer, line: Buffer): boolean {
   if (line.length < 2 || line.length >= lastLine.length) return false;
   return lastLine.subarray(lastLine.length - line.length).equals(line);
 }
 
-/** The part of the open line before that text, which this reply has. */
-function headOf(open: OpenLine | undefined, moment: string, text: Buffer): Buffer {
-  if (open === undefined) return noBytes;
-  if (open.moment === moment) return open.head;
-  const had = Buffer.concat([open.head, open.text]);
-  return had.subarray(0, had.length - overlap(had, text));
+/** The part of the open line that comes before `text`. */
+function headOf(openLine: OpenLine | undefined, timestamp: string, text: Buffer): Buffer {
+  if (openLine === undefined) return noBytes;
+  if (openLine.timestamp === timestamp) return openLine.head;
+  const received = Buffer.concat([openLine.head, openLine.text]);
+  return received.subarray(0, received.length - overlap(received, text));
 }
 
 /**
- * How many bytes at the end of `had` are the beginning of `text`, where they are too many for chance. In linear time (Knuth, Morris
- * and Pratt), because a program may print the same few bytes for megabytes.
+ * Number of bytes at the end of `received` that begin `text`; 0 if it may be chance. Linear time (Knuth, Morris and
+ * Pratt), because a program may print the same few bytes for megabytes.
  */
-function overlap(had: Buffer, text: Buffer): number {
-  if (text.length < partLeast) return 0;
-  /** How many bytes of the beginning of `text` end at each of its bytes, but for itself. */
+function overlap(received: Buffer, text: Buffer): number {
+  if (text.length < minPartLength) return 0;
+  /** For each prefix of `text`: the length of its longest proper prefix that is also its suffix. */
   const borders = new Int32Array(text.length);
   const longer = (matched: number, byte: number | undefined): number => {
     let length = matched;
@@ -194,8 +188,9 @@ function overlap(had: Buffer, text: Buffer): number {
   };
   for (let at = 1; at < text.length; at += 1) borders[at] = longer(borders[at - 1] ?? 0, text[at]);
   let matched = 0;
-  for (let at = Math.max(0, had.length - text.length); at < had.length; at += 1) matched = longer(matched, had[at]);
-  return matched < partLeast ? 0 : matched;
+  for (let at = Math.max(0, received.length - text.length); at < received.length; at += 1)
+    matched = longer(matched, received[at]);
+  return matched < minPartLength ? 0 : matched;
 }
 
 /** `2026-11-22T00:37:53` of `2026-11-22T00:37:53.681796213Z`. */
@@ -203,55 +198,60 @@ const secondLength = 19;
 
 interface Second {
   readonly text: Buffer;
-  /** The moment of its first line, and the number of that line among all that are out. */
-  first: string;
-  at: number;
+  /** The timestamp of its first line, and the number of that line among all returned lines. */
+  firstTimestamp: string;
+  firstLineNumber: number;
   count: number;
 }
 
 function createSecondCounter() {
-  let now: Second | undefined;
-  let before: Second | undefined;
-  let out = 0;
-  const isIn = (moment: Buffer, { text }: Second): number => moment.compare(text, 0, secondLength, 0, secondLength);
+  let current: Second | undefined;
+  let previous: Second | undefined;
+  let lineCount = 0;
+  const compareSecond = (timestamp: Buffer, { text }: Second): number =>
+    timestamp.compare(text, 0, secondLength, 0, secondLength);
   return {
-    count(moment: Buffer): void {
-      out += 1;
-      const order = now === undefined ? 1 : isIn(moment, now);
-      if (now === undefined || order > 0) {
-        const text = Buffer.from(moment.subarray(0, secondLength));
+    count(timestamp: Buffer): void {
+      lineCount += 1;
+      const order = current === undefined ? 1 : compareSecond(timestamp, current);
+      if (current === undefined || order > 0) {
+        const text = Buffer.from(timestamp.subarray(0, secondLength));
         const earlier = Buffer.from(secondBefore(text.toString('latin1')).slice(0, secondLength));
-        before = now?.text.equals(earlier) === true ? now : { text: earlier, first: '', at: 0, count: 0 };
-        now = { text, first: moment.toString('latin1'), at: out, count: 1 };
-      } else if (order === 0) now.count += 1;
-      else if (before !== undefined && isIn(moment, before) === 0) {
-        if (before.count === 0) Object.assign(before, { first: moment.toString('latin1'), at: out });
-        before.count += 1;
+        previous =
+          current?.text.equals(earlier) === true
+            ? current
+            : { text: earlier, firstTimestamp: '', firstLineNumber: 0, count: 0 };
+        current = { text, firstTimestamp: timestamp.toString('latin1'), firstLineNumber: lineCount, count: 1 };
+      } else if (order === 0) current.count += 1;
+      else if (previous !== undefined && compareSecond(timestamp, previous) === 0) {
+        if (previous.count === 0)
+          Object.assign(previous, { firstTimestamp: timestamp.toString('latin1'), firstLineNumber: lineCount });
+        previous.count += 1;
       }
     },
-    /** The second from which the counted lines are told again, with the node's time zone; undefined before the first line. */
+    /** The second to request, with the node's time zone; undefined before the first line. */
     firstSecond() {
-      if (now === undefined || before === undefined) return undefined;
-      return before.text.toString('latin1') + zoneOf(now.first);
+      if (current === undefined || previous === undefined) return undefined;
+      return previous.text.toString('latin1') + timeZoneOf(current.firstTimestamp);
     },
-    /** The moment of the line that is told first then. */
-    firstMoment() {
-      const [one, other] = [before, now].filter((each) => each !== undefined && each.count > 0);
-      return other !== undefined && one !== undefined && other.at < one.at ? other.first : one?.first;
+    /** The timestamp of the first line from `firstSecond` on. */
+    firstTimestamp() {
+      const [one, other] = [previous, current].filter((each) => each !== undefined && each.count > 0);
+      return other !== undefined && one !== undefined && other.firstLineNumber < one.firstLineNumber
+        ? other.firstTimestamp
+        : one?.firstTimestamp;
     },
-    /** How many lines that are out are told again then. */
-    lines: () => (before?.count ?? 0) + (now?.count ?? 0),
+    lines: () => (previous?.count ?? 0) + (current?.count ?? 0),
   };
 }
 
-/** `2026-11-22T00:37:52Z` of `2026-11-22T00:37:53.681796213Z`. A text that is no time stays as it is. */
-function secondBefore(moment: string): string {
-  const text = moment.slice(0, secondLength);
+/** `2026-11-22T00:37:52Z` for `2026-11-22T00:37:53.681796213Z`; an invalid time stays as it is. */
+function secondBefore(timestamp: string): string {
+  const text = timestamp.slice(0, secondLength);
   const at = Date.parse(`${text}Z`) - second;
-  return (Number.isNaN(at) ? text : new Date(at).toISOString().slice(0, secondLength)) + zoneOf(moment);
+  return (Number.isNaN(at) ? text : new Date(at).toISOString().slice(0, secondLength)) + timeZoneOf(timestamp);
 }
 
-/** The node's own time zone, which stands behind the fraction. */
-function zoneOf(moment: string): string {
-  return /(?:Z|[+-]\d\d:\d\d)$/.exec(moment)?.[0] ?? 'Z';
+function timeZoneOf(timestamp: string): string {
+  return /(?:Z|[+-]\d\d:\d\d)$/.exec(timestamp)?.[0] ?? 'Z';
 }

@@ -1,62 +1,60 @@
-// Logs: what one container prints, whole lines, none lost and none twice, over connections that end. A cluster can go on
-// from a moment only, and only from a whole second. So lines are asked for with their moments, and after a loss those of the
-// last two seconds that were had already are passed over. The log of a pod that is over is told the same each time: there bytes
-// are counted, and the moments, which are a third of a short line, stay where they are.
+// Reads the log of one container as whole lines, without loss or repetition, over several connections. A cluster
+// resumes a log only at a whole second, so jobman requests timestamps and skips known lines of the last two seconds.
+// The log of an ended pod does not change: there jobman counts bytes and omits the timestamps, which are a third of a
+// short line.
 
-import { second, type Duration } from '../../core/time.ts';
+import { second, type Duration } from '../../core/model/time.ts';
 import { LogLineTooLong, type ClusterLogQuery } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { createLogCursor } from './log-cursor.ts';
 import type { RawPod } from './objects.ts';
-import { hasLeft, rest } from './watch.ts';
+import { isAborted, wait } from './watch.ts';
 import { ClusterRefusal } from './status.ts';
 
-/** Which container's. */
 export interface LogSource {
   readonly namespace: string;
   readonly pod: string;
   readonly container: string;
 }
 
-/** Somebody who does not follow wants an answer; after so many losses in a row it is that it broke off. */
-const lossesMost = 5;
-/** The longest line of a log that is held in memory; a longer one ends the log with an error. */
-const lineMost = 4 * 1024 * 1024;
-const lookEvery: Duration = second;
+/** Without `follow` the caller waits for an answer, so this many losses in a row end the log with an error. */
+const maxLosses = 5;
+/** A longer line ends the log with an error. */
+const maxLineBytes = 4 * 1024 * 1024;
+const checkInterval: Duration = second;
 
 /**
- * Bytes of whole lines, in pieces. Following, it goes on until the container has ended or its pod is gone, whatever becomes
- * of the line meanwhile. Rejects with JobmanError when the first try fails, and when not followed after several.
+ * With `follow` it continues over lost connections until the container has ended or its pod is gone. Rejects with
+ * JobmanError if the first try fails, and without `follow` after several losses in a row.
  */
 export async function* readLog(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
   try {
-    yield* readThere(api, source, query);
+    yield* readAvailableLog(api, source, query);
   } catch (error) {
-    if (!isPutAway(error)) throw error;
-    query.onCut?.();
+    if (!isContainerRemoved(error)) throw error;
+    query.onTruncated?.();
   }
 }
 
-async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
-  const { follow = false, signal, onLost, onCut, stamped, after } = query;
+async function* readAvailableLog(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
+  const { follow = false, signal, onLost, onTruncated, timestamps, resumeAfter: after } = query;
   const path = `/api/v1/namespaces/${source.namespace}/pods/${source.pod}`;
-  const what = `read the log of ${source.pod}`;
-  const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
-  const isOver = state === 'is over' && stamped !== true && after === undefined;
-  const cursor = isOver ? createByteCursor() : createLogCursor({ stamped });
+  const purpose = `read the log of ${source.pod}`;
+  const state = await logStateOf(api, path, source.container, signal).catch((): LogState => 'running');
+  const hasPodEnded = state === 'pod-ended' && timestamps !== true && after === undefined;
+  const cursor = hasPodEnded ? createByteCursor() : createLogCursor({ timestamps });
   if (after !== undefined && after.length > 0) {
     cursor.take(Buffer.from(after.buffer, after.byteOffset, after.byteLength));
-    cursor.again();
+    cursor.beginReply();
   }
-  /** Whether the last reply came to its own end. */
-  let isClean = false;
-  let hasBegun = false;
+  let endedCleanly = false;
+  let hasOutput = false;
   let isLost = false;
-  /** Replies in a row that brought nothing new: the pause grows with them, however they ended. */
+  /** Replies in a row without anything new, however they ended. The pause grows with them. */
   let losses = 0;
-  const pause = (): Promise<void> => rest(Math.min(api.retry.first * 2 ** losses, api.retry.most), signal);
-  // A container that has ended prints no more: one reading has all of it, and its last seconds, which may be most of it, come once.
+  const pause = (): Promise<void> => wait(Math.min(api.retry.initialDelay * 2 ** losses, api.retry.maxDelay), signal);
+  // An ended container prints no more: a single request has the whole log.
   let isLast = !follow || hasEnded(state);
   for (;;) {
     try {
@@ -64,25 +62,25 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         path: `${path}/log`,
         query: {
           container: source.container,
-          timestamps: !isOver,
+          timestamps: !hasPodEnded,
           follow: !isLast,
           previous: query.previous,
-          ...cursor.from(query),
+          ...cursor.nextQuery(query),
         },
         signal,
-        what,
+        purpose,
       });
       try {
         if (isLost) onLost?.(null);
-        hasBegun ||= !isOver;
+        hasOutput ||= !hasPodEnded;
         isLost = false;
-        isClean = false;
+        endedCleanly = false;
         for await (const piece of body as AsyncIterable<Buffer>) {
-          const before = cursor.held();
+          const before = cursor.pendingBytes();
           const fresh = cursor.take(piece);
-          if (cursor.held() > lineMost) throw tooLong(source);
-          if (fresh.length > 0 || (isOver && cursor.held() > before)) {
-            hasBegun = true;
+          if (cursor.pendingBytes() > maxLineBytes) throw lineTooLongError(source);
+          if (fresh.length > 0 || (hasPodEnded && cursor.pendingBytes() > before)) {
+            hasOutput = true;
             losses = 0;
           }
           if (fresh.length > 0) yield fresh;
@@ -90,56 +88,56 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
       } finally {
         body.destroy();
       }
-      isClean = true;
+      endedCleanly = true;
       if (isLast) {
-        const last = cursor.rest();
+        const last = cursor.unfinishedLine();
         if (last.length > 0) yield last;
         return;
       }
-      // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
-      const now = await stateOf(api, path, source.container, signal);
+      // The connection or the log ended; the container's state decides. One more request gets the lines in between.
+      const now = await logStateOf(api, path, source.container, signal);
       isLast = hasEnded(now);
-      // Until it is restarted, its log is that of the run that has ended.
-      if (now === 'restarts') await rest(lookEvery, signal);
-      if (now === 'goes on') {
+      // Until the restart, the log is the one of the run that has ended.
+      if (now === 'restarting') await wait(checkInterval, signal);
+      if (now === 'running') {
         losses += 1;
         await pause();
       }
-      if (hasLeft(signal)) return;
-      cursor.again();
+      if (isAborted(signal)) return;
+      cursor.beginReply();
     } catch (error) {
-      if (hasLeft(signal)) return;
+      if (isAborted(signal)) return;
       if (error instanceof LogLineTooLong) throw error;
       if (isWaiting(error) && follow) {
-        // If an init container has failed, the container never begins, and the cluster reports it as waiting for ever.
-        const now = await stateOf(api, path, source.container, signal).catch(() => 'goes on');
-        if (now === 'is over') return;
-        await rest(lookEvery, signal);
-        if (hasLeft(signal)) return;
+        // After a failed init container, the container never starts, and the cluster reports it as waiting forever.
+        const now = await logStateOf(api, path, source.container, signal).catch(() => 'running');
+        if (now === 'pod-ended') return;
+        await wait(checkInterval, signal);
+        if (isAborted(signal)) return;
         continue;
       }
       if (error instanceof ClusterRefusal) {
-        // Its pod was removed while somebody looked on: then that was all.
-        if (hasBegun && error.status.code === 404) {
-          const last = cursor.rest();
+        // The pod was removed while its log was read: the log is complete.
+        if (hasOutput && error.status.code === 404) {
+          const last = cursor.unfinishedLine();
           if (last.length > 0) yield last;
-          if (!isClean) onCut?.();
+          if (!endedCleanly) onTruncated?.();
           return;
         }
         if (error.status.code < 500) throw error;
       }
       losses += 1;
-      if (!hasBegun || (!follow && losses >= lossesMost)) throw endOf(error, source);
-      if (!isLost) onLost?.(reasonOf(error));
+      if (!hasOutput || (!follow && losses >= maxLosses)) throw readError(error, source);
+      if (!isLost) onLost?.(lossReason(error));
       isLost = true;
-      cursor.again();
+      cursor.beginReply();
       await pause();
-      if (hasLeft(signal)) return;
+      if (isAborted(signal)) return;
     }
   }
 }
 
-/** `container "main" in pod "x" is waiting to start: ContainerCreating`. */
+/** Matches `container "main" in pod "x" is waiting to start: ContainerCreating`. */
 function isWaiting(error: unknown): boolean {
   return (
     error instanceof ClusterRefusal &&
@@ -148,48 +146,48 @@ function isWaiting(error: unknown): boolean {
   );
 }
 
-/**
- * A cursor for the log of a pod that is over. Nothing is written into its files any more, so bytes that were had are passed over by their
- * number.
- */
+/** A cursor for an ended pod. Its log does not change, so the cursor skips known bytes by their number. */
 function createByteCursor(): ReturnType<typeof createLogCursor> {
-  /** Bytes of all replies, and of this one. */
-  let had = 0;
-  let told = 0;
-  let cut: Buffer = Buffer.alloc(0);
+  let receivedBytes = 0;
+  let replyBytes = 0;
+  let partialLine: Buffer = Buffer.alloc(0);
   return {
-    from: ({ tail, since }) => ({
+    nextQuery: ({ tail, since }) => ({
       tailLines: tail,
       sinceTime: since === undefined ? undefined : new Date(since).toISOString(),
     }),
     take(piece) {
-      const fresh = piece.subarray(Math.max(0, Math.min(had - told, piece.length)));
-      told += piece.length;
-      had += fresh.length;
+      const fresh = piece.subarray(Math.max(0, Math.min(receivedBytes - replyBytes, piece.length)));
+      replyBytes += piece.length;
+      receivedBytes += fresh.length;
       const end = fresh.lastIndexOf(lineEnd) + 1;
-      const begun = end === 0 ? fresh.subarray(0, 0) : cut;
-      const lines = begun.length === 0 ? fresh.subarray(0, end) : Buffer.concat([begun, fresh.subarray(0, end)]);
-      cut = end === 0 ? Buffer.concat([cut, fresh]) : fresh.subarray(end);
+      const earlierPart = end === 0 ? fresh.subarray(0, 0) : partialLine;
+      const lines =
+        earlierPart.length === 0 ? fresh.subarray(0, end) : Buffer.concat([earlierPart, fresh.subarray(0, end)]);
+      partialLine = end === 0 ? Buffer.concat([partialLine, fresh]) : fresh.subarray(end);
       return lines;
     },
-    held: () => cut.length,
-    rest: () => (had === cut.length && lostLog.test(cut.toString('latin1')) ? cut.subarray(0, 0) : cut),
-    again() {
-      told = 0;
+    pendingBytes: () => partialLine.length,
+    unfinishedLine: () =>
+      receivedBytes === partialLine.length && lostLogPattern.test(partialLine.toString('latin1'))
+        ? partialLine.subarray(0, 0)
+        : partialLine,
+    beginReply() {
+      replyBytes = 0;
     },
   };
 }
 
-function tooLong({ pod, container }: LogSource): LogLineTooLong {
+function lineTooLongError({ pod, container }: LogSource): LogLineTooLong {
   return new LogLineTooLong(
-    `${pod} prints a line of more than ${lineMost / 1024 / 1024} MiB; its log is read only as far as that line.`,
+    `${pod} prints a line of more than ${maxLineBytes / 1024 / 1024} MiB; its log is read only as far as that line.`,
     exitCode.failed,
     [`kubectl logs ${pod} -c ${container} shows all of it.`],
   );
 }
 
-/** The error for a reader that stops waiting: Node's own error of a connection is no sentence. */
-function endOf(error: unknown, { pod }: LogSource): unknown {
+/** The error when the reader stops retrying. Node's connection errors are not sentences. */
+function readError(error: unknown, { pod }: LogSource): unknown {
   if (error instanceof JobmanError || !(error instanceof Error && 'code' in error)) return error;
   return new JobmanError(
     `Could not read the log of ${pod}: the cluster broke off.`,
@@ -199,43 +197,45 @@ function endOf(error: unknown, { pod }: LogSource): unknown {
   );
 }
 
-function reasonOf(error: unknown): string {
+function lossReason(error: unknown): string {
   return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off';
 }
 
 const lineEnd = 0x0a;
 /** `container "main" in pod "x" is terminated`: the node of an evicted pod has removed the container and its log. */
-function isPutAway(error: unknown): boolean {
+function isContainerRemoved(error: unknown): boolean {
   return (
     error instanceof ClusterRefusal && error.status.code === 400 && error.status.message.endsWith(' is terminated')
   );
 }
 
 /**
- * All that a node answers, as if the program had said it, when it has the container no more
- * (https://github.com/kubernetes/kubernetes/issues/142258). Where lines have moments it is told by having none.
+ * The answer of a node without the container; it looks like output
+ * (https://github.com/kubernetes/kubernetes/issues/142258). In a log with timestamps it has none.
  */
-const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
+const lostLogPattern = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
-/** The future of a container's log. `restarts`: more in another run. `is over`: its pod has ended, so none of its containers prints again. */
-type LogState = 'goes on' | 'restarts' | 'has ended' | 'is over';
+/** `restarting`: another run of the container follows. `pod-ended`: none of the pod's containers prints again. */
+type LogState = 'running' | 'restarting' | 'ended' | 'pod-ended';
 
 function hasEnded(state: LogState): boolean {
-  return state === 'has ended' || state === 'is over';
+  return state === 'ended' || state === 'pod-ended';
 }
 
-async function stateOf(api: Api, path: string, name: string, signal: AbortSignal | undefined): Promise<LogState> {
-  const pod = await api.find<RawPod>({ path, what: 'read its pod', signal });
-  if (pod === null) return 'has ended';
+async function logStateOf(api: Api, path: string, name: string, signal: AbortSignal | undefined): Promise<LogState> {
+  const pod = await api.findObject<RawPod>({ path, purpose: 'read its pod', signal });
+  if (pod === null) return 'ended';
   const { metadata, spec, status } = pod;
-  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return 'is over';
-  const isMeant = (one: { readonly name?: string }): boolean => one.name === name;
-  const seen = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(isMeant)?.state;
-  const container = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].find(isMeant);
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return 'pod-ended';
+  const isTarget = (one: { readonly name?: string }): boolean => one.name === name;
+  const containerState = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(
+    isTarget,
+  )?.state;
+  const container = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].find(isTarget);
   const policy = container?.restartPolicy ?? spec?.restartPolicy;
-  if (seen?.terminated !== undefined) {
-    const isRestarted = policy === 'Always' || (policy === 'OnFailure' && seen.terminated.exitCode !== 0);
-    return isRestarted && metadata?.deletionTimestamp === undefined ? 'restarts' : 'has ended';
+  if (containerState?.terminated !== undefined) {
+    const isRestarted = policy === 'Always' || (policy === 'OnFailure' && containerState.terminated.exitCode !== 0);
+    return isRestarted && metadata?.deletionTimestamp === undefined ? 'restarting' : 'ended';
   }
-  return seen?.waiting?.reason === 'CrashLoopBackOff' ? 'restarts' : 'goes on';
+  return containerState?.waiting?.reason === 'CrashLoopBackOff' ? 'restarting' : 'running';
 }

@@ -1,61 +1,61 @@
-// Port-forward: a connection to a port inside a pod, each over a line of its own.
+// Connections to a port inside a pod, one WebSocket each.
 
 import { Duplex } from 'node:stream';
 import { JobmanError } from '../../app/errors.ts';
-import { second, type Duration } from '../../core/time.ts';
-import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { openChannels, type Channels, type ClusterAccess } from './channels.ts';
 
 const channel = { data: 0, error: 1 } as const;
 
-/** This line cannot say that one side has ended its data, and an answer may follow; it is closed when the pod has been silent for so long. */
-const lingers: Duration = 10 * second;
+/** Time to wait for the pod's answer after our data: the protocol cannot end one direction only. */
+const closeDelay: Duration = 10 * second;
 
-/** Opens it. An error of the connection says what the pod has told, such as that nothing listens there. */
+/** Opens a connection. Its error contains the pod's message, for example that nothing listens on the port. */
 export async function openTunnel(
-  cluster: ChannelsOf,
+  cluster: ClusterAccess,
   pod: string,
   port: number,
 ): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }> {
-  const [namespace, name] = [cluster.place.namespace, pod].map(encodeURIComponent);
-  let line: Channels | undefined;
-  let wantMore: (() => void) | undefined;
-  let lingering: NodeJS.Timeout | undefined;
+  const [namespace, name] = [cluster.clusterContext.namespace, pod].map(encodeURIComponent);
+  let channels: Channels | undefined;
+  let resumeReading: (() => void) | undefined;
+  let closeTimer: NodeJS.Timeout | undefined;
   let failure = '';
-  const begun = new Set<number>();
+  const started = new Set<number>();
 
   const stream = new Duplex({
     read() {
-      wantMore?.();
-      wantMore = undefined;
+      resumeReading?.();
+      resumeReading = undefined;
     },
     write(bytes: Buffer, _encoding, done) {
-      void line?.send(channel.data, bytes).then(() => done());
+      void channels?.send(channel.data, bytes).then(() => done());
     },
     final(done) {
-      lingering = setTimeout(() => line?.close(), lingers);
+      closeTimer = setTimeout(() => channels?.close(), closeDelay);
       done();
     },
     destroy(error, done) {
-      clearTimeout(lingering);
-      line?.close();
+      clearTimeout(closeTimer);
+      channels?.close();
       done(error);
     },
   });
 
   try {
-    line = await openChannels(cluster, {
+    channels = await openChannels(cluster, {
       path: `/api/v1/namespaces/${namespace}/pods/${name}/portforward?ports=${port}`,
-      what: `reach port ${port} of ${pod}`,
+      purpose: `reach port ${port} of ${pod}`,
       async onMessage(number, bytes) {
-        // The first message of each channel has the number of the port in front, in two bytes.
-        const own = begun.has(number) ? bytes : bytes.subarray(2);
-        begun.add(number);
-        lingering?.refresh();
-        if (own.length === 0 || stream.destroyed) return;
-        if (number === channel.error) failure += Buffer.from(own).toString('utf8');
-        else if (number === channel.data && !stream.push(own)) {
+        // The first message of each channel begins with the port number, in two bytes.
+        const payload = started.has(number) ? bytes : bytes.subarray(2);
+        started.add(number);
+        closeTimer?.refresh();
+        if (payload.length === 0 || stream.destroyed) return;
+        if (number === channel.error) failure += Buffer.from(payload).toString('utf8');
+        else if (number === channel.data && !stream.push(payload)) {
           await new Promise<void>((resolve) => {
-            wantMore = resolve;
+            resumeReading = resolve;
             stream.once('close', resolve);
           });
         }
@@ -66,12 +66,12 @@ export async function openTunnel(
     stream.destroy();
     return { problem: [error.message, ...error.lines].join(' '), isReached: false };
   }
-  const over = (why: string | null): void => {
-    clearTimeout(lingering);
-    const said = /connection refused/i.test(failure) ? 'nothing listens there' : failure.trim() || why;
-    if (said === null || said === '') stream.push(null);
-    else stream.destroy(new Error(said));
+  const onClosed = (reason: string | null): void => {
+    clearTimeout(closeTimer);
+    const message = /connection refused/i.test(failure) ? 'nothing listens there' : failure.trim() || reason;
+    if (message === null || message === '') stream.push(null);
+    else stream.destroy(new Error(message));
   };
-  line.closed.then(over, (error: unknown) => over(String(error)));
+  channels.closed.then(onClosed, (error: unknown) => onClosed(String(error)));
   return stream;
 }

@@ -1,74 +1,68 @@
-// Scope: what requests of every kind to one cluster share, and the paths that they ask for.
+// The parts that all requests to one cluster share, and the paths of its resources.
 
 import type { ClusterQuery } from '../../app/cluster/cluster.ts';
-import type { Instant } from '../../core/time.ts';
+import type { Instant } from '../../core/model/time.ts';
 import type { ApiRequest } from './api.ts';
-import type { ChannelsOf } from './channels.ts';
+import type { ClusterAccess } from './channels.ts';
 import type { RawJob } from './objects.ts';
 import { isForbidden } from './status.ts';
 
-/** One cluster and the namespace that its requests are about. */
-export interface Scope extends ChannelsOf {
+export interface RequestScope extends ClusterAccess {
   readonly flavorKey: string;
   readonly now: () => Instant;
 }
 
-/** `/api/v1/namespaces/vision/pods`, or that of the whole cluster. */
+/** `/api/v1/namespaces/vision/pods`; without a namespace, the path for the whole cluster. */
 export function pathOf(group: string, resource: string, namespace: string | undefined): string {
   return namespace === undefined
     ? `${group}/${resource}`
     : `${group}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
 }
 
-/** The path of all objects of a kind that the query is about. */
-export function pathFor(
-  { place }: Scope,
+export function pathForQuery(
+  { clusterContext }: RequestScope,
   group: string,
   resource: string,
-  { namespace, everywhere }: ClusterQuery,
+  { namespace, allNamespaces }: ClusterQuery,
 ): string {
-  return pathOf(group, resource, everywhere === true ? undefined : (namespace ?? place.namespace));
+  return pathOf(group, resource, allNamespaces === true ? undefined : (namespace ?? clusterContext.namespace));
 }
 
-/** The path of the Jobs of the scope's namespace. */
-export function jobsPath({ place }: Scope): string {
-  return pathOf('/apis/batch/v1', 'jobs', place.namespace);
+export function jobsPath({ clusterContext }: RequestScope): string {
+  return pathOf('/apis/batch/v1', 'jobs', clusterContext.namespace);
 }
 
-/** The path of one of them. */
-export function jobPath(scope: Scope, name: string): string {
+export function jobPath(scope: RequestScope, name: string): string {
   return `${jobsPath(scope)}/${encodeURIComponent(name)}`;
 }
 
-/** A Job as the cluster writes it; null if there is none. */
-export function findJob(scope: Scope, name: string, signal?: AbortSignal): Promise<RawJob | null> {
-  return scope.api.find<RawJob>({ path: jobPath(scope, name), what: `read the job ${name}`, signal });
+export function findJob(scope: RequestScope, name: string, signal?: AbortSignal): Promise<RawJob | null> {
+  return scope.api.findObject<RawJob>({ path: jobPath(scope, name), purpose: `read the job ${name}`, signal });
 }
 
-/** Where the query looks, for messages: `of lab/vision`. */
-export function whereText({ place }: Scope, { namespace, everywhere }: ClusterQuery): string {
-  return everywhere === true
-    ? `of all namespaces of ${place.context}`
-    : `of ${place.context}/${namespace ?? place.namespace}`;
+/** The scope of a query for messages: `of lab/vision`. */
+export function formatScope({ clusterContext }: RequestScope, { namespace, allNamespaces }: ClusterQuery): string {
+  return allNamespaces === true
+    ? `of all namespaces of ${clusterContext.context}`
+    : `of ${clusterContext.context}/${namespace ?? clusterContext.namespace}`;
 }
 
-/** All pages of a list together. */
-export async function listOf<R extends object, T>(
-  { api }: Scope,
+export async function listAll<R extends object, T>(
+  { api }: RequestScope,
   request: ApiRequest,
   read: (raw: R) => T,
 ): Promise<readonly T[]> {
   const all: T[] = [];
-  for await (const { items } of api.pages(request, read)) for (const item of items) all.push(item);
+  for await (const { items } of api.listPages(request, read)) for (const item of items) all.push(item);
   return all;
 }
 
-/** The result of `ask`; `otherwise` if the right for it is missing. */
-export async function unlessForbidden<T, U>(ask: () => Promise<T>, otherwise: U): Promise<T | U> {
+/** The result of `request`, or `fallback` if the cluster answers 403. */
+export async function unlessForbidden<T, U>(request: () => Promise<T>, fallback: U): Promise<T | U> {
   try {
-    return await ask();
+    return await request();
   } catch (error) {
-    if (isForbidden(error)) return otherwise;
+    if (isForbidden(error)) return fallback;
     throw error;
   }
 }

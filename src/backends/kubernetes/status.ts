@@ -1,11 +1,10 @@
-// Status: what an API server says when it refuses, and the sentence that people get. Its own words are kept in the lines.
-// The form: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
+// Refusals of an API server, and jobman's messages for them; the server's own message is in the lines of the error.
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
 
-import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { certificateTrouble, type NoReply } from '../../http/reply.ts';
+import { certificateProblem, type NoReply } from '../../http/reply.ts';
 
-/** The fields of a Status that jobman reads. */
 export interface Status {
   readonly code: number;
   /** `AlreadyExists`, `Forbidden`, `Invalid`, `Expired`, … */
@@ -16,11 +15,10 @@ export interface Status {
     readonly kind?: string;
     readonly causes?: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
   };
-  /** With which a list that has grown old goes on. */
   readonly metadata?: { readonly continue?: string };
 }
 
-/** The cluster refused. `status` is what it said, for callers that can do something about it. */
+/** The cluster refused a request. `status` is the cluster's answer, for callers that react to it. */
 export class ClusterRefusal extends JobmanError {
   readonly status: Status;
 
@@ -31,132 +29,139 @@ export class ClusterRefusal extends JobmanError {
   }
 }
 
-/** The Status of a reply; one of our own for a page that is none, as a proxy in between gives it. */
+/** The Status of a reply. The page of a proxy has none: its first 300 characters become the message. */
 export function readStatus(code: number, bytes: Buffer): Status {
   const text = bytes.toString('utf8');
   try {
-    const value = partsOf(JSON.parse(text));
+    const value = fieldsOf(JSON.parse(text));
     if (value['kind'] === 'Status') {
-      const { continue: next } = partsOf(value['metadata']);
+      const { continue: next } = fieldsOf(value['metadata']);
       return {
         code,
-        reason: textOf(value['reason']) ?? '',
-        message: textOf(value['message']) ?? '',
-        details: detailsOf(partsOf(value['details'])),
+        reason: textOrUndefined(value['reason']) ?? '',
+        message: textOrUndefined(value['message']) ?? '',
+        details: detailsOf(fieldsOf(value['details'])),
         ...(typeof next === 'string' ? { metadata: { continue: next } } : {}),
       };
     }
   } catch {
-    // Told below as it is.
+    // Not JSON.
   }
   return { code, reason: '', message: text.slice(0, 300).trim() };
 }
 
-type Parts = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 
-/** Values of other kinds than Kubernetes has are read as missing. */
-function detailsOf({ name, kind, causes }: Parts): NonNullable<Status['details']> {
-  const all = Array.isArray(causes) ? causes.map(partsOf) : [];
+/** Values of unexpected types count as missing. */
+function detailsOf({ name, kind, causes }: Fields): NonNullable<Status['details']> {
+  const all = Array.isArray(causes) ? causes.map(fieldsOf) : [];
   return {
-    ...textsOf({ name, kind }),
-    causes: all.map(({ reason, message, field }) => textsOf({ reason, message, field })),
+    ...textFieldsOf({ name, kind }),
+    causes: all.map(({ reason, message, field }) => textFieldsOf({ reason, message, field })),
   };
 }
 
-function partsOf(value: unknown): Parts {
-  return typeof value === 'object' && value !== null ? (value as Parts) : {};
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
 
-function textOf(value: unknown): string | undefined {
+function textOrUndefined(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function textsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): Partial<Record<Name, string>> {
+function textFieldsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): Partial<Record<Name, string>> {
   const texts = Object.entries(parts).filter(([, value]) => typeof value === 'string');
   return Object.fromEntries(texts) as Partial<Record<Name, string>>;
 }
 
-interface Attempted {
-  readonly place: ClusterPlace;
-  /** `create the job train`, as it stands behind "could not". */
-  readonly what: string;
-  /** When our login expired, where it says that it has; of a refusal that is about it. */
+interface FailedRequest {
+  readonly clusterContext: ClusterContext;
+  /** `create the job train`: the messages continue "Could not" with it. */
+  readonly purpose: string;
+  /** Expiry time of our login, if the login shows it. Set for a 401 only. */
   readonly loginExpiredOn?: string | null;
 }
 
-/** True of a refusal because a right is missing, or because the cluster's policy does not allow it. */
+/** True for a missing permission (RBAC), an exceeded quota, or a policy of the cluster: HTTP 403. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof ClusterRefusal && error.status.code === 403;
 }
 
-/** The refusal as a sentence, with an exit code. */
-export function refusalOf(status: Status, { place, what, loginExpiredOn = null }: Attempted): ClusterRefusal {
-  const where = `${place.context}/${place.namespace}`;
-  const own = status.message === '' ? [] : [status.message];
-  const refuse = (message: string, code: number, lines: readonly string[] = own): ClusterRefusal =>
+/** The error for people: message, exit code, and the server's own text in the lines. */
+export function refusalOf(
+  status: Status,
+  { clusterContext, purpose, loginExpiredOn = null }: FailedRequest,
+): ClusterRefusal {
+  const where = `${clusterContext.context}/${clusterContext.namespace}`;
+  const statusLines = status.message === '' ? [] : [status.message];
+  const refuse = (message: string, code: number, lines: readonly string[] = statusLines): ClusterRefusal =>
     new ClusterRefusal(message, code, lines, status);
   switch (status.code) {
     case 401:
       return refuse(
-        `The cluster of ${place.context} does not accept the login of ${place.user}.`,
+        `The cluster of ${clusterContext.context} does not accept the login of ${clusterContext.user}.`,
         exitCode.unreachable,
         [
           `It ${loginExpiredOn === null ? 'has expired or is wrong' : `expired on ${loginExpiredOn}`}: log in again as you did for this kubeconfig, and repeat.`,
-          ...own,
+          ...statusLines,
         ],
       );
     case 403:
-      return forbidden(status, { place, what });
+      return forbiddenRefusal(status, { clusterContext, purpose });
     case 404:
       if (status.details?.kind === 'namespaces') {
         return refuse(
-          `There is no namespace ${status.details.name ?? place.namespace} in ${place.context}.`,
+          `There is no namespace ${status.details.name ?? clusterContext.namespace} in ${clusterContext.context}.`,
           exitCode.notFound,
         );
       }
-      return refuse(`Could not ${what}: ${where} does not have it.`, exitCode.notFound);
+      return refuse(`Could not ${purpose}: ${where} does not have it.`, exitCode.notFound);
     case 409:
       return refuse(
-        `Could not ${what}: there is one of that name in ${where}, or it was just changed.`,
+        `Could not ${purpose}: there is one of that name in ${where}, or it was just changed.`,
         exitCode.conflict,
       );
     case 422:
-      return refuse(`Could not ${what}: the cluster says that it is not valid.`, exitCode.usage, invalidLines(status));
+      return refuse(
+        `Could not ${purpose}: the cluster says that it is not valid.`,
+        exitCode.usage,
+        invalidLines(status),
+      );
     case 429:
     case 500:
     case 502:
     case 503:
     case 504:
       return refuse(
-        `Could not ${what}: the cluster of ${place.context} was asked several times and is too busy or broken (HTTP ${status.code}).`,
+        `Could not ${purpose}: the cluster of ${clusterContext.context} was asked several times and is too busy or broken (HTTP ${status.code}).`,
         exitCode.unreachable,
       );
     default:
       return refuse(
-        `Could not ${what}: the cluster of ${place.context} refused it (HTTP ${status.code}).`,
+        `Could not ${purpose}: the cluster of ${clusterContext.context} refused it (HTTP ${status.code}).`,
         exitCode.failed,
       );
   }
 }
 
 /** `jobs.batch is forbidden: User "ada" cannot list resource "jobs" in API group "batch" in the namespace "vision"`. */
-const rights =
+const forbiddenPattern =
   /User "(?<user>[^"]*)" cannot (?<verb>\w+) resource "(?<resource>[^"]+)"(?: in API group "(?<group>[^"]*)")?(?: in the namespace "(?<namespace>[^"]+)")?/;
 
-function forbidden(status: Status, { place, what }: Attempted): ClusterRefusal {
-  const { user, verb, resource, group, namespace } = rights.exec(status.message)?.groups ?? {};
+function forbiddenRefusal(status: Status, { clusterContext, purpose }: FailedRequest): ClusterRefusal {
+  const { user, verb, resource, group, namespace } = forbiddenPattern.exec(status.message)?.groups ?? {};
   if (verb === undefined) {
     const quota = /exceeded quota: (?<name>[^,]+), (?<rest>.+)$/.exec(status.message)?.groups;
     const message =
       quota === undefined
-        ? `Could not ${what}: the cluster of ${place.context} does not allow it.`
-        : `Could not ${what}: the quota ${quota['name']} of ${place.namespace} is used up (${quota['rest']}).`;
+        ? `Could not ${purpose}: the cluster of ${clusterContext.context} does not allow it.`
+        : `Could not ${purpose}: the quota ${quota['name']} of ${clusterContext.namespace} is used up (${quota['rest']}).`;
     return new ClusterRefusal(message, exitCode.failed, [status.message], status);
   }
   const where = namespace === undefined ? 'in the whole cluster' : `in the namespace ${namespace}`;
   const full = group === undefined || group === '' ? resource : `${resource}.${group}`;
   return new ClusterRefusal(
-    `Could not ${what}: ${user === undefined || user === '' ? place.user : user} may not ${verb} ${resource} ${where} of ${place.context}.`,
+    `Could not ${purpose}: ${user === undefined || user === '' ? clusterContext.user : user} may not ${verb} ${resource} ${where} of ${clusterContext.context}.`,
     exitCode.failed,
     [`Missing is the right \`${verb}\` on ${String(full)}; whoever runs the cluster can grant it.`, status.message],
     status,
@@ -166,19 +171,19 @@ function forbidden(status: Status, { place, what }: Attempted): ClusterRefusal {
 function invalidLines({ details, message }: Status): readonly string[] {
   const causes = details?.causes ?? [];
   if (causes.length === 0) return [message];
-  const lines = causes.map(({ field = '', message: says = '' }) => {
+  const lines = causes.map(({ field = '', message: text = '' }) => {
     const flag = flagOfField(field);
-    return `${flag === undefined ? '' : `${flag}: `}${field === '' ? says : `${field}: ${says}`}`;
+    return `${flag === undefined ? '' : `${flag}: `}${field === '' ? text : `${field}: ${text}`}`;
   });
   return [...new Set(lines)];
 }
 
-/** No reply: the sentence says whether it is the line or the certificate. */
-export function unreachable(error: NoReply, { place, what }: Attempted): JobmanError {
-  const certificate = certificateTrouble(error.reason);
+/** The error for a request without a reply. The message separates a certificate problem from a connection problem. */
+export function unreachableError(error: NoReply, { clusterContext, purpose }: FailedRequest): JobmanError {
+  const certificate = certificateProblem(error.reason);
   if (certificate !== undefined) {
     return new JobmanError(
-      `Could not ${what}: the certificate of ${place.server} (${place.context}) ${certificate}.`,
+      `Could not ${purpose}: the certificate of ${clusterContext.server} (${clusterContext.context}) ${certificate}.`,
       exitCode.unreachable,
       [
         'The kubeconfig names the authority of its cluster (certificate-authority); whoever runs the cluster has it.',
@@ -188,14 +193,14 @@ export function unreachable(error: NoReply, { place, what }: Attempted): JobmanE
     );
   }
   return new JobmanError(
-    `Could not ${what}: the cluster of ${place.context} (${place.server}) ${error.wasSent ? 'broke off' : 'did not answer'}.`,
+    `Could not ${purpose}: the cluster of ${clusterContext.context} (${clusterContext.server}) ${error.wasSent ? 'broke off' : 'did not answer'}.`,
     exitCode.unreachable,
     [error.message],
     { cause: error },
   );
 }
 
-const table: readonly (readonly [field: RegExp, word: string])[] = [
+const fieldFlags: readonly (readonly [field: RegExp, word: string])[] = [
   [/^metadata\.name$/, '-j'],
   [/^metadata\.namespace$/, '-n'],
   [/^metadata\.annotations/, '-a'],
@@ -220,7 +225,7 @@ const table: readonly (readonly [field: RegExp, word: string])[] = [
   [/\.spec\.securityContext/, 'the setting job.securityContext'],
 ];
 
-/** `-r` for `spec.template.spec.containers[0].resources.requests[cpu]`; undefined for a field that nobody says. */
+/** `-r` for `spec.template.spec.containers[0].resources.requests[cpu]`; undefined for a field that no flag sets. */
 export function flagOfField(field: string): string | undefined {
-  return table.find(([pattern]) => pattern.test(field))?.[1];
+  return fieldFlags.find(([pattern]) => pattern.test(field))?.[1];
 }

@@ -1,18 +1,18 @@
-// Looking at runs on this machine: the same files and marks that remote/attempt.ts reads with a shell, read directly. A look
-// at a local job is a few small reads; they are synchronous because each takes less than handing it to another thread.
+// Observes runs on this machine by the files and markers that remote/attempt.ts reads with a shell. Reads are
+// synchronous: each takes less time than passing it to another thread.
 
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { textOf, namesFileShortage } from '../../app/errors.ts';
-import type { RunSeen } from '../../core/observation.ts';
-import type { Instant } from '../../core/time.ts';
-import { codesOfGoingDown, exited, restartedWords } from '../../remote/attempt.ts';
-import { startPatienceMs } from '../../remote/run-folder.ts';
+import { messageOf, mentionsDescriptorShortage } from '../../app/errors.ts';
+import type { RunStatus } from '../../core/model/observation.ts';
+import type { Instant } from '../../core/model/time.ts';
+import { shutdownExitCodes, exitedRun, restartedMessage } from '../../remote/attempt.ts';
+import { startTimeoutMs } from '../../remote/run-folder.ts';
 
 export interface RunFolder {
   readonly attempt: number;
   readonly path: string;
-  readonly mark: string;
+  readonly marker: string;
 }
 
 interface Exit {
@@ -21,24 +21,29 @@ interface Exit {
 }
 
 /**
- * How it stands with that run. Nothing counts as older than `leaptAt`, when the clock was last put forward: nobody has been
- * silent, or has been starting, for so long. Throws when a file is there and cannot be read: then nothing is known.
+ * `clockJumpedAt` is the last forward jump of the clock: silence and start times begin there at the earliest. Throws
+ * for an existing file that cannot be read, because the state is then unknown.
  */
-export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leaptAt: Instant = -Infinity): RunSeen {
+export function observeRun(
+  folder: RunFolder,
+  bootId: string,
+  now: Instant,
+  clockJumpedAt: Instant = -Infinity,
+): RunStatus {
   const { attempt, path } = folder;
   const exit = readExit(path);
-  if (exit !== undefined) return endedBy(folder, exit, bootId);
-  const launcher = readPid(path);
+  if (exit !== undefined) return runFromExit(folder, exit, bootId);
+  const launcher = readLauncher(path);
   if (launcher !== undefined) {
     if (!isAlive(launcher, bootId)) {
-      // It may have ended between the two questions.
+      // The run may have ended between the two reads.
       const exitNow = readExit(path);
-      if (exitNow !== undefined) return endedBy(folder, exitNow, bootId);
-      if (findMarked(folder.mark).length === 0) {
-        const restarted = launcher.bootId !== bootId;
-        return vanished(
+      if (exitNow !== undefined) return runFromExit(folder, exitNow, bootId);
+      if (findMarkedProcesses(folder.marker).length === 0) {
+        const hasRestarted = launcher.bootId !== bootId;
+        return vanishedRun(
           attempt,
-          restarted ? restartedWords : 'its processes were killed from outside, and no exit code was written',
+          hasRestarted ? restartedMessage : 'its processes were killed from outside, and no exit code was written',
         );
       }
     }
@@ -47,31 +52,31 @@ export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leapt
       attempt,
       state: 'running',
       startedAt: launcher.startedAt,
-      outputAt: Math.max(launcher.startedAt, outputAt, leaptAt),
+      outputAt: Math.max(launcher.startedAt, outputAt, clockJumpedAt),
     };
   }
-  if (isThere(join(path, 'never'))) return vanished(attempt, 'it was stopped before it had begun');
-  const since = Math.max(modifiedAt(path) ?? now, leaptAt);
-  if (now - since < startPatienceMs || findMarked(folder.mark).length > 0) return { attempt, state: 'starting', since };
-  return vanished(attempt, 'its start was cut in the middle, and nothing ran');
+  if (exists(join(path, 'never'))) return vanishedRun(attempt, 'it was stopped before it had begun');
+  const since = Math.max(modifiedAt(path) ?? now, clockJumpedAt);
+  if (now - since < startTimeoutMs || findMarkedProcesses(folder.marker).length > 0)
+    return { attempt, state: 'starting', since };
+  return vanishedRun(attempt, 'its start was cut in the middle, and nothing ran');
 }
 
-/** As that exit says, unless the machine ended it on its own way down. */
-function endedBy({ attempt, path }: RunFolder, { code, endedAt }: Exit, bootId: string): RunSeen {
-  const launcher = codesOfGoingDown.includes(code) ? readPid(path) : undefined;
-  if (launcher !== undefined && launcher.bootId !== bootId) return vanished(attempt, restartedWords);
-  const failure = code === 0 && isThere(join(path, 'failure')) ? readLine(join(path, 'failure')) : undefined;
-  return { ...exited(attempt, code, endedAt), ...(failure !== undefined && failure !== '' && { failure }) };
+function runFromExit({ attempt, path }: RunFolder, { code, endedAt }: Exit, bootId: string): RunStatus {
+  const launcher = shutdownExitCodes.includes(code) ? readLauncher(path) : undefined;
+  if (launcher !== undefined && launcher.bootId !== bootId) return vanishedRun(attempt, restartedMessage);
+  const failure = code === 0 && exists(join(path, 'failure')) ? readCompleteLine(join(path, 'failure')) : undefined;
+  return { ...exitedRun(attempt, code, endedAt), ...(failure !== undefined && failure !== '' && { failure }) };
 }
 
-/** True when nothing of it is alive and nothing more will be written. */
-export function isOver(folder: RunFolder, bootId: string, now: Instant): boolean {
-  const run = lookAtRun(folder, bootId, now);
+/** True if no process of the run is alive and no output will follow. */
+export function hasEnded(folder: RunFolder, bootId: string, now: Instant): boolean {
+  const run = observeRun(folder, bootId, now);
   return run.state === 'exited' || run.state === 'vanished';
 }
 
-export function attemptsBelow(root: string): readonly number[] {
-  return namesIn(root)
+export function attemptNumbersIn(root: string): readonly number[] {
+  return listFolder(root)
     .map((name) => /^attempt_(\d+)$/u.exec(name)?.[1])
     .filter((number) => number !== undefined)
     .map(Number)
@@ -80,39 +85,38 @@ export function attemptsBelow(root: string): readonly number[] {
 
 function readExit(path: string): Exit | undefined {
   const file = join(path, 'exit');
-  // A program that runs has none, and an error that is thrown and caught takes ten times as long as this question.
-  if (!isThere(file)) return undefined;
-  const words = readLine(file)?.trimEnd().split(' ');
-  return words?.length === 2 ? { code: Number(words[0]), endedAt: Number(words[1]) } : undefined;
+  // A running program has no such file, and an exception costs ten times as much as this check.
+  if (!exists(file)) return undefined;
+  const fields = readCompleteLine(file)?.trimEnd().split(' ');
+  return fields?.length === 2 ? { code: Number(fields[0]), endedAt: Number(fields[1]) } : undefined;
 }
 
-interface Launcher {
+interface LauncherProcess {
   readonly pid: number;
-  readonly ticks: string;
+  readonly startTicks: string;
   readonly bootId: string;
   readonly startedAt: Instant;
 }
 
-function readPid(path: string): Launcher | undefined {
-  const words = readLine(join(path, 'pid'))?.split(' ');
-  if (words?.length !== 4) return undefined;
-  const [pid = '', ticks = '', bootId = '', startedAt = ''] = words;
-  return { pid: Number(pid), ticks, bootId, startedAt: Number(startedAt) };
+function readLauncher(path: string): LauncherProcess | undefined {
+  const fields = readCompleteLine(join(path, 'pid'))?.split(' ');
+  if (fields?.length !== 4) return undefined;
+  const [pid = '', startTicks = '', bootId = '', startedAt = ''] = fields;
+  return { pid: Number(pid), startTicks, bootId, startedAt: Number(startedAt) };
 }
 
-/** A number alone says nothing: it may be somebody else's by now, or the machine may have been started anew. */
-function isAlive(launcher: Launcher, bootId: string): boolean {
+/** The process id alone is no proof: it may be reused, or the machine may have been restarted. */
+function isAlive(launcher: LauncherProcess, bootId: string): boolean {
   if (launcher.bootId !== bootId) return false;
-  const words = statOf(String(launcher.pid));
-  if (words === undefined || words[0] === 'Z' || words[0] === 'X') return false;
-  return words[19] === launcher.ticks;
+  const fields = readProcessStat(String(launcher.pid));
+  if (fields === undefined || fields[0] === 'Z' || fields[0] === 'X') return false;
+  return fields[19] === launcher.startTicks;
 }
 
-/** The processes that carry exactly that mark. */
-export function findMarked(mark: string): readonly number[] {
-  const wanted = `JOBMAN_RUN=${mark}`;
+export function findMarkedProcesses(marker: string): readonly number[] {
+  const wanted = `JOBMAN_RUN=${marker}`;
   const found: number[] = [];
-  for (const name of namesIn('/proc')) {
+  for (const name of listFolder('/proc')) {
     if (!/^\d+$/u.test(name)) continue;
     const environment = environmentOf(name);
     if (environment.includes(wanted) && environment.split('\0').includes(wanted)) found.push(Number(name));
@@ -120,46 +124,43 @@ export function findMarked(mark: string): readonly number[] {
   return found;
 }
 
-/** Empty for what cannot be read: somebody else's, or gone. */
 function environmentOf(pid: string): string {
   try {
-    // While a process becomes another program its environment is empty for a moment. A few that never had one (the
-    // kernel's own, and programs started with none) are asked again in vain.
-    for (let turn = 0; turn < 20; turn += 1) {
+    // During exec the environment is empty for a short time, so read again. Processes without one cost these retries.
+    for (let tries = 0; tries < 20; tries += 1) {
       const environment = readFileSync(`/proc/${pid}/environ`, 'latin1');
-      if (environment !== '' || (turn === 0 && isWithoutMemory(pid))) return environment;
+      if (environment !== '' || (tries === 0 && hasNoMemory(pid))) return environment;
     }
     return '';
   } catch (error) {
-    // Without file descriptors nothing is known of any process: an answer would call running ones ended.
-    if (namesFileShortage(textOf(error))) throw error;
+    // Without file descriptors the state is unknown; an empty answer would report running processes as ended.
+    if (mentionsDescriptorShortage(messageOf(error))) throw error;
     return '';
   }
 }
 
-/** True for the kernel's own threads and for what waits only for its parent to ask how it ended. */
-function isWithoutMemory(pid: string): boolean {
-  const words = statOf(pid);
+function hasNoMemory(pid: string): boolean {
+  const fields = readProcessStat(pid);
   // PF_KTHREAD of the kernel's include/linux/sched.h.
-  return words === undefined || words[0] === 'Z' || words[0] === 'X' || (Number(words[6]) & 0x00200000) !== 0;
+  return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' || (Number(fields[6]) & 0x00200000) !== 0;
 }
 
-/** The fields of proc_pid_stat(5) from the third on, which is the state: the name before it may hold anything. */
-function statOf(pid: string): readonly string[] | undefined {
+/** The fields of proc_pid_stat(5) from the third (the state) on. The name before it may contain anything. */
+function readProcessStat(pid: string): readonly string[] | undefined {
   return readText(`/proc/${pid}/stat`)
     ?.replace(/^.*\) /su, '')
     .split(' ');
 }
 
-function vanished(attempt: number, detail: string): RunSeen {
+function vanishedRun(attempt: number, detail: string): RunStatus {
   return { attempt, state: 'vanished', detail };
 }
 
-export function namesIn(folder: string): readonly string[] {
-  return isThere(folder) ? (ifThere(() => readdirSync(folder)) ?? []) : [];
+export function listFolder(folder: string): readonly string[] {
+  return exists(folder) ? (undefinedIfMissing(() => readdirSync(folder)) ?? []) : [];
 }
 
-export function isThere(path: string): boolean {
+export function exists(path: string): boolean {
   return modifiedAt(path) !== undefined;
 }
 
@@ -168,18 +169,18 @@ function modifiedAt(path: string): Instant | undefined {
   return stat === undefined ? undefined : Math.floor(stat.mtimeMs);
 }
 
-/** A line with its end, without it; undefined when the file is not there or the line is not complete. */
-export function readLine(path: string): string | undefined {
+/** The first line without its end; undefined for a missing file or an incomplete line. */
+export function readCompleteLine(path: string): string | undefined {
   const text = readText(path);
   return text?.endsWith('\n') === true ? text.slice(0, -1) : undefined;
 }
 
 function readText(path: string): string | undefined {
-  return ifThere(() => readFileSync(path, 'utf8'));
+  return undefinedIfMissing(() => readFileSync(path, 'utf8'));
 }
 
-/** Undefined when it is not there, which is an answer; anything else that goes wrong is thrown. */
-function ifThere<Value>(read: () => Value): Value | undefined {
+/** Undefined for a missing file; throws for every other error. */
+function undefinedIfMissing<Value>(read: () => Value): Value | undefined {
   try {
     return read();
   } catch (error) {

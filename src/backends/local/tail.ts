@@ -1,105 +1,96 @@
-// Following an output on this machine: woken by the file system when something is written, so that an idle job costs
-// nothing and an exit is noticed at once.
+// Follows output on this machine by file system events: an idle job costs nothing, and an exit is noticed at once.
 
 import { closeSync, openSync, readSync, watch, type FSWatcher } from 'node:fs';
 import { join } from 'node:path';
-import { textOf } from '../../app/errors.ts';
+import { messageOf } from '../../app/errors.ts';
 import type { TailReceiver } from '../../app/ports.ts';
-import { second, type Duration } from '../../core/time.ts';
-import { codeOf } from '../../remote/ssh-keys.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { errorCode } from '../../remote/ssh-keys.ts';
 
-const chunkMost = 256 * 1024;
+const maxChunkBytes = 256 * 1024;
 
-/** Polled as well, because a launcher that is killed writes nothing. */
-const recheckEvery: Duration = 10 * second;
-/** Where the file system gives no notice (its watches are used up). */
-const pollEvery: Duration = 0.5 * second;
+/** Polled too, because a killed launcher writes nothing. */
+const recheckInterval: Duration = 10 * second;
+/** Used if the file system's watches are used up. */
+const pollInterval: Duration = 0.5 * second;
 
-/** Calls back every now and then until the returned function is called. */
-export type Rounds = (call: () => void) => () => void;
+export type AddPeriodicCheck = (call: () => void) => () => void;
 
-/** All tails go by the same rounds, so that a thousand of them wake the processor no more often than one. */
-export function createTailHub(rounds: Rounds = tenSeconds) {
+/** All tails share one periodic check, so a thousand of them wake the processor no more often than one. */
+export function createTailHub(addPeriodicCheck: AddPeriodicCheck = everyTenSeconds) {
   const checks = new Set<() => void>();
-  let endRounds: (() => void) | undefined;
-  /** One for all tails: what was read is copied out of it before anything else happens. */
-  const buffer = Buffer.allocUnsafe(chunkMost);
+  let stopPeriodicCheck: (() => void) | undefined;
+  /** Shared by all tails: the bytes are copied out before anything else happens. */
+  const buffer = Buffer.allocUnsafe(maxChunkBytes);
 
-  function joinIn(check: () => void): () => void {
+  function addCheck(check: () => void): () => void {
     checks.add(check);
-    endRounds ??= rounds(() => {
+    stopPeriodicCheck ??= addPeriodicCheck(() => {
       for (const each of checks) each();
     });
     return () => {
       checks.delete(check);
       if (checks.size > 0) return;
-      endRounds?.();
-      endRounds = undefined;
+      stopPeriodicCheck?.();
+      stopPeriodicCheck = undefined;
     };
   }
 
-  /**
-   * The bytes there, at most a buffer full; undefined at the end. A copy, which the receiver may keep. At
-   * once, because handing a read of this machine's own file to another thread takes longer than the read.
-   */
-  function readAt(log: number, at: number): Uint8Array | undefined {
-    const length = readSync(log, buffer, 0, chunkMost, at);
+  /** A copy of the next bytes; undefined at the end. Synchronous: another thread would take longer than the read. */
+  function readAt(log: number, offset: number): Uint8Array | undefined {
+    const length = readSync(log, buffer, 0, maxChunkBytes, offset);
     return length === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, length);
   }
 
   return {
-    /**
-     * Follows the `log` of that run folder; as `MachinePort.tail`. `isOver` is asked before each reading to the end: nothing of
-     * the run is alive, and nothing more will be written.
-     */
-    follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void {
-      let isOff = false;
-      let isPoked = false;
+    /** Follows the `log` of a run folder like `MachinePort.tail`. After `hasEnded` returns true, no output follows. */
+    follow(path: string, hasEnded: () => boolean, from: number, receiver: TailReceiver): () => void {
+      let isCancelled = false;
+      let isNotified = false;
       let wake: (() => void) | undefined;
-      const poke = (): void => {
-        isPoked = true;
+      const notify = (): void => {
+        isNotified = true;
         wake?.();
       };
       let log: number | undefined;
-      let at = from;
-      // Every write wakes the reader; the rounds are for an end that writes nothing.
-      const leave = joinIn(poke);
-      let notice: { close(): void } | undefined;
+      let offset = from;
+      const removeCheck = addCheck(notify);
+      let watcher: { close(): void } | undefined;
       const finish = (): void => {
-        isOff = true;
-        leave();
-        notice?.close();
+        isCancelled = true;
+        removeCheck();
+        watcher?.close();
         wake?.();
       };
       const run = async (): Promise<void> => {
-        // Nobody is called back before he holds the way to call it off.
+        // Call the receiver only after the caller has the function that cancels.
         await Promise.resolve();
-        if (isOff) return;
-        notice = noticeIn(path, poke);
+        if (isCancelled) return;
+        watcher = watchFolder(path, notify);
         try {
           for (;;) {
-            isPoked = false;
-            // Asked first: what is over writes no more, so that the reading after it is the last one.
-            const over = isOver();
-            log ??= openIfThere(join(path, 'log'));
+            isNotified = false;
+            // Check first: an ended run writes no more, so the read after the check is the last one.
+            const ended = hasEnded();
+            log ??= openIfExists(join(path, 'log'));
             for (;;) {
-              if (isOff) return;
-              const chunk = log === undefined ? undefined : readAt(log, at);
-              if (chunk === undefined || isOff) break;
-              at += chunk.length;
+              if (isCancelled) return;
+              const chunk = log === undefined ? undefined : readAt(log, offset);
+              if (chunk === undefined || isCancelled) break;
+              offset += chunk.length;
               await receiver.bytes(chunk);
-              // A program that prints faster than we copy must not keep everybody else from their turn.
+              // A program that prints faster than we copy must not block other work.
               await new Promise<void>((resolve) => {
                 setImmediate(resolve);
               });
             }
-            if (isOff) return;
-            if (over) {
+            if (isCancelled) return;
+            if (ended) {
               finish();
               receiver.ended();
               return;
             }
-            if (!isPoked) {
+            if (!isNotified) {
               await new Promise<void>((resolve) => {
                 wake = resolve;
               });
@@ -111,37 +102,37 @@ export function createTailHub(rounds: Rounds = tenSeconds) {
         }
       };
       run().catch((error: unknown) => {
-        if (isOff) return;
+        if (isCancelled) return;
         finish();
-        receiver.dropped(textOf(error));
+        receiver.dropped(messageOf(error));
       });
       return finish;
     },
   };
 }
 
-function tenSeconds(call: () => void): () => void {
-  const timer = setInterval(call, recheckEvery);
+function everyTenSeconds(call: () => void): () => void {
+  const timer = setInterval(call, recheckInterval);
   return () => clearInterval(timer);
 }
 
-function openIfThere(path: string): number | undefined {
+function openIfExists(path: string): number | undefined {
   try {
     return openSync(path, 'r');
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-/** Calls back when something in that folder changes. Throws when there is no such folder. */
-function noticeIn(path: string, call: () => void): { close(): void } {
+/** Throws if the folder does not exist. */
+function watchFolder(path: string, call: () => void): { close(): void } {
   let watcher: FSWatcher;
   try {
     watcher = watch(path, call);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') throw new Error(`the attempt has left nothing in ${path}`, { cause: error });
-    const timer = setInterval(call, pollEvery);
+    if (errorCode(error) === 'ENOENT') throw new Error(`the attempt has left nothing in ${path}`, { cause: error });
+    const timer = setInterval(call, pollInterval);
     return {
       close: () => {
         clearInterval(timer);

@@ -1,80 +1,84 @@
-// Inventory: every node and queued resource of a project, whoever made them, for people. One list of each for all zones at
-// once (the location `-`); zone by zone only where a server refuses that.
+// Lists all nodes and queued resources of a project. One call covers all zones (location `-`), unless a server refuses
+// that.
 
-import { fanOut } from '../../app/fan-out.ts';
-import type { AllocationRef, Clock, Stray } from '../../app/ports.ts';
-import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
-import { known, unknown, type Fact } from '../../core/observation.ts';
-import { idOf, type Place, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
-import { byPlace, nodeOwner, queuedOwner, sharedMaker, type Owner } from './meaning.ts';
+import { mapConcurrent } from '../../app/concurrency.ts';
+import type { AllocationRef, Clock, Orphan } from '../../app/ports.ts';
+import type { UncheckedLocation, TpuScope, ObservedTpu } from '../../app/tpus.ts';
+import { known, unknown, type Observed } from '../../core/model/observation.ts';
+import { resourceId, type Location, type QueuedResource, type TpuApi, type TpuNode } from './api.ts';
+import { groupByLocation, nodeOwner, queuedOwner, sharedTpuInstallation, type ResourceOwner } from './resources.ts';
 
-const everywhere = '-';
-const zonesAtOnce = 8;
+const allZones = '-';
+const maxConcurrentZones = 8;
 
-type Found = { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] };
+type Inventory = { readonly tpus: readonly ObservedTpu[]; readonly unchecked: readonly UncheckedLocation[] };
 
-/** All that is in the place; what could not be asked is in `missed`. Never throws for what the cloud does. */
-export async function listTpus(api: TpuApi, { project, zones }: TpuScope): Promise<Found> {
+/** The TPUs in a scope; zones that could not be checked are in `unchecked`. Never throws for failures of the cloud. */
+export async function listTpus(api: TpuApi, { project, zones }: TpuScope): Promise<Inventory> {
   const [only] = zones ?? [];
   if (only !== undefined && zones?.length === 1) return (await listZone(api, project, only)).found;
-  const whole = await listZone(api, project, everywhere);
-  if (whole.mayAskEach && zones !== null) {
-    const each = await fanOut(zones, zonesAtOnce, async (zone) => (await listZone(api, project, zone)).found);
-    return { tpus: each.flatMap(({ tpus }) => tpus), missed: each.flatMap(({ missed }) => missed) };
+  const all = await listZone(api, project, allZones);
+  if (all.canListEachZone && zones !== null) {
+    const each = await mapConcurrent(
+      zones,
+      maxConcurrentZones,
+      async (zone) => (await listZone(api, project, zone)).found,
+    );
+    return { tpus: each.flatMap(({ tpus }) => tpus), unchecked: each.flatMap(({ unchecked }) => unchecked) };
   }
-  if (zones === null) return whole.found;
+  if (zones === null) return all.found;
   const isNamed = (zone: string | null) => zone === null || zones.includes(zone);
   return {
-    tpus: whole.found.tpus.filter(({ zone }) => isNamed(zone)),
-    missed: whole.found.missed.filter(({ zone }) => isNamed(zone)),
+    tpus: all.found.tpus.filter(({ zone }) => isNamed(zone)),
+    unchecked: all.found.unchecked.filter(({ zone }) => isNamed(zone)),
   };
 }
 
-/** `mayAskEach`: the question as such was refused, so that another one may be answered. */
+/** `canListEachZone`: the call was refused, so that calls for single zones may succeed. */
 async function listZone(
   api: TpuApi,
   project: string,
   zone: string,
-): Promise<{ readonly found: Found; readonly mayAskEach: boolean }> {
-  const place = { project, zone };
-  const [nodes, queue] = await Promise.all([api.listNodes(place), api.listQueuedResources(place)]);
-  const told = zone === everywhere ? null : zone;
+): Promise<{ readonly found: Inventory; readonly canListEachZone: boolean }> {
+  const location = { project, zone };
+  const [nodes, queue] = await Promise.all([api.listNodes(location), api.listQueuedResources(location)]);
+  const reportedZone = zone === allZones ? null : zone;
   if (!nodes.ok || !queue.ok) {
     const { error } = nodes.ok ? (queue as Extract<typeof queue, { readonly ok: false }>) : nodes;
-    // Half of it would read as a zone without the other half.
-    const missed = [{ project, zone: told, says: error.raw, asleep: false }];
-    return { found: { tpus: [], missed }, mayAskEach: error.kind !== 'unreachable' };
+    // One of the two lists alone would be misleading.
+    const unchecked = [{ project, zone: reportedZone, message: error.raw, isEmulatorStopped: false }];
+    return { found: { tpus: [], unchecked }, canListEachZone: error.kind !== 'unreachable' };
   }
-  const silent = new Set([...nodes.value.unreachable, ...queue.value.unreachable].map(idOf));
+  const unreachableZones = new Set([...nodes.value.unreachable, ...queue.value.unreachable].map(resourceId));
   return {
     found: {
-      tpus: together(nodes.value.items, queue.value.items),
-      missed: [...silent].toSorted().map((one) => ({
+      tpus: joinQueuedResources(nodes.value.items, queue.value.items),
+      unchecked: [...unreachableZones].toSorted().map((one) => ({
         project,
         zone: one,
-        says: 'the cloud could not ask this zone',
-        asleep: false,
+        message: 'the cloud could not ask this zone',
+        isEmulatorStopped: false,
       })),
     },
-    mayAskEach: false,
+    canListEachZone: false,
   };
 }
 
-/** A node with the queued resource that made it is one thing; a queued resource without nodes stands for those to come. */
-function together(nodes: readonly TpuNode[], queue: readonly QueuedResource[]): readonly TpuSeen[] {
+/** A queued resource without nodes is an entry of its own. */
+function joinQueuedResources(nodes: readonly TpuNode[], queue: readonly QueuedResource[]): readonly ObservedTpu[] {
   const byName = new Map(queue.map((item) => [item.name, item]));
-  const made = new Set(nodes.map(({ queuedResource }) => queuedResource));
+  const queuedNames = new Set(nodes.map(({ queuedResource }) => queuedResource));
   return [
-    ...nodes.map((node) => seenOf(node, byName.get(node.queuedResource ?? ''))),
-    ...queue.filter(({ name }) => !made.has(name)).map((item) => seenOf(undefined, item)),
+    ...nodes.map((node) => describeTpu(node, byName.get(node.queuedResource ?? ''))),
+    ...queue.filter(({ name }) => !queuedNames.has(name)).map((item) => describeTpu(undefined, item)),
   ];
 }
 
-function seenOf(node: TpuNode | undefined, queued: QueuedResource | undefined): TpuSeen {
-  const whole = node?.name ?? queued?.name ?? '';
-  const [, project = '', , zone = ''] = whole.split('/');
-  const asked = queued?.tpu?.nodeSpec?.[0]?.node;
-  const shape = node ?? asked ?? {};
+function describeTpu(node: TpuNode | undefined, queued: QueuedResource | undefined): ObservedTpu {
+  const resourceName = node?.name ?? queued?.name ?? '';
+  const [, project = '', , zone = ''] = resourceName.split('/');
+  const requestedNode = queued?.tpu?.nodeSpec?.[0]?.node;
+  const shape = node ?? requestedNode ?? {};
   const queuedLabel = queuedOwner(queued);
   const { acceleratorType, acceleratorConfig } = shape;
   const config =
@@ -82,79 +86,79 @@ function seenOf(node: TpuNode | undefined, queued: QueuedResource | undefined): 
   return {
     project,
     zone,
-    name: idOf(whole),
-    // A node goes with its queued resource, which would otherwise stay behind; somebody else's stays as it is.
-    resource: queuedLabel === undefined ? whole : (queued?.name ?? whole),
-    node: node === undefined ? null : (node.state ?? 'STATE_UNSPECIFIED'),
-    queued: queued === undefined ? null : (queued.state?.state ?? 'STATE_UNSPECIFIED'),
-    type: acceleratorType ?? (config.length === 0 ? null : config.join(' ').trim()),
+    name: resourceId(resourceName),
+    // Deleting our queued resource deletes its node; deleting the node would leave it behind. Foreign ones stay.
+    resource: queuedLabel === undefined ? resourceName : (queued?.name ?? resourceName),
+    nodeState: node === undefined ? null : (node.state ?? 'STATE_UNSPECIFIED'),
+    queuedResourceState: queued === undefined ? null : (queued.state?.state ?? 'STATE_UNSPECIFIED'),
+    accelerator: acceleratorType ?? (config.length === 0 ? null : config.join(' ').trim()),
     pricing: pricingOf(node, queued),
     label: nodeOwner(node) ?? queuedLabel ?? null,
-    sharedBy: sharedMaker(node ?? asked) ?? null,
-    owner: shape.metadata?.['owner'] ?? null,
-    createdAt: momentOf(node?.createTime ?? queued?.createTime),
+    sharedByInstallation: sharedTpuInstallation(node ?? requestedNode) ?? null,
+    metadataOwner: shape.metadata?.['owner'] ?? null,
+    createdAt: parseTime(node?.createTime ?? queued?.createTime),
   };
 }
 
-function pricingOf(node: TpuNode | undefined, queued: QueuedResource | undefined): TpuSeen['pricing'] {
+function pricingOf(node: TpuNode | undefined, queued: QueuedResource | undefined): ObservedTpu['pricing'] {
   const { spot, preemptible, reserved } = node?.schedulingConfig ?? {};
   if (queued?.spot !== undefined || spot === true) return 'spot';
   if (queued?.bestEffort !== undefined || preemptible === true) return 'preemptible';
   return queued?.guaranteed?.reserved === true || reserved === true ? 'reserved' : 'ondemand';
 }
 
-function momentOf(text: string | undefined): number | null {
-  const at = Date.parse(text ?? '');
-  return Number.isNaN(at) ? null : at;
+function parseTime(text: string | undefined): number | null {
+  const time = Date.parse(text ?? '');
+  return Number.isNaN(time) ? null : time;
 }
 
-/** The place of these allocations; of several, each is asked once, and any that could not be asked makes all unknown. */
-export async function sweepPlaces(
+/** Resources of these installations in the locations of `refs`. One failed location makes the result unknown. */
+export async function findOrphans(
   refs: readonly AllocationRef[],
   options: { readonly apiFor: (project: string) => TpuApi; readonly clock: Clock },
-): Promise<Fact<readonly Stray[]>> {
+): Promise<Observed<readonly Orphan[]>> {
   const since = options.clock.now();
   const answers = await Promise.all(
-    byPlace(refs).map(({ place, refs: group }) => {
+    groupByLocation(refs).map(({ location, refs: group }) => {
       const installations = new Set(group.map(({ job }) => job.installation));
-      return sweepPlace(options.apiFor(place.project), place, installations);
+      return findOrphansAt(options.apiFor(location.project), location, installations);
     }),
   );
-  const strays: Stray[] = [];
+  const orphans: Orphan[] = [];
   for (const answer of answers) {
     if (typeof answer === 'string') return unknown(answer, since);
-    strays.push(...answer);
+    orphans.push(...answer);
   }
-  return known(strays, since);
+  return known(orphans, since);
 }
 
-async function sweepPlace(
+async function findOrphansAt(
   api: TpuApi,
-  place: Place,
+  location: Location,
   installations: ReadonlySet<string>,
-): Promise<readonly Stray[] | string> {
-  // Nodes first: the queued resource of any of them is then in the second list, unless it has gone.
-  const nodes = await api.listNodes(place);
+): Promise<readonly Orphan[] | string> {
+  // Nodes first: the second list then contains the queued resource of each node, unless it was deleted.
+  const nodes = await api.listNodes(location);
   if (!nodes.ok) return nodes.error.raw;
-  const queue = await api.listQueuedResources(place);
+  const queue = await api.listQueuedResources(location);
   if (!queue.ok) return queue.error.raw;
   const unreachable = [...nodes.value.unreachable, ...queue.value.unreachable];
   if (unreachable.length > 0) return `the list is not whole: ${unreachable.join(', ')} could not be asked`;
 
-  const isOurs = (owner: Owner | undefined): owner is Owner =>
+  const isOurs = (owner: ResourceOwner | undefined): owner is ResourceOwner =>
     owner !== undefined && installations.has(owner.installation);
   const queued = queue.value.items.filter((item) => isOurs(queuedOwner(item)));
-  // A node goes with its queued resource, which is listed instead of it; one whose queued resource has gone stands alone.
+  // A queued resource represents its node. A node whose queued resource is gone is listed itself.
   const queuedNames = new Set(queued.map(({ name }) => name));
   const alone = nodes.value.items.filter(
     (node) => isOurs(nodeOwner(node)) && !queuedNames.has(node.queuedResource ?? ''),
   );
   return [
-    ...queued.flatMap((item) => strayOf(item.name, queuedOwner(item), item.state?.state)),
-    ...alone.flatMap((node) => strayOf(node.name, nodeOwner(node), node.state)),
+    ...queued.flatMap((item) => toOrphan(item.name, queuedOwner(item), item.state?.state)),
+    ...alone.flatMap((node) => toOrphan(node.name, nodeOwner(node), node.state)),
   ];
 }
 
-function strayOf(resource: string, owner: Owner | undefined, state = 'STATE_UNSPECIFIED'): readonly Stray[] {
+function toOrphan(resource: string, owner: ResourceOwner | undefined, state = 'STATE_UNSPECIFIED'): readonly Orphan[] {
   return owner === undefined ? [] : [{ backend: 'tpu', resource, ...owner, state }];
 }

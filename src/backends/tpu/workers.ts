@@ -1,64 +1,63 @@
-// How the workers of a TPU are reached by ssh, in process and by the system's own client: for a job's TPU (TpuWorkers) and for
-// any TPU (Doors). With it the login: the user, the key, the metadata that makes workers accept it, and their host keys.
+// SSH access to the workers of a TPU, in process and through the system's ssh, with the login: user, keys, `ssh-keys`
+// metadata and host keys.
 
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SshHost } from '../../app/by-hand.ts';
-import { exitCode, JobmanError, textOf } from '../../app/errors.ts';
+import type { SshHost } from '../../app/worker-access.ts';
+import { exitCode, JobmanError, messageOf } from '../../app/errors.ts';
 import { makeFolder } from '../../app/files.ts';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
-import type { Host } from '../../core/job.ts';
-import type { TpuSpec } from '../../core/spec.ts';
-import { second, type Duration, type Instant } from '../../core/time.ts';
+import type { Host } from '../../core/model/job.ts';
+import type { TpuSpec } from '../../core/model/spec.ts';
+import { second, type Duration, type Instant } from '../../core/model/time.ts';
 import { createHostKeys, ensureOwnKey } from '../../remote/ssh-keys.ts';
 import { quote } from '../../remote/run-folder.ts';
 import { isHostName, type SshConfig } from '../../remote/ssh-config.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
-import type { Reach } from '../../remote/transport.ts';
-import type { GuestAttributes, Place, TpuApi } from './api.ts';
-import { nodeIds, placeOf, tpuOf } from './meaning.ts';
+import type { TransportResult } from '../../remote/transport.ts';
+import type { GuestAttributes, Location, TpuApi } from './api.ts';
+import { nodeIds, locationOf, tpuSpecOf } from './resources.ts';
 
-export interface TpuWorkersOptions extends LoginOptions, DoorsOptions {}
+export interface TpuWorkersOptions extends LoginOptions, SshRoutesOptions {}
 
 export type TpuWorkers = ReturnType<typeof createTpuWorkers>;
 
-/** The ways to the workers of a job's TPU; see createDoors. */
 export function createTpuWorkers(options: TpuWorkersOptions) {
-  const doors = createDoors(options);
+  const routes = createSshRoutes(options);
 
-  function machinesOf(ref: AllocationRef): Machines {
-    const spec = tpuOf(ref);
+  function machinesOf(ref: AllocationRef): WorkerHosts {
+    const spec = tpuSpecOf(ref);
     return {
       name: ref.allocation.name,
-      place: placeOf(ref),
+      location: locationOf(ref),
       nodeIds: nodeIds(ref),
       hosts: ref.allocation.hosts ?? [],
-      user: userOf(spec, options),
+      user: loginUser(spec, options),
       privateKey: spec.privateKey,
-      isExisting: spec.ownership === 'standing',
+      isExisting: spec.ownership === 'persistent',
       pinPrefix: pinPrefix(ref),
     };
   }
 
   const transport = async (ref: WorkerRef): Promise<SshTransport> =>
-    doors.transport(machinesOf(ref), Number(ref.worker));
+    routes.transport(machinesOf(ref), Number(ref.worker));
 
   return {
-    /** For `MachinesParts.reach`. */
-    async reach(ref: WorkerRef): Promise<Reach> {
+    async findTransport(ref: WorkerRef): Promise<TransportResult> {
       try {
         return { kind: 'open', transport: await transport(ref) };
       } catch (error) {
-        return { kind: 'closed', reason: textOf(error) };
+        return { kind: 'closed', reason: messageOf(error) };
       }
     },
     transport,
-    forget: (ref: AllocationRef): void => doors.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),
-    sshHost: async (ref: WorkerRef) => doors.sshHost(machinesOf(ref), Number(ref.worker)),
+    disconnect: (ref: AllocationRef): void =>
+      routes.forget(pinPrefix(ref), { pins: ref.allocation.releasedAt !== null }),
+    sshHost: async (ref: WorkerRef) => routes.sshHost(machinesOf(ref), Number(ref.worker)),
     sshArgv: async (ref: WorkerRef, command: readonly string[]) =>
-      doors.sshArgv(machinesOf(ref), Number(ref.worker), command),
+      routes.sshArgv(machinesOf(ref), Number(ref.worker), command),
   };
 }
 
@@ -66,58 +65,57 @@ function pinPrefix({ job, allocation }: AllocationRef): string {
   return `${job.installation}-${job.id}-${allocation.ordinal}-w`;
 }
 
-export interface SshWay {
-  /** 22 at Google; the built-in cloud has one port for all of its workers. */
+export interface SshAccess {
+  /** 22 at Google; the TPU emulator has one port for all of its workers. */
   readonly port: number;
-  /** Whether the user's own ssh_config has a say (a jump host, a tunnel). Not for the built-in cloud. */
-  readonly userConfig: boolean;
+  /** True if the user's ssh_config applies (a jump host, a tunnel). False for the TPU emulator. */
+  readonly usesUserConfig: boolean;
 }
 
-export interface DoorsOptions {
-  /** `$JOBMAN_HOME`, where jobman's own key and the pinned host keys are, or will be made. */
+export interface SshRoutesOptions {
+  /** `$JOBMAN_HOME`, with jobman's own key and the pinned host keys. */
   readonly home: string;
   readonly pool: SshPool;
   readonly apiFor: (project: string) => TpuApi;
-  /** Rejects with a sentence when it cannot be told now (the built-in cloud does not run). */
-  readonly sshFor: (project: string) => Promise<SshWay>;
+  /** Rejects with a message if the access is unknown now (the TPU emulator does not run). */
+  readonly sshAccessFor: (project: string) => Promise<SshAccess>;
   readonly now: () => Instant;
 }
 
-export interface Machines {
+export interface WorkerHosts {
   readonly name: string;
-  readonly place: Place;
-  /** Its nodes, in the order of their workers; more than one are a multislice. */
+  readonly location: Location;
+  /** The ids of its nodes in worker order; several for a multislice. */
   readonly nodeIds: readonly string[];
   readonly hosts: readonly Host[];
   readonly user: string;
-  /** The file of the private key; null means jobman's own key. */
+  /** Null means jobman's own key. */
   readonly privateKey: string | null;
-  /** The TPU exists apart from any job, so it may know only keys of its user: those are tried too. */
+  /** True for a TPU that exists apart from jobs. It may know only its user's keys, so these are tried too. */
   readonly isExisting: boolean;
-  /** The beginning of the names of its pinned host keys; a worker's number follows. A TPU that is made again has another. */
+  /** Prefix of the names of its pinned host keys, before the worker's number. A recreated TPU has another prefix. */
   readonly pinPrefix: string;
 }
 
-interface TpuTarget extends SshTarget {
+interface WorkerTarget extends SshTarget {
   readonly port: number;
   readonly user: string;
 }
 
 /**
- * Time limits that end the system's ssh when a host goes silent: ConnectTimeout until the prompt, and a question each
- * ServerAliveInterval, of which ssh lets three go unanswered. Long enough for a line that is bad for half a minute; without
- * them a shell on a host that hangs never ends (ssh_config(5)).
+ * For silent hosts (ssh_config(5)): without these limits a shell on a hung host never ends. ssh tolerates three
+ * unanswered ServerAliveIntervals, enough for half a minute of bad connection.
  */
-const connectMost: Duration = 15 * second;
-const askAliveEvery: Duration = 15 * second;
+const connectTimeout: Duration = 15 * second;
+const serverAliveInterval: Duration = 15 * second;
 
-export type Doors = ReturnType<typeof createDoors>;
+export type SshRoutes = ReturnType<typeof createSshRoutes>;
 
-/** The ways to the workers of any TPU. Each throws JobmanError when the worker cannot be reached. */
-export function createDoors(options: DoorsOptions) {
-  const { pool, apiFor, sshFor, now } = options;
+/** Access to the workers of any TPU. Methods throw JobmanError when the worker is unreachable. */
+export function createSshRoutes(options: SshRoutesOptions) {
+  const { pool, apiFor, sshAccessFor, now } = options;
   const pins = createHostKeys(options.home);
-  const told = createToldKeys({ apiFor, now, pins });
+  const publishedKeys = createPublishedHostKeys({ apiFor, now, pins });
   let ownKey: Promise<string> | undefined;
 
   function ownKeyFile(): Promise<string> {
@@ -131,8 +129,8 @@ export function createDoors(options: DoorsOptions) {
     return ownKey;
   }
 
-  /** In a home that a group shares jobman's own key may be closed to this login; the user's keys may do without it. */
-  async function ownKeyOrUsers({ isExisting }: Machines): Promise<string | null> {
+  /** In a shared home jobman's own key may be unreadable for this login; the user's own keys may suffice. */
+  async function ownKeyOrNull({ isExisting }: WorkerHosts): Promise<string | null> {
     try {
       return await ownKeyFile();
     } catch (error) {
@@ -141,8 +139,8 @@ export function createDoors(options: DoorsOptions) {
     }
   }
 
-  async function targetOf(machines: Machines, worker: number): Promise<TpuTarget> {
-    const { name, place, hosts, user, privateKey, pinPrefix } = machines;
+  async function targetOf(machines: WorkerHosts, worker: number): Promise<WorkerTarget> {
+    const { name, location, hosts, user, privateKey, pinPrefix } = machines;
     const address = hosts[worker];
     const host = address?.externalIp ?? address?.internalIp ?? null;
     if (host === null)
@@ -152,76 +150,70 @@ export function createDoors(options: DoorsOptions) {
         `the cloud reports the address ${JSON.stringify(host)} of worker ${worker} of ${name}, which is not a host name`,
         exitCode.unreachable,
       );
-    const pin = `${pinPrefix}${worker}`;
-    // One after the other: when the first has failed, nothing goes on behind it that may still make a key in this home.
-    const way = await sshFor(place.project);
-    const keyFile = privateKey ?? (await ownKeyOrUsers(machines));
-    const hostKeys = await told.hostKeysOf(machines, worker, pin);
+    const pinName = `${pinPrefix}${worker}`;
+    // In sequence: after the first failure nothing may still create a key in this home.
+    const access = await sshAccessFor(location.project);
+    const keyFile = privateKey ?? (await ownKeyOrNull(machines));
+    const hostKeys = await publishedKeys.hostKeysOf(machines, worker, pinName);
     const existing = machines.isExisting ? { existing: { addKey: addKeyCommand(machines) } } : {};
-    return { host, ...way, user, keyFile, pin, hostKeys, ...existing };
+    return { host, ...access, user, keyFile, pinName, hostKeys, ...existing };
   }
 
-  /** The system's ssh reads pins from the file only, so what the cloud has told is written there. True when it holds one. */
-  async function pinForSystem({ pin, hostKeys }: TpuTarget): Promise<boolean> {
+  /** Writes the published host key to a file, which is all that the system's ssh reads. True if a key is pinned. */
+  async function pinForSystemSsh({ pinName, hostKeys }: WorkerTarget): Promise<boolean> {
     const [key] = hostKeys;
-    if (key === undefined) return (await pins.pinned(pin)) !== undefined;
-    await pins.pin(pin, key);
+    if (key === undefined) return (await pins.pinned(pinName)) !== undefined;
+    await pins.pin(pinName, key);
     return true;
   }
 
-  async function hostOf(machines: Machines, worker: number): Promise<SshHost> {
+  async function hostOf(machines: WorkerHosts, worker: number): Promise<SshHost> {
     const target = await targetOf(machines, worker);
-    const file = pins.file(target.pin);
+    const file = pins.file(target.pinName);
     const [isKnown, { limits }, keyFiles] = await Promise.all([
-      pinForSystem(target),
+      pinForSystemSsh(target),
       pool.config(target),
       pool.keyFiles(target),
     ]);
-    // ssh warns of each file that is named and missing; one that was chosen is worth the warning.
+    // ssh warns about each missing key file. Keep that warning for an explicitly chosen file only.
     const identities = keyFiles.filter((path) => path === target.keyFile || existsSync(path));
     makeFolder(dirname(file));
     return { worker, host: target.host, options: sshOptions(target, { file, isKnown, limits, identities }) };
   }
 
   return {
-    /** The way to that worker. Makes no connection by itself; asks the cloud once for the host keys. */
-    transport: async (machines: Machines, worker: number) => pool.transport(await targetOf(machines, worker)),
+    /** The transport to a worker. It does not connect, but may query the cloud for the host keys. */
+    transport: async (machines: WorkerHosts, worker: number) => pool.transport(await targetOf(machines, worker)),
 
-    /** Closes the connections to those workers; with `pins` the pinned host keys go too, as the machines have. */
+    /** Closes the connections; with `pins` it also deletes the pinned host keys, because the machines are gone. */
     forget(pinPrefix: string, { pins: withPins }: { readonly pins: boolean }): void {
-      told.forget(pinPrefix);
+      publishedKeys.forget(pinPrefix);
       pool.forget(pinPrefix, { pins: withPins });
     },
 
-    /**
-     * The options of the system's ssh for that worker. It asks nothing about host keys: the one we know must be shown, and where
-     * none is known yet the first is pinned.
-     */
+    /** The ssh options for a worker. A known host key is required; an unknown one is pinned without a question. */
     sshHost: hostOf,
 
-    /**
-     * The system's ssh for that worker, as an argv. One word of `command` is a shell's text, as with ssh; several are one
-     * program with its arguments, which arrive as they are.
-     */
-    async sshArgv(machines: Machines, worker: number, command: readonly string[]): Promise<readonly string[]> {
-      const { host, options: told } = await hostOf(machines, worker);
-      const words = command.length > 1 ? command.map(quote).join(' ') : command.join('');
-      const way = await sshFor(machines.place.project);
+    /** The ssh command for a worker. A single argument is a shell script, as for ssh; several are passed unchanged. */
+    async sshArgv(machines: WorkerHosts, worker: number, command: readonly string[]): Promise<readonly string[]> {
+      const { host, options } = await hostOf(machines, worker);
+      const commandText = command.length > 1 ? command.map(quote).join(' ') : command.join('');
+      const access = await sshAccessFor(machines.location.project);
       return [
         'ssh',
-        ...(way.userConfig ? [] : ['-F', 'none']),
-        ...told.flatMap(([name, value]) => ['-o', `${name}=${value}`]),
+        ...(access.usesUserConfig ? [] : ['-F', 'none']),
+        ...options.flatMap(([name, value]) => ['-o', `${name}=${value}`]),
         '--',
         host,
-        ...(words === '' ? [] : [words]),
+        ...(commandText === '' ? [] : [commandText]),
       ];
     },
   };
 }
 
-/** The options of the system's ssh for that target, which leave nothing to a configuration but its time limits. */
+/** The complete ssh options, so that a configuration decides only about time limits. */
 function sshOptions(
-  target: TpuTarget,
+  target: WorkerTarget,
   {
     file,
     isKnown,
@@ -236,85 +228,84 @@ function sshOptions(
   return [
     ['Port', String(target.port)],
     ['User', target.user],
-    // As an option and not as `-i`, which looks for the file before it expands its name.
-    ...identities.map((path) => ['IdentityFile', pathWord(path)] as const),
-    // Without it ssh offers the agent's keys first, and a server hangs up after some refused keys.
+    // As an option: `-i` checks for the file before it expands the name.
+    ...identities.map((path) => ['IdentityFile', quoteConfigPath(path)] as const),
+    // Without it ssh offers the agent's keys first, and a server disconnects after some refused keys.
     ...(target.existing === undefined ? ([['IdentitiesOnly', 'yes']] as const) : []),
-    ['HostKeyAlias', target.pin],
-    ['UserKnownHostsFile', pathWord(file)],
+    ['HostKeyAlias', target.pinName],
+    ['UserKnownHostsFile', quoteConfigPath(file)],
     ['GlobalKnownHostsFile', '/dev/null'],
     ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
     ['CheckHostIP', 'no'],
     ['HashKnownHosts', 'no'],
     ['UpdateHostKeys', 'no'],
-    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
-    ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
-    // No jump host that the user's configuration names for every host leads to the built-in cloud.
-    ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
+    ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectTimeout / second)]] as const)),
+    ...(limits.silence ? [] : ([['ServerAliveInterval', String(serverAliveInterval / second)]] as const)),
+    // A jump host that the user's configuration names for all hosts does not reach the TPU emulator.
+    ...(target.usesUserConfig ? [] : ([['ProxyCommand', 'none']] as const)),
   ];
 }
 
-/** gcloud makes a key where there is none, and adds it to the metadata of the project or of the TPU. */
-function addKeyCommand({ user, nodeIds, place }: Machines): string {
+/** gcloud creates a missing key and adds it to the metadata of the project or the TPU. */
+function addKeyCommand({ user, nodeIds, location }: WorkerHosts): string {
   const [node = ''] = nodeIds;
-  return `gcloud compute tpus tpu-vm ssh ${user}@${node} --zone ${place.zone} --project ${place.project} --worker all --command true`;
+  return `gcloud compute tpus tpu-vm ssh ${user}@${node} --zone ${location.zone} --project ${location.project} --worker all --command true`;
 }
 
-/** A path in ssh's configuration: blanks separate words, and `%` with the letter that follows is expanded. */
-function pathWord(path: string): string {
+/** A path for ssh's configuration, where spaces separate arguments and `%` begins an expansion. */
+function quoteConfigPath(path: string): string {
   return `"${path.replaceAll('%', '%%')}"`;
 }
 
-/** Host keys that the cloud did not tell are asked for again, no sooner than this. */
-const askAgainAfter: Duration = 30 * second;
-/** If the answer takes longer than this, the keys are unknown this time. */
-const answerWithin: Duration = 3 * second;
+/** Unpublished host keys are requested again after this time. */
+const retryInterval: Duration = 30 * second;
+/** After this time the host keys count as unknown for now. */
+const answerTimeout: Duration = 3 * second;
 
-function createToldKeys({
+function createPublishedHostKeys({
   apiFor,
   now,
   pins,
-}: Pick<DoorsOptions, 'apiFor' | 'now'> & { readonly pins: ReturnType<typeof createHostKeys> }) {
-  /** Of each TPU, what its workers said about themselves, and when they were asked. */
-  const asked = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
-  /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
-  const found = new Map<string, readonly string[]>();
+}: Pick<SshRoutesOptions, 'apiFor' | 'now'> & { readonly pins: ReturnType<typeof createHostKeys> }) {
+  const queries = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
+  /** The host keys per worker. They do not change, because equal targets share a connection. */
+  const keysByPin = new Map<string, readonly string[]>();
 
-  function attributesOf({ pinPrefix, place, nodeIds }: Machines): Promise<readonly GuestAttributes[]> {
-    const before = asked.get(pinPrefix);
-    if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
-    const api = apiFor(place.project);
-    const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(place, id))).then((answers) =>
-      // If one slice does not answer, every later worker would get the keys of another.
+  function attributesOf({ pinPrefix, location, nodeIds }: WorkerHosts): Promise<readonly GuestAttributes[]> {
+    const cached = queries.get(pinPrefix);
+    if (cached !== undefined && now() - cached.at < retryInterval) return cached.attributes;
+    const api = apiFor(location.project);
+    const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(location, id))).then((answers) =>
+      // If one slice does not answer, the later workers would get another worker's keys.
       answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
     );
-    // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.
-    const late = pause(answerWithin, [], { ref: false });
-    const attributes = Promise.race([answered, late]);
-    asked.set(pinPrefix, { at: now(), attributes });
+    // An unreachable worker must be noticed within ten seconds, even if the cloud does not answer.
+    const timeout = pause(answerTimeout, [], { ref: false });
+    const attributes = Promise.race([answered, timeout]);
+    queries.set(pinPrefix, { at: now(), attributes });
     return attributes;
   }
 
   return {
-    async hostKeysOf(machines: Machines, worker: number, pin: string): Promise<readonly string[]> {
-      const before = found.get(pin);
-      if (before !== undefined) return before;
-      const isPinned = (await pins.pinned(pin)) !== undefined;
-      const keys = isPinned ? [] : hostKeysIn((await attributesOf(machines))[worker]);
-      if (isPinned || keys.length > 0) found.set(pin, keys);
+    async hostKeysOf(machines: WorkerHosts, worker: number, pinName: string): Promise<readonly string[]> {
+      const cached = keysByPin.get(pinName);
+      if (cached !== undefined) return cached;
+      const isPinned = (await pins.pinned(pinName)) !== undefined;
+      const keys = isPinned ? [] : parseHostKeys((await attributesOf(machines))[worker]);
+      if (isPinned || keys.length > 0) keysByPin.set(pinName, keys);
       return keys;
     },
     forget(pinPrefix: string): void {
-      asked.delete(pinPrefix);
-      for (const pin of found.keys()) if (pin.startsWith(pinPrefix)) found.delete(pin);
+      queries.delete(pinPrefix);
+      for (const pinName of keysByPin.keys()) if (pinName.startsWith(pinPrefix)) keysByPin.delete(pinName);
     },
   };
 }
 
-/** The types that both sshd and our client know, the cheapest first; the guest agent publishes each under its name. */
+/** The types that sshd and our client share, cheapest first. The guest agent publishes each under its name. */
 const hostKeyTypes = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
 
-function hostKeysIn(attributes: GuestAttributes | undefined): readonly string[] {
+function parseHostKeys(attributes: GuestAttributes | undefined): readonly string[] {
   const items = attributes?.queryValue?.items ?? [];
   return hostKeyTypes.flatMap((type) => {
     const value = items.find((item) => item.namespace === 'hostkeys' && item.key === type)?.value?.trim() ?? '';
@@ -329,35 +320,34 @@ export interface LoginOptions {
 
 type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey'>;
 
-function userOf(spec: LoginSpec, { user }: LoginOptions): string {
+function loginUser(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
 }
 
 /**
- * The node's `ssh-keys` metadata: jobman's own key, and the manifest's where its public half lies beside it. Google's guest
- * agent makes the user and its authorized_keys from them. The project's own lines count as well and are not touched.
- * Throws when jobman's own key cannot be made.
+ * The node's `ssh-keys` metadata: jobman's own key, and the manifest's key if its `.pub` file exists. Google's guest
+ * agent creates the user from them; the project's lines stay valid. Throws if jobman's key cannot be made.
  */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [await ownPublicKey(options.home)];
-  if (spec.privateKey !== null) keys.push(...(await publicHalf(spec.privateKey)));
-  // `USER:TYPE KEY COMMENT`, a line each.
-  return keys.map((key) => `${userOf(spec, options)}:${key}`).join('\n');
+  if (spec.privateKey !== null) keys.push(...(await readPublicKey(spec.privateKey)));
+  // `USER:TYPE KEY COMMENT`, one line each.
+  return keys.map((key) => `${loginUser(spec, options)}:${key}`).join('\n');
 }
 
-/** In a home that a group shares the key is its first login's; the public half is for all. */
+/** In a shared home the private key belongs to the first login; the public key is readable for all. */
 async function ownPublicKey(home: string): Promise<string> {
   try {
     return (await ensureOwnKey(home)).publicKey;
   } catch (error) {
-    const [shared] = await publicHalf(join(home, 'ssh', 'id_ed25519'));
+    const [shared] = await readPublicKey(join(home, 'ssh', 'id_ed25519'));
     if (shared === undefined) throw error;
     return shared;
   }
 }
 
-/** The key of that file's `.pub`, if there is one: the project's metadata may hold it already. */
-async function publicHalf(privateKey: string): Promise<readonly string[]> {
+/** The public key next to a private key; none is fine, because the project's metadata may have it already. */
+async function readPublicKey(privateKey: string): Promise<readonly string[]> {
   try {
     const line = (await readFile(`${privateKey}.pub`, 'utf8')).trim();
     return line === '' || line.includes('\n') ? [] : [line];

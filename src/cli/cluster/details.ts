@@ -1,104 +1,101 @@
-// Details of one job of a cluster: its phase and why, what it asks for, its pods with their containers, what was said of it.
-
 import type { V1Job } from '@kubernetes/client-node';
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPlace, ClusterPod } from '../../app/cluster/cluster.ts';
-import { replacedKey } from '../../app/cluster/job-object.ts';
-import { amountsText } from '../../app/cluster/lack.ts';
-import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
-import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterContext, ClusterPod } from '../../app/cluster/cluster.ts';
+import { replacedResourcesAnnotation } from '../../app/cluster/job-object.ts';
+import { formatAmounts } from '../../app/cluster/missing-resources.ts';
+import { archivedResult, type ArchivedJob } from '../../app/cluster/archive.ts';
+import { clusterResult, type ClusterObservation, type ClusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode } from '../../app/errors.ts';
-import { ageText, clockText, countText, inertWord } from '../../app/figures.ts';
+import { formatAge, formatTimeOfDay, pluralize, escapeLine } from '../../app/format.ts';
 import { recordJson } from '../../app/json.ts';
-import { given } from '../../core/given.ts';
-import type { Instant } from '../../core/time.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Instant } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned, labelled } from '../render/aligned.ts';
-import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
-import { sightOf } from './verdict.ts';
+import { columnsOf, glyph, stylePhase } from '../screen.ts';
+import { observeJob } from './observe.ts';
 
 /** Pods and events before this many are counted, not listed; `--json` has all. */
-const rowsMost = 20;
+const maxRows = 20;
 
 interface Details {
-  readonly sight: ClusterSight;
-  readonly verdict: ClusterVerdict;
-  readonly place: Omit<ClusterPlace, 'user'> & Partial<Pick<ClusterPlace, 'user'>>;
-  /** The Job as the cluster has it, or as it was submitted. */
+  readonly observation: ClusterObservation;
+  readonly result: ClusterResult;
+  readonly context: Omit<ClusterContext, 'user'> & Partial<Pick<ClusterContext, 'user'>>;
   readonly object: V1Job | null;
-  /** Of a copy: when it was made. With `goneAt`, nothing of the job runs. */
-  readonly kept?: Pick<KeptJob, 'seenAt' | 'goneAt'>;
+  /** Times of an archived job. With `goneAt`, nothing of the job runs. */
+  readonly archived?: Pick<ArchivedJob, 'observedAt' | 'goneAt'>;
 }
 
-/** With --json one object: the phase, why, the Job as the cluster has it, its pods and its events. */
 export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const sight = await sightOf(cluster, job);
-  const verdict = clusterVerdict(sight, cli.io.now());
-  return print(cli, { sight, verdict, place: cluster.place(), object: await cluster.raw(job.name) });
+  const observation = await observeJob(cluster, job);
+  const result = clusterResult(observation, cli.io.now());
+  return print(cli, { observation, result, context: cluster.context(), object: await cluster.raw(job.name) });
 }
 
-/** The same from what is kept; with --json as it was last seen. */
-export function printKeptDetails(cli: Cli, kept: KeptJob): number {
-  const { server, context, job, seenAt, goneAt } = kept;
+export function printArchivedDetails(cli: Cli, archived: ArchivedJob): number {
+  const { server, context, job, observedAt, goneAt } = archived;
   return print(cli, {
-    sight: { ...kept, nodes: null, neighbours: null },
-    verdict: keptVerdict(kept, cli.io.now()),
-    place: { context, server, namespace: job.namespace },
-    object: kept.object === null ? null : (JSON.parse(kept.object) as V1Job),
-    kept: { seenAt, goneAt },
+    observation: { ...archived, nodes: null, allPods: null },
+    result: archivedResult(archived, cli.io.now()),
+    context: { context, server, namespace: job.namespace },
+    object: archived.object === null ? null : (JSON.parse(archived.object) as V1Job),
+    archived: { observedAt, goneAt },
   });
 }
 
 function print(cli: Cli, details: Details): number {
-  const { sight, verdict, place, object, kept } = details;
+  const { observation, result, context, object, archived } = details;
   if (cli.json) {
-    const { phase, sentence, because } = verdict;
-    const { job, pods, events } = sight;
-    const seen = recordJson({ pods, events, ...given({ kept }) });
-    cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: object, ...seen }));
+    const { phase, message, evidence } = result;
+    const { job, pods, events } = observation;
+    const { user: clusterUser, ...location } = context;
+    const contextJson = { ...location, ...omitUndefined({ clusterUser }) };
+    const seen = recordJson({ pods, events, ...omitUndefined({ archived }) });
+    cli.print(JSON.stringify({ name: job.name, ...contextJson, phase, message, evidence, object, ...seen }));
   } else cli.io.stdout.write(`${detailLines(cli, details, columnsOf(cli.io.stdout)).join('\n')}\n`);
   return exitCode.ok;
 }
 
 function detailLines(
   cli: Cli,
-  { sight, verdict, place, object, kept }: Details,
+  { observation, result, context, object, archived }: Details,
   columns: number | null,
 ): readonly string[] {
   const { io, screen } = cli;
-  const { job } = sight;
+  const { job } = observation;
   const now = io.now();
-  const isGone = kept !== undefined && kept.goneAt !== null;
-  const name = inertWord(`${job.name} (${job.owner ?? 'made by another tool'})`);
-  const status = inPhaseStyle(screen.out, verdict.phase, `${glyph(screen, verdict.phase)} ${verdict.phase}`);
+  const isGone = archived !== undefined && archived.goneAt !== null;
+  const name = escapeLine(`${job.name} (${job.owner ?? 'made by another tool'})`);
+  const status = stylePhase(screen.styleOut, result.phase, `${glyph(screen, result.phase)} ${result.phase}`);
   const rows: (readonly [string, string])[] = [
-    ...whyRows(verdict),
-    ['where', `${place.context}/${job.namespace}, created ${ageText(now - job.createdAt)} ago`],
+    ...whyRows(result),
+    ['where', `${context.context}/${job.namespace}, created ${formatAge(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
-    ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
-    ...replacedRows(sight, object),
+    ['asks', `${formatAmounts(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
+    ...replacedRows(observation, object),
     ...objectRows(object),
-    ['pods', countsText(job, isGone)],
+    ['pods', formatPodCounts(job, isGone)],
   ];
   return [
-    `${screen.out('bold', name)}  ${status}`,
+    `${screen.styleOut('bold', name)}  ${status}`,
     ...labelled(rows, columns),
-    ...podLines(sight.pods, columns, now, isGone),
-    ...eventLines(sight, columns),
+    ...podLines(observation.pods, columns, now, isGone),
+    ...eventLines(observation, columns),
   ];
 }
 
-function whyRows({ sentence, because }: ClusterVerdict): (readonly [string, string])[] {
-  return [['why', sentence], ...(because === null ? [] : [['because', because] as const])];
+function whyRows({ message, evidence }: ClusterResult): (readonly [string, string])[] {
+  return [['why', message], ...(evidence === null ? [] : [['because', evidence] as const])];
 }
 
-function replacedRows({ job, pods }: ClusterSight, object: V1Job | null): readonly (readonly [string, string])[] {
-  const text = object?.metadata?.annotations?.[replacedKey];
+function replacedRows({ job, pods }: ClusterObservation, object: V1Job | null): readonly (readonly [string, string])[] {
+  const text = object?.metadata?.annotations?.[replacedResourcesAnnotation];
   const pod = pods.at(-1);
   const names = [...new Set([...Object.keys(job.requests), ...Object.keys(pod?.requests ?? {})])];
   const isOther = pod !== undefined && names.some((name) => job.requests[name] !== pod.requests[name]);
   return [
-    ...(text === undefined ? [] : [['replaced', inertWord(text)] as const]),
-    ...(isOther ? [['replaced', `${pod.name} asks for ${amountsText(pod.requests) || 'nothing'}`] as const] : []),
+    ...(text === undefined ? [] : [['replaced', escapeLine(text)] as const]),
+    ...(isOther ? [['replaced', `${pod.name} asks for ${formatAmounts(pod.requests) || 'nothing'}`] as const] : []),
   ];
 }
 
@@ -106,39 +103,38 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
   const containers = object?.spec?.template.spec?.containers ?? [];
   const named = (name: string, text: string): string => (containers.length > 1 ? `${name}: ${text}` : text);
   const rows = containers.flatMap(({ name, command, args, resources }): (readonly [string, string])[] => {
-    const limits = amountsText(resources?.limits ?? {});
+    const limits = formatAmounts(resources?.limits ?? {});
     return [
-      ...(command === undefined ? [] : [['command', named(name, wordsText(command))] as const]),
-      ...(args === undefined ? [] : [['args', named(name, wordsText(args))] as const]),
+      ...(command === undefined ? [] : [['command', named(name, formatShellWords(command))] as const]),
+      ...(args === undefined ? [] : [['args', named(name, formatShellWords(args))] as const]),
       ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
     ];
   });
   const all = Object.entries(object?.metadata?.annotations ?? {});
-  const notes = all.filter(([key]) => key !== replacedKey).map(([key, value]) => `${key}=${value}`);
+  const notes = all.filter(([key]) => key !== replacedResourcesAnnotation).map(([key, value]) => `${key}=${value}`);
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
 }
 
-/** Words as a shell reads them, so that spaces and quotes can be seen. */
-function wordsText(words: readonly string[]): string {
+function formatShellWords(words: readonly string[]): string {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
-/** The same job in a window of a list: all about it, or only why. */
-export async function sightLines(
+/** For a window of `list --watch`. `screen` is `show` or `why`. */
+export async function clusterJobLines(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
   screen: string,
   columns: number,
 ): Promise<readonly string[]> {
-  const sight = await sightOf(cluster, job);
-  const verdict = clusterVerdict(sight, cli.io.now());
-  if (screen === 'why') return labelled(whyRows(verdict), columns);
-  return detailLines(cli, { sight, verdict, place: cluster.place(), object: null }, columns);
+  const observation = await observeJob(cluster, job);
+  const result = clusterResult(observation, cli.io.now());
+  if (screen === 'why') return labelled(whyRows(result), columns);
+  return detailLines(cli, { observation, result, context: cluster.context(), object: null }, columns);
 }
 
-/** `4 at once, 16 in all: 3 run, 5 succeeded`. */
-function countsText(job: ClusterJob, isGone: boolean): string {
+/** `4 at once, 16 in all: 3 ready, 5 succeeded`. */
+function formatPodCounts(job: ClusterJob, isGone: boolean): string {
   const { parallelism, completions, active, ready, succeeded, failed } = job;
   const wanted =
     parallelism === 1 && (completions ?? 1) === 1
@@ -161,44 +157,48 @@ function podLines(
   now: Instant,
   isGone: boolean,
 ): readonly string[] {
-  const shown = pods.slice(-rowsMost);
+  const shown = pods.slice(-maxRows);
   if (shown.length === 0) return [];
   const rows = shown.flatMap((pod) =>
     pod.containers.map((container, index) => [
       index === 0 ? pod.name : '',
       index === 0 ? (pod.node ?? '-') : '',
-      index === 0 ? ageText(now - pod.createdAt) : '',
+      index === 0 ? formatAge(now - pod.createdAt) : '',
       container.name,
-      stateText(pod, container, isGone),
+      formatContainerState(pod, container, isGone),
       String(container.restarts),
-      inertWord(container.reason ?? ''),
+      escapeLine(container.reason ?? ''),
     ]),
   );
   const heads = ['POD', 'NODE', 'AGE', 'CONTAINER', 'STATE', 'RESTARTS', 'REASON'];
   const sides = ['left', 'left', 'right', 'left', 'left', 'right', 'left'] as const;
   const more = pods.length - shown.length;
-  return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${countText(more, 'older pod')}`])];
+  return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${pluralize(more, 'older pod')}`])];
 }
 
-function stateText({ deleting }: ClusterPod, { state, exitCode: code }: ClusterContainer, isGone: boolean): string {
+function formatContainerState(
+  { deleting }: ClusterPod,
+  { state, exitCode: code }: ClusterContainer,
+  isGone: boolean,
+): string {
   if (state === 'terminated') return `exit ${code ?? '?'}`;
   if (isGone) return 'gone';
   return deleting ? 'terminating' : state;
 }
 
-function eventLines({ events }: ClusterSight, columns: number | null): readonly string[] {
-  const shown = events.slice(-rowsMost);
+function eventLines({ events }: ClusterObservation, columns: number | null): readonly string[] {
+  const shown = events.slice(-maxRows);
   if (shown.length === 0) return [];
   const rows = shown.map(({ lastAt, object, reason, message, count }) => [
-    clockText(lastAt),
+    formatTimeOfDay(lastAt),
     object.kind,
     reason,
-    `${inertWord(message.replaceAll('\n', ' '))}${count > 1 ? ` (${count} times)` : ''}`,
+    `${escapeLine(message.replaceAll('\n', ' '))}${count > 1 ? ` (${count} times)` : ''}`,
   ]);
   const table = [['EVENT (UTC)', 'OF', 'REASON', 'WHAT'], ...rows];
   const more = events.length - shown.length;
   return [
     ...aligned(table, ['left', 'left', 'left', 'left'], columns, 'wrap'),
-    ...(more === 0 ? [] : [`and ${countText(more, 'older event')}`]),
+    ...(more === 0 ? [] : [`and ${pluralize(more, 'older event')}`]),
   ];
 }

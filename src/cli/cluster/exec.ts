@@ -1,5 +1,3 @@
-// Exec in pods: one command in a container of each running pod of a job, or a terminal in one of them.
-
 import type {
   Cluster,
   ClusterAttachRequest,
@@ -8,14 +6,14 @@ import type {
   ClusterTarget,
 } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { sayTrouble, type Cli } from '../context.ts';
-import { codeOf, programOf, type RunFlags, runOn } from '../hosts/run-on.ts';
+import { printError, type Cli } from '../context.ts';
+import { sessionExitCode, parseProgram, type RunFlags, runOnWorkers } from '../hosts/run-on-workers.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { inertWord } from '../../app/figures.ts';
-import type { PlaceFlags } from './either.ts';
-import { chosenPods, targetsOf } from './pods.ts';
+import { escapeLine } from '../../app/format.ts';
+import type { ContextFlags } from './resolve-jobs.ts';
+import { selectPods, targetsOf } from './pods.ts';
 
-export interface ExecFlags extends RunFlags, PlaceFlags {
+export interface ExecFlags extends RunFlags, ContextFlags {
   readonly workers?: WorkerChoice | undefined;
   readonly tty?: boolean | undefined;
   readonly container?: string | undefined;
@@ -23,15 +21,15 @@ export interface ExecFlags extends RunFlags, PlaceFlags {
   readonly jobName?: string | undefined;
 }
 
-/** Resolves with the program's exit code, of several the greatest. */
+/** Resolves with the program's exit code, or with the highest of several. */
 export async function execInPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  words: readonly string[],
+  args: readonly string[],
   flags: ExecFlags,
 ): Promise<number> {
-  const program = programOf(words, job.name);
+  const program = parseProgram(args, job.name);
   if (flags.inContainer === true) {
     throw new JobmanError(
       '--in-container is for a TPU job; every command in a pod runs in a container, and --container says which.',
@@ -40,7 +38,7 @@ export async function execInPods(
   }
   const isTerminal = flags.tty === true;
   if (isTerminal) expectTerminal(cli, flags);
-  const pods = await chosenPods(cli, cluster, job, flags);
+  const pods = await selectPods(cli, cluster, job, flags);
   const isForOne = isTerminal || flags.stdin === true;
   if (isForOne && pods.length !== 1) {
     const names = pods.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
@@ -52,19 +50,19 @@ export async function execInPods(
   const targets = targetsOf(cli, pods, flags.container);
   const [first] = targets.values();
   if (isTerminal && first !== undefined) {
-    return onTerminal(cli, (request) => cluster.exec(first, { ...request, program, receives: true }));
+    return attachTerminal(cli, (request) => cluster.exec(first, { ...request, program, hasInput: true }));
   }
   const target = (number: number): ClusterTarget => {
     const found = targets.get(number);
     if (found === undefined) throw new Error(`no pod has the number ${number}`);
     return found;
   };
-  const door = {
-    start: (number: number, request: Parameters<Parameters<typeof runOn>[1]['start']>[1]) =>
+  const access = {
+    start: (number: number, request: Parameters<Parameters<typeof runOnWorkers>[1]['start']>[1]) =>
       cluster.exec(target(number), { ...request, terminal: null }),
   };
   const names = new Map([...targets].map(([number, { pod }]) => [number, pod]));
-  return runOn(cli, door, { workers: [...targets.keys()], program, flags, pods: names });
+  return runOnWorkers(cli, access, { workers: [...targets.keys()], program, flags, pods: names });
 }
 
 function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
@@ -84,8 +82,11 @@ function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
 
 const ctrlC = 0x03;
 
-/** This terminal is the program's until it ends: every key goes there, and its size with it. */
-export async function onTerminal(cli: Cli, start: (request: ClusterAttachRequest) => ClusterSession): Promise<number> {
+/** Connects this terminal to the program until it ends. Ctrl-C goes to the program. */
+export async function attachTerminal(
+  cli: Cli,
+  start: (request: ClusterAttachRequest) => ClusterSession,
+): Promise<number> {
   const { io } = cli;
   const session = start({
     terminal: io.stdout.size(),
@@ -95,12 +96,12 @@ export async function onTerminal(cli: Cli, start: (request: ClusterAttachRequest
       if (io.stdout.closed) session.stop();
     },
   });
-  const unhearSize = io.stdout.onResize(() => session.resize(io.stdout.size()));
-  const unhear = io.onSignal(() => session.stop());
+  const stopResizing = io.stdout.onResize(() => session.resize(io.stdout.size()));
+  const stopListening = io.onSignal(() => session.stop());
   const release = await io.stdin.raw();
   const over = new AbortController();
   void (async () => {
-    /** Keys that nobody has taken yet: the line does not stand. */
+    /** Keys that the program has not received. With any of them, Ctrl-C ends the session: the connection is broken. */
     let waiting = 0;
     for await (const keys of io.stdin.bytes(over.signal)) {
       if (waiting > 0 && keys.includes(ctrlC)) session.stop();
@@ -111,16 +112,16 @@ export async function onTerminal(cli: Cli, start: (request: ClusterAttachRequest
   })().catch(() => session.end());
   try {
     const end = await session.ended;
-    if (end.kind === 'no_answer') {
+    if (end.kind === 'unreachable') {
       release();
       if (end.refusal !== undefined) throw end.refusal;
-      sayTrouble(cli, inertWord(end.reason));
+      printError(cli, escapeLine(end.reason));
     }
-    return codeOf({ end, timedOut: false });
+    return sessionExitCode({ end, timedOut: false });
   } finally {
     release();
     over.abort();
-    unhearSize();
-    unhear();
+    stopResizing();
+    stopListening();
   }
 }

@@ -1,23 +1,21 @@
-// Interactive: a job that was submitted for this terminal, or for this input. It is attached once its pod runs; its program's exit code
-// is the command's.
+// Attaches this terminal or this input to the pod of a new job; exits with the program's exit code.
 
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
-import { clusterPhase, clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import { clusterPhase, clusterResult, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { second, type Duration } from '../../core/time.ts';
-import { complainAbout, sayTrouble, type Cli } from '../context.ts';
-import { pause, untilLeft } from '../leave.ts';
-import { inertWord } from '../../app/figures.ts';
-import { onTerminal } from './exec.ts';
+import { second, type Duration } from '../../core/model/time.ts';
+import { reportError, printError, type Cli } from '../context.ts';
+import { pause, untilInterrupted } from '../interrupt.ts';
+import { escapeLine } from '../../app/format.ts';
+import { attachTerminal } from './exec.ts';
 import { followClusterLogs } from './logs.ts';
 import { mainContainer } from './pods.ts';
-import { podsOf, sightOf } from './verdict.ts';
+import { podsOf, observeJob } from './observe.ts';
 
-const lookEvery: Duration = 0.5 * second;
-/** Limit for the exit code of a program whose terminal is closed. */
-const endMost: Duration = 10 * second;
+const pollInterval: Duration = 0.5 * second;
+const exitCodeTimeout: Duration = 10 * second;
 /** A longer removal is left to the cluster. */
-const removalMost: Duration = 40 * second;
+const removalTimeout: Duration = 40 * second;
 
 /** `leave` ends the wait for the pod. With `remove` the Job is deleted when the session ends, for any reason. */
 export async function runInteractive(
@@ -37,39 +35,41 @@ export async function runInteractive(
   let code: number = exitCode.failed;
   let isRemoved = true;
   try {
-    code = isTerminal ? await attached(cli, cluster, name, leave) : await fed(cli, cluster, name, leave.signal);
+    code = isTerminal
+      ? await runAttached(cli, cluster, name, leave)
+      : await runWithInput(cli, cluster, name, leave.signal);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    code = complainAbout(error, cli);
+    code = reportError(error, cli);
   } finally {
     leave.release();
-    // Also after a defect of this program: the Job was for this terminal only.
-    if (remove) isRemoved = await untilLeft(cli, (signal) => removed(cli, cluster, name, signal));
+    // Also after a bug in jobman: the Job was for this terminal only.
+    if (remove) isRemoved = await untilInterrupted(cli, (signal) => removeJob(cli, cluster, name, signal));
   }
   if (!remove) cli.note(`${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
   return isRemoved ? code : Math.max(code, exitCode.unreachable);
 }
 
-/** Deletes the Job. False where it was not seen gone, which is said; Ctrl-C ends the wait and not the deletion. */
-async function removed(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
+/** False, with a message, if the Job was not seen gone. Ctrl-C ends the wait, not the deletion. */
+async function removeJob(cli: Cli, cluster: Cluster, name: string, signal: AbortSignal): Promise<boolean> {
   try {
-    await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalMost)]) });
+    await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalTimeout)]) });
     cli.note(`${name} is deleted.`);
     return true;
   } catch (error) {
     const why = signal.aborted ? 'you left' : error instanceof Error ? error.message : String(error);
-    sayTrouble(cli, `${name} may still be in the cluster (${why}): jobman delete ${name}`);
+    printError(cli, `${name} may still be in the cluster (${why}): jobman delete ${name}`);
     return false;
   }
 }
 
-async function attached(
+async function runAttached(
   cli: Cli,
   cluster: Cluster,
   name: string,
   { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
 ): Promise<number> {
-  let said = '';
+  let lastNote = '';
   for (;;) {
     if (signal.aborted) return exitCode.interrupted;
     const job = await cluster.job(name);
@@ -80,56 +80,58 @@ async function attached(
       release();
       cli.note('If there is no prompt, press Enter.');
       const target = { pod: pod.name, container: container.name };
-      const code = await onTerminal(cli, (request) => cluster.attach(target, request));
-      // The terminal is closed, so Ctrl-C is a signal again. It must not end this program before the Job is deleted.
-      return code === exitCode.ok ? untilLeft(cli, (gone) => exitCodeOf(cli, cluster, job, pod.name, gone)) : code;
+      const code = await attachTerminal(cli, (request) => cluster.attach(target, request));
+      // The terminal is closed, so Ctrl-C is a signal again. It must not end jobman before the Job is deleted.
+      return code === exitCode.ok
+        ? untilInterrupted(cli, (gone) => exitCodeOf(cli, cluster, job, pod.name, gone))
+        : code;
     }
-    if (isClusterSettled(job) || container?.state === 'terminated') {
+    if (isClusterFinished(job) || container?.state === 'terminated') {
       const of = pod?.name ?? '';
       if (container !== undefined)
         for await (const bytes of cluster.logs(of, container.name, {})) cli.io.stdout.write(bytes);
-      cli.note(clusterVerdict(await sightOf(cluster, job), cli.io.now()).sentence);
-      return container === undefined ? exitCode.failed : codeOfContainer(container);
+      cli.note(clusterResult(await observeJob(cluster, job), cli.io.now()).message);
+      return container === undefined ? exitCode.failed : containerExitCode(container);
     }
-    const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
-    const bare = sentence.replaceAll(/\d+/g, '');
-    if (bare !== said) cli.note(sentence);
-    said = bare;
-    await pause(lookEvery, signal);
+    const { message } = clusterResult(await observeJob(cluster, job), cli.io.now());
+    const bare = message.replaceAll(/\d+/g, '');
+    if (bare !== lastNote) cli.note(message);
+    lastNote = bare;
+    await pause(pollInterval, signal);
   }
 }
 
-/** The log has what was printed before the input was connected, too. */
-async function fed(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
+/** Prints the log: it also has the output from before the input was connected. */
+async function runWithInput(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
   if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
   const [over, broken] = [new AbortController(), new AbortController()];
   let failed: unknown;
-  const input = feed(cli, cluster, job, AbortSignal.any([leave, over.signal])).catch((error: unknown) => {
+  const input = forwardInput(cli, cluster, job, AbortSignal.any([leave, over.signal])).catch((error: unknown) => {
     failed = error;
     broken.abort();
   });
-  const end = await followClusterLogs(cli, cluster, job, follow, AbortSignal.any([leave, broken.signal]));
+  const end = await followClusterLogs(cli, cluster, job, followFlags, AbortSignal.any([leave, broken.signal]));
   over.abort();
   await input;
   if (failed !== undefined) throw failed;
   if (end === 'left') return exitCode.interrupted;
   const { container } = await newestPod(cluster, job);
-  if (container?.state === 'terminated') return codeOfContainer(container);
+  if (container?.state === 'terminated') return containerExitCode(container);
   return clusterPhase((await cluster.job(name)) ?? job) === 'succeeded' ? exitCode.ok : exitCode.failed;
 }
 
-const follow = { follow: true };
+const followFlags = { follow: true };
 
-/** Hands our input to the program once it runs. Ends with the input, with the program, or with the signal. Throws JobmanError. */
-async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<void> {
+/** Ends with the input, the program, or the signal. Throws JobmanError. */
+async function forwardInput(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<void> {
   let target: ClusterTarget | undefined;
   while (target === undefined) {
     if (signal.aborted) return;
     const { pod, container } = await newestPod(cluster, job);
     if (container?.state === 'terminated') return;
     if (pod !== undefined && container?.state === 'running') target = { pod: pod.name, container: container.name };
-    else await pause(lookEvery, signal);
+    else await pause(pollInterval, signal);
   }
   const session = cluster.attach(target, { terminal: null, onBytes: () => undefined });
   signal.addEventListener('abort', () => session.stop(), { once: true });
@@ -137,14 +139,14 @@ async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSi
     try {
       for await (const bytes of cli.io.stdin.bytes(signal)) await session.write(bytes);
     } catch {
-      // Input that cannot be read has ended.
+      // Unreadable input counts as ended.
     }
     session.end();
   })();
   const end = await session.ended;
   if (end.kind === 'ended' || signal.aborted) return;
   if (end.refusal !== undefined) throw end.refusal;
-  sayTrouble(cli, `The input of the program has ended early: ${inertWord(end.reason)}`);
+  printError(cli, `The input of the program has ended early: ${escapeLine(end.reason)}`);
 }
 
 async function exitCodeOf(
@@ -154,16 +156,16 @@ async function exitCodeOf(
   name: string,
   signal: AbortSignal,
 ): Promise<number> {
-  const until = cli.io.now() + endMost;
+  const until = cli.io.now() + exitCodeTimeout;
   for (;;) {
     const pod = (await podsOf(cluster, job)).find((one) => one.name === name);
     const container = pod === undefined ? undefined : mainContainer(pod.containers);
-    if (container?.state === 'terminated') return codeOfContainer(container);
+    if (container?.state === 'terminated') return containerExitCode(container);
     if (pod === undefined || cli.io.now() > until || signal.aborted) {
       cli.note(`The exit code of the program in ${name} is not known.`);
       return signal.aborted ? exitCode.interrupted : exitCode.failed;
     }
-    await pause(lookEvery, signal);
+    await pause(pollInterval, signal);
   }
 }
 
@@ -175,6 +177,6 @@ async function newestPod(
   return { pod, container: pod === undefined ? undefined : mainContainer(pod.containers) };
 }
 
-function codeOfContainer({ exitCode: code, signal }: ClusterContainer): number {
+function containerExitCode({ exitCode: code, signal }: ClusterContainer): number {
   return code ?? (signal === null ? exitCode.failed : 128 + signal);
 }

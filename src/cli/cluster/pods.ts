@@ -1,33 +1,31 @@
-// Pods at hand: those of a job that something can be done in now, and the container of each that is meant.
-
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { mainContainer as mainOf } from '../../app/cluster/job-object.ts';
-import { clusterVerdict } from '../../app/cluster/verdict.ts';
+import { clusterResult } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { podsOf, sightOf } from './verdict.ts';
+import { podsOf, observeJob } from './observe.ts';
 
-interface PodAtHand {
-  /** Of an indexed Job its own; else its place among all, from 0, by age. */
+interface NumberedPod {
+  /** Of an indexed Job its completion index, otherwise the position by age, from 0. */
   readonly number: number;
   readonly pod: ClusterPod;
 }
 
-/** A number, a name or the end of one; without it all that run. */
+/** A number, a name, or the end of a name; without it all running pods. */
 export interface PodChoice {
   readonly pod?: string | undefined;
 }
 
-/** The pods that run, by their numbers, the newest of each. Throws JobmanError (conflict) when what is wanted does not run. */
-export async function podsAtHand(
+/** By number, the newest of each. Throws JobmanError (conflict) if the chosen pod does not run. */
+export async function runningPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
   { pod: wanted }: PodChoice,
-): Promise<readonly PodAtHand[]> {
-  const all = numbered(await podsOf(cluster, job));
-  const why = async (): Promise<string> => clusterVerdict(await sightOf(cluster, job), cli.io.now()).sentence;
+): Promise<readonly NumberedPod[]> {
+  const all = numberPods(await podsOf(cluster, job));
+  const why = async (): Promise<string> => clusterResult(await observeJob(cluster, job), cli.io.now()).message;
   if (wanted === undefined) {
     const running = all.filter(({ pod }) => isRunning(pod));
     if (running.length > 0) return running;
@@ -54,48 +52,46 @@ interface TargetChoice extends PodChoice {
   readonly container?: string | undefined;
 }
 
-/** Of the pods that run, the ones that `--pod` or `--workers` names. Throws JobmanError (conflict) when one of them does not run. */
-export async function chosenPods(
+/** Throws JobmanError (conflict) if a pod of `--pod` or `--workers` does not run. */
+export async function selectPods(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
   { pod: named, workers }: TargetChoice,
-): Promise<readonly PodAtHand[]> {
+): Promise<readonly NumberedPod[]> {
   if (named !== undefined && workers !== undefined) {
     throw new JobmanError('--pod and --workers both select pods; use only one of the two.', exitCode.usage);
   }
-  const pods = await podsAtHand(cli, cluster, job, { pod: named });
+  const pods = await runningPods(cli, cluster, job, { pod: named });
   if (workers === undefined || workers === 'all') return pods;
   const found = pods.filter(({ number }) => workers.some(([from, to]) => from <= number && number <= to));
-  const lacking = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
-  if (lacking === undefined) return found;
+  const missing = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
+  if (missing === undefined) return found;
   const numbers = pods.map(({ number }) => number).join(', ');
-  throw new JobmanError(`No pod ${lacking[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
+  throw new JobmanError(`No pod ${missing[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
 }
 
-/** The container of each that is named, by the pod's number. */
 export function targetsOf(
   cli: Cli,
-  pods: readonly PodAtHand[],
+  pods: readonly NumberedPod[],
   container: string | undefined,
 ): ReadonlyMap<number, ClusterTarget> {
   return new Map(
-    pods.map(({ number, pod }) => [number, { pod: pod.name, container: containerAtHand(cli, pod, container).name }]),
+    pods.map(({ number, pod }) => [number, { pod: pod.name, container: runningContainer(cli, pod, container).name }]),
   );
 }
 
-/** The containers in which a command is to do something, by the numbers of their pods. */
-export async function chosenTargets(
+export async function selectTargets(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
   choice: TargetChoice,
 ): Promise<ReadonlyMap<number, ClusterTarget>> {
-  return targetsOf(cli, await chosenPods(cli, cluster, job, choice), choice.container);
+  return targetsOf(cli, await selectPods(cli, cluster, job, choice), choice.container);
 }
 
-function numbered(pods: readonly ClusterPod[]): readonly PodAtHand[] {
-  const newest = new Map(pods.map((pod, place) => [pod.index ?? place, pod]));
+function numberPods(pods: readonly ClusterPod[]): readonly NumberedPod[] {
+  const newest = new Map(pods.map((pod, index) => [pod.index ?? index, pod]));
   return [...newest].map(([number, pod]) => ({ number, pod })).toSorted((one, other) => one.number - other.number);
 }
 
@@ -103,7 +99,7 @@ function isRunning({ phase, deleting }: ClusterPod): boolean {
   return phase === 'Running' && !deleting;
 }
 
-/** The named container, else the one that jobman makes, else the first, with a note about the others. Throws JobmanError (not found). */
+/** Without `named` the main container, with a note about the others. Throws JobmanError (not found). */
 export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
   const found = named === undefined ? mainContainer(pod.containers) : pod.containers.find(({ name }) => name === named);
   const names = pod.containers.map(({ name }) => name).join(', ');
@@ -116,13 +112,13 @@ export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined
   return found;
 }
 
-/** The one that jobman makes, else the first that is not over before the others begin. */
+/** The container that jobman creates, otherwise the first that is no init container. */
 export function mainContainer(containers: readonly ClusterContainer[]): ClusterContainer | undefined {
   return mainOf(containers.filter(({ init }) => !init));
 }
 
-/** The same, where it runs. Throws JobmanError: not found for a name that is none, conflict for one that does not run. */
-function containerAtHand(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
+/** Throws JobmanError: not found for an unknown name, conflict for a container that does not run. */
+function runningContainer(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
   const found = containerOf(cli, pod, named);
   if (found.state === 'running') return found;
   const why = found.reason === null ? '' : ` (${found.reason})`;

@@ -1,55 +1,61 @@
-// Port-forward to a pod: each connection here goes over a line of its own, so a line that is lost costs the connections that
-// went over it and no more. Where the job has another pod meanwhile, the next connection goes there.
+// Port forwarding to a pod. A broken tunnel costs one connection; a new connection goes to the job's current pod.
 
 import type { Server, Socket } from 'node:net';
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
-import { clusterPhase, isClusterSettled } from '../../app/cluster/verdict.ts';
+import { clusterPhase, isClusterFinished } from '../../app/cluster/job-result.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { second, type Duration } from '../../core/time.ts';
+import { second, type Duration } from '../../core/model/time.ts';
 import type { Cli } from '../context.ts';
-import { addressText, joinSockets, listen, loopback, whoReaches, type Way } from '../hosts/forwarded-ports.ts';
-import { leaveOnSignal, pause } from '../leave.ts';
-import { inertWord } from '../../app/figures.ts';
-import type { PlaceFlags } from './either.ts';
-import { podsAtHand } from './pods.ts';
+import {
+  formatUrl,
+  joinSockets,
+  listen,
+  loopbackAddress,
+  formatReachability,
+  type PortMapping,
+} from '../hosts/forwarded-ports.ts';
+import { abortOnSignal, pause } from '../interrupt.ts';
+import { escapeLine } from '../../app/format.ts';
+import type { ContextFlags } from './resolve-jobs.ts';
+import { runningPods } from './pods.ts';
 
-export interface PortForwardFlags extends PlaceFlags {
+export interface PortForwardFlags extends ContextFlags {
   readonly worker?: number | undefined;
   readonly pod?: string | undefined;
   readonly address?: string | undefined;
   readonly jobName?: string | undefined;
 }
 
-const lookEvery: Duration = 2 * second;
+const pollInterval: Duration = 2 * second;
 
-/** Goes on until the reader leaves (130), or until the job is over and has no pod that runs (1). */
+/** Runs until the user leaves (130), or until the job has finished and has no running pod (1). */
 export async function forwardToPod(
   cli: Cli,
   cluster: Cluster,
   job: ClusterJob,
-  ways: readonly Way[],
+  mappings: readonly PortMapping[],
   flags: PortForwardFlags,
 ): Promise<number> {
-  const { address = loopback } = flags;
+  const { address = loopbackAddress } = flags;
   const wanted = flags.pod ?? (flags.worker === undefined ? undefined : String(flags.worker));
   const sockets = new Set<Socket>();
   const servers: Server[] = [];
-  const said = new Set<string>();
-  const { signal, release } = leaveOnSignal(cli);
-  let pod: ClusterPod | undefined = await podNow(cli, cluster, job, wanted);
+  const reported = new Set<string>();
+  const { signal, release } = abortOnSignal(cli);
+  let pod: ClusterPod | undefined = await currentPod(cli, cluster, job, wanted);
 
-  /** A browser tries again and again. */
+  /** A browser retries, so print each sentence once. */
   const complainOnce = (sentence: string): void => {
-    if (!said.has(sentence) && !signal.aborted) cli.complain(inertWord(sentence));
-    said.add(sentence);
+    if (!reported.has(sentence) && !signal.aborted) cli.printStderr(escapeLine(sentence));
+    reported.add(sentence);
   };
 
-  async function join(socket: Socket, there: number): Promise<void> {
+  async function join(socket: Socket, remotePort: number): Promise<void> {
     sockets.add(socket);
     socket.on('error', () => undefined);
     socket.on('close', () => sockets.delete(socket));
     const name = pod?.name;
-    const tunnel = name === undefined ? undefined : await cluster.tunnel(name, there);
+    const tunnel = name === undefined ? undefined : await cluster.tunnel(name, remotePort);
     if (tunnel === undefined || 'problem' in tunnel) {
       socket.destroy();
       complainOnce(`${job.name} is not reached: ${tunnel?.problem ?? 'it has no pod that runs now'}`);
@@ -57,52 +63,53 @@ export async function forwardToPod(
     }
     tunnel.on('error', (error) => {
       socket.destroy();
-      complainOnce(`Port ${there} of ${name}: ${error.message}`);
+      complainOnce(`Port ${remotePort} of ${name}: ${error.message}`);
     });
-    tunnel.once('data', () => said.clear());
+    tunnel.once('data', () => reported.clear());
     joinSockets(socket, tunnel);
   }
 
   try {
-    for (const way of ways) {
-      const { server, port } = await listen(way, address, (socket) => void join(socket, way.there));
+    for (const mapping of mappings) {
+      const { server, port } = await listen(mapping, address, (socket) => void join(socket, mapping.remotePort));
       servers.push(server);
-      if (cli.json) cli.print(JSON.stringify({ job: job.name, pod: pod.name, here: port, there: way.there }));
-      else cli.print(`${addressText(address, port)} leads to port ${way.there} of ${pod.name}`);
+      if (cli.json)
+        cli.print(JSON.stringify({ job: job.name, pod: pod.name, localPort: port, remotePort: mapping.remotePort }));
+      else cli.print(`${formatUrl(address, port)} leads to port ${mapping.remotePort} of ${pod.name}`);
     }
-    cli.note(whoReaches(address));
-    return await untilOver();
+    cli.note(formatReachability(address));
+    return await waitUntilEnd();
   } finally {
     release();
     for (const server of servers) server.close();
     for (const socket of sockets) socket.destroy();
   }
 
-  async function untilOver(): Promise<number> {
+  async function waitUntilEnd(): Promise<number> {
     let isLost = false;
     while (!signal.aborted) {
-      await pause(lookEvery, signal);
+      await pause(pollInterval, signal);
       if (signal.aborted) break;
       try {
         const now = await cluster.job(job.name);
         if (now === null || now.uid !== job.uid) {
-          cli.complain(`${job.name} is not in the cluster any more.`);
+          cli.printStderr(`${job.name} is not in the cluster any more.`);
           return exitCode.failed;
         }
-        const next = await podNow(cli, cluster, now, wanted).catch((error: unknown) => {
+        const next = await currentPod(cli, cluster, now, wanted).catch((error: unknown) => {
           if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
           return undefined;
         });
         if (isLost) cli.note('The cluster answers again.');
         isLost = false;
-        if (next === undefined && isClusterSettled(now)) {
-          cli.complain(`${job.name} has ended (${clusterPhase(now)}) and has no pod that runs any more.`);
+        if (next === undefined && isClusterFinished(now)) {
+          cli.printStderr(`${job.name} has ended (${clusterPhase(now)}) and has no pod that runs any more.`);
           return exitCode.failed;
         }
         if (next?.uid === pod?.uid) continue;
         // Connections to the old pod get no more data.
         for (const socket of sockets) socket.destroy();
-        said.clear();
+        reported.clear();
         if (next === undefined) {
           cli.note(`${job.name} has lost its pod (${clusterPhase(now)}); it is connected again when another one runs.`);
         } else cli.note(`${job.name} is connected to its pod ${next.name}.`);
@@ -117,8 +124,13 @@ export async function forwardToPod(
   }
 }
 
-async function podNow(cli: Cli, cluster: Cluster, job: ClusterJob, wanted: string | undefined): Promise<ClusterPod> {
-  const [first] = await podsAtHand(cli, cluster, job, { pod: wanted });
+async function currentPod(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  wanted: string | undefined,
+): Promise<ClusterPod> {
+  const [first] = await runningPods(cli, cluster, job, { pod: wanted });
   if (first === undefined) throw new Error('a choice of pods has one at least');
   return first.pod;
 }

@@ -1,67 +1,71 @@
-// Verbs: what the owner says to a job of a cluster. Whether a word means anything to it is decided in app/cluster/client.ts; here
-// it is done, and answered as for every other job.
+// The owner's commands to a cluster job; app/cluster/commands.ts decides whether a command applies.
 
 import type { V1Job } from '@kubernetes/client-node';
-import type { AskAnswer } from '../../app/client.ts';
-import { clusterCan, type ClusterKeeper, type ClusterVerb, rerunNames, rerunObject } from '../../app/cluster/client.ts';
+import type { CommandResult } from '../../app/client.ts';
+import {
+  checkClusterCommand,
+  type ClusterArchive,
+  type ClusterVerb,
+  rerunNames,
+  rerunObject,
+} from '../../app/cluster/commands.ts';
 import type { Cluster, ClusterJob, ClusterRemoval } from '../../app/cluster/cluster.ts';
-import type { KeptJob } from '../../app/cluster/kept.ts';
+import type { ArchivedJob } from '../../app/cluster/archive.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { type Duration, second } from '../../core/time.ts';
-import { type Cli, complainAbout, sayAnswer } from '../context.ts';
-import { pause, untilLeft } from '../leave.ts';
-import { begin, sayKept } from './submission.ts';
-import { podsOf } from './verdict.ts';
+import { type Duration, second } from '../../core/model/time.ts';
+import { type Cli, reportError, printAnswer } from '../context.ts';
+import { pause, untilInterrupted } from '../interrupt.ts';
+import { beginArchive, printArchiveStart } from './submission.ts';
+import { podsOf } from './observe.ts';
 import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
-import { clusterPhase } from '../../app/cluster/verdict.ts';
-import { fanOut } from '../../app/fan-out.ts';
-import { ageText, countText } from '../../app/figures.ts';
-import { given } from '../../core/given.ts';
+import { clusterPhase } from '../../app/cluster/job-result.ts';
+import { mapConcurrent } from '../../app/concurrency.ts';
+import { formatAge, pluralize } from '../../app/format.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import type { PlaceFlags } from './either.ts';
-import { glances, isUnready } from './list.ts';
+import type { ContextFlags } from './resolve-jobs.ts';
+import { observePods, isUnready } from './list.ts';
 
-const copiedWithin: Duration = 20 * second;
-const lookEvery: Duration = 0.25 * second;
+const copyTimeout: Duration = 20 * second;
+const pollInterval: Duration = 0.25 * second;
 
-interface Asked {
+interface CommandContext {
   readonly cli: Cli;
-  readonly keeper: ClusterKeeper;
+  readonly archive: ClusterArchive;
   readonly cluster: Cluster;
   readonly job: ClusterJob;
 }
 
-/** One command to one job. */
-export async function askCluster(
+export async function runClusterVerb(
   cli: Cli,
-  keeper: ClusterKeeper,
+  archive: ClusterArchive,
   cluster: Cluster,
   job: ClusterJob,
   verb: ClusterVerb,
 ): Promise<number> {
-  const asked: Asked = { cli, keeper, cluster, job };
-  const can = clusterCan(job, verb);
-  if (can.kind === 'no') return sayAnswer(cli, refusal(job.name, can.sentence));
-  if (can.kind === 'done') return sayDone(cli, job.name, can.sentence);
+  const command: CommandContext = { cli, archive, cluster, job };
+  const can = checkClusterCommand(job, verb);
+  if (can.kind === 'refused') return printAnswer(cli, refusal(job.name, can.message));
+  if (can.kind === 'already_done') return printDone(cli, job.name, can.message);
   switch (verb) {
     case 'stop':
       await cluster.patch(job.name, { spec: { suspend: true } });
-      await wakeController(asked);
-      return sayDone(cli, job.name, await stoppedText(cluster, job));
+      await wakeForArchive(command);
+      return printDone(cli, job.name, await formatStopped(cluster, job));
     case 'start':
     case 'resume':
-      switch (await untilLeft(cli, (signal) => stoppedPodsGone(asked, signal))) {
+      switch (await untilInterrupted(cli, (signal) => waitForStoppedPods(command, signal))) {
         case 'left':
           return exitCode.interrupted;
         case 'started':
-          return sayDone(cli, job.name, `${job.name} was started meanwhile by another command.`);
+          return printDone(cli, job.name, `${job.name} was started meanwhile by another command.`);
         case 'gone':
       }
       await cluster.patch(job.name, { spec: { suspend: false } });
-      await wakeController(asked);
-      return sayDone(
+      await wakeForArchive(command);
+      return printDone(
         cli,
         job.name,
         `${job.name} is started; its pods begin anew, and its program finds its own checkpoint.`,
@@ -69,14 +73,14 @@ export async function askCluster(
     case 'rerun': {
       const object = await cluster.raw(job.name);
       if (object === null) throw new JobmanError(`${job.name} was deleted meanwhile.`, exitCode.notFound);
-      return rerun(cli, keeper, cluster, object);
+      return rerun(cli, archive, cluster, object);
     }
     case 'cancel':
-      return untilLeft(cli, (signal) => cancel(asked, signal));
+      return untilInterrupted(cli, (signal) => cancel(command, signal));
   }
 }
 
-/** Names of its pods that have not ended. Where pods may not be listed, the Job's own counts answer, without names. */
+/** Pods that have not ended. Without permission to list pods, the counts of the Job, without names. */
 async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly string[]> {
   try {
     const pods = await podsOf(cluster, job);
@@ -88,8 +92,8 @@ async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly str
   }
 }
 
-/** True only of pods that were seen gone; a pod has half a minute to end by itself. */
-async function stoppedText(cluster: Cluster, job: ClusterJob): Promise<string> {
+/** Says "stopped" only after the pods were seen gone: a pod has half a minute to end by itself. */
+async function formatStopped(cluster: Cluster, job: ClusterJob): Promise<string> {
   const back = `Back: jobman start ${job.name}`;
   let live: number;
   try {
@@ -104,20 +108,20 @@ async function stoppedText(cluster: Cluster, job: ClusterJob): Promise<string> {
 }
 
 /**
- * Waits until none of its earlier pods runs, so that no two programs of the job run at once. Throws JobmanError (not found) for a
- * job that is deleted meanwhile. `started`: another command has started it, so its pods are new ones.
+ * Waits until no earlier pod of the job runs, so that two of its programs never run at once. `started`: another command
+ * has started the job meanwhile. Throws JobmanError (not found) for a deleted job.
  */
-async function stoppedPodsGone(
-  { cli, cluster, job }: Asked,
+async function waitForStoppedPods(
+  { cli, cluster, job }: CommandContext,
   signal: AbortSignal,
 ): Promise<'gone' | 'started' | 'left'> {
-  for (let turn = 0; ; turn += 1) {
+  for (let round = 0; ; round += 1) {
     const live = await livePods(cluster, job);
     if (live.length === 0) return 'gone';
-    if (turn === 0) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
-    await pause(lookEvery, signal);
+    if (round === 0) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
+    await pause(pollInterval, signal);
     if (signal.aborted) {
-      cli.complain(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
+      cli.printStderr(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
       return 'left';
     }
     const now = await cluster.job(job.name);
@@ -127,137 +131,139 @@ async function stoppedPodsGone(
   }
 }
 
-/** One word to a job that the cluster has forgotten, or that cannot be asked: it can be run again where the cluster answers. */
-export async function askKept(
+/** For a job that is not in its cluster only `rerun` works, if the cluster answers. */
+export async function runArchivedVerb(
   cli: Cli,
-  keeper: ClusterKeeper,
-  { job, object }: KeptJob,
+  archive: ClusterArchive,
+  { job, object }: ArchivedJob,
   cluster: Cluster | null,
   verb: ClusterVerb,
 ): Promise<number> {
   if (verb !== 'rerun' || cluster === null) {
-    return sayAnswer(cli, refusal(job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`));
+    return printAnswer(cli, refusal(job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`));
   }
   if (object === null) {
-    return sayAnswer(cli, refusal(job.name, `What ${job.name} ran was not kept, so it cannot be run again.`));
+    return printAnswer(cli, refusal(job.name, `What ${job.name} ran was not kept, so it cannot be run again.`));
   }
-  return rerun(cli, keeper, cluster, JSON.parse(object) as V1Job);
+  return rerun(cli, archive, cluster, JSON.parse(object) as V1Job);
 }
 
-async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: V1Job): Promise<number> {
-  const place = cluster.place();
+async function rerun(cli: Cli, archive: ClusterArchive, cluster: Cluster, object: V1Job): Promise<number> {
+  const context = cluster.context();
   const before = object.metadata?.name ?? '';
   try {
-    const { installation, isKept } = await begin(cli, keeper, place);
+    const { installation, isArchived } = await beginArchive(cli, archive, context);
     for (const name of rerunNames(object)) {
-      // A name that is kept would mean two jobs, as far as our copies go.
-      if ((await cluster.job(name)) !== null || (await keeper.jobs({ name, namespace: place.namespace })).length > 0)
+      // A name that the archive has would then mean two jobs.
+      if ((await cluster.job(name)) !== null || (await archive.jobs({ name, namespace: context.namespace })).length > 0)
         continue;
       const made = await cluster.create(rerunObject(object, name, { owner: cli.io.user, installation }));
-      const code = sayDone(
+      const code = printDone(
         cli,
         name,
-        `${name} runs what ${before} ran, from the beginning, in ${place.context}/${place.namespace}.`,
+        `${name} runs what ${before} ran, from the beginning, in ${context.context}/${context.namespace}.`,
       );
-      if (isKept) await sayKept(cli, keeper.submitted(place, made));
+      if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(context, made));
       return code;
     }
-    return sayAnswer(
+    return printAnswer(
       cli,
       refusal(before, `${before} was run again so often that its names are used up; submit it under another.`),
     );
   } finally {
-    await keeper.close();
+    await archive.close();
   }
 }
 
-/** The logs are to outlive it, so what runs is first seen to be copied. */
-async function cancel(asked: Asked, signal: AbortSignal): Promise<number> {
-  const { cli, keeper, cluster, job } = asked;
-  const { context, namespace } = cluster.place();
-  const isKept = await wakeController(asked);
-  const missing = isKept ? await logsNotCopied(asked, signal) : [];
+/** The job is deleted only after its logs are archived, or after a time limit. */
+async function cancel(command: CommandContext, signal: AbortSignal): Promise<number> {
+  const { cli, archive, cluster, job } = command;
+  const { context, namespace } = cluster.context();
+  const isArchived = await wakeForArchive(command);
+  const missing = isArchived ? await logsNotCopied(command, signal) : [];
   if (signal.aborted) {
-    cli.complain(`Left while its logs were still being copied; ${job.name} was not cancelled.`);
+    cli.printStderr(`Left while its logs were still being copied; ${job.name} was not cancelled.`);
     return exitCode.interrupted;
   }
   if (missing.length > 0)
     cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
-  if ((await removal(cli, cluster, job, signal)) === null) return exitCode.interrupted;
-  await keeper.deleted(job.uid);
-  const kept = isKept ? '; its logs and history are kept' : '';
-  return sayDone(
+  if ((await removeJob(cli, cluster, job, signal)) === null) return exitCode.interrupted;
+  await archive.recordDeleted(job.uid);
+  const archiveNote = isArchived ? '; its logs and history are kept' : '';
+  return printDone(
     cli,
     job.name,
-    `${job.name} is cancelled: it and its pods are gone from ${context}/${namespace}${kept}.`,
+    `${job.name} is cancelled: it and its pods are gone from ${context}/${namespace}${archiveNote}.`,
   );
 }
 
-async function logsNotCopied({ cli, keeper, cluster, job }: Asked, signal: AbortSignal): Promise<readonly string[]> {
-  const until = cli.io.now() + copiedWithin;
+async function logsNotCopied(
+  { cli, archive, cluster, job }: CommandContext,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const until = cli.io.now() + copyTimeout;
   for (;;) {
     const pods = await podsOf(cluster, job);
     const wanted = pods.flatMap((pod) =>
       pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
     );
-    const kept = await keeper.job(job.uid);
-    const files = kept === undefined ? [] : await keeper.logs(kept);
+    const archived = await archive.job(job.uid);
+    const files = archived === undefined ? [] : await archive.logs(archived);
     const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
     if (missing.length === 0 || cli.io.now() >= until || signal.aborted) return missing;
-    await pause(lookEvery, signal);
+    await pause(pollInterval, signal);
   }
 }
 
-/** The controller should see what comes of it. True when it does; that it cannot be started is no reason not to do as asked. */
-async function wakeController({ cli, keeper, job: { installation } }: Asked): Promise<boolean> {
-  // Jobs of another tool or another home are not archived here.
-  if (!keeper.isUsed || installation === null || installation !== (await cli.services.installation())) return false;
+/** False if the controller cannot archive the result: the command continues without it. */
+async function wakeForArchive({ cli, archive, job: { installation } }: CommandContext): Promise<boolean> {
+  if (!archive.isUsed || installation === null || installation !== (await cli.services.installationId())) return false;
   const { settings } = await cli.services.clusterSettings();
-  return settings.kubernetes.keepLogs && sayKept(cli, keeper.wake());
+  return settings.kubernetes.keepLogs && printArchiveStart(cli, archive.wake());
 }
 
-function sayDone(cli: Cli, name: string, message: string): number {
-  return sayAnswer(cli, { id: name, ok: true, message, code: exitCode.ok });
+function printDone(cli: Cli, name: string, message: string): number {
+  return printAnswer(cli, { id: name, ok: true, message, exitCode: exitCode.ok });
 }
 
-function refusal(name: string, message: string): AskAnswer {
-  return { id: name, ok: false, message, code: exitCode.conflict };
+function refusal(name: string, message: string): CommandResult {
+  return { id: name, ok: false, message, exitCode: exitCode.conflict };
 }
 
 // ------------------------------------------------------------------------------------------ delete
 
-/** Deletions that are under way at once: an API server takes many, and its controllers few. */
-const atOnce = 8;
-const rowsMost = 50;
+/** Concurrent deletions: the API server accepts many, its controllers handle few. */
+const maxConcurrent = 8;
+const maxRows = 50;
 
-/** One job, until it is gone with its pods; and off the list. 130 when the reader left before. */
+/** Waits until the job and its pods are gone; 130 if the user leaves before. */
 export function deleteClusterJob(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  return untilLeft(cli, (signal) => deleteOne(cli, cluster, job, signal));
+  return untilInterrupted(cli, (signal) => deleteOne(cli, cluster, job, signal));
 }
 
 async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number> {
-  const { context, namespace } = cluster.place();
+  const { context, namespace } = cluster.context();
   const { name, uid } = job;
-  const came = await removal(cli, cluster, job, signal);
-  if (came === null) return exitCode.interrupted;
-  const keeper = await cli.services.keeper();
-  if (came === 'gone') await keeper.deleted(uid);
-  await keeper.hide(uid);
+  const outcome = await removeJob(cli, cluster, job, signal);
+  if (outcome === null) return exitCode.interrupted;
+  const archive = await cli.services.clusterArchive();
+  if (outcome === 'gone') await archive.recordDeleted(uid);
+  await archive.hide(uid);
   const message =
-    came === 'gone'
+    outcome === 'gone'
       ? `${name} is deleted: it and its pods are gone from ${context}/${namespace}.`
       : `${name} was not in ${context}/${namespace} any more.`;
-  return sayAnswer(cli, { id: name, ok: true, message, code: exitCode.ok });
+  return printAnswer(cli, { id: name, ok: true, message, exitCode: exitCode.ok });
 }
 
-/** Every Job of the namespace, whoever made it, or with `own` those of this user. Asks first. */
+/** Deletes the jobs of all owners, or with `own` only this user's. Asks for confirmation. */
 export async function deleteAllJobs(
   cli: Cli,
-  flags: PlaceFlags & { readonly own?: boolean | undefined },
+  flags: ContextFlags & { readonly own?: boolean | undefined },
 ): Promise<number> {
-  const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
+  const cluster = await cli.services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace }));
   try {
-    const { context, namespace } = cluster.place();
+    const { context, namespace } = cluster.context();
     const where = `${context}/${namespace}`;
     const mine = labelValue(cli.io.user);
     const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner}=${mine}`;
@@ -267,22 +273,22 @@ export async function deleteAllJobs(
       return exitCode.ok;
     }
     const foreign = jobs.filter(({ owner }) => owner !== mine).length;
-    if (!cli.json) await sayWhat(cli, cluster, jobs, mine);
+    if (!cli.json) await printJobs(cli, cluster, jobs, mine);
     const others = foreign === 0 ? '' : `, ${foreign} of them not yours`;
-    const counted = countText(jobs.length, 'job');
+    const counted = pluralize(jobs.length, 'job');
     const question = `Delete ${counted} in ${where}${others}?`;
     const refused = `${counted} in ${where}${others}: nothing was deleted.`;
     if (!(await confirm(cli, question, refused))) {
       cli.note(refused);
       return exitCode.failed;
     }
-    return await untilLeft(cli, (signal) => deleteEach(cli, cluster, jobs, signal));
+    return await untilInterrupted(cli, (signal) => deleteEach(cli, cluster, jobs, signal));
   } finally {
     await cluster.close();
   }
 }
 
-/** One that fails keeps no other from its end; the worst exit code is the command's. Whoever leaves, leaves the rest alone. */
+/** A failure does not stop the other deletions; Ctrl-C does. Resolves with the worst exit code. */
 async function deleteEach(
   cli: Cli,
   cluster: Cluster,
@@ -291,7 +297,7 @@ async function deleteEach(
 ): Promise<number> {
   let worst: number = exitCode.ok;
   let left = 0;
-  await fanOut(jobs, atOnce, async (job) => {
+  await mapConcurrent(jobs, maxConcurrent, async (job) => {
     if (signal.aborted) {
       left += 1;
       return;
@@ -301,23 +307,23 @@ async function deleteEach(
       worst = Math.max(worst, code);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
-      worst = Math.max(worst, complainAbout(error, cli));
+      worst = Math.max(worst, reportError(error, cli));
     }
   });
-  if (left > 0) cli.complain(`Nothing was asked about the other ${countText(left, 'job')}.`);
+  if (left > 0) cli.printStderr(`Nothing was asked about the other ${pluralize(left, 'job')}.`);
   return worst;
 }
 
-/** On standard error, beside the question that follows. */
-async function sayWhat(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[], mine: string): Promise<void> {
+/** On standard error, next to the question that follows. */
+async function printJobs(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[], mine: string): Promise<void> {
   const now = cli.io.now();
-  const shown = jobs.slice(0, rowsMost);
-  // As `list` names it: a Job alone does not say that its pod has no image.
-  const found = await glances(cluster, shown.filter(isUnready), now);
+  const shown = jobs.slice(0, maxRows);
+  // The same phase as in `list`: a Job does not report a missing image.
+  const found = await observePods(cluster, shown.filter(isUnready), now);
   const rows = shown.map((job) => [
     job.name,
     found.get(job.uid)?.phase ?? clusterPhase(job),
-    ageText(now - job.createdAt),
+    formatAge(now - job.createdAt),
     job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
   ]);
   const lines = aligned(
@@ -326,11 +332,11 @@ async function sayWhat(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[], 
     columnsOf(cli.io.stderr),
   );
   for (const line of lines) cli.note(line);
-  if (jobs.length > rowsMost) cli.note(`and ${jobs.length - rowsMost} more`);
+  if (jobs.length > maxRows) cli.note(`and ${jobs.length - maxRows} more`);
 }
 
-/** Null when the signal came first, which is said. */
-async function removal(
+/** Null, with a message, if the signal came first. */
+async function removeJob(
   cli: Cli,
   cluster: Cluster,
   { name, active }: Pick<ClusterJob, 'name' | 'active'>,
@@ -341,7 +347,7 @@ async function removal(
     return await cluster.remove(name, { signal });
   } catch (error) {
     if (!signal.aborted) throw error;
-    cli.complain(`Left before ${name} was seen gone; what the cluster was told stays told. See: jobman why ${name}`);
+    cli.printStderr(`Left before ${name} was seen gone; what the cluster was told stays told. See: jobman why ${name}`);
     return null;
   }
 }

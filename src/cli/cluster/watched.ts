@@ -1,56 +1,52 @@
-// Watched: a cluster's rows in a list that goes on. A watch tells of every change; the list is not asked for again. Pods are not
-// watched, which are many: those of jobs that have some which do not run are looked at now and then.
+// A cluster's rows in a list that stays open. Pods are too many to watch; those of unready jobs are polled.
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import type { Cluster, ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
-import { clusterPhase } from '../../app/cluster/verdict.ts';
-import { expectNamespace } from '../../app/cluster/queue-source.ts';
+import type { Cluster, ClusterJob, ClusterContext } from '../../app/cluster/cluster.ts';
+import { clusterPhase } from '../../app/cluster/job-result.ts';
+import { checkNamespace } from '../../app/cluster/queue-source.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { isSettledPhase } from '../../core/phase.ts';
-import { second, type Duration, type Instant } from '../../core/time.ts';
-import { given } from '../../core/given.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { second, type Duration, type Instant } from '../../core/model/time.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
 import type { Cli } from '../context.ts';
-import type { PlaceFlags } from './either.ts';
+import type { ContextFlags } from './resolve-jobs.ts';
 import {
-  createGlancing,
-  cut,
-  type Glance,
-  glanced,
-  isPodless,
-  isToldByPods,
+  createPodObserver,
+  limitFinished,
+  type PodObservation,
+  withObservation,
+  lacksPods,
+  needsPods,
   isUnready,
-  isWanted,
+  matchesQuery,
   rowOf,
 } from './list.ts';
-import { pause } from '../leave.ts';
+import { pause } from '../interrupt.ts';
 
-/** Pods of jobs with some that do not run are checked this often. */
-const glanceEvery: Duration = 3 * second;
-/** The first time soon after all is told. */
-const firstGlanceEvery: Duration = 0.2 * second;
+const observeInterval: Duration = 3 * second;
+const firstObserveInterval: Duration = 0.2 * second;
 
-/** The Jobs of a namespace as they are now. */
 export type WatchedRows = ReturnType<typeof watchClusterRows>;
 
-/** Begins at once, and never rejects: what is wrong is a note beside the rows. */
-export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags) {
+/** Begins at once and never rejects; problems are notes of the list. */
+export function watchClusterRows(cli: Cli, query: ListQuery, flags: ContextFlags) {
   const end = new AbortController();
   const jobs = new Map<string, ClusterJob>();
   let cluster: Cluster | null = null;
-  let trouble: string | null = null;
+  let problem: string | null = null;
   let missing: string | null = null;
-  let turn = 0;
+  let revision = 0;
   let isSynced = false;
-  let glimpsed: ReadonlyMap<string, Glance> = new Map();
-  /** Before all is told nothing is shown: rows would come one by one. */
+  let observed: ReadonlyMap<string, PodObservation> = new Map();
+  /** Show nothing until the watch has reported all jobs: otherwise rows would appear one by one. */
   const changed = (): void => {
-    if (isSynced) turn += 1;
+    if (isSynced) revision += 1;
   };
 
-  /** The error of a namespace that does not exist: it is watched like an empty one. */
+  /** A missing namespace is watched like an empty one. */
   async function missingNamespace(opened: Cluster): Promise<string | null> {
     try {
-      await expectNamespace(opened, end.signal);
+      await checkNamespace(opened, end.signal);
     } catch (error) {
       if (!(error instanceof JobmanError)) throw error;
       if (error.code === exitCode.notFound) return `the cluster is not shown: ${error.message}`;
@@ -61,12 +57,12 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags) 
   async function watch(): Promise<void> {
     try {
       cluster = await cli.services.cluster(
-        given({ context: flags.context, namespace: flags.namespace, isSilent: true }),
+        omitUndefined({ context: flags.context, namespace: flags.namespace, isSilent: true }),
       );
-      const { context } = cluster.place();
+      const { context } = cluster.context();
       const onLost = (why: string | null): void => {
-        trouble = why === null ? null : `the cluster of ${context} does not answer (${why}): as last seen`;
-        turn += 1;
+        problem = why === null ? null : `the cluster of ${context} does not answer (${why}): as last seen`;
+        revision += 1;
       };
       for await (const change of cluster.watchJobs({ signal: end.signal, onLost })) {
         if (change.kind === 'changed') jobs.set(change.object.uid, change.object);
@@ -81,60 +77,61 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags) 
     } catch (error) {
       if (end.signal.aborted) return;
       if (!(error instanceof JobmanError)) throw error;
-      trouble = `the cluster is not shown: ${error.message}`;
-      turn += 1;
+      problem = `the cluster is not shown: ${error.message}`;
+      revision += 1;
     }
   }
 
-  async function glimpse(): Promise<void> {
+  async function pollPods(): Promise<void> {
     while (!end.signal.aborted) {
-      await pause(isSynced ? glanceEvery : firstGlanceEvery, end.signal);
+      await pause(isSynced ? observeInterval : firstObserveInterval, end.signal);
       if (!isSynced || cluster === null) continue;
-      const found = new Map<string, Glance>();
-      const glancing = createGlancing(cluster, cli.io.now(), { left: end.signal });
+      const found = new Map<string, PodObservation>();
+      const observer = createPodObserver(cluster, cli.io.now(), { signal: end.signal });
       for (const job of jobs.values()) {
-        const before = glimpsed.get(job.uid);
+        const before = observed.get(job.uid);
         // The facts of an ended job do not change.
-        const isFinal = isSettledPhase(clusterPhase(job)) && isToldByPods(job) && before?.phase === clusterPhase(job);
+        const isFinal = isFinishedPhase(clusterPhase(job)) && needsPods(job) && before?.phase === clusterPhase(job);
         if (isFinal) found.set(job.uid, before);
-        else glancing.add(job);
+        else observer.add(job);
       }
-      for (const [uid, glance] of await glancing.read()) found.set(uid, glance);
-      const isSame = [...found].every(([uid, { phase }]) => glimpsed.get(uid)?.phase === phase);
-      if (!isSame || found.size !== glimpsed.size) turn += 1;
-      glimpsed = found;
+      for (const [uid, observation] of await observer.read()) found.set(uid, observation);
+      const isSame = [...found].every(([uid, { phase }]) => observed.get(uid)?.phase === phase);
+      if (!isSame || found.size !== observed.size) revision += 1;
+      observed = found;
     }
   }
 
-  const row = (job: ClusterJob, place: ClusterPlace, now: Instant): JobRow => {
-    const known = glimpsed.get(job.uid);
-    const isOfNow = isUnready(job) || isPodless(job, now) || (isToldByPods(job) && known?.phase === clusterPhase(job));
-    const glance = isOfNow ? known : undefined;
-    const plain = rowOf(job, place, now);
-    return glance === undefined ? plain : glanced(plain, glance);
+  const row = (job: ClusterJob, clusterContext: ClusterContext, now: Instant): JobRow => {
+    const known = observed.get(job.uid);
+    const isCurrent = isUnready(job) || lacksPods(job, now) || (needsPods(job) && known?.phase === clusterPhase(job));
+    const observation = isCurrent ? known : undefined;
+    const plain = rowOf(job, clusterContext, now);
+    return observation === undefined ? plain : withObservation(plain, observation);
   };
 
-  const work = Promise.all([watch(), glimpse()]);
+  const work = Promise.all([watch(), pollPods()]);
   let failed: unknown;
   work.catch((error: unknown) => (failed = error));
   return {
-    /** Grows with each change. */
-    get turn() {
+    get revision() {
       if (failed !== undefined) throw failed;
-      return turn;
+      return revision;
     },
-    /** The cluster; null as long as it cannot be opened. */
+    /** Null until the cluster has been opened. */
     get cluster() {
       return cluster;
     },
     list(now: Instant): JobList {
-      const notes = [trouble, missing].filter((note) => note !== null);
-      const place = cluster?.place();
-      // Tags are words of the record; no Job of a cluster has one.
-      if (place === undefined || query.tag !== undefined || !isSynced) return { rows: [], more: 0, notes };
-      const rows = [...jobs.values()].map((job) => row(job, place, now)).filter((one) => isWanted(one, query));
+      const notes = [problem, missing].filter((note) => note !== null);
+      const clusterContext = cluster?.context();
+      // Only jobs of the store have tags.
+      if (clusterContext === undefined || query.tag !== undefined || !isSynced) return { rows: [], more: 0, notes };
+      const rows = [...jobs.values()]
+        .map((job) => row(job, clusterContext, now))
+        .filter((one) => matchesQuery(one, query));
       return {
-        ...cut(
+        ...limitFinished(
           rows.toSorted((one, other) => other.createdAt - one.createdAt),
           query,
         ),

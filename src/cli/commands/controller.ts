@@ -1,27 +1,25 @@
-// controller: the loop that looks after jobs, as a process.
-
 import { exitCode } from '../../app/errors.ts';
-import { lengthText, moment } from '../../app/figures.ts';
+import { formatDuration, toRfc3339 } from '../../app/format.ts';
 import type { Cli } from '../context.ts';
-import type { Duration } from '../../core/time.ts';
+import type { Duration } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const now = await controller.status();
-  const age = now.startedAt === null ? '' : ` for ${lengthText(cli.io.now() - now.startedAt)}`;
+  const age = now.startedAt === null ? '' : ` for ${formatDuration(cli.io.now() - now.startedAt)}`;
   const sentence = now.running
     ? `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}.`
     : 'The controller does not run; a command that needs it starts it.';
-  cli.answer({ ...now, startedAt: moment(now.startedAt) }, `${sentence} Its log: ${now.log}`);
+  cli.printResult({ ...now, startedAt: toRfc3339(now.startedAt) }, `${sentence} Its log: ${now.logFile}`);
   return now.running ? exitCode.ok : exitCode.failed;
 }
 
 export async function start(cli: Cli): Promise<number> {
-  // A record that cannot be used is said here, and not only at the end of the controller's log.
-  await (await cli.services.client()).changes();
+  // Report an unusable database here, not only at the end of the controller's log.
+  await (await cli.services.client()).changeCount();
   const controller = await cli.services.controller();
   const answer = await controller.start();
-  cli.answer(answer, `The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
+  cli.printResult(answer, `The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
   return exitCode.ok;
 }
 
@@ -29,37 +27,36 @@ export async function stop(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const answer = await controller.stop();
   const stopped = 'The controller was stopped. Programs on workers run on; nobody looks after them now.';
-  cli.answer(answer, answer.stopped ? stopped : 'The controller did not run.');
+  cli.printResult(answer, answer.stopped ? stopped : 'The controller did not run.');
   return exitCode.ok;
 }
 
-/** Also where none runs: then it only starts one. */
 export async function restart(cli: Cli): Promise<number> {
-  // A database that cannot be used is reported before the controller that still runs is stopped.
-  await (await cli.services.client()).changes();
+  // Report an unusable database before stopping the running controller.
+  await (await cli.services.client()).changeCount();
   const controller = await cli.services.controller();
   const { stopped } = await controller.stop();
   const { pid } = await controller.start();
-  cli.answer({ stopped, pid }, `The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
+  cli.printResult({ stopped, pid }, `The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
   return exitCode.ok;
 }
 
 export async function install(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
-  return say(cli, await controller.install());
+  return printMessage(cli, await controller.install());
 }
 
 export async function uninstall(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
-  return say(cli, await controller.uninstall());
+  return printMessage(cli, await controller.uninstall());
 }
 
-function say(cli: Cli, message: string): number {
-  cli.answer({ message }, message);
+function printMessage(cli: Cli, message: string): number {
+  cli.printResult({ message }, message);
   return exitCode.ok;
 }
 
-/** Without the flag the settings say how long it stays when there is nothing to do; `never` is for a service manager. */
+/** Without the flag the settings decide; `never` is for a service manager. */
 export async function run(cli: Cli, flags: { readonly idleExit?: Duration | 'never' | undefined }): Promise<number> {
   const controller = await cli.services.controller();
   const { idleExit } = flags;

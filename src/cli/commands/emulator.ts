@@ -1,32 +1,32 @@
-// emulator: the built-in cloud as a process, and what may happen in it. Its verbs and their options are its own; here they are
-// only taken apart.
+// The TPU emulator as a process, and its faults. The emulator defines the verbs and their options.
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { ageText, inertWord } from '../../app/figures.ts';
-import type { CloudTpu, CloudView } from '../../app/services.ts';
+import { formatAge, escapeLine } from '../../app/format.ts';
+import type { EmulatorTpu, EmulatorView } from '../../app/services.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { emulatorVerbs } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { EmulatorServeFlags } from '../table/flags.ts';
-import { given } from '../../core/given.ts';
-import type { Instant } from '../../core/time.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const now = await emulator.status();
   if (cli.json) {
-    const { cloud, ...where } = now;
+    const { emulator: cloud, ...where } = now;
     cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
-  } else if (now.cloud === null) cli.tell('The built-in cloud does not run; a job in project `emulator` starts it.');
+  } else if (now.emulator === null)
+    cli.printSentence('The built-in cloud does not run; a job in project `emulator` starts it.');
   else {
-    cli.tell(
-      `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.cloud.speed} times as fast as Google's.`,
+    cli.printSentence(
+      `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.emulator.speed} times as fast as Google's.`,
     );
-    cli.printAll(cloudLines(now.cloud, columnsOf(cli.io.stdout), cli.io.now()));
+    cli.printAll(cloudLines(now.emulator, columnsOf(cli.io.stdout), cli.io.now()));
   }
   return now.running ? exitCode.ok : exitCode.failed;
 }
@@ -34,7 +34,7 @@ export async function status(cli: Cli): Promise<number> {
 export async function start(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.start();
-  cli.answer(answer, `The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
+  cli.printResult(answer, `The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
   return exitCode.ok;
 }
 
@@ -42,26 +42,25 @@ export async function stop(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.stop();
   const sentence = answer.stopped ? 'was stopped; its state stays on disk.' : 'did not run.';
-  cli.answer(answer, `The built-in cloud ${sentence}`);
+  cli.printResult(answer, `The built-in cloud ${sentence}`);
   return exitCode.ok;
 }
 
 export async function act(cli: Cli, _flags: object, ...args: readonly string[]): Promise<number> {
-  const { verb, target, options } = takeApart(args);
+  const { verb, target, options } = parseAction(args);
   expectVerb(verb);
   const emulator = await cli.services.emulator();
   const { started, url } = await emulator.start();
   if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
-  const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
-  cli.answer({ verb, target: target ?? null, message: said }, said);
+  const message = await actOnTarget(cli, target, (resolved) => emulator.act(verb, resolved, options));
+  cli.printResult({ verb, target: target ?? null, message }, message);
   return exitCode.ok;
 }
 
 /**
- * Acts on the target as it was said. The cloud knows ids of jobs and names of nodes; what it does not know may be the name
- * of a job (`iris`, or `iris/1` for its worker 1). Throws what the cloud said when it is not.
+ * The emulator knows job ids and node names, but not job names (`iris`, or `iris/1` for worker 1). Throws its error.
  */
-async function actOn(
+async function actOnTarget(
   cli: Cli,
   target: string | undefined,
   act: (target: string | undefined) => Promise<string>,
@@ -71,37 +70,39 @@ async function actOn(
   } catch (error) {
     if (target === undefined || !isAboutTarget(error)) throw error;
     const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
-    const job = await jobOf(await cli.services.client(), name);
+    const job = await findJob(await cli.services.client(), name);
     if (job === undefined) throw error;
     const byId = `${job.id}${worker}`;
-    // By its name the cloud does not know it; by its id it has been asked already.
-    const said = target === byId ? error : await act(byId).catch((again: unknown) => again);
-    if (typeof said === 'string') return said;
-    // Between two TPUs the cloud can only say that it knows none of that job, which reads as if there were no such job.
-    throw isAboutTarget(said) && !holdsTpu(job) ? holdsNone(job) : said;
+    // With an id as the target, the emulator has answered already.
+    const answer = target === byId ? error : await act(byId).catch((again: unknown) => again);
+    if (typeof answer === 'string') return answer;
+    // Between two TPUs the emulator knows no TPU of the job, and its error reads as if the job did not exist.
+    throw isAboutTarget(answer) && !holdsTpu(job) ? noTpuError(job) : answer;
   }
 }
 
-function expectVerb(word: string): void {
+function expectVerb(verb: string): void {
   const verbs = emulatorVerbs.map(([verb]) => verb);
-  if (word === '' || verbs.includes(word)) return;
-  const meant = didYouMean(word, verbs);
+  if (verb === '' || verbs.includes(verb)) return;
+  const meant = didYouMean(verb, verbs);
   throw usageError(
-    `The built-in cloud has no verb \`${word}\`.${meant === undefined ? '' : ` Did you mean \`${meant}\`?`}`,
+    `The built-in cloud has no verb \`${verb}\`.${meant === undefined ? '' : ` Did you mean \`${meant}\`?`}`,
     ['`jobman emulator --help` lists them.'],
   );
 }
 
 function holdsTpu({ allocations }: JobView): boolean {
-  return allocations.some(({ ready, released, gone }) => ready !== null && released === null && gone === null);
+  return allocations.some(
+    ({ readyAt, releasedAt, goneAt }) => readyAt !== null && releasedAt === null && goneAt === null,
+  );
 }
 
-function holdsNone(job: JobView): JobmanError {
+function noTpuError(job: JobView): JobmanError {
   const it = `Job ${job.id} (${job.name})`;
   const number = Number(job.id);
   if (job.backend === 'local') return new JobmanError(`${it} runs on this machine and has no TPU.`, exitCode.conflict);
   const which = job.allocations.length > 1 ? 'a new' : 'its';
-  const why = isSettledPhase(job.phase)
+  const why = isFinishedPhase(job.phase)
     ? `it has ended (${job.phase}). More: jobman show ${number}`
     : `it is ${job.phase} and waits for ${which} ${job.accelerator}. More: jobman why ${number}`;
   return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
@@ -111,11 +112,11 @@ function isAboutTarget(error: unknown): boolean {
   return isNotFound(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
 }
 
-async function jobOf(client: Client, name: string): Promise<JobView | undefined> {
+async function findJob(client: Client, name: string): Promise<JobView | undefined> {
   try {
     return await client.show(name);
   } catch (error) {
-    // A name that several jobs have is worth saying; one that none has was a node's or a zone's, mistyped.
+    // Report a name of several jobs; an unknown name was a mistyped node or zone.
     if (isNotFound(error)) return undefined;
     throw error;
   }
@@ -125,8 +126,8 @@ function isNotFound(error: unknown): boolean {
   return error instanceof JobmanError && error.code === exitCode.notFound;
 }
 
-/** `preempt 1 --delay=5s --hard`: the verb, its target, and options; one without a value is `true`. Throws a usage error. */
-function takeApart(words: readonly string[]): {
+/** `preempt 1 --delay=5s --hard`; an option without a value is `true`. Throws a usage error. */
+function parseAction(words: readonly string[]): {
   readonly verb: string;
   readonly target: string | undefined;
   readonly options: Readonly<Record<string, string>>;
@@ -153,36 +154,40 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
   const { port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExit } = flags;
   const idleExitMs = idleExit === 'never' ? undefined : idleExit;
   const emulator = await cli.services.emulator();
-  return emulator.serve(given({ port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExitMs }));
+  return emulator.serve(omitUndefined({ port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExitMs }));
 }
 
 const title = ['NAME', 'ZONE', 'TYPE', 'STATE', 'WORKERS', 'JOB', 'AGE'];
 
-function cloudLines({ tpus, inForce }: CloudView, columns: number | null, now: Instant): readonly string[] {
+function cloudLines({ tpus, activeFaults }: EmulatorView, columns: number | null, now: Instant): readonly string[] {
   const rows = tpus.map((tpu) => [
-    inertWord(tpu.name),
-    inertWord(tpu.zone),
-    inertWord(tpu.type),
-    stateText(tpu),
-    workersText(tpu),
-    tpu.job === null ? '-' : inertWord(tpu.job),
-    ageText(now - tpu.createdAt),
+    escapeLine(tpu.name),
+    escapeLine(tpu.zone),
+    escapeLine(tpu.accelerator),
+    formatState(tpu),
+    formatWorkers(tpu),
+    tpu.job === null ? '-' : escapeLine(tpu.job),
+    formatAge(now - tpu.createdAt),
   ]);
   return [
     ...(rows.length === 0
       ? ['There is no TPU in it.']
       : aligned([title, ...rows], ['left', 'left', 'left', 'left', 'left', 'left', 'right'], columns)),
-    ...inForce.map((condition) => `in force: ${inertWord(condition)}`),
+    ...activeFaults.map((condition) => `in force: ${escapeLine(condition)}`),
   ];
 }
 
-function stateText({ node, queued }: CloudTpu): string {
-  if (node === null || queued === null) return node ?? queued ?? '-';
-  return node === 'READY' && queued === 'ACTIVE' ? node : `${node} / ${queued}`;
+function formatState({ nodeState, queuedResourceState }: EmulatorTpu): string {
+  if (nodeState === null || queuedResourceState === null) return nodeState ?? queuedResourceState ?? '-';
+  return nodeState === 'READY' && queuedResourceState === 'ACTIVE'
+    ? nodeState
+    : `${nodeState} / ${queuedResourceState}`;
 }
 
-function workersText({ workers }: CloudTpu): string {
+function formatWorkers({ workers }: EmulatorTpu): string {
   if (workers.length === 0) return '-';
-  const unwell = workers.flatMap((state, worker) => (state === 'runs' ? [] : [`${worker} ${state}`]));
+  const unwell = workers.flatMap((state, worker) =>
+    state === 'running' ? [] : [`${worker} ${state.replaceAll('_', ' ')}`],
+  );
   return [String(workers.length), ...unwell].join(', ');
 }

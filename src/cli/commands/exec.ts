@@ -1,19 +1,17 @@
-// exec: one command on many workers of a job, or pods of a job of a cluster, at once.
-
 import type { ExecFlags } from '../cluster/exec.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { usageError } from '../../app/errors.ts';
-import { onEither } from '../cluster/either.ts';
-import { type Cli, type GlobalFlags, refAndWords } from '../context.ts';
-import { chosenWorkers, programOf, runOn } from '../hosts/run-on.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { type Cli, type GlobalFlags, splitRef } from '../context.ts';
+import { selectWorkers, parseProgram, runOnWorkers } from '../hosts/run-on-workers.ts';
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const { refs, words } = refAndWords(args, flags.jobName);
-  return onEither(cli, flags, refs, {
-    record: (client, [ref = '']) => execOnWorkers(cli, client, ref, words, flags),
+  const { refs, rest } = splitRef(args, flags.jobName);
+  return handleJobs(cli, flags, refs, {
+    stored: (client, [ref = '']) => execOnWorkers(cli, client, ref, rest, flags),
     async cluster(cluster, job) {
       const { execInPods } = await import('../cluster/exec.ts');
-      return execInPods(cli, cluster, job, words, flags);
+      return execInPods(cli, cluster, job, rest, flags);
     },
   });
 }
@@ -22,33 +20,33 @@ async function execOnWorkers(
   cli: Cli,
   client: Client,
   ref: string,
-  words: readonly string[],
+  args: readonly string[],
   flags: ExecFlags,
 ): Promise<number> {
   const view = await client.show(ref);
-  const program = programOf(words, view.id);
-  refuseOfClusters(flags, view.id);
+  const program = parseProgram(args, view.id);
+  refuseClusterFlags(flags, view.id);
   if (flags.inContainer === true) expectContainer(view);
-  const door = await cli.services.workers(view.id, 'shared');
+  const access = await cli.services.workers(view.id, 'shared');
   try {
-    const workers = chosenWorkers(flags.workers, door.workers, view.id);
+    const workers = selectWorkers(flags.workers, access.workers, view.id);
     if (flags.stdin === true && workers.length !== 1) {
       throw usageError(`--stdin goes to one worker, and ${workers.length} are meant: say which with --workers.`);
     }
-    return await runOn(cli, door, { workers, program, flags });
+    return await runOnWorkers(cli, access, { workers, program, flags });
   } finally {
-    door.close();
+    access.close();
   }
 }
 
-function refuseOfClusters({ tty, container, pod }: ExecFlags, id: string): void {
+function refuseClusterFlags({ tty, container, pod }: ExecFlags, id: string): void {
   if (tty === true) {
     throw usageError(`--tty is for a job of a cluster. A shell on a worker: jobman ssh ${id}`);
   }
-  const stray = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
-  if (stray === undefined) return;
-  const instead = stray === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
-  throw usageError(`${stray} is for a job of a cluster; ${instead}.`);
+  const unsupported = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
+  if (unsupported === undefined) return;
+  const instead = unsupported === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
+  throw usageError(`${unsupported} is for a job of a cluster; ${instead}.`);
 }
 
 function expectContainer({ id, spec }: JobView): void {

@@ -1,5 +1,4 @@
-// help, version, completion: what jobman says about itself. A completion script hands the words typed so far to
-// `jobman __complete`; where nothing is proposed the shell completes file names.
+// A completion script passes the typed arguments to `jobman __complete`; without proposals it completes file names.
 
 import { exitCode } from '../../app/errors.ts';
 import type { Program } from '../command.ts';
@@ -7,7 +6,6 @@ import type { Shell } from '../completion/proposals.ts';
 import type { Cli } from '../context.ts';
 import { printHelp } from '../find-command.ts';
 
-/** The help of a command, of commands that share their first word, or of everything. */
 export function helpOf(program: Program) {
   return async ({ io }: Cli, _flags: object, ...words: readonly string[]): Promise<number> =>
     printHelp(io, program, words);
@@ -29,9 +27,9 @@ export function completionScript(shell: Shell, name = 'jobman'): string {
 }
 
 /**
- * `COMP_WORDS` splits at `=` and `:`; the words are therefore put together again from the line itself. What stands in front of
- * the last `=` of a word is no part of what bash replaces, and behind a candidate that ends with one a value is to follow. Bash puts a
- * candidate on the line as it is, so it is quoted here: the name of another person's job may be `$(a command)`. The other shells quote.
+ * `COMP_WORDS` splits at `=` and `:`, so the script splits the line itself. Bash replaces only the text after the last
+ * `=` of an argument, and a value follows a candidate that ends with `=`. Bash inserts a candidate unquoted, so the
+ * script quotes it: the name of another user's job may be `$(a command)`. The other shells quote.
  */
 const bash = `# PROGRAM completion for bash: source <(PROGRAM completion bash)
 _PROGRAM() {

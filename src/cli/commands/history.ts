@@ -1,14 +1,12 @@
-// history: every event of a job, and on request its life on an axis of time.
-
 import type { Client, Ref } from '../../app/client.ts';
-import { eventSentence } from '../../app/history.ts';
-import { onEither } from '../cluster/either.ts';
-import type { HistoryFlags } from '../cluster/kept.ts';
-import { printEachRef, type Cli, type GlobalFlags } from '../context.ts';
-import { replaceKilled } from '../controller.ts';
+import { describeEvent } from '../../app/history.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
+import type { HistoryFlags } from '../cluster/archive.ts';
+import { printEachJob, type Cli, type GlobalFlags } from '../context.ts';
+import { restartIfKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
 import { historyLines, timelineLines } from '../render/history.ts';
-import { inertWord } from '../../app/figures.ts';
+import { escapeLine } from '../../app/format.ts';
 
 const plainColumns = 80;
 
@@ -17,38 +15,43 @@ export async function history(
   flags: HistoryFlags & GlobalFlags,
   ...args: readonly string[]
 ): Promise<number> {
-  return onEither(cli, flags, args, {
-    record: (client, refs) => historyOfRecord(cli, client, refs, flags),
+  return handleJobs(cli, flags, args, {
+    stored: (client, refs) => printStoredHistory(cli, client, refs, flags),
     async cluster(cluster, job) {
-      const { printHistory } = await import('../cluster/kept.ts');
-      return printHistory(cli, await cli.services.keeper(), job, cluster, flags);
+      const { printHistory } = await import('../cluster/archive.ts');
+      return printHistory(cli, await cli.services.clusterArchive(), job, cluster, flags);
     },
-    evenHidden: true,
-    async kept(keeper, { job }) {
-      const { printHistory } = await import('../cluster/kept.ts');
-      return printHistory(cli, keeper, job, null, flags);
+    includesHidden: true,
+    async archived(archive, { job }) {
+      const { printHistory } = await import('../cluster/archive.ts');
+      return printHistory(cli, archive, job, null, flags);
     },
   });
 }
 
-async function historyOfRecord(cli: Cli, client: Client, refs: readonly Ref[], flags: HistoryFlags): Promise<number> {
+async function printStoredHistory(
+  cli: Cli,
+  client: Client,
+  refs: readonly Ref[],
+  flags: HistoryFlags,
+): Promise<number> {
   const { io, screen } = cli;
-  const code = await printEachRef(cli, refs, async (ref) => {
-    // A name is found once: it may mean another job a moment later.
+  const code = await printEachJob(cli, refs, async (ref) => {
+    // Resolve the name once: it may mean another job later.
     const view = await client.show(ref);
     const events = await client.events(view.id, 0);
     const columns = io.stdout.isTerminal ? io.stdout.size().columns : plainColumns;
     const lines = () => [
-      screen.out('bold', `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`),
+      screen.styleOut('bold', `${view.id} ${escapeLine(view.name)} (${escapeLine(view.owner)})`),
       ...(flags.timeline === true ? timelineLines(view, columns, io.now()) : []),
       ...historyLines(
-        events.map(({ event }) => ({ at: event.at, sentence: eventSentence(event, view) })),
+        events.map(({ event }) => ({ at: event.at, message: describeEvent(event, view) })),
         io.stdout.isTerminal ? columns : null,
         io.now(),
       ),
     ];
     return { objects: () => events.map(({ seq, event }) => eventJson(seq, event)), lines };
   });
-  await replaceKilled(cli, client);
+  await restartIfKilled(cli, client);
   return code;
 }

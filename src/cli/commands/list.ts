@@ -1,16 +1,14 @@
-// list: the table of jobs, once or as it changes.
-
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
-import { countText, inertWord } from '../../app/figures.ts';
+import { pluralize, escapeLine } from '../../app/format.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { given } from '../../core/given.ts';
-import { joined } from '../cluster/record-and-cluster.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { joinLists } from '../cluster/join-sources.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { replaceKilled } from '../controller.ts';
+import { restartIfKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
 import { listLines } from '../render/list.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import { columnsOf } from '../screen.ts';
 import type { ListFlags } from '../table/flags.ts';
 
@@ -25,8 +23,8 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   if (isEverywhere && flags.watch === true) {
     throw usageError('--watch follows one namespace of a cluster; -A goes with a list that ends.');
   }
-  const isPlaceSaid = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
-  const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
+  const isContextNamed = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
+  const usesCluster = isContextNamed || (await cli.services.isClusterConfigured());
   if (flags.watch === true) {
     const { watchList } = await import('../watch/list.ts');
     return watchList(cli, client, query, usesCluster ? flags : null);
@@ -35,30 +33,30 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     client.list(query),
     usesCluster ? listCluster(cli, query, flags) : undefined,
   ]);
-  let jobs = others === undefined ? own : joined(own, others);
-  const isAway = others?.trouble !== undefined;
+  let jobs = others === undefined ? own : joinLists(own, others);
+  const isAway = others?.error !== undefined;
   if (flags.all === true || isAway) {
-    // A cluster does not answer: its recorded jobs are listed, with the age of the information.
-    const kept = (await listKept(cli, query, others?.told)).filter(
-      (row) => flags.all === true || isAtPlace(row, flags),
+    // List the archived jobs of a cluster that does not answer.
+    const archived = (await listArchived(cli, query, others?.reported)).filter(
+      (row) => flags.all === true || isInContext(row, flags),
     );
-    jobs = joined(jobs, { rows: kept, more: 0, notes: [] });
+    jobs = joinLists(jobs, { rows: archived, more: 0, notes: [] });
   }
   if (cli.json) cli.printObjects(jobs.rows.map(rowJson));
   else {
     const columns = columnsOf(io.stdout);
-    cli.printAll(listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() }));
+    cli.printAll(listLines(jobs.rows, { columns, styler: screen.styleOut, unicode: screen.unicode, now: io.now() }));
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
-  if (!cli.json && !isPlaceSaid && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
-  if (own.rows.some((row) => !isSettledPhase(row.phase))) await replaceKilled(cli, client, true);
-  // With jobs of this machine or of TPUs in the list, a cluster that does not answer is a note; otherwise it is the result.
-  return (isPlaceSaid || own.rows.length === 0 ? others?.trouble?.code : undefined) ?? exitCode.ok;
+  if (!cli.json && !isContextNamed && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
+  if (own.rows.some((row) => !isFinishedPhase(row.phase))) await restartIfKilled(cli, client, true);
+  // Next to jobs of the store, a cluster that does not answer is a note; otherwise its error is the exit code.
+  return (isContextNamed || own.rows.length === 0 ? others?.error?.code : undefined) ?? exitCode.ok;
 }
 
-/** True for a recorded row of the context and namespace that the flags name, or of any if they name none. Deleted jobs are left out. */
-function isAtPlace({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListFlags): boolean {
+/** True without flags for a context or namespace. False for deleted jobs. */
+function isInContext({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListFlags): boolean {
   if (phase === 'cancelled') return false;
   const at = zone?.lastIndexOf('/') ?? -1;
   const [rowContext, rowNamespace] = [zone?.slice(0, at), zone?.slice(at + 1)];
@@ -69,29 +67,33 @@ function isAtPlace({ zone, phase }: JobRow, { namespace, context, allNamespaces 
 }
 
 async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<void> {
-  const keeper = await cli.services.keeper();
-  if (!keeper.isUsed) return;
-  const { isKeptOpen } = await import('../../app/cluster/kept.ts');
+  const archive = await cli.services.clusterArchive();
+  if (!archive.isUsed) return;
+  const { mayBeActive } = await import('../../app/cluster/archive.ts');
   const shown = new Set(rows.map(({ zone }) => zone));
   const counts = new Map<string, number>();
-  for (const kept of await keeper.jobs({})) {
-    const spot = `${kept.context}/${kept.job.namespace}`;
-    if (kept.hidden || kept.object === null || !isKeptOpen(kept) || shown.has(spot)) continue;
-    counts.set(spot, (counts.get(spot) ?? 0) + 1);
+  for (const archived of await archive.jobs({})) {
+    const where = `${archived.context}/${archived.job.namespace}`;
+    if (archived.hidden || archived.object === null || !mayBeActive(archived) || shown.has(where)) continue;
+    counts.set(where, (counts.get(where) ?? 0) + 1);
   }
-  for (const [spot, count] of counts) {
-    const [context = '', namespace = ''] = spot.split(/\/(?=[^/]*$)/);
+  for (const [where, count] of counts) {
+    const [context = '', namespace = ''] = where.split(/\/(?=[^/]*$)/);
     cli.note(
-      `note: ${countText(count, 'job')} of yours in ${spot}: jobman list --context ${inertWord(context)} -n ${namespace}`,
+      `note: ${pluralize(count, 'job')} of yours in ${where}: jobman list --context ${escapeLine(context)} -n ${namespace}`,
     );
   }
 }
 
-async function listKept(cli: Cli, query: ListQuery, told: ReadonlySet<string> | undefined): Promise<readonly JobRow[]> {
-  const { isUsed } = await cli.services.keeper();
+async function listArchived(
+  cli: Cli,
+  query: ListQuery,
+  reported: ReadonlySet<string> | undefined,
+): Promise<readonly JobRow[]> {
+  const { isUsed } = await cli.services.clusterArchive();
   if (!isUsed) return [];
-  const { keptRows } = await import('../cluster/list.ts');
-  return keptRows(cli, query, told ?? new Set());
+  const { archivedRows } = await import('../cluster/list.ts');
+  return archivedRows(cli, query, reported ?? new Set());
 }
 
 async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<ClusterRows> {
@@ -101,7 +103,7 @@ async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promis
 
 function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
   return {
-    ...given({ owner: user, phases: phase, tag, name }),
+    ...omitUndefined({ owner: user, phases: phase, tag, name }),
     all: all === true,
   };
 }
@@ -109,12 +111,11 @@ function queryOf({ user, phase, tag, name, all }: ListFlags): ListQuery {
 function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0
-      ? countText(rows.length, 'job')
-      : `${rows.length} of ${countText(rows.length + more, 'job')}: unsettled, and those that settled last (--all shows the rest)`;
+      ? pluralize(rows.length, 'job')
+      : `${rows.length} of ${pluralize(rows.length + more, 'job')}: unsettled, and those that settled last (--all shows the rest)`;
   }
   const filters = filtersOf(query);
   if (filters.length > 0) return `No job is ${filters.join(' and ')}.`;
-  // Nobody knows what there is in a cluster that did not answer.
   if (notes.length > 0) return 'No jobs here.';
   return 'No jobs yet. `jobman create configs/quick-start.yaml --follow` runs one in a minute.';
 }

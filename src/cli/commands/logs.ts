@@ -1,24 +1,22 @@
-// logs: what the workers print, once or as it comes; or only the first error.
-
 import { open } from 'node:fs/promises';
 import type { Client, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { countText, workerText } from '../../app/figures.ts';
-import { onEither } from '../cluster/either.ts';
+import { pluralize, formatWorker } from '../../app/format.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
 import { type Cli, forEach, type GlobalFlags } from '../context.ts';
-import { replaceKilled } from '../controller.ts';
-import { untilLeft } from '../leave.ts';
-import { bodyText, createSplitter, frontText, jsonText, type Piece } from '../logs/lines.ts';
-import { timeOf } from '../logs/mix.ts';
+import { restartIfKilled } from '../controller.ts';
+import { untilInterrupted } from '../interrupt.ts';
+import { formatBody, createSplitter, formatPrefix, formatJson, type Piece } from '../logs/lines.ts';
+import { timestampOf } from '../logs/merge.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
-import { exactly } from '../output.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { rawBytes } from '../output.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import type { LogsFlags } from '../table/flags.ts';
-import { given } from '../../core/given.ts';
-import { matchPattern } from '../../core/log-lines.ts';
-import type { WorkerId } from '../../core/spec.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { matchPattern } from '../../core/model/log-lines.ts';
+import type { WorkerId } from '../../core/model/spec.ts';
 
-const ofClusters = [
+const clusterFlags = [
   ['container', '--container'],
   ['allContainers', '--all-containers'],
   ['previous', '--previous'],
@@ -33,29 +31,29 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
       `For the last lines: --tail ${namespace}`,
     ]);
   }
-  return onEither(cli, flags, args, {
-    record: (client, refs) => logsOfRecord(cli, client, refs, flags),
+  return handleJobs(cli, flags, args, {
+    stored: (client, refs) => printStoredLogs(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { printClusterLogs } = await import('../cluster/logs.ts');
       return printClusterLogs(cli, cluster, job, flags);
     },
-    evenHidden: true,
-    async kept(keeper, job) {
-      const { logsKept } = await import('../cluster/kept.ts');
-      return logsKept(cli, keeper, job, flags);
+    includesHidden: true,
+    async archived(archive, job) {
+      const { printArchivedLogs } = await import('../cluster/archive.ts');
+      return printArchivedLogs(cli, archive, job, flags);
     },
   });
 }
 
-async function logsOfRecord(
+async function printStoredLogs(
   cli: Cli,
   client: Client,
   refs: readonly string[],
   flags: LogsFlags & GlobalFlags,
 ): Promise<number> {
-  const stray = ofClusters.find(([flag]) => flags[flag] !== undefined);
-  if (stray !== undefined) {
-    throw usageError(`${stray[1]} is for a job of a Kubernetes cluster.`);
+  const unsupported = clusterFlags.find(([flag]) => flags[flag] !== undefined);
+  if (unsupported !== undefined) {
+    throw usageError(`${unsupported[1]} is for a job of a Kubernetes cluster.`);
   }
   const [ref] = refs;
   if (flags.firstError === true) {
@@ -66,7 +64,7 @@ async function logsOfRecord(
   }
   if (flags.follow !== true) {
     const code = await forEach(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
-    await replaceKilled(cli, client);
+    await restartIfKilled(cli, client);
     return code;
   }
   if (ref === undefined || refs.length > 1) {
@@ -90,10 +88,9 @@ async function printLogs(
     for (const file of files) if (await stream.add(file, true)) found += 1;
     if (isOneOfMany) cli.note(`-- ${ref}`);
     const printed = await stream.finish(io.now());
-    // Silence has a reason, and somebody who looks at logs wants to know it.
     if (!printed && flags.grep === undefined) {
       const view = await client.show(ref);
-      cli.note(`${silenceText(isSettledPhase(view.phase), found > 0)} ${view.why.sentence}`);
+      cli.note(`${formatSilence(isFinishedPhase(view.phase), found > 0)} ${view.why.message}`);
     }
   } finally {
     await stream.close();
@@ -107,40 +104,40 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   const of = view.attempts.find(({ attempt }) => attempt === files[0]?.attempt);
   const [first, ...others] = await firstErrors(files, of?.evidence?.worker);
   if (first === undefined) {
-    cli.note(`No line of ${countText(files.length, 'log')} looks like an error. ${view.why.sentence}`);
+    cli.note(`No line of ${pluralize(files.length, 'log')} looks like an error. ${view.why.message}`);
     return exitCode.notFound;
   }
   const rules = rulesOf(cli, flags);
-  const at = ({ worker, line }: FoundError) => `${worker === null ? '' : `${workerText(worker)}, `}line ${line}`;
+  const at = ({ worker, line }: FoundError) => `${worker === null ? '' : `${formatWorker(worker)}, `}line ${line}`;
   const also = others.length === 0 ? '' : `; later: ${others.map(at).join('; ')}`;
   cli.note(`-- the first error: ${at(first)}${also}`);
   const workers = first.worker === null ? [] : [first.worker];
-  const front = rules.numbered ? frontText(workers, workers, rules) : '';
+  const front = rules.numbered ? formatPrefix(workers, workers, rules) : '';
   for (const piece of first.pieces) {
     const from = { attempt: files[0]?.attempt ?? null, worker: first.worker };
     cli.io.stdout.write(
-      rules.form === 'json' ? jsonText(from, piece) : exactly(front + bodyText({ ...piece, ends: true }, rules)),
+      rules.form === 'json' ? formatJson(from, piece) : rawBytes(front + formatBody({ ...piece, ends: true }, rules)),
     );
   }
   return exitCode.ok;
 }
 
-function silenceText(isOver: boolean, hasFile: boolean): string {
+function formatSilence(isOver: boolean, hasFile: boolean): string {
   if (!isOver) return hasFile ? 'Nothing printed yet.' : 'No log yet.';
   return hasFile ? 'Nothing was printed.' : 'There is no log: nothing was printed, or its files were cleaned.';
 }
 
-/** Resolves with 0 when the job has settled: how it ended is `wait`'s matter. */
+/** Resolves with 0 for any result of the job; `wait` reports results. */
 async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
   const { id } = await client.show(ref);
   const { followLog } = await import('../follow/follow.ts');
   const [query, rules] = [queryOf(flags), rulesOf(cli, flags)];
-  const end = await untilLeft(cli, (leave) => followLog(cli, client, id, { query, rules, leave }));
+  const end = await untilInterrupted(cli, (leave) => followLog(cli, client, id, { query, rules, leave }));
   return end.kind === 'left' ? exitCode.interrupted : exitCode.ok;
 }
 
 function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {
-  return given({ worker, step, attempt });
+  return omitUndefined({ worker, step, attempt });
 }
 
 function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
@@ -164,18 +161,18 @@ interface FoundError {
   /** From 1. */
   readonly line: number;
   readonly pieces: readonly Piece[];
-  /** The time that the line itself says, or that of the nearest line before it that says one; null where none does. */
+  /** The time in the line itself, or in the nearest line before it with a time. */
   readonly time: string | null;
 }
 
 const linesBefore = 3;
 const linesAfter = 20;
 const blockSize = 64 * 1024;
-const lineMost = 4 * 1024;
+const maxLineBytes = 4 * 1024;
 
 /**
- * One error a worker at most, the first of all in front. By the times that their lines say, where each says one; else by the
- * worker that the job ended of, as the evidence has it, and then in the order of the files: clocks of files say nothing.
+ * At most one error per worker, the earliest first by the times in the lines. If a line has no time, the worker of the
+ * attempt's evidence comes first, then the order of the files: file times prove nothing.
  */
 async function firstErrors(files: readonly LogFile[], evidence: WorkerId | undefined): Promise<readonly FoundError[]> {
   const found: FoundError[] = [];
@@ -184,19 +181,19 @@ async function firstErrors(files: readonly LogFile[], evidence: WorkerId | undef
     if (error !== null) found.push(error);
   }
   const times = found.map(({ time }) => time);
-  // Two forms of time cannot be compared as they stand.
+  // Two time formats cannot be compared as text.
   if (times.every((time) => time !== null && time.length === times[0]?.length)) {
     return found.toSorted((one, other) => (one.time ?? '').localeCompare(other.time ?? ''));
   }
   return found.toSorted((one, other) => Number(other.worker === evidence) - Number(one.worker === evidence));
 }
 
-/** Patterns of errors: those that recovery uses, and those of Python, C++ and the kernel. */
-const signs =
+/** Patterns of the recovery rules, and of Python, C++ and the kernel. */
+const errorPattern =
   /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
 
 function isError(text: string): boolean {
-  return signs.test(text) || matchPattern(text) !== undefined;
+  return errorPattern.test(text) || matchPattern(text) !== undefined;
 }
 
 async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | null> {
@@ -205,13 +202,13 @@ async function firstErrorOf({ path, worker }: LogFile): Promise<FoundError | nul
   let count = 0;
   let line = 0;
   let time: string | null = null;
-  const splitter = createSplitter({ most: lineMost, longer: 'cut', collapse: true }, (piece) => {
+  const splitter = createSplitter({ maxBytes: maxLineBytes, overflow: 'cut', collapse: true }, (piece) => {
     count += 1;
     if (line > 0) {
       if (pieces.length <= linesAfter + recent.length) pieces.push(piece);
       return;
     }
-    time = timeOf(piece.text) ?? time;
+    time = timestampOf(piece.text) ?? time;
     if (!isError(piece.text)) {
       recent.push(piece);
       if (recent.length > linesBefore) recent.shift();

@@ -1,74 +1,78 @@
-// port-forward: ports of this machine that lead to ports of a worker or a pod, wherever the job is moved meanwhile.
-
 import type { Server, Socket } from 'node:net';
 import type { PortForwardFlags } from '../cluster/port-forward.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { noSuchWorker, type WorkerDoor } from '../../app/by-hand.ts';
-import { onEither } from '../cluster/either.ts';
-import { type Cli, type GlobalFlags, refAndWords } from '../context.ts';
-import { leaveOnSignal, pause } from '../leave.ts';
+import { workerNotFound, type WorkerAccess } from '../../app/worker-access.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { type Cli, type GlobalFlags, splitRef } from '../context.ts';
+import { abortOnSignal, pause } from '../interrupt.ts';
 import {
-  addressText,
+  formatUrl,
   joinSockets,
   listen,
-  loopback,
-  parseWay,
-  whoReaches,
-  type Way,
+  loopbackAddress,
+  parsePortMapping,
+  formatReachability,
+  type PortMapping,
 } from '../hosts/forwarded-ports.ts';
-import { inertWord } from '../../app/figures.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { escapeLine } from '../../app/format.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 
-const lookEvery = 1_000;
+const pollInterval = 1_000;
 
 export async function portForward(
   cli: Cli,
   flags: PortForwardFlags & GlobalFlags,
   ...args: readonly string[]
 ): Promise<number> {
-  const { refs, words } = refAndWords(args, flags.jobName);
-  return onEither(cli, flags, refs, {
-    async record(client, [ref = '']) {
+  const { refs, rest } = splitRef(args, flags.jobName);
+  return handleJobs(cli, flags, refs, {
+    async stored(client, [ref = '']) {
       const view = await client.show(ref);
       if (flags.pod !== undefined) {
         throw usageError('--pod is for a job of a cluster; a TPU has workers: --worker.');
       }
-      return forwardToWorker(cli, client, view, waysOf(words, view.id), flags);
+      return forwardToWorker(cli, client, view, parseMappings(rest, view.id), flags);
     },
     async cluster(cluster, job) {
       const { forwardToPod } = await import('../cluster/port-forward.ts');
-      return forwardToPod(cli, cluster, job, waysOf(words, job.name), flags);
+      return forwardToPod(cli, cluster, job, parseMappings(rest, job.name), flags);
     },
   });
 }
 
-function waysOf(words: readonly string[], id: string): readonly Way[] {
-  if (words.length === 0) throw usageError(`Which port? For TensorBoard: jobman port-forward ${id} 6006`);
-  return words.map(parseWay);
+function parseMappings(args: readonly string[], id: string): readonly PortMapping[] {
+  if (args.length === 0) throw usageError(`Which port? For TensorBoard: jobman port-forward ${id} 6006`);
+  return args.map(parsePortMapping);
 }
 
 async function forwardToWorker(
   cli: Cli,
   client: Client,
   view: JobView,
-  ways: readonly Way[],
+  mappings: readonly PortMapping[],
   flags: PortForwardFlags,
 ): Promise<number> {
-  const { worker = 0, address = loopback } = flags;
+  const { worker = 0, address = loopbackAddress } = flags;
   const forward = createForward(cli, view.id, worker);
   const servers: Server[] = [];
-  const { signal, release } = leaveOnSignal(cli);
+  const { signal, release } = abortOnSignal(cli);
   try {
     await forward.reach();
-    for (const way of ways) {
-      const { server, port } = await listen(way, address, (socket) => void forward.join(socket, way.there));
+    for (const mapping of mappings) {
+      const { server, port } = await listen(
+        mapping,
+        address,
+        (socket) => void forward.join(socket, mapping.remotePort),
+      );
       servers.push(server);
-      if (cli.json) cli.print(JSON.stringify({ job: view.id, worker, here: port, there: way.there }));
-      else cli.print(`${addressText(address, port)} leads to port ${way.there} of worker ${worker} of ${view.id}`);
+      if (cli.json)
+        cli.print(JSON.stringify({ job: view.id, worker, localPort: port, remotePort: mapping.remotePort }));
+      else
+        cli.print(`${formatUrl(address, port)} leads to port ${mapping.remotePort} of worker ${worker} of ${view.id}`);
     }
-    cli.note(whoReaches(address));
-    return await untilOver(cli, client, view, forward, signal);
+    cli.note(formatReachability(address));
+    return await waitUntilEnd(cli, client, view, forward, signal);
   } finally {
     release();
     for (const server of servers) server.close();
@@ -76,7 +80,7 @@ async function forwardToWorker(
   }
 }
 
-async function untilOver(
+async function waitUntilEnd(
   cli: Cli,
   client: Client,
   first: JobView,
@@ -86,21 +90,21 @@ async function untilOver(
   let wasThere = true;
   let changes = -1;
   while (!signal.aborted) {
-    await pause(lookEvery, signal);
-    const now = await client.changes();
+    await pause(pollInterval, signal);
+    const now = await client.changeCount();
     if (now === changes) continue;
     changes = now;
     const view = await client.show(first.id);
     const isThere = view.allocations.some(
-      ({ gone, released, workers }) => gone === null && released === null && workers.length > 0,
+      ({ goneAt, releasedAt, workers }) => goneAt === null && releasedAt === null && workers.length > 0,
     );
-    if (!isThere && isSettledPhase(view.phase)) {
-      cli.complain(`${first.id} has ended (${view.phase}) and has no machines any more.`);
+    if (!isThere && isFinishedPhase(view.phase)) {
+      cli.printStderr(`${first.id} has ended (${view.phase}) and has no machines any more.`);
       return exitCode.failed;
     }
     if (!isThere && wasThere)
       cli.note(`${first.id} has lost its machines (${view.phase}); it is connected again when there are new ones.`);
-    if (isThere) await forward.look();
+    if (isThere) await forward.refresh();
     wasThere = isThere;
   }
   return exitCode.interrupted;
@@ -110,62 +114,62 @@ type Forward = ReturnType<typeof createForward>;
 
 function createForward(cli: Cli, id: string, worker: number) {
   const sockets = new Set<Socket>();
-  const said = new Set<string>();
-  let door: WorkerDoor | undefined;
+  const reported = new Set<string>();
+  let access: WorkerAccess | undefined;
 
-  /** Throws JobmanError when the job has no such worker now. */
+  /** Throws JobmanError if the job does not have this worker now. */
   async function reach(): Promise<void> {
     const next = await cli.services.workers(id, 'own');
-    if (next.allocation === door?.allocation) {
+    if (next.allocation === access?.allocation) {
       next.close();
       return;
     }
-    const isMoved = door !== undefined;
-    door?.close();
-    door = next;
-    if (!next.workers.includes(worker)) throw noSuchWorker(id, worker, next.workers.length);
+    const isMoved = access !== undefined;
+    access?.close();
+    access = next;
+    if (!next.workers.includes(worker)) throw workerNotFound(id, worker, next.workers.length);
     if (isMoved) {
       // Connections to the old machine get no more data.
       for (const socket of sockets) socket.destroy();
-      said.clear();
+      reported.clear();
       cli.note(`${id} has new machines; it is connected to worker ${worker} of allocation ${next.allocation}.`);
     }
   }
 
   return {
     reach,
-    /** Goes to the job's new machines, when it has new ones, and says so. */
-    async look(): Promise<void> {
+    /** Connects to the job's new machines, if it has any. */
+    async refresh(): Promise<void> {
       try {
         await reach();
       } catch (error) {
-        // Lost again in the moment between the two looks.
+        // The machines disappeared between the two checks.
         if (!(error instanceof JobmanError) || error.code !== exitCode.conflict) throw error;
       }
     },
-    async join(socket: Socket, there: number): Promise<void> {
+    async join(socket: Socket, remotePort: number): Promise<void> {
       sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => sockets.delete(socket));
-      const tunnel = await door?.tunnel(worker, there);
+      const tunnel = await access?.tunnel(worker, remotePort);
       if (tunnel === undefined || 'problem' in tunnel) {
         socket.destroy();
         const why =
           tunnel === undefined || !tunnel.isReached
             ? `worker ${worker} of ${id} is not reached: ${tunnel?.problem ?? 'it has no machines now'}`
-            : `nothing answers on port ${there} of worker ${worker} of ${id}`;
-        // A browser tries again and again.
-        if (!said.has(why)) cli.complain(inertWord(why));
-        said.add(why);
+            : `nothing answers on port ${remotePort} of worker ${worker} of ${id}`;
+        // A browser retries, so print each sentence once.
+        if (!reported.has(why)) cli.printStderr(escapeLine(why));
+        reported.add(why);
         return;
       }
-      said.clear();
+      reported.clear();
       tunnel.on('error', () => socket.destroy());
       joinSockets(socket, tunnel);
     },
     close(): void {
       for (const socket of sockets) socket.destroy();
-      door?.close();
+      access?.close();
     },
   };
 }

@@ -1,22 +1,20 @@
-// queue: how many active jobs of a cluster ask for what, how many of them are yours, and where the waiting ones stand.
-
-import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import type { ClusterContext } from '../../app/cluster/cluster.ts';
 import { labelValue } from '../../app/cluster/job-object.ts';
-import { amountsText } from '../../app/cluster/lack.ts';
-import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../../app/cluster/queue-source.ts';
-import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../../app/cluster/queue.ts';
+import { formatAmounts } from '../../app/cluster/missing-resources.ts';
+import { observeQueue, publishQueue, type ObservedQueue, type QueueSource } from '../../app/cluster/queue-source.ts';
+import { queueView, type QueueGroup, type QueuePosition, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, usageError } from '../../app/errors.ts';
-import { ageText, countText, moment, inertWord } from '../../app/figures.ts';
-import { given } from '../../core/given.ts';
-import type { Instant } from '../../core/time.ts';
+import { formatAge, pluralize, toRfc3339, escapeLine } from '../../app/format.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Instant } from '../../core/model/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { cutMiddle } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { QueueFlags } from '../table/flags.ts';
 
-const rowsMost = 50;
+const maxRows = 50;
 
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
   const isEverywhere = flags.allNamespaces === true;
@@ -24,64 +22,82 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
     throw usageError('-n names one namespace, and -A means all: use only one of the two.');
   }
   const { jobsQueue } = (await cli.services.clusterSettings()).settings;
-  const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
+  const cluster = await cli.services.cluster(omitUndefined({ context: flags.context, namespace: flags.namespace }));
   try {
-    const place = cluster.place();
+    const context = cluster.context();
     const now = cli.io.now();
     if (flags.publish === true) {
       const jobs = await publishQueue(cluster, jobsQueue, now);
       const { namespace, configmap } = jobsQueue;
       if (cli.json)
-        cli.print(JSON.stringify({ context: place.context, namespace, configmap, jobs, updated: moment(now) }));
+        cli.print(
+          JSON.stringify({ context: context.context, namespace, configmap, jobCount: jobs, updatedAt: toRfc3339(now) }),
+        );
       else
-        cli.tell(
-          `${countText(jobs, 'active job')} of ${place.context} published in the ConfigMap ${namespace}/${configmap}.`,
+        cli.printSentence(
+          `${pluralize(jobs, 'active job')} of ${context.context} published in the ConfigMap ${namespace}/${configmap}.`,
         );
       return exitCode.ok;
     }
-    const seen = await lookAtQueue(cluster, jobsQueue);
+    const observation = await observeQueue(cluster, jobsQueue);
     const { gpuResources } = jobsQueue;
-    const view = queueView(seen.jobs, {
-      namespace: isEverywhere ? null : place.namespace,
+    const view = queueView(observation.jobs, {
+      namespace: isEverywhere ? null : context.namespace,
       owner: labelValue(cli.io.user),
       gpuResources,
     });
-    if (cli.json) printJson(cli, seen, view, place);
+    if (cli.json) printJson(cli, observation, view, context);
     else printTables(cli, view, now);
-    if (!cli.json) sayNotes(cli, seen.source, view, { place, jobsQueue, now, isEverywhere });
+    if (!cli.json) printNotes(cli, observation.source, view, { context, jobsQueue, now, isEverywhere });
     return exitCode.ok;
   } finally {
     await cluster.close();
   }
 }
 
-function printJson(cli: Cli, { source }: QueueSeen, view: QueueView, { context, namespace }: ClusterPlace): void {
+function printJson(cli: Cli, { source }: ObservedQueue, view: QueueView, { context, namespace }: ClusterContext): void {
   const { jobs, yours } = view;
-  const from = source.kind;
-  const updated = source.kind === 'published' ? moment(source.updatedAt) : moment(cli.io.now());
-  const lines: object[] = [{ kind: 'source', from, updated, context, namespace, jobs, yours }];
-  for (const { isConflict, others: _others, ...group } of view.groups) {
-    lines.push({ kind: 'group', ...group, conflict: isConflict });
+  const updatedAt = source.kind === 'published' ? toRfc3339(source.updatedAt) : toRfc3339(cli.io.now());
+  const lines: object[] = [
+    { kind: 'source', source: source.kind, updatedAt, context, namespace, jobCount: jobs, yourJobCount: yours },
+  ];
+  for (const { flavor, requests, gpus, isConflict, ...group } of view.groups) {
+    const counts = {
+      jobCount: group.jobs,
+      yourJobCount: group.yours,
+      waitingCount: group.waiting,
+      podCount: group.pods,
+    };
+    lines.push({ kind: 'group', flavor, requests, gpus, ...counts, conflict: isConflict });
   }
-  for (const { job, place, last, of, isYours } of view.places) {
+  for (const { job, position, lastPosition, queueLength, isYours } of view.positions) {
     const { state: _waiting, createdAt, owner: _owner, name, ...rest } = job;
-    lines.push({ kind: 'waiting', job: name, place, last, of, yours: isYours, ...rest, createdAt: moment(createdAt) });
+    lines.push({
+      kind: 'waiting',
+      name,
+      position,
+      lastPosition,
+      queueLength,
+      yours: isYours,
+      ...rest,
+      createdAt: toRfc3339(createdAt),
+    });
   }
   cli.printObjects(lines);
 }
 
-function printTables(cli: Cli, { groups, places }: QueueView, now: Instant): void {
+function printTables(cli: Cli, { groups, positions }: QueueView, now: Instant): void {
   const columns = columnsOf(cli.io.stdout);
   if (groups.length > 0) cli.printAll(groupLines(groups, columns));
-  if (places.length === 0) return;
+  if (positions.length === 0) return;
   cli.print('');
-  cli.printAll(placeLines(shownPlaces(places), columns, now));
+  cli.printAll(positionLines(shownPositions(positions), columns, now));
 }
 
 function groupLines(groups: readonly QueueGroup[], columns: number | null): readonly string[] {
-  const hasOthers = groups.some(({ others }) => Object.keys(others).length > 0);
-  const rows = groups.map(({ flavor, isConflict, jobs, yours, waiting, pods, requests, gpus, others }) => [
-    `${flavor === null ? '<no name>' : shown(flavor)}${isConflict ? ' (conflict)' : ''}`,
+  const hasOthers = groups.some(({ otherRequests }) => Object.keys(otherRequests).length > 0);
+  const rows = groups.map(({ flavor, isConflict, jobs, yours, waiting, pods, requests, gpus, otherRequests }) => [
+    `${flavor === null ? '<no name>' : formatFlavor(flavor)}${isConflict ? ' (conflict)' : ''}`,
     String(jobs),
     String(yours),
     String(waiting),
@@ -89,7 +105,7 @@ function groupLines(groups: readonly QueueGroup[], columns: number | null): read
     requests['cpu'] ?? '-',
     requests['memory'] ?? '-',
     gpus === 0 ? '-' : String(gpus),
-    ...(hasOthers ? [amountsText(others) || '-'] : []),
+    ...(hasOthers ? [formatAmounts(otherRequests) || '-'] : []),
   ]);
   const heads = [
     'FLAVOR',
@@ -106,63 +122,63 @@ function groupLines(groups: readonly QueueGroup[], columns: number | null): read
   return aligned([heads, ...rows], sides, columns);
 }
 
-/** A name that others have chosen: it may hold anything, and be a quarter of a megabyte long. */
-function shown(flavor: string): string {
-  return cutMiddle(inertWord(flavor), 40);
+/** Other users choose this name: it may contain any character and be 256 KB long. */
+function formatFlavor(flavor: string): string {
+  return cutMiddle(escapeLine(flavor), 40);
 }
 
-function shownPlaces(places: readonly QueuePlace[]): readonly QueuePlace[] {
-  if (places.length <= rowsMost) return places;
-  const yours = places.filter(({ isYours }) => isYours);
-  const others = places.filter(({ isYours }) => !isYours).toSorted((one, other) => one.place - other.place);
-  const chosen = new Set([...yours, ...others].slice(0, rowsMost));
-  return places.filter((place) => chosen.has(place));
+function shownPositions(positions: readonly QueuePosition[]): readonly QueuePosition[] {
+  if (positions.length <= maxRows) return positions;
+  const yours = positions.filter(({ isYours }) => isYours);
+  const others = positions.filter(({ isYours }) => !isYours).toSorted((one, other) => one.position - other.position);
+  const chosen = new Set([...yours, ...others].slice(0, maxRows));
+  return positions.filter((position) => chosen.has(position));
 }
 
-function placeLines(places: readonly QueuePlace[], columns: number | null, now: Instant): readonly string[] {
-  const rows = places.map(({ job, isYours, place, last, of }) => [
-    `${place === last ? place : `${place}-${last}`} of ${of}`,
+function positionLines(positions: readonly QueuePosition[], columns: number | null, now: Instant): readonly string[] {
+  const rows = positions.map(({ job, isYours, position, lastPosition, queueLength }) => [
+    `${position === lastPosition ? position : `${position}-${lastPosition}`} of ${queueLength}`,
     isYours ? 'yours' : '',
-    inertWord(job.namespace),
-    inertWord(job.name),
-    inertWord(job.queue ?? '-'),
+    escapeLine(job.namespace),
+    escapeLine(job.name),
+    escapeLine(job.queue ?? '-'),
     String(job.priority),
-    ageText(now - job.createdAt),
-    job.flavor === null ? amountsText(job.requests) || '-' : shown(job.flavor),
+    formatAge(now - job.createdAt),
+    job.flavor === null ? formatAmounts(job.requests) || '-' : formatFlavor(job.flavor),
   ]);
   const heads = ['PLACE', 'WHOSE', 'NAMESPACE', 'JOB', 'QUEUE', 'PRIORITY', 'AGE', 'ASKS'];
   const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'right', 'left'] as const;
   return aligned([heads, ...rows], sides, columns);
 }
 
-function sayNotes(
+function printNotes(
   cli: Cli,
   source: QueueSource,
-  { groups, places, jobs, yours }: QueueView,
-  around: {
-    readonly place: ClusterPlace;
+  { groups, positions, jobs, yours }: QueueView,
+  options: {
+    readonly context: ClusterContext;
     readonly jobsQueue: ClusterSettings['jobsQueue'];
     readonly now: Instant;
     readonly isEverywhere: boolean;
   },
 ): void {
-  const { place, jobsQueue, now, isEverywhere } = around;
-  const mine = isEverywhere ? 'those that carry your name' : `those of ${place.namespace}`;
-  const own = `${place.context}/${place.namespace}`;
-  const more = places.length - rowsMost;
+  const { context, jobsQueue, now, isEverywhere } = options;
+  const mine = isEverywhere ? 'those that carry your name' : `those of ${context.namespace}`;
+  const own = `${context.context}/${context.namespace}`;
+  const more = positions.length - maxRows;
   if (more > 0) cli.note(`and ${more} more that wait (--json has all)`);
-  const counted = jobs === 0 ? 'No job is active' : `${countText(jobs, 'active job')} (${yours} yours)`;
+  const counted = jobs === 0 ? 'No job is active' : `${pluralize(jobs, 'active job')} (${yours} yours)`;
   const list = `the ConfigMap ${jobsQueue.namespace}/${jobsQueue.configmap}`;
   const barred = 'you may not list the jobs of the whole cluster';
   switch (source.kind) {
     case 'cluster':
-      cli.note(`${counted} in the whole cluster of ${place.context}. Yours are ${mine}.`);
+      cli.note(`${counted} in the whole cluster of ${context.context}. Yours are ${mine}.`);
       break;
     case 'published': {
-      const age = source.updatedAt === null ? 'of no known age' : `${ageText(now - source.updatedAt)} old`;
+      const age = source.updatedAt === null ? 'of no known age' : `${formatAge(now - source.updatedAt)} old`;
       const fresh = source.isOwnFresh ? `, and those of ${own} as they are now` : '';
-      cli.note(`${counted} in the cluster of ${place.context}, by ${list}, ${age}${fresh}: ${barred}.`);
-      if (source.unread > 0) cli.note(`note: ${source.unread} entries of ${list} are none and were left out`);
+      cli.note(`${counted} in the cluster of ${context.context}, by ${list}, ${age}${fresh}: ${barred}.`);
+      if (source.skipped > 0) cli.note(`note: ${source.skipped} entries of ${list} are none and were left out`);
       break;
     }
     case 'namespace':
@@ -170,6 +186,6 @@ function sayNotes(
   }
   const conflicts = [...new Set(groups.flatMap(({ flavor, isConflict }) => (isConflict ? [flavor ?? ''] : [])))];
   for (const flavor of conflicts) {
-    cli.note(`note: the flavor ${shown(flavor)} stands for different requests, which are counted apart`);
+    cli.note(`note: the flavor ${formatFlavor(flavor)} stands for different requests, which are counted apart`);
   }
 }

@@ -1,5 +1,3 @@
-// resources-flavors: the flavors that a job may name, and what each asks for.
-
 import { exitCode } from '../../app/errors.ts';
 import { gpuCount, isGpu, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
 import { quantityKey } from '../../app/cluster/quantity.ts';
@@ -7,25 +5,24 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
-/** Needs no cluster: flavors are settings. */
 export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<number> {
   const { settings } = await cli.services.clusterSettings();
-  const { default: usual, predefined } = settings.job.resources;
+  const { default: defaultFlavor, predefined } = settings.job.resources;
   const { gpuResources } = settings.jobsQueue;
   if (cli.json) {
     for (const flavor of predefined) {
       const { requests, limits } = withLimits(flavor.resources);
       const { name, description } = flavor;
       const gpus = gpuCount(requests, gpuResources);
-      cli.print(JSON.stringify({ name, description, default: name === usual, gpus, requests, limits }));
+      cli.print(JSON.stringify({ name, description, default: name === defaultFlavor, gpus, requests, limits }));
     }
     return exitCode.ok;
   }
   const rows = predefined.map((flavor) => [
-    flavor.name + (flavor.name === usual ? ' (default)' : ''),
-    amountText(flavor, 'cpu'),
-    amountText(flavor, 'memory'),
-    gpuText(flavor.resources.requests, gpuResources),
+    flavor.name + (flavor.name === defaultFlavor ? ' (default)' : ''),
+    formatQuantity(flavor, 'cpu'),
+    formatQuantity(flavor, 'memory'),
+    formatGpus(flavor.resources.requests, gpuResources),
     flavor.description ?? '',
   ]);
   const table = [['FLAVOR', 'CPU', 'MEMORY', 'GPUS', 'DESCRIPTION'], ...rows];
@@ -36,14 +33,14 @@ export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<n
   return exitCode.ok;
 }
 
-function amountText({ resources: { requests, limits } }: Flavor, name: string): string {
+function formatQuantity({ resources: { requests, limits } }: Flavor, name: string): string {
   const [asked, most] = [requests[name], limits?.[name]];
   if (most === undefined) return asked ?? '-';
   if (asked === undefined) return `at most ${most}`;
   return quantityKey(asked) === quantityKey(most) ? asked : `${asked}, at most ${most}`;
 }
 
-function gpuText(requests: Amounts, gpuResources: readonly string[]): string {
+function formatGpus(requests: Amounts, gpuResources: readonly string[]): string {
   const kinds = Object.keys(requests).filter((name) => isGpu(name, gpuResources));
   return kinds.length === 0 ? '-' : `${gpuCount(requests, gpuResources)} ${kinds.join(' + ')}`;
 }

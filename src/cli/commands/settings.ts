@@ -1,5 +1,3 @@
-// settings: what is in force, and where each value comes from; and one key set or taken out.
-
 import { exitCode, usageError } from '../../app/errors.ts';
 import { settingKeys, settingSources } from '../../app/settings.ts';
 import { settingsFile } from '../../app/files.ts';
@@ -8,33 +6,32 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 
-export async function settings(cli: Cli, _flags: GlobalFlags, ...words: readonly string[]): Promise<number> {
-  const [verb, key, value, more] = words;
+export async function settings(cli: Cli, _flags: GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const [verb, key, value, more] = args;
   if (verb === undefined) return show(cli);
   if (verb === 'set' && key !== undefined && value !== undefined && more === undefined) return set(cli, key, value);
   if (verb === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
   throw usageError(
-    `\`jobman settings ${words.join(' ')}\` is none of: jobman settings, jobman settings set <key> <value>, jobman settings unset <key>.`,
+    `\`jobman settings ${args.join(' ')}\` is none of: jobman settings, jobman settings set <key> <value>, jobman settings unset <key>.`,
   );
 }
 
 async function set(cli: Cli, key: string, value: string): Promise<number> {
   const { setSetting } = await import('../../app/change-settings.ts');
   await setSetting(cli.services.home, key, value);
-  return changed(cli, key, `${key} is set.`);
+  return printChange(cli, key, `${key} is set.`);
 }
 
 async function unset(cli: Cli, key: string): Promise<number> {
   const { unsetSetting } = await import('../../app/change-settings.ts');
   const wasThere = await unsetSetting(cli.services.home, key);
-  return changed(cli, key, wasThere ? `${key} is at its default again.` : `${key} was not set in the file.`);
+  return printChange(cli, key, wasThere ? `${key} is at its default again.` : `${key} was not set in the file.`);
 }
 
-/** Says what overrides the file, and who has read the settings before. */
-async function changed(cli: Cli, key: string, sentence: string): Promise<number> {
+async function printChange(cli: Cli, key: string, sentence: string): Promise<number> {
   const { io, services } = cli;
-  cli.answer({ key, message: sentence }, sentence);
-  const variable = settingKeys.find((one) => one.key === key)?.variable;
+  cli.printResult({ key, message: sentence }, sentence);
+  const variable = settingKeys.find((one) => one.key === key)?.envVariable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
     cli.note(`The variable ${variable} overrides the file, and is in force here.`);
   }
@@ -49,7 +46,7 @@ async function changed(cli: Cli, key: string, sentence: string): Promise<number>
 interface Row {
   readonly key: string;
   readonly value: unknown;
-  readonly from: string;
+  readonly source: string;
 }
 
 async function show(cli: Cli): Promise<number> {
@@ -62,7 +59,7 @@ async function show(cli: Cli): Promise<number> {
     cli.printObjects(rows);
     return exitCode.ok;
   }
-  const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, from }) => [key, valueText(value), from])];
+  const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, source }) => [key, formatValue(value), source])];
   cli.printAll(aligned(table, ['left', 'left', 'left'], columnsOf(io.stdout)));
   cli.note(`The file: ${settingsFile(home)}`);
   return exitCode.ok;
@@ -78,13 +75,13 @@ function rowsOf(keys: readonly SettingKey[], inForce: unknown, sources: Readonly
   return keys.map((setting) => ({
     key: setting.key,
     value: settingAt(inForce, setting),
-    from: sources.get(setting.key) ?? 'default',
+    source: sources.get(setting.key) ?? 'default',
   }));
 }
 
-function valueText(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === null || (Array.isArray(value) && value.length === 0)) return '-';
-  // Whole flavors would be lines without end; `jobman resources-flavors` and --json show them.
+  // Complete flavors would be very long; `jobman resources-flavors` and --json show them.
   if (isNamed(value)) return value.map(({ name }) => name).join(', ');
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -1,12 +1,10 @@
-// setup: one setup step of a job, gone through again on all workers that it holds ready.
-
 import { exitCode, usageError } from '../../app/errors.ts';
 import type { StepRunner } from '../../app/services.ts';
-import type { StepPlan } from '../../app/setup-by-hand.ts';
-import { countText, inertWord } from '../../app/figures.ts';
-import type { OutcomeResult } from '../../core/observation.ts';
-import { refOfName, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
-import { showLines } from '../hosts/show-lines.ts';
+import type { StepPlan } from '../../app/manual-step.ts';
+import { pluralize, escapeLine } from '../../app/format.ts';
+import type { OutcomeResult } from '../../core/model/observation.ts';
+import { refOfName, printError, type Cli, type GlobalFlags } from '../context.ts';
+import { createOutputDisplay } from '../hosts/worker-output.ts';
 
 interface SetupFlags {
   readonly force?: boolean | undefined;
@@ -19,12 +17,12 @@ interface WorkerResult {
   readonly detail: string | null;
 }
 
-/** 0 when the step holds on every worker, 1 when it does not. What came of it is told to the job's history either way. */
-export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...words: readonly string[]): Promise<number> {
+/** 0 if the step succeeds on every worker, otherwise 1; the job's history records the result. */
+export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { io } = cli;
   const client = await cli.services.client();
-  const [ref, step, tooMuch] = flags.jobName === undefined ? words : [await refOfName(client, flags.jobName), ...words];
-  if (ref === undefined || step === undefined || tooMuch !== undefined) {
+  const [ref, step, extra] = flags.jobName === undefined ? args : [await refOfName(client, flags.jobName), ...args];
+  if (ref === undefined || step === undefined || extra !== undefined) {
     throw usageError('Say one job and one of its setup steps: jobman setup 42 docker');
   }
   const force = flags.force === true;
@@ -33,9 +31,9 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...words:
   const results: WorkerResult[] = [];
   let leave = (): void => undefined;
   const left = new Promise<'left'>((resolve) => (leave = () => resolve('left')));
-  const unhear = io.onSignal(leave);
+  const stopListening = io.onSignal(leave);
   try {
-    const all = goThrough(cli, { plan, runner, force, flags }, results);
+    const all = runStep(cli, { plan, runner, force, flags }, results);
     const isLeft = (await Promise.race([all, left])) === 'left';
     const { allocation, workers } = plan;
     const failed = workers.flatMap((worker) => {
@@ -50,42 +48,42 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...words:
       return exitCode.interrupted;
     }
     if (failed.length === 0) {
-      cli.note(`Step ${step} holds on ${countText(workers.length, 'worker')} of job ${plan.job.id}.`);
+      cli.note(`Step ${step} holds on ${pluralize(workers.length, 'worker')} of job ${plan.job.id}.`);
       return exitCode.ok;
     }
     for (const { worker, detail } of failed) {
-      sayTrouble(cli, `worker ${worker}, step ${step}: ${inertWord(detail)}`);
+      printError(cli, `worker ${worker}, step ${step}: ${escapeLine(detail)}`);
     }
     if (failed.length < workers.length) cli.note(`It holds on the other ${workers.length - failed.length}.`);
     return exitCode.failed;
   } finally {
-    unhear();
+    stopListening();
     runner.close();
     await io.stdout.flush();
   }
 }
 
-interface Work {
+interface StepRun {
   readonly plan: StepPlan;
   readonly runner: StepRunner;
   readonly force: boolean;
   readonly flags: SetupFlags;
 }
 
-/** On all workers side by side: one that fails stops nobody else. */
-async function goThrough(cli: Cli, { plan, runner, force, flags }: Work, results: WorkerResult[]): Promise<void> {
-  const show = showLines(cli, plan.workers, flags.noFold !== true);
+/** On all workers at once; a failure on one worker stops no other. */
+async function runStep(cli: Cli, { plan, runner, force, flags }: StepRun, results: WorkerResult[]): Promise<void> {
+  const display = createOutputDisplay(cli, plan.workers, flags.noFold !== true);
   await Promise.all(
     plan.workers.map(async (worker) => {
       const printed: Uint8Array[] = [];
       const outcome = await runner.run(worker, plan, {
         force,
-        onOutput: (chunk) => (cli.json ? void printed.push(chunk) : show.take(worker, chunk, 'stdout')),
+        onOutput: (chunk) => (cli.json ? void printed.push(chunk) : display.write(worker, chunk, 'stdout')),
       });
       const result = { worker, detail: detailOf(outcome) };
       results.push(result);
       if (!cli.json) {
-        await show.ended(worker);
+        await display.ended(worker);
         return;
       }
       const output = Buffer.concat(printed).toString('utf8');
@@ -98,7 +96,7 @@ function detailOf(outcome: OutcomeResult): string | null {
   return outcome.kind === 'done' ? null : outcome.evidence.detail;
 }
 
-/** The step's own; null where it did not come to an end, or nobody knows. */
+/** Null if the step did not end or its exit code is unknown. */
 function exitCodeOf(outcome: OutcomeResult): number | null {
   return outcome.kind === 'done' ? 0 : (outcome.evidence.exitCode ?? null);
 }

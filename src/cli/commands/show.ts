@@ -1,13 +1,11 @@
-// show, why: one job on one screen, and why it is in its phase.
-
 import type { Client } from '../../app/client.ts';
 import { viewJson, whyJson } from '../../app/json.ts';
-import { onEither } from '../cluster/either.ts';
-import { type Cli, type GlobalFlags, printEachRef } from '../context.ts';
-import { replaceKilled } from '../controller.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { type Cli, type GlobalFlags, printEachJob } from '../context.ts';
+import { restartIfKilled } from '../controller.ts';
 import { showLines, whyLines } from '../render/show.ts';
 import { columnsOf } from '../screen.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 
 interface ShowFlags {
   readonly jobName?: string | undefined;
@@ -16,29 +14,29 @@ interface ShowFlags {
 }
 
 export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  return onEither(cli, flags, args, {
-    record: (client, refs) => showRecord(cli, client, refs),
+  return handleJobs(cli, flags, args, {
+    stored: (client, refs) => showStored(cli, client, refs),
     async cluster(cluster, job) {
       const { printDetails } = await import('../cluster/details.ts');
       return printDetails(cli, cluster, job);
     },
-    async kept(_, job) {
-      const { printKeptDetails } = await import('../cluster/details.ts');
-      return printKeptDetails(cli, job);
+    async archived(_, job) {
+      const { printArchivedDetails } = await import('../cluster/details.ts');
+      return printArchivedDetails(cli, job);
     },
   });
 }
 
-async function showRecord(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
+async function showStored(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
   const { io, screen } = cli;
-  const look = { columns: columnsOf(io.stdout), ink: screen.out, unicode: screen.unicode };
+  const layout = { columns: columnsOf(io.stdout), styler: screen.styleOut, unicode: screen.unicode };
   let isAlive = false;
-  const code = await printEachRef(cli, refs, async (ref) => {
+  const code = await printEachJob(cli, refs, async (ref) => {
     const view = await client.show(ref);
-    isAlive ||= !isSettledPhase(view.phase);
-    return { objects: () => [viewJson(view)], lines: () => showLines(view, { ...look, now: io.now() }) };
+    isAlive ||= !isFinishedPhase(view.phase);
+    return { objects: () => [viewJson(view)], lines: () => showLines(view, { ...layout, now: io.now() }) };
   });
-  if (isAlive) await replaceKilled(cli, client, true);
+  if (isAlive) await restartIfKilled(cli, client, true);
   return code;
 }
 
@@ -47,28 +45,28 @@ interface WhyFlags extends ShowFlags {
 }
 
 export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  return onEither(cli, flags, args, {
-    record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain === true),
+  return handleJobs(cli, flags, args, {
+    stored: (client, refs) => whyStored(cli, client, refs, flags.explain === true),
     async cluster(cluster, job) {
-      const { printWhy } = await import('../cluster/verdict.ts');
+      const { printWhy } = await import('../cluster/observe.ts');
       return printWhy(cli, cluster, job);
     },
-    async kept(_, job) {
-      const { whyKept } = await import('../cluster/kept.ts');
-      return whyKept(cli, job);
+    async archived(_, job) {
+      const { whyArchived } = await import('../cluster/archive.ts');
+      return whyArchived(cli, job);
     },
   });
 }
 
-async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[], isExplained: boolean): Promise<number> {
+async function whyStored(cli: Cli, client: Client, refs: readonly string[], isExplained: boolean): Promise<number> {
   const { io } = cli;
-  const code = await printEachRef(cli, refs, async (ref) => {
+  const code = await printEachJob(cli, refs, async (ref) => {
     const answer = await client.why(ref);
     return {
       objects: () => [whyJson(answer, isExplained)],
       lines: () => whyLines(answer, columnsOf(io.stdout), io.now(), isExplained),
     };
   });
-  await replaceKilled(cli, client);
+  await restartIfKilled(cli, client);
   return code;
 }

@@ -1,9 +1,7 @@
-// ssh, ssh-config: the system's own ssh on a worker, and the workers as hosts for everything else that goes over ssh.
-
-import type { SshHost } from '../../app/by-hand.ts';
+import type { SshHost } from '../../app/worker-access.ts';
 import { exitCode, JobmanError, usageError } from '../../app/errors.ts';
-import { onEither } from '../cluster/either.ts';
-import { type Cli, forEach, type GlobalFlags, refAndWords, refsOf } from '../context.ts';
+import { handleJobs } from '../cluster/resolve-jobs.ts';
+import { type Cli, forEach, type GlobalFlags, splitRef, refsOf } from '../context.ts';
 
 interface SshFlags {
   readonly worker?: number | undefined;
@@ -11,12 +9,12 @@ interface SshFlags {
 }
 
 export async function ssh(cli: Cli, flags: SshFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const { refs, words } = refAndWords(args, flags.jobName);
+  const { refs, rest } = splitRef(args, flags.jobName);
   const anywhere = { jobName: flags.jobName, namespace: undefined, context: undefined };
-  return onEither(cli, anywhere, refs, {
-    async record(client, [ref = '']) {
+  return handleJobs(cli, anywhere, refs, {
+    async stored(client, [ref = '']) {
       const { id } = await client.show(ref);
-      return cli.services.onTerminal(await cli.services.sshArgv(id, flags.worker ?? 0, words));
+      return cli.services.onTerminal(await cli.services.sshArgv(id, flags.worker ?? 0, rest));
     },
     cluster(_cluster, { name }) {
       throw usageError(
@@ -35,14 +33,14 @@ export async function sshConfig(
   const refs = await refsOf(client, args, flags.jobName);
   return forEach(cli, refs, async (ref) => {
     const { id } = await client.show(ref);
-    const door = await cli.services.workers(id, 'own');
+    const access = await cli.services.workers(id, 'own');
     try {
-      for (const host of await door.sshHosts()) {
+      for (const host of await access.sshHosts()) {
         if (cli.json) cli.print(JSON.stringify(hostJson(id, host)));
         else cli.print(hostBlock(id, host));
       }
     } finally {
-      door.close();
+      access.close();
     }
     return exitCode.ok;
   });
@@ -53,7 +51,7 @@ function aliases(id: string, worker: number): readonly string[] {
   return worker === 0 ? [`${short}-0`, short] : [`${short}-${worker}`];
 }
 
-/** Throws JobmanError for a value that would begin another line of the file. */
+/** Throws JobmanError for a control character, which could begin another line of the file. */
 function hostBlock(id: string, { worker, host, options }: SshHost): string {
   const lines = [['HostName', host] as const, ...options].map(([name, value]) => {
     if (/\p{Cc}/u.test(value))
@@ -65,7 +63,7 @@ function hostBlock(id: string, { worker, host, options }: SshHost): string {
   return [`Host ${aliases(id, worker).join(' ')}`, ...lines, ''].join('\n');
 }
 
-/** Only IdentityFile may stand more than once; it is a list then. */
+/** Only IdentityFile may occur several times; then it is a list. */
 function hostJson(id: string, { worker, host, options }: SshHost): object {
   const identities = options.flatMap(([name, value]) => (name === 'IdentityFile' ? [value] : []));
   const more = identities.length > 1 ? { IdentityFile: identities } : {};

@@ -1,5 +1,4 @@
-// submit: a job for a Kubernetes cluster, from flags, from a manifest, or from both. The cluster is asked there and then;
-// jobman decides nothing about such a job, since the cluster does; it keeps its logs and history.
+// Creates a job in a Kubernetes cluster, directly in the cluster; jobman only archives its logs and history.
 
 import { randomBytes } from 'node:crypto';
 import type { V1Job } from '@kubernetes/client-node';
@@ -8,35 +7,35 @@ import {
   checkJobFile,
   clusterLabels,
   jobFileName,
-  type JobFileWishes,
+  type JobFileOverrides,
   jobFromFile,
   jobObject,
   mainContainer,
-  replacedKey,
+  replacedResourcesAnnotation,
   replacedResources,
   type Submitter,
 } from '../../app/cluster/job-object.ts';
-import type { ClusterKeeper } from '../../app/cluster/client.ts';
-import type { Cluster, ClusterPlace } from '../../app/cluster/cluster.ts';
+import type { ClusterArchive } from '../../app/cluster/commands.ts';
+import type { Cluster, ClusterContext } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
-  annotationsIn,
-  freshJobName,
-  mergedWishes,
+  parseAnnotations,
+  generateJobName,
+  mergeSubmitInputs,
   submitRequest,
   type SubmitRequest,
-  type SubmitWishes,
+  type SubmitInput,
 } from '../../app/cluster/submit-request.ts';
-import { given } from '../../core/given.ts';
-import { minute, second, type Duration } from '../../core/time.ts';
-import { begin, flavorFile, sayKept } from '../cluster/submission.ts';
-import type { VariableWish } from '../cluster-flags.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import { minute, second, type Duration } from '../../core/model/time.ts';
+import { beginArchive, readFlavorFile, printArchiveStart } from '../cluster/submission.ts';
+import type { VariableFlag } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { flagName } from '../flags.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { abortOnSignal } from '../interrupt.ts';
 import type { SubmitFlags } from '../table/flags.ts';
 
-interface Way {
+interface SubmitMode {
   readonly dryRun?: boolean | undefined;
   readonly follow?: boolean | undefined;
   readonly tty?: boolean | undefined;
@@ -44,46 +43,45 @@ interface Way {
   readonly rm?: boolean | undefined;
 }
 
-/** Words behind `--` run in the container; everything else of the command line is a flag. */
-export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...words: readonly string[]): Promise<number> {
-  const [stray] = words.slice(0, words.length - cli.behind.length);
-  if (stray !== undefined) {
-    const hints = /\.ya?ml$/i.test(stray)
+export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const [unexpected] = args.slice(0, args.length - cli.argsAfterDash.length);
+  if (unexpected !== undefined) {
+    const hints = /\.ya?ml$/i.test(unexpected)
       ? [
-          `jobman create ${stray}    creates a job from a manifest, also one for a cluster`,
-          `jobman submit -f ${stray}    the same for a manifest with a section kubernetes, with flags over it`,
+          `jobman create ${unexpected}    creates a job from a manifest, also one for a cluster`,
+          `jobman submit -f ${unexpected}    the same for a manifest with a section kubernetes, with flags over it`,
         ]
       : ['What the container runs is given after two dashes: jobman submit -i alpine -- ls -al /'];
-    throw usageError(`Unexpected argument \`${stray}\`.`, hints);
+    throw usageError(`Unexpected argument \`${unexpected}\`.`, hints);
   }
   const file = flags.file === '-' ? '/dev/stdin' : flags.file;
   if (file === undefined && flags.set !== undefined) {
     throw usageError('--set changes a manifest, and none is named: say it with -f.');
   }
-  const wishes = wishesOf(cli, flags);
+  const options = submitOptions(cli, flags);
   expectInteractive(cli, flags);
-  if (file === undefined) return submitWishes(cli, wishes, flags);
+  if (file === undefined) return submitFromOptions(cli, options, flags);
   const { readSubmittedFile } = await import('../cluster/job-file.ts');
   const found = readSubmittedFile(cli, file);
   if ('job' in found) {
-    const [name] = Object.keys(wishes).filter((key) => !forJobFiles.includes(key));
+    const [name] = Object.keys(options).filter((key) => !jobFileOptions.includes(key));
     if (name !== undefined || flags.set !== undefined) {
-      const flag = name === undefined ? '--set' : (flagOfWish[name] ?? flagName(name));
+      const flag = name === undefined ? '--set' : (flagOfOption[name] ?? flagName(name));
       throw usageError(`${file} is a whole Job, and ${flag} is about a part that the file says.`, [
         'Change the file. Flags that go with it: -j, -n, --context, -a, --label, --ttl, --suspend, --queue, --dry-run, --follow.',
       ]);
     }
-    return submitJobFile(cli, found.job, wishes, flags);
+    return submitJobFile(cli, found.job, options, flags);
   }
-  // What reads manifests takes longer to load than the cluster takes to answer.
+  // Load lazily: loading the manifest reader takes longer than the cluster's answer.
   const { readManifest } = await import('../manifest-file.ts');
-  const read = await readManifest(cli, file, flags.set ?? [], { door: found.door });
+  const read = await readManifest(cli, file, flags.set ?? [], { files: found.files });
   if ('manifest' in read) {
     throw usageError(`${file} has no section kubernetes, so it is no job for a cluster.`, [
       `jobman create ${file} runs it where it says.`,
     ]);
   }
-  return submitWishes(cli, mergedWishes(read.cluster, wishes), flags);
+  return submitFromOptions(cli, mergeSubmitInputs(read.cluster, options), flags);
 }
 
 function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
@@ -93,7 +91,7 @@ function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
     return;
   }
   const isAlone = suspend !== true && parallelism === 1 && completions === 1;
-  if (json || !isAlone || (tty === true && follow === true)) throw onlyOnePod(flags);
+  if (json || !isAlone || (tty === true && follow === true)) throw onePodError(flags);
   if (tty === true && dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
     throw usageError('-it needs a terminal on both sides. For a pipe or a file: --stdin; without input: --follow.');
   }
@@ -101,7 +99,7 @@ function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
     throw usageError('The manifest and the program cannot both read standard input: name the file of the manifest.');
 }
 
-function onlyOnePod({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
+function onePodError({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
   const [flag, both] = tty === true ? ['-it', 'this terminal'] : ['--stdin', 'this input'];
   const follow = tty === true ? '--follow, ' : '';
   return usageError(
@@ -110,23 +108,22 @@ function onlyOnePod({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
 }
 
 /** If the command of `--rm` was killed, the cluster deletes the Job this long after its program has ended. */
-const abandonedMost: Duration = 10 * minute;
+const abandonedTtl: Duration = 10 * minute;
 
 /**
- * The Job with an open input, and with a terminal where one was asked for. The input ends when the first connection to it closes, so a
- * session that is cut off ends too. Throws JobmanError (usage) for a Job of several pods, or of none.
+ * Gives the Job an open input, and with `tty` a terminal. The first connection's end closes the input, so a session
+ * that breaks off ends too. Throws JobmanError (usage) for a Job without exactly one pod.
  */
-function interactive(job: V1Job, way: Way): V1Job {
-  if (way.tty !== true && way.stdin !== true) return job;
+function makeInteractive(job: V1Job, mode: SubmitMode): V1Job {
+  if (mode.tty !== true && mode.stdin !== true) return job;
   const { parallelism = 1, completions = 1, suspend = false } = job.spec ?? {};
-  if (parallelism !== 1 || completions !== 1 || suspend) throw onlyOnePod({ tty: way.tty });
+  if (parallelism !== 1 || completions !== 1 || suspend) throw onePodError({ tty: mode.tty });
   const container = mainContainer(job.spec?.template.spec?.containers ?? []);
-  if (container !== undefined) Object.assign(container, { stdin: true, stdinOnce: true, tty: way.tty === true });
+  if (container !== undefined) Object.assign(container, { stdin: true, stdinOnce: true, tty: mode.tty === true });
   return job;
 }
 
-/** Keys of a request that the command line may set for a file with a whole Job. */
-const forJobFiles: readonly string[] = [
+const jobFileOptions: readonly string[] = [
   'name',
   'namespace',
   'context',
@@ -137,7 +134,7 @@ const forJobFiles: readonly string[] = [
   'queue',
 ];
 
-const flagOfWish: Readonly<Record<string, string>> = {
+const flagOfOption: Readonly<Record<string, string>> = {
   flavor: '-r',
   command: '-c',
   args: '`--`',
@@ -147,27 +144,27 @@ const flagOfWish: Readonly<Record<string, string>> = {
   imagePullSecrets: '--image-pull-secret',
 };
 
-async function submitJobFile(cli: Cli, job: V1Job, wishes: JobFileWishes, way: Way): Promise<number> {
+async function submitJobFile(cli: Cli, job: V1Job, options: JobFileOverrides, mode: SubmitMode): Promise<number> {
   const { settings } = await cli.services.clusterSettings();
-  const name = jobFileName(job, wishes, freshJobName(randomBytes(5)));
-  checkJobFile(job, wishes);
+  const name = jobFileName(job, options, generateJobName(randomBytes(5)));
+  checkJobFile(job, options);
   return submitPlan(
     cli,
     {
       name,
-      namespace: wishes.namespace ?? job.metadata?.namespace ?? null,
-      context: wishes.context ?? null,
+      namespace: options.namespace ?? job.metadata?.namespace ?? null,
+      context: options.context ?? null,
       flavor: null,
       object(submitter) {
-        const made = interactive(jobFromFile(job, name, wishes, settings, submitter), way);
-        if (way.rm === true && wishes.ttl === undefined) {
-          if (made.spec !== undefined) made.spec.ttlSecondsAfterFinished ??= abandonedMost / second;
+        const made = makeInteractive(jobFromFile(job, name, options, settings, submitter), mode);
+        if (mode.rm === true && options.ttl === undefined) {
+          if (made.spec !== undefined) made.spec.ttlSecondsAfterFinished ??= abandonedTtl / second;
         }
         return made;
       },
     },
     settings,
-    way,
+    mode,
   );
 }
 
@@ -175,20 +172,20 @@ interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context
   readonly object: (submitter: Submitter) => V1Job;
 }
 
-function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
-  if (flags.command === true && behind.length === 0) {
+function submitOptions({ io, argsAfterDash }: Cli, flags: SubmitFlags): SubmitInput {
+  if (flags.command === true && argsAfterDash.length === 0) {
     throw usageError('-c replaces the entry point by the words behind `--`, and there are none.');
   }
-  const words = behind.length === 0 ? undefined : behind;
-  return given({
+  const args = argsAfterDash.length === 0 ? undefined : argsAfterDash;
+  return omitUndefined({
     name: flags.jobName,
     image: flags.image,
     flavor: flags.resourcesFlavor,
     namespace: flags.namespace,
     context: flags.context,
-    annotations: flags.annotations === undefined ? undefined : annotationsIn(flags.annotations),
-    command: flags.command === true ? words : undefined,
-    args: flags.command === true ? undefined : words,
+    annotations: flags.annotations === undefined ? undefined : parseAnnotations(flags.annotations),
+    command: flags.command === true ? args : undefined,
+    args: flags.command === true ? undefined : args,
     env: flags.env === undefined ? undefined : variablesOf(flags.env, io.env),
     secrets: flags.secret,
     workdir: flags.workdir,
@@ -228,45 +225,45 @@ function mapOf(
   return Object.fromEntries(found);
 }
 
-/** A variable without a value has the one of this environment; one that is not set here is a mistake. */
+/** Throws a usage error for a variable without a value that is not set here. */
 function variablesOf(
-  wishes: readonly VariableWish[],
+  variables: readonly VariableFlag[],
   env: Readonly<Record<string, string | undefined>>,
 ): Readonly<Record<string, string>> {
-  const missing = wishes.filter(([name, value]) => value === null && env[name] === undefined).map(([name]) => name);
+  const missing = variables.filter(([name, value]) => value === null && env[name] === undefined).map(([name]) => name);
   if (missing.length > 0) {
     throw usageError(
       `${missing.length === 1 ? 'The variable' : 'The variables'} ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not set here: say --env ${missing[0]}=VALUE.`,
     );
   }
-  return Object.fromEntries(wishes.map(([name, value]) => [name, value ?? env[name] ?? '']));
+  return Object.fromEntries(variables.map(([name, value]) => [name, value ?? env[name] ?? '']));
 }
 
-/** Makes up the job that is wished for and creates it; also for `jobman create` of a manifest with a section `kubernetes`. */
-export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
+/** Also for `jobman create` of a manifest with a section `kubernetes`. */
+export async function submitFromOptions(cli: Cli, options: SubmitInput, mode: SubmitMode): Promise<number> {
   const { io, services } = cli;
   const { settings } = await services.clusterSettings();
-  const { request, doubts } = submitRequest(wishes, {
+  const { request, warnings } = submitRequest(options, {
     settings,
-    freshName: freshJobName(randomBytes(5)),
-    readFile: (path) => flavorFile(io.cwd, path),
+    generatedName: generateJobName(randomBytes(5)),
+    readFile: (path) => readFlavorFile(io.cwd, path),
   });
-  const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
-  for (const doubt of doubts) cli.note(`${word} ${doubt}`);
-  const isShort = way.rm === true && wishes.ttl === undefined;
+  const label = cli.screen.styleErr('bold', cli.screen.styleErr('magenta', 'warning:'));
+  for (const doubt of warnings) cli.note(`${label} ${doubt}`);
+  const isShort = mode.rm === true && options.ttl === undefined;
   const object: SubmitPlan['object'] = (submitter) => {
-    const job = interactive(jobObject(request, settings, submitter), way);
-    if (isShort && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = abandonedMost / second;
+    const job = makeInteractive(jobObject(request, settings, submitter), mode);
+    if (isShort && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = abandonedTtl / second;
     return job;
   };
-  return submitPlan(cli, { ...request, object }, settings, way);
+  return submitPlan(cli, { ...request, object }, settings, mode);
 }
 
-async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, way: Way): Promise<number> {
+async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, mode: SubmitMode): Promise<number> {
   const { io, services } = cli;
   const submitter = { owner: io.user, env: io.env };
-  if (way.dryRun === true) {
-    const installation = await services.installation();
+  if (mode.dryRun === true) {
+    const installation = await services.installationId();
     const job = plan.object({ ...submitter, installation });
     if (installation === null) {
       cli.note(
@@ -282,12 +279,12 @@ async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings,
       'Files that the program writes in its pod are lost with the pod: write what has to stay to a --volume or a bucket. What it prints is kept.',
     );
   }
-  return create(cli, plan, settings, submitter, way);
+  return create(cli, plan, settings, submitter, mode);
 }
 
-/** Writes it into the Job, for `details` of everybody and at any time; who may not change Jobs has read it above. */
-async function noteReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
-  const annotations = { [replacedKey]: text };
+/** For every user's `show`. A user without permission to change Jobs has read the text already. */
+async function annotateReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
+  const annotations = { [replacedResourcesAnnotation]: text };
   try {
     await cluster.patch(made.metadata?.name ?? '', { metadata: { annotations } });
     if (made.metadata !== undefined) made.metadata.annotations = { ...made.metadata.annotations, ...annotations };
@@ -296,17 +293,16 @@ async function noteReplaced(cluster: Cluster, made: V1Job, text: string): Promis
   }
 }
 
-/** A submit gives up after so long, whatever it waits for. */
-const submitMost: Duration = 30 * second;
+const submitTimeout: Duration = 30 * second;
 
-/** Kueue suspends each Job that names one of its queues, until its turn. */
+/** Kueue suspends each Job that names one of its queues until it admits the Job. */
 function wantsQueue({ metadata, spec }: V1Job): boolean {
   return metadata?.labels?.[clusterLabels.queue] !== undefined && spec?.suspend !== true;
 }
 
-function tooLate(name: string, { context, server }: ClusterPlace): JobmanError {
+function timeoutError(name: string, { context, server }: ClusterContext): JobmanError {
   return new JobmanError(
-    `The cluster of ${context} (${server}) did not answer within ${submitMost / second} s.`,
+    `The cluster of ${context} (${server}) did not answer within ${submitTimeout / second} s.`,
     exitCode.unreachable,
     [`It may have created ${name} or not. When it answers again: jobman why ${name}`],
   );
@@ -317,60 +313,59 @@ async function create(
   request: SubmitPlan,
   settings: ClusterSettings,
   submitter: Omit<Submitter, 'installation'>,
-  way: Way,
+  mode: SubmitMode,
 ): Promise<number> {
   const { context, namespace } = request;
   const cluster = await cli.services.cluster(
-    given({ context: context ?? undefined, namespace: namespace ?? undefined }),
+    omitUndefined({ context: context ?? undefined, namespace: namespace ?? undefined }),
   );
-  let keeper: ClusterKeeper | undefined;
-  let leave: ReturnType<typeof leaveOnSignal> | undefined;
+  let archive: ClusterArchive | undefined;
+  let leave: ReturnType<typeof abortOnSignal> | undefined;
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(tooLate(request.name, cluster.place())), submitMost);
+  const timer = setTimeout(() => late.abort(timeoutError(request.name, cluster.context())), submitTimeout);
   try {
     const { userConfigmap } = settings.job;
     const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap, undefined, late.signal);
     const group = Number(data?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
-    const place = cluster.place();
-    keeper = await cli.services.keeper();
-    const { installation, isKept } = await begin(cli, keeper, place);
+    const target = cluster.context();
+    archive = await cli.services.clusterArchive();
+    const { installation, isArchived } = await beginArchive(cli, archive, target);
     const asked = request.object({ ...submitter, installation, groups });
     const [made] = await Promise.all([
       cluster.create(asked, { signal: late.signal }),
-      isKept ? keeper.prepare() : undefined,
+      isArchived ? archive.preload() : undefined,
     ]);
     clearTimeout(timer);
-    // From now on there is something to leave, also while the controller is being started.
-    if (way.follow === true || way.tty === true || way.stdin === true) leave = leaveOnSignal(cli);
-    const said = `${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`;
+    // From now on Ctrl-C leaves, also while the controller starts.
+    if (mode.follow === true || mode.tty === true || mode.stdin === true) leave = abortOnSignal(cli);
+    const message = `${request.name} submitted to ${target.context}/${target.namespace} as ${target.user}.`;
     if (cli.json) cli.print(JSON.stringify(made));
-    // Standard output is the program's own.
-    else if (way.stdin === true && way.tty !== true) cli.note(said);
+    else if (mode.stdin === true && mode.tty !== true) cli.note(message);
     else if (cli.quiet) cli.print(request.name);
-    else cli.tell(said);
+    else cli.printSentence(message);
     const replaced = replacedResources(asked, made);
     if (replaced.length > 0) {
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
       for (const line of replaced) cli.note(`  ${line}`);
-      await noteReplaced(cluster, made, replaced.join('; '));
+      await annotateReplaced(cluster, made, replaced.join('; '));
     }
     if (wantsQueue(asked) && made.spec?.suspend !== true) {
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');
     }
-    if (isKept) await sayKept(cli, keeper.submitted(place, made));
+    if (isArchived) await printArchiveStart(cli, archive.recordSubmitted(target, made));
     if (leave === undefined) return exitCode.ok;
-    if (way.tty === true || way.stdin === true) {
+    if (mode.tty === true || mode.stdin === true) {
       const { runInteractive } = await import('../cluster/interactive.ts');
-      const how = { leave, remove: way.rm === true, isTerminal: way.tty === true };
-      return await runInteractive(cli, cluster, request.name, how);
+      const sessionOptions = { leave, remove: mode.rm === true, isTerminal: mode.tty === true };
+      return await runInteractive(cli, cluster, request.name, sessionOptions);
     }
     const { followToVerdict } = await import('../cluster/logs.ts');
     return await followToVerdict(cli, cluster, request.name, leave.signal);
   } finally {
     clearTimeout(timer);
     leave?.release();
-    await keeper?.close();
+    await archive?.close();
     await cluster.close();
   }
 }

@@ -1,18 +1,16 @@
-// tpus, gc: what exists in the clouds and what it costs; and what was left behind there, which gc releases with --yes.
-
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { ageText, countText, dollarsText, priceText, moment, inertWord } from '../../app/figures.ts';
-import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
-import type { TpuList, TpuMissed, TpuQuery, TpuRow } from '../../app/tpus.ts';
-import { type Cli, type GlobalFlags, sayTrouble } from '../context.ts';
-import { pause, untilLeft } from '../leave.ts';
+import { formatAge, pluralize, formatUsd, formatPricePerHour, toRfc3339, escapeLine } from '../../app/format.ts';
+import type { OrphanOperations, OrphanReport, OrphanView } from '../../app/orphans.ts';
+import type { TpuList, UncheckedLocation, TpuQuery, TpuRow } from '../../app/tpus.ts';
+import { type Cli, type GlobalFlags, printError } from '../context.ts';
+import { pause, untilInterrupted } from '../interrupt.ts';
 import { confirm } from '../prompt.ts';
 import { aligned, type Column, fittedTable } from '../render/aligned.ts';
 import { cutEnd } from '../render/cell.ts';
 import { columnsOf } from '../screen.ts';
 import type { TpusFlags } from '../table/flags.ts';
-import { given } from '../../core/given.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Duration, Instant } from '../../core/model/time.ts';
 
 export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<number> {
   const { io } = cli;
@@ -21,38 +19,37 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
   if (cli.json) cli.printObjects(list.rows.map(tpuJson));
   else {
     cli.printAll(tpuLines(list.rows, columnsOf(io.stdout), io.now()));
-    if (list.rows.length > 0) cli.note(tpuSum(list));
-    else if (list.missed.length === 0) cli.note('No TPU exists there.');
-    const shared = list.rows.find(({ whose }) => whose.kind === 'shared');
+    if (list.rows.length > 0) cli.note(formatTotals(list));
+    else if (list.unchecked.length === 0) cli.note('No TPU exists there.');
+    const shared = list.rows.find(({ owner }) => owner.kind === 'shared');
     if (shared !== undefined) cli.note(`To delete a TPU that was made with tpu apply: tpu delete ${shared.name}`);
   }
-  return sayMissed(cli, list);
+  return printUnanswered(cli, list);
 }
 
 async function forget(cli: Cli, project: string): Promise<number> {
   const isForgotten = await cli.services.forgetProject(project, (resources) => {
     const what = `${resources.join(', ')} may still exist and cost money`;
-    return confirm(cli, `${inertWord(what)}. Forget it?`, `${inertWord(what)}; nothing was changed.`);
+    return confirm(cli, `${escapeLine(what)}. Forget it?`, `${escapeLine(what)}; nothing was changed.`);
   });
   if (!isForgotten) return exitCode.failed;
   const sentence = `tpus and gc no longer ask about ${project}, unless a job that is not finished uses it.`;
-  cli.answer({ project, message: sentence }, inertWord(sentence));
+  cli.printResult({ project, message: sentence }, escapeLine(sentence));
   return exitCode.ok;
 }
 
-/**
- * Says on standard error which projects and zones did not answer. Only where none answered is that the exit code: one project
- * out of reach must not fail a script that works on the others.
- */
-function sayMissed(
+/** `unreachable` only if no project answered: one unreachable project must not fail a script that uses the others. */
+function printUnanswered(
   cli: Cli,
-  { missed, isAnswered, forgettable }: Pick<TpuList, 'missed' | 'isAnswered' | 'forgettable'>,
+  { unchecked, anyAnswered, forgettable }: Pick<TpuList, 'unchecked' | 'anyAnswered' | 'forgettable'>,
 ): number {
-  for (const one of missed) {
-    if (one.asleep) cli.note(`note: ${missedText(one)}`);
-    else sayTrouble(cli, missedText(one));
+  for (const one of unchecked) {
+    if (one.isEmulatorStopped) cli.note(`note: ${formatUnanswered(one)}`);
+    else printError(cli, formatUnanswered(one));
   }
-  const silent = [...new Set(missed.filter(({ asleep }) => !asleep).map(({ project }) => project))];
+  const silent = [
+    ...new Set(unchecked.filter(({ isEmulatorStopped }) => !isEmulatorStopped).map(({ project }) => project)),
+  ];
   if (silent.length === 0) return exitCode.ok;
   // A project that a job or a setting still needs cannot be forgotten.
   const [first] = silent.filter((project) => forgettable.includes(project));
@@ -60,52 +57,52 @@ function sayMissed(
     cli.note(
       `To stop asking about ${silent.length === 1 ? 'that project' : 'such a project'}: jobman tpus --forget ${first}`,
     );
-  return isAnswered ? exitCode.ok : exitCode.unreachable;
+  return anyAnswered ? exitCode.ok : exitCode.unreachable;
 }
 
 function queryOf({ all, zone, project }: TpusFlags): TpuQuery {
-  return { all: all === true, ...given({ zone, project }) };
+  return { all: all === true, ...omitUndefined({ zone, project }) };
 }
 
-/** The row with moments as RFC 3339, and whose it is in one word beside the parts of that. */
+/** Times as RFC 3339, and `owner.text` as one phrase in addition to its parts. */
 function tpuJson(row: TpuRow): object {
   return {
     ...row,
-    whose: { ...row.whose, text: whoseText(row) },
-    createdAt: moment(row.createdAt),
-    readySince: moment(row.readySince),
+    owner: { ...row.owner, text: formatOwner(row) },
+    createdAt: toRfc3339(row.createdAt),
+    readyAt: toRfc3339(row.readyAt),
   };
 }
 
-/** After an order to go: a small cloud is through with it in this time, a large one takes minutes. */
-const goneMost: Duration = 20_000;
-const lookEvery: Duration = 1_000;
+/** A small TPU disappears within this time, a large one takes minutes. */
+const releaseTimeout: Duration = 20_000;
+const pollInterval: Duration = 1_000;
 
 export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string[]): Promise<number> {
-  const keeper = await cli.services.strays();
+  const collector = await cli.services.orphans();
   try {
-    const look = await keeper.look();
-    const strays = named(look, names);
-    if (strays.length === 0) cli.note(noStrayText(look, flags.yes === true));
-    const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
+    const observation = await collector.observe();
+    const orphans = selectOrphans(observation, names);
+    if (orphans.length === 0) cli.note(formatNoOrphan(observation, flags.yes === true));
+    const code = flags.yes === true ? await releaseOrphans(cli, collector, orphans) : printOrphans(cli, orphans);
     if (names.length === 0) {
-      const { shared, others } = look;
+      const { shared, others } = observation;
       const [first] = shared;
       const hint = `To delete one: tpu delete ${first?.name ?? ''}`;
       // Shared TPUs cost money and nothing deletes them automatically, so each run of gc names them.
-      listTpus(cli, shared, `${countText(shared.length, 'shared TPU')} without a job. ${hint}`, true);
+      printTpus(cli, shared, `${pluralize(shared.length, 'shared TPU')} without a job. ${hint}`, true);
       const whose = 'not of this record, which gc never touches:';
-      listTpus(cli, others, `${countText(others.length, 'TPU')} ${whose}`, false);
+      printTpus(cli, others, `${pluralize(others.length, 'TPU')} ${whose}`, false);
     }
-    return Math.max(code, sayMissed(cli, look));
+    return Math.max(code, printUnanswered(cli, observation));
   } finally {
-    await keeper.close();
+    await collector.close();
   }
 }
 
-function named({ strays, shared, others }: StrayLook, names: readonly string[]): readonly StrayView[] {
+function selectOrphans({ orphans, shared, others }: OrphanReport, names: readonly string[]): readonly OrphanView[] {
   for (const name of names) {
-    if (strays.some((stray) => isCalled(stray, name))) continue;
+    if (orphans.some((orphan) => matchesName(orphan, name))) continue;
     if (shared.some((row) => row.name === name))
       throw new JobmanError(`${name} is a TPU that people share; gc never deletes it.`, exitCode.conflict, [
         `tpu delete ${name}    deletes it`,
@@ -116,35 +113,36 @@ function named({ strays, shared, others }: StrayLook, names: readonly string[]):
       ]);
     throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
   }
-  return names.length === 0 ? strays : strays.filter((stray) => names.some((name) => isCalled(stray, name)));
+  return names.length === 0 ? orphans : orphans.filter((orphan) => names.some((name) => matchesName(orphan, name)));
 }
 
-function isCalled({ resource, job }: StrayView, name: string): boolean {
+function matchesName({ resource, job }: OrphanView, name: string): boolean {
   return resource === name || resource.endsWith(`/${name}`) || job === name.padStart(6, '0');
 }
 
-/** A project that could not be asked may have one. */
-function noStrayText({ missed }: StrayLook, isLettingGo: boolean): string {
-  if (missed.some(({ asleep }) => !asleep)) return 'No stray is known, but not all places could be asked.';
-  return `There is no stray: ${isLettingGo ? 'there is nothing to let go' : 'nothing of yours is known to be left behind'}.`;
+/** A project that did not answer may have an orphan. */
+function formatNoOrphan({ unchecked }: OrphanReport, isReleasing: boolean): string {
+  if (unchecked.some(({ isEmulatorStopped }) => !isEmulatorStopped))
+    return 'No stray is known, but not all places could be asked.';
+  return `There is no stray: ${isReleasing ? 'there is nothing to let go' : 'nothing of yours is known to be left behind'}.`;
 }
 
-function list(cli: Cli, strays: readonly StrayView[]): number {
-  if (cli.json) cli.printObjects(strays.map((stray) => ({ ours: true, ...stray })));
-  else if (strays.length > 0) {
-    const rows = strays.map((stray) => {
-      const [, place = '-', name = stray.resource] = /^(.*)\/([^/]+)$/.exec(stray.resource) ?? [];
-      return [stray.job, stateText(stray), name, place].map(inertWord);
+function printOrphans(cli: Cli, orphans: readonly OrphanView[]): number {
+  if (cli.json) cli.printObjects(orphans.map((orphan) => ({ ours: true, ...orphan })));
+  else if (orphans.length > 0) {
+    const rows = orphans.map((orphan) => {
+      const [, parent = '-', name = orphan.resource] = /^(.*)\/([^/]+)$/.exec(orphan.resource) ?? [];
+      return [orphan.job, formatOrphanState(orphan), name, parent].map(escapeLine);
     });
     const title = ['JOB', 'STATE', 'NAME', 'IN'];
     cli.printAll(aligned([title, ...rows], ['left', 'left', 'left', 'left'], columnsOf(cli.io.stdout)));
   }
-  if (strays.length > 0)
-    cli.note(`${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
+  if (orphans.length > 0)
+    cli.note(`${pluralize(orphans.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
   return exitCode.ok;
 }
 
-function listTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: boolean): void {
+function printTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: boolean): void {
   if (cli.json) cli.printObjects(rows.map((row) => ({ ours, ...tpuJson(row) })));
   else if (rows.length > 0) {
     cli.note(heading);
@@ -152,82 +150,91 @@ function listTpus(cli: Cli, rows: readonly TpuRow[], heading: string, ours: bool
   }
 }
 
-function stateText({ seen, says }: StrayView): string {
-  return seen === 'unknown' ? `not known: ${says}` : says;
+function formatOrphanState({ presence, message }: OrphanView): string {
+  return presence === 'unknown' ? `not known: ${message}` : message;
 }
 
-async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]): Promise<number> {
+async function releaseOrphans(cli: Cli, collector: OrphanOperations, orphans: readonly OrphanView[]): Promise<number> {
   let code: number = exitCode.ok;
-  const told: StrayView[] = [];
-  for (const stray of strays) {
-    if (stray.seen === 'gone') {
-      await forgetStray(cli, keeper, stray);
+  const released: OrphanView[] = [];
+  for (const orphan of orphans) {
+    if (orphan.presence === 'gone') {
+      await forgetOrphan(cli, collector, orphan);
       continue;
     }
-    const result = await keeper.letGo(stray);
-    if (result.kind === 'done') told.push(stray);
+    const result = await collector.release(orphan);
+    if (result.kind === 'done') released.push(orphan);
     else {
       code = exitCode.failed;
-      say(cli, stray, 'failed', `${stray.resource} was not let go: ${result.evidence.detail}`);
+      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not let go: ${result.evidence.detail}`);
     }
   }
-  const left = await untilGone(cli, keeper, told);
-  for (const stray of left) {
-    say(cli, stray, 'told', `${stray.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`);
+  const left = await waitUntilGone(cli, collector, released);
+  for (const orphan of left) {
+    printOutcome(
+      cli,
+      orphan,
+      'releasing',
+      `${orphan.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`,
+    );
   }
   return code;
 }
 
-async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView[]): Promise<readonly StrayView[]> {
-  const until = cli.io.now() + goneMost;
-  let left = told;
-  await untilLeft(cli, async (signal) => {
+async function waitUntilGone(
+  cli: Cli,
+  collector: OrphanOperations,
+  released: readonly OrphanView[],
+): Promise<readonly OrphanView[]> {
+  const until = cli.io.now() + releaseTimeout;
+  let left = released;
+  await untilInterrupted(cli, async (signal) => {
     while (left.length > 0 && !signal.aborted) {
-      const seen = await keeper.lookAt(left);
-      const isGone = ({ resource }: StrayView) =>
-        seen.some((stray) => stray.resource === resource && stray.seen === 'gone');
-      for (const stray of left.filter(isGone)) await forgetStray(cli, keeper, stray);
-      left = left.filter((stray) => !isGone(stray));
+      const seen = await collector.observeAgain(left);
+      const isGone = ({ resource }: OrphanView) =>
+        seen.some((orphan) => orphan.resource === resource && orphan.presence === 'gone');
+      for (const orphan of left.filter(isGone)) await forgetOrphan(cli, collector, orphan);
+      left = left.filter((orphan) => !isGone(orphan));
       if (left.length === 0 || cli.io.now() >= until) break;
-      await pause(lookEvery, signal);
+      await pause(pollInterval, signal);
     }
   });
   return left;
 }
 
-async function forgetStray(cli: Cli, keeper: StrayKeeper, stray: StrayView): Promise<void> {
-  await keeper.forget(stray);
-  say(cli, stray, 'gone', `${stray.resource} is gone.`);
+async function forgetOrphan(cli: Cli, collector: OrphanOperations, orphan: OrphanView): Promise<void> {
+  await collector.forget(orphan);
+  printOutcome(cli, orphan, 'gone', `${orphan.resource} is gone.`);
 }
 
-function say(cli: Cli, stray: StrayView, outcome: 'gone' | 'told' | 'failed', sentence: string): void {
-  if (cli.json) cli.print(JSON.stringify({ ours: true, ...stray, outcome, message: sentence }));
-  else if (outcome === 'failed') sayTrouble(cli, inertWord(sentence));
-  else cli.tell(inertWord(sentence));
+function printOutcome(cli: Cli, orphan: OrphanView, outcome: 'gone' | 'releasing' | 'failed', sentence: string): void {
+  if (cli.json) cli.print(JSON.stringify({ ours: true, ...orphan, outcome, message: sentence }));
+  else if (outcome === 'failed') printError(cli, escapeLine(sentence));
+  else cli.printSentence(escapeLine(sentence));
 }
 
 const tableColumns = (isOneProject: boolean, now: Instant): readonly Column<TpuRow>[] => [
   { title: 'NAME', side: 'left', text: ({ name }) => name },
   { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
-  { title: 'TYPE', side: 'left', text: ({ type }) => type ?? '?' },
+  { title: 'TYPE', side: 'left', text: ({ accelerator }) => accelerator ?? '?' },
   { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
   { title: 'STATE', side: 'left', text: ({ state }) => state },
-  { title: 'WHOSE', side: 'left', text: whoseText },
+  { title: 'WHOSE', side: 'left', text: formatOwner },
   { title: 'JOB', side: 'left', text: ({ job }) => job ?? '-' },
   {
     title: 'READY',
     side: 'right',
-    text: ({ readySince }) => (readySince === null ? '-' : ageText(now - readySince)),
+    text: ({ readyAt }) => (readyAt === null ? '-' : formatAge(now - readyAt)),
   },
-  { title: 'IDLE', side: 'right', text: idleText },
-  { title: 'PRICE', side: 'right', text: hourlyText },
+  { title: 'IDLE', side: 'right', text: formatIdle },
+  { title: 'PRICE', side: 'right', text: formatHourlyPrice },
 ];
 
-function hourlyText({ pricePerHour }: TpuRow): string {
-  return pricePerHour === null ? '?' : priceText(pricePerHour);
+function formatHourlyPrice({ pricePerHour }: TpuRow): string {
+  return pricePerHour === null ? '?' : formatPricePerHour(pricePerHour);
 }
 
-/** The page of the command tells this order too. */
+/** The command's help lists this order, too. */
 const dropOrder = ['PRICING', 'READY', 'JOB', 'ZONE', 'TYPE'] as const;
 const narrowTerminal = 60;
 
@@ -239,45 +246,48 @@ function tpuLines(rows: readonly TpuRow[], terminal: number | null, now: Instant
 }
 
 function twoLines(row: TpuRow, terminal: number): readonly string[] {
-  const facts = [row.state, whoseText(row), `idle ${idleText(row)}`, hourlyText(row)].map(inertWord);
-  return [cutEnd(inertWord(`${row.name}  ${row.type ?? ''}`), terminal), cutEnd(`  ${facts.join('  ')}`, terminal)];
+  const facts = [row.state, formatOwner(row), `idle ${formatIdle(row)}`, formatHourlyPrice(row)].map(escapeLine);
+  return [
+    cutEnd(escapeLine(`${row.name}  ${row.accelerator ?? ''}`), terminal),
+    cutEnd(`  ${facts.join('  ')}`, terminal),
+  ];
 }
 
-function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): string {
+function formatOwner({ owner: whose, metadataOwner }: Pick<TpuRow, 'owner' | 'metadataOwner'>): string {
   switch (whose.kind) {
     case 'job':
       return whose.owner;
-    case 'stray':
+    case 'orphan':
       return 'stray';
     case 'installation':
-      // Their jobman is a sign that nobody knows; the person is whom one asks.
-      return `${owner === null || owner === '' ? '' : `${owner}, `}jobman ${whose.installation}`;
+      // The installation id alone names no person; the metadata's owner is the person to ask.
+      return `${metadataOwner === null || metadataOwner === '' ? '' : `${metadataOwner}, `}jobman ${whose.installation}`;
     case 'shared':
       return whose.name ?? 'shared';
-    case 'person':
+    case 'user':
       return whose.name;
-    case 'nobody':
+    case 'none':
       return 'nobody';
   }
 }
 
-function idleText({ idle, readySince, whose }: TpuRow): string {
-  if (idle !== null) return ageText(idle);
-  return readySince === null || whose.kind === 'job' ? '-' : '?';
+function formatIdle({ idleMs, readyAt, owner }: TpuRow): string {
+  if (idleMs !== null) return formatAge(idleMs);
+  return readyAt === null || owner.kind === 'job' ? '-' : '?';
 }
 
-function tpuSum({ rows }: TpuList): string {
-  const paid = rows.filter(({ pretended }) => !pretended);
+function formatTotals({ rows }: TpuList): string {
+  const paid = rows.filter(({ simulated }) => !simulated);
   const hourly = paid.reduce((sum, { pricePerHour, state }) => sum + (state === 'READY' ? (pricePerHour ?? 0) : 0), 0);
-  const idle = paid.filter((row) => row.idle !== null);
+  const idle = paid.filter((row) => row.idleMs !== null);
   const lost = idle.reduce((sum, { idleCost }) => sum + (idleCost ?? 0), 0);
   return [
-    `${countText(rows.length, 'TPU')}${hourly === 0 ? '' : `, about ${priceText(hourly)}`}`,
-    ...(idle.length === 0 ? [] : [`${idle.length} idle, about ${dollarsText(lost)} for nothing so far`]),
+    `${pluralize(rows.length, 'TPU')}${hourly === 0 ? '' : `, about ${formatPricePerHour(hourly)}`}`,
+    ...(idle.length === 0 ? [] : [`${idle.length} idle, about ${formatUsd(lost)} for nothing so far`]),
   ].join('; ');
 }
 
-function missedText({ project, zone, says }: TpuMissed): string {
-  const place = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
-  return inertWord(`${place} could not be asked: ${says}`);
+function formatUnanswered({ project, zone, message }: UncheckedLocation): string {
+  const scope = zone === null ? `project ${project}` : `zone ${zone} of project ${project}`;
+  return escapeLine(`${scope} could not be asked: ${message}`);
 }

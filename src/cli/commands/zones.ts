@@ -1,13 +1,11 @@
-// zones: what the places of a cloud have answered to jobs, and what we hold there.
-
-import { ageText, lengthText, moment } from '../../app/figures.ts';
-import { refusalWords } from '../../app/phrases.ts';
+import { formatAge, formatDuration, toRfc3339 } from '../../app/format.ts';
+import { errorPhrases } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { type Column, fittedTable } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
-import { given } from '../../core/given.ts';
-import type { Instant } from '../../core/time.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 interface ZonesFlags {
   readonly accelerator?: string | undefined;
@@ -17,7 +15,7 @@ interface ZonesFlags {
 export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & GlobalFlags): Promise<number> {
   const { io } = cli;
   const client = await cli.services.client();
-  const rows = await client.zones(given({ accelerator, project }));
+  const rows = await client.zones(omitUndefined({ accelerator, project }));
   if (cli.json) {
     cli.printObjects(rows.map(zoneJson));
     return 0;
@@ -28,10 +26,14 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
 }
 
 function zoneJson(row: ZoneRow): object {
+  const { lastAnswer, lastGrant } = row;
   return {
     ...row,
-    last: row.last === null ? null : { ...row.last, at: moment(row.last.at) },
-    gave: row.gave === null ? null : { ...row.gave, at: moment(row.gave.at) },
+    lastAnswer:
+      lastAnswer === null
+        ? null
+        : { answer: lastAnswer.answer, answeredAt: toRfc3339(lastAnswer.at), job: lastAnswer.job },
+    lastGrant: lastGrant === null ? null : { grantedAt: toRfc3339(lastGrant.at), waitedMs: lastGrant.waitedMs },
   };
 }
 
@@ -42,31 +44,37 @@ export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now
     { title: 'ZONE', side: 'left', text: ({ project, zone }) => (isOneProject ? zone : `${project}/${zone}`) },
     { title: 'ACCELERATOR', side: 'left', text: ({ accelerator }) => accelerator },
     { title: 'PRICING', side: 'left', text: ({ pricing }) => pricing },
-    { title: 'LAST ANSWER', side: 'left', text: (row) => lastText(row, now) },
-    { title: 'GOT ONE', side: 'left', text: (row) => gaveText(row, now) },
-    { title: 'JOBS', side: 'left', text: jobsText },
+    { title: 'LAST ANSWER', side: 'left', text: (row) => formatLastAnswer(row, now) },
+    { title: 'GOT ONE', side: 'left', text: (row) => formatLastGrant(row, now) },
+    { title: 'JOBS', side: 'left', text: formatJobs },
   ];
   return fittedTable(columns, rows, dropOrder, terminal);
 }
 
-/** The page of the command names this order, too. */
+/** The command's help lists this order, too. */
 const dropOrder = ['GOT ONE', 'JOBS', 'PRICING'] as const;
 
-function lastText({ last }: ZoneRow, now: Instant): string {
-  if (last === null) return 'none yet';
-  const word =
-    last.answer === 'ready' ? 'gave one' : last.answer === 'waiting' ? 'a long queue' : refusalWords[last.answer];
-  return `${word}, ${ageText(now - last.at)} ago`;
+function formatLastAnswer({ lastAnswer }: ZoneRow, now: Instant): string {
+  if (lastAnswer === null) return 'none yet';
+  const answer =
+    lastAnswer.answer === 'ready'
+      ? 'gave one'
+      : lastAnswer.answer === 'waiting'
+        ? 'a long queue'
+        : errorPhrases[lastAnswer.answer];
+  return `${answer}, ${formatAge(now - lastAnswer.at)} ago`;
 }
 
-function gaveText({ gave }: ZoneRow, now: Instant): string {
-  return gave === null ? 'never' : `${ageText(now - gave.at)} ago after ${lengthText(gave.waited)}`;
+function formatLastGrant({ lastGrant }: ZoneRow, now: Instant): string {
+  return lastGrant === null
+    ? 'never'
+    : `${formatAge(now - lastGrant.at)} ago after ${formatDuration(lastGrant.waitedMs)}`;
 }
 
-function jobsText({ holds, awaits }: ZoneRow): string {
+function formatJobs({ heldBy, awaitedBy }: ZoneRow): string {
   const parts = [
-    ...(holds.length === 0 ? [] : [`held by ${holds.join(', ')}`]),
-    ...(awaits.length === 0 ? [] : [`awaited by ${awaits.join(', ')}`]),
+    ...(heldBy.length === 0 ? [] : [`held by ${heldBy.join(', ')}`]),
+    ...(awaitedBy.length === 0 ? [] : [`awaited by ${awaitedBy.join(', ')}`]),
   ];
   return parts.length === 0 ? '-' : parts.join('; ');
 }

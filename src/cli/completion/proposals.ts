@@ -1,7 +1,5 @@
-// Proposals for a shell: jobs, setup steps, settings, and what can happen in the built-in cloud.
-
 import type { Candidate, PartialLine, Proposal, Propose } from '../command.ts';
-import { inertWord } from '../../app/figures.ts';
+import { escapeLine } from '../../app/format.ts';
 
 export async function setupSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return line.args.length === 0 ? jobIds(line) : line.args.length === 1 ? stepsOf(line) : [];
@@ -10,22 +8,21 @@ export async function setupSteps(line: PartialLine): Promise<readonly Candidate[
 export async function logSteps(line: PartialLine): Promise<readonly Candidate[]> {
   return [
     ...(await stepsOf(line)),
-    { word: 'command', summary: 'what the command printed' },
-    { word: 'job', summary: 'the life of the job' },
-    { word: 'tpu', summary: 'what was asked of the cloud, and answered' },
+    { value: 'command', summary: 'what the command printed' },
+    { value: 'job', summary: 'the life of the job' },
+    { value: 'tpu', summary: 'what was asked of the cloud, and answered' },
   ];
 }
 
 async function stepsOf({ services, args: [ref] }: PartialLine): Promise<readonly Proposal[]> {
   try {
     const job = ref === undefined ? undefined : await (await services.client()).show(ref);
-    return (job?.spec.steps ?? []).map(({ name }) => ({ word: name, summary: 'a setup step' }));
+    return (job?.spec.steps ?? []).map(({ name }) => ({ value: name, summary: 'a setup step' }));
   } catch {
     return [];
   }
 }
 
-/** Ids of the jobs in the list, and their names once a letter has been typed. */
 export async function jobIds({ services, partial }: PartialLine): Promise<readonly string[]> {
   try {
     const client = await services.client();
@@ -38,35 +35,34 @@ export async function jobIds({ services, partial }: PartialLine): Promise<readon
   }
 }
 
-export async function proposed(
-  place: { readonly summary: string; readonly propose?: Propose; readonly choices?: readonly string[] } | undefined,
+export async function proposalsOf(
+  source: { readonly summary: string; readonly propose?: Propose; readonly choices?: readonly string[] } | undefined,
   line: PartialLine,
 ): Promise<readonly Proposal[]> {
-  if (place === undefined) return [];
-  const { summary, propose, choices = [] } = place;
+  if (source === undefined) return [];
+  const { summary, propose, choices = [] } = source;
   const found = propose === undefined ? choices : await propose(line);
-  return found.map((one) => (typeof one === 'string' ? { word: one, summary } : one));
+  return found.map((one) => (typeof one === 'string' ? { value: one, summary } : one));
 }
 
 /**
- * One line each, as the scripts of the shells read them: the word, a tab, its meaning. A word with a control character is left out: it
- * would be another candidate on the next line, or a sequence that the shell sends to the terminal. Names come from other people, and
- * from other servers.
+ * One line per proposal: value, tab, summary. Values come from other users and servers; one with a control character is
+ * left out: it could add a candidate, or send an escape sequence to the terminal.
  */
-export function proposalLines(proposals: readonly Proposal[]): string {
-  const possible = proposals.filter(({ word }) => word !== '' && word === inertWord(word));
-  return possible.map(({ word, summary }) => `${word}\t${inertWord(summary)}\n`).join('');
+export function formatProposals(proposals: readonly Proposal[]): string {
+  const possible = proposals.filter(({ value }) => value !== '' && value === escapeLine(value));
+  return possible.map(({ value, summary }) => `${value}\t${escapeLine(summary)}\n`).join('');
 }
 
-export async function happenings(line: PartialLine): Promise<readonly Candidate[]> {
+export async function emulatorArguments(line: PartialLine): Promise<readonly Candidate[]> {
   const [verb, target] = line.args;
-  if (verb === undefined) return emulatorVerbs.map(([word, summary]) => ({ word, summary }));
+  if (verb === undefined) return emulatorVerbs.map(([value, summary]) => ({ value, summary }));
   if (target !== undefined || !emulatorVerbs.some(([name]) => name === verb)) return [];
   const jobs = await jobIds(line);
-  return jobs.map((word) => ({ word, summary: 'its TPU, or one worker of it: 1/3' }));
+  return jobs.map((value) => ({ value, summary: 'its TPU, or one worker of it: 1/3' }));
 }
 
-export async function settingWords({ partial }: PartialLine): Promise<readonly string[]> {
+export async function settingArguments({ partial }: PartialLine): Promise<readonly string[]> {
   const { settingKeys } = await import('../../app/settings.ts');
   return ['set', 'unset', ...(partial === '' ? [] : settingKeys.map(({ key }) => key))];
 }
@@ -74,7 +70,7 @@ export async function settingWords({ partial }: PartialLine): Promise<readonly s
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
-/** Each verb in the cloud's own words. From `stockout` on a verb leaves a condition. */
+/** From `stockout` on a verb leaves a condition. */
 export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[] = [
   ['preempt', 'take a node away, as the cloud takes spot capacity'],
   ['maintenance', 'take a node down for maintenance; it comes back with its disks'],

@@ -1,25 +1,37 @@
-// The display around the logs of a job that is followed, on standard error: on a terminal a block that is redrawn,
-// elsewhere a line for each change of fact and a heartbeat.
+// The display around the logs of a followed job, on standard error: a redrawn block on a terminal, lines elsewhere.
 
 import type { AttemptView, JobRow, JobView } from '../../app/client.ts';
-import { clockText, countText, inertWord, lengthText, reasonWords, stampText } from '../../app/figures.ts';
-import type { Event } from '../../core/decision.ts';
-import type { WorkerId } from '../../core/spec.ts';
-import { type Duration, hour, type Instant, minute, second } from '../../core/time.ts';
-import { createBlock, type Window } from '../block.ts';
+import {
+  formatTimeOfDay,
+  pluralize,
+  escapeLine,
+  formatDuration,
+  reasonPhrases,
+  formatTimestamp,
+} from '../../app/format.ts';
+import type { Event } from '../../core/model/event.ts';
+import type { WorkerId } from '../../core/model/spec.ts';
+import { type Duration, hour, type Instant, minute, second } from '../../core/model/time.ts';
+import { createBlock, type TerminalWindow } from '../block.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
-import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
+import { cutEnd, hangingIndent, padEnd, width } from '../render/cell.ts';
 import { glyph, type Screen } from '../screen.ts';
-import { isSettledPhase } from '../../core/phase.ts';
-import { attemptText, beforeTexts, beginsText, createMarks, createSilences, type Silences } from './rows.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import {
+  formatAttempt,
+  formatEarlierAttempts,
+  formatAttemptStart,
+  createEventFormatter,
+  createSilenceDetector,
+  type SilenceDetector,
+} from './annotations.ts';
 
-/** Shows changes around the logs of a job. */
 export interface Progress {
-  /** The job as it is now, and what happened since the last call; at first all that ever happened. */
+  /** On the first call `news` has all events so far. */
   changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
-  /** The log of another attempt begins, of these workers; `isFirst` says that nothing was printed before it. */
-  begins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
+  /** `isFirst`: nothing was printed before this log. */
+  attemptBegins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
   tick(view: JobView, now: Instant): void;
   readonly clear: () => void;
   end(line: string, now: Instant): void;
@@ -28,123 +40,132 @@ export interface Progress {
 
 interface ProgressOptions {
   readonly logs: Pick<LogStream, 'partial'> | null;
-  /** Plain lines tell every phase and beat; off for a log alone, where only what interrupts it is told. */
-  readonly tellsPhases: boolean;
-  /** Equal lines of several workers are drawn once; whoever sees them is told. */
-  readonly folds: boolean;
-  /** The hint how to leave, from the longest to the shortest; by default that of a log that is followed. */
-  readonly ways?: Ways;
-  readonly window: Window;
+  /** Off for a log alone, which only reports interruptions. */
+  readonly reportsPhases: boolean;
+  readonly foldsLines: boolean;
+  /** From the longest to the shortest; by default the hint of a followed log. */
+  readonly exitHints?: ExitHints;
+  readonly window: TerminalWindow;
 }
 
 export function createProgress(cli: Cli, options: ProgressOptions): Progress {
   switch (cli.screen.progress) {
     case 'redraw':
-      return redrawn(cli, options);
+      return createRedrawnProgress(cli, options);
     case 'plain':
-      return plain(cli, options);
+      return createPlainProgress(cli, options);
     case 'none':
-      return { changed() {}, begins() {}, tick() {}, clear() {}, end: () => {}, close: () => options.window.close() };
+      return {
+        changed() {},
+        attemptBegins() {},
+        tick() {},
+        clear() {},
+        end: () => {},
+        close: () => options.window.close(),
+      };
   }
 }
 
-const beats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
+const heartbeats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
 
-function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions): Progress {
-  const markOf = createMarks();
-  const silences = createSilences();
-  let sawItOpen = false;
+function createPlainProgress(cli: Cli, { logs, reportsPhases, foldsLines, window }: ProgressOptions): Progress {
+  const formatEvent = createEventFormatter();
+  const detectSilence = createSilenceDetector();
+  let wasUnfinished = false;
   let phase: string | undefined;
   let phaseSince: Instant | undefined;
-  let beaten: Duration = 0;
+  let lastBeatAge: Duration = 0;
   let refusal: string | undefined;
-  let lastSaid: Instant = 0;
-  /** The phase of a job is read after its events, so its time may be earlier than the last line's; stamps never go back. */
-  const say = (at: Instant, id: string, text: string): void => {
-    const shown = lastSaid - at < minute ? Math.max(at, lastSaid) : at;
-    lastSaid = shown;
-    cli.note(`${stampText(shown)} ${id} ${text}`);
+  let lastPrintedAt: Instant = 0;
+  /** The phase is read after the events, so its time may be earlier. Printed times never decrease. */
+  const print = (at: Instant, id: string, text: string): void => {
+    const shown = lastPrintedAt - at < minute ? Math.max(at, lastPrintedAt) : at;
+    lastPrintedAt = shown;
+    cli.note(`${formatTimestamp(shown)} ${id} ${text}`);
   };
 
   return {
     changed(view, news, isFirst) {
       const lines: { readonly at: Instant; readonly text: string }[] = [];
-      const sayAll = (): void => {
-        for (const { at, text } of lines.toSorted((one, other) => one.at - other.at)) say(at, view.id, text);
+      const printAll = (): void => {
+        for (const { at, text } of lines.toSorted((one, other) => one.at - other.at)) print(at, view.id, text);
       };
       for (const event of isFirst ? [] : news) {
-        // The same refusal again is a heartbeat's matter.
+        // Only heartbeats repeat the same refusal.
         if (event.kind === 'allocation_refused' && event.error.kind === refusal) continue;
         refusal = event.kind === 'allocation_refused' ? event.error.kind : refusal;
-        const mark = markOf(event, view);
-        if (mark !== undefined) lines.push({ at: event.at, text: mark });
+        const text = formatEvent(event, view);
+        if (text !== undefined) lines.push({ at: event.at, text });
       }
-      if (view.phase === phase) return sayAll();
+      if (view.phase === phase) return printAll();
       const lasted =
-        phaseSince === undefined || view.since - phaseSince < second
+        phaseSince === undefined || view.phaseStartedAt - phaseSince < second
           ? ''
-          : ` after ${lengthText(view.since - phaseSince)}`;
+          : ` after ${formatDuration(view.phaseStartedAt - phaseSince)}`;
       phase = view.phase;
-      phaseSince = view.since;
-      beaten = lastBeat(cli.io.now() - view.since);
-      // The verdict has a line of its own, at the end.
-      if (tellsPhases && !isSettledPhase(view.phase))
-        lines.push({ at: view.since, text: `${inertWord(view.status)}${lasted}${factOf(view)}` });
-      sayAll();
+      phaseSince = view.phaseStartedAt;
+      lastBeatAge = lastHeartbeat(cli.io.now() - view.phaseStartedAt);
+      if (reportsPhases && !isFinishedPhase(view.phase))
+        lines.push({
+          at: view.phaseStartedAt,
+          text: `${escapeLine(view.statusText)}${lasted}${formatPhaseFact(view)}`,
+        });
+      printAll();
     },
-    begins(view, attempt, workers, isFirst) {
-      // The line of the phase has said it.
-      if (tellsPhases) return;
-      const at = attempt.started ?? cli.io.now();
-      if (isFirst) for (const before of beforeTexts(view, attempt.attempt, cli.io.now())) say(at, view.id, before);
-      const text = isFirst ? `${attemptText(attempt, workers)}, following` : beginsText(view, attempt, workers);
-      say(at, view.id, `${text}${isFirst && folds ? foldedText : ''}`);
+    attemptBegins(view, attempt, workers, isFirst) {
+      if (reportsPhases) return;
+      const at = attempt.startedAt ?? cli.io.now();
+      if (isFirst)
+        for (const before of formatEarlierAttempts(view, attempt.attempt, cli.io.now())) print(at, view.id, before);
+      const text = isFirst
+        ? `${formatAttempt(attempt, workers)}, following`
+        : formatAttemptStart(view, attempt, workers);
+      print(at, view.id, `${text}${isFirst && foldsLines ? foldedNote : ''}`);
     },
     tick(view, now) {
-      if (isSettledPhase(view.phase)) return;
-      sawItOpen = true;
-      if (logs !== null) for (const text of silencesOf(view, silences)) say(now, view.id, text);
-      // Lines of the log show that it goes on.
-      const isAloud = cli.screen.aloud && (logs === null || view.phase !== 'running');
-      const age = now - view.since;
-      const due = isAloud ? beaten + aloudEvery : nextBeat(beaten);
-      if (!tellsPhases || age < due) return;
-      beaten = isAloud ? age : due;
-      say(now, view.id, `still ${inertWord(view.status)}, ${lengthText(age)}: ${waitText(view)}`);
+      if (isFinishedPhase(view.phase)) return;
+      wasUnfinished = true;
+      if (logs !== null) for (const text of newSilences(view, detectSilence)) print(now, view.id, text);
+      // During a run, the lines of the log show that the job is alive.
+      const isReadAloud = cli.screen.hasScreenReader && (logs === null || view.phase !== 'running');
+      const age = now - view.phaseStartedAt;
+      const due = isReadAloud ? lastBeatAge + screenReaderInterval : nextHeartbeat(lastBeatAge);
+      if (!reportsPhases || age < due) return;
+      lastBeatAge = isReadAloud ? age : due;
+      print(now, view.id, `still ${escapeLine(view.statusText)}, ${formatDuration(age)}: ${formatWait(view)}`);
     },
     clear() {},
     end(line, now) {
-      cli.note(`${stampText(now)} ${line}`);
-      if (sawItOpen) window.ring();
+      cli.note(`${formatTimestamp(now)} ${line}`);
+      if (wasUnfinished) window.ring();
     },
     close: () => window.close(),
   };
 }
 
-const foldedText = '; equal lines are shown once';
+const foldedNote = '; equal lines are shown once';
 
-function waitText(view: JobView): string {
-  const { because, usually } = view.why;
-  return inertWord(`${because ?? view.reason}${usually === null ? '' : `; usually ${usually}`}`);
+function formatWait(view: JobView): string {
+  const { evidence, typicalWait } = view.why;
+  return escapeLine(`${evidence ?? view.reasonText}${typicalWait === null ? '' : `; usually ${typicalWait}`}`);
 }
 
-/** Only while it runs is somebody expected to print. */
-function silencesOf(view: JobView, silences: Silences): readonly string[] {
-  return view.phase === 'running' ? silences(view.workers) : [];
+function newSilences(view: JobView, detectSilence: SilenceDetector): readonly string[] {
+  return view.phase === 'running' ? detectSilence(view.workers) : [];
 }
 
-function factOf(view: JobView): string {
+function formatPhaseFact(view: JobView): string {
   switch (view.phase) {
     case 'queued':
-      return `: ${placeOf(view)}`;
+      return `: ${formatCapacity(view)}`;
     case 'running': {
       const workers = view.attempts.at(-1)?.workers.length ?? 0;
-      return `: attempt ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
+      return `: attempt ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${pluralize(workers, 'worker')}`}`;
     }
     case 'recovering':
-      return headFact(view);
+      return formatHeadFact(view);
     case 'setup': {
-      const steps = stepsOf(view);
+      const steps = formatSteps(view);
       return steps === '' ? '' : `: ${steps}`;
     }
     default:
@@ -152,87 +173,90 @@ function factOf(view: JobView): string {
   }
 }
 
-function stepsOf({ spec, attempts }: JobView): string {
+function formatSteps({ spec, attempts }: JobView): string {
   if (attempts.at(-1)?.commandOnly === true) return '';
-  return inertWord(spec.steps.map((step) => step.name).join(', '));
+  return escapeLine(spec.steps.map((step) => step.name).join(', '));
 }
 
-function placeOf(view: JobView): string {
-  return inertWord([view.accelerator, view.pricing, view.zone].filter((part) => part !== null).join(' '));
+function formatCapacity(view: JobView): string {
+  return escapeLine([view.accelerator, view.pricing, view.zone].filter((part) => part !== null).join(' '));
 }
 
-/** Somebody to whom the screen is read out hears nothing of a picture that stands still. */
-const aloudEvery: Duration = 30 * second;
+/** A screen reader reads nothing from an unchanged picture. */
+const screenReaderInterval: Duration = 30 * second;
 
-/** The newest heartbeat that was due after so long: whoever comes later has not missed it. */
-function lastBeat(age: Duration): Duration {
-  return age >= hour ? Math.floor(age / hour) * hour : (beats.findLast((beat) => beat <= age) ?? 0);
+/** A display that starts later has not missed earlier heartbeats. */
+function lastHeartbeat(age: Duration): Duration {
+  return age >= hour ? Math.floor(age / hour) * hour : (heartbeats.findLast((beat) => beat <= age) ?? 0);
 }
 
-function nextBeat(beaten: Duration): Duration {
-  return beats.find((beat) => beat > beaten) ?? (Math.floor(beaten / hour) + 1) * hour;
+function nextHeartbeat(lastBeatAge: Duration): Duration {
+  return heartbeats.find((beat) => beat > lastBeatAge) ?? (Math.floor(lastBeatAge / hour) + 1) * hour;
 }
 
-/** Short waits are watched; long ones are glanced at. */
 const calmAfter: Duration = minute;
-const calmEvery: Duration = 5 * second;
-const restlessEvery: Duration = 240;
-const mostPartials = 4;
+const calmInterval: Duration = 5 * second;
+const activeInterval: Duration = 240;
+const maxPartialLines = 4;
 
-function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressOptions): Progress {
+function createRedrawnProgress(
+  cli: Cli,
+  { logs, reportsPhases, foldsLines, exitHints, window }: ProgressOptions,
+): Progress {
   const { io, screen } = cli;
   const block = createBlock(io, io.stderr, window);
-  const markOf = createMarks();
-  const silences = createSilences();
-  let sawItOpen = false;
+  const formatEvent = createEventFormatter();
+  const detectSilence = createSilenceDetector();
+  let wasUnfinished = false;
 
   function row(text: string): void {
     block.clear();
-    cli.complain(`${screen.err('bold', '--')} ${text}`);
+    cli.printStderr(`${screen.styleErr('bold', '--')} ${text}`);
   }
 
   return {
     changed(view, news, isFirst) {
       block.stale();
       for (const event of isFirst ? [] : news) {
-        // The block itself tells why there is no capacity yet.
-        const mark = event.kind === 'allocation_refused' ? undefined : markOf(event, view);
-        if (mark !== undefined) row(`${clockText(event.at)}Z ${mark}`);
+        const text = event.kind === 'allocation_refused' ? undefined : formatEvent(event, view);
+        if (text !== undefined) row(`${formatTimeOfDay(event.at)}Z ${text}`);
       }
     },
-    begins(view, attempt, workers, isFirst) {
+    attemptBegins(view, attempt, workers, isFirst) {
       if (!isFirst) {
-        row(`${clockText(attempt.started ?? io.now())}Z ${beginsText(view, attempt, workers)}`);
+        row(`${formatTimeOfDay(attempt.startedAt ?? io.now())}Z ${formatAttemptStart(view, attempt, workers)}`);
         return;
       }
-      // A new job begins with its first attempt, so that needs no line.
-      if (tellsPhases && attempt.attempt === 1) return;
-      for (const text of beforeTexts(view, attempt.attempt, io.now())) row(text);
-      row(`${view.id} ${attemptText(attempt, workers)}, following${folds && workers.length > 1 ? foldedText : ''}`);
+      // A new job begins with its first attempt, which needs no line.
+      if (reportsPhases && attempt.attempt === 1) return;
+      for (const text of formatEarlierAttempts(view, attempt.attempt, io.now())) row(text);
+      row(
+        `${view.id} ${formatAttempt(attempt, workers)}, following${foldsLines && workers.length > 1 ? foldedNote : ''}`,
+      );
     },
     tick(view, now) {
-      if (isSettledPhase(view.phase)) return;
-      sawItOpen = true;
-      if (logs !== null) for (const text of silencesOf(view, silences)) row(`${clockText(now)}Z ${text}`);
-      const isCalm = view.phase !== 'running' && now - view.since > calmAfter;
-      if (!block.isDue(isCalm ? calmEvery : restlessEvery)) return;
+      if (isFinishedPhase(view.phase)) return;
+      wasUnfinished = true;
+      if (logs !== null) for (const text of newSilences(view, detectSilence)) row(`${formatTimeOfDay(now)}Z ${text}`);
+      const isCalm = view.phase !== 'running' && now - view.phaseStartedAt > calmAfter;
+      if (!block.isDue(isCalm ? calmInterval : activeInterval)) return;
       const { columns, rows } = io.stderr.size();
-      const partials = (logs?.partial() ?? []).slice(0, mostPartials).map(({ worker, text }) => {
+      const partials = (logs?.partial() ?? []).slice(0, maxPartialLines).map(({ worker, text }) => {
         return worker === null ? text : `[${worker}] ${text}`;
       });
       const lines = [
         ...partials.map((line) => cutEnd(line, columns)),
-        ...statusLines(view, now, screen, columns, ways),
+        ...statusLines(view, now, screen, columns, exitHints),
       ];
       const shown = lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns));
-      block.draw(titleText(view, now), shown);
+      block.draw(formatTitle(view, now), shown);
     },
     clear: block.clear,
     end(line) {
       block.clear();
-      // Below a log it is one of the rows that are not the program's.
-      cli.note(tellsPhases ? line : `-- ${line}`);
-      if (sawItOpen) window.ring();
+      // Below a log, rows that are not the program's begin with `--`.
+      cli.note(reportsPhases ? line : `-- ${line}`);
+      if (wasUnfinished) window.ring();
     },
     close() {
       block.clear();
@@ -241,57 +265,53 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
   };
 }
 
-export function titleText(view: JobRow, now: Instant): string {
-  return `${Number(view.id)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
+export function formatTitle(view: JobRow, now: Instant): string {
+  return `${Number(view.id)} ${escapeLine(view.statusText)} ${formatDuration(now - view.phaseStartedAt)}`;
 }
 
-/**
- * While it runs one line is enough: the log itself is the news. Before that: what is waited for, part by part. Lines that
- * are too long go on below their beginning. `ways` say how to leave.
- */
+/** One line while the job runs, because the log has the news. Before that, one line for each part of the wait. */
 export function statusLines(
   view: JobView,
   now: Instant,
   screen: Pick<Screen, 'unicode'>,
   columns: number,
-  ways = leaving(`jobman logs ${Number(view.id)} -f`),
+  exitHints = formatExitHints(`jobman logs ${Number(view.id)} -f`),
 ): readonly string[] {
-  const head = ` ${view.id} ${glyph(screen, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
+  const head = ` ${view.id} ${glyph(screen, view.phase)} ${escapeLine(view.statusText)} ${formatDuration(now - view.phaseStartedAt)}`;
   if (view.phase === 'running') {
     const count = view.attempts.at(-1)?.workers.length ?? 0;
     const attempt = `${head}, attempt ${view.attempt}`;
-    const workers = count === 0 ? '' : `, ${countText(count, 'worker')}`;
-    const progress = view.progress === null ? '' : `, ${inertWord(view.progress)}`;
-    const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${runFact(view)}`);
+    const workers = count === 0 ? '' : `, ${pluralize(count, 'worker')}`;
+    const progress = view.progressText === null ? '' : `, ${escapeLine(view.progressText)}`;
+    const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${formatRunFact(view)}`);
     const line = full.find((text) => width(text) <= columns) ?? full.at(-1) ?? head;
-    const whole = ways.map((leave) => `${line}   ${leave}`).find((text) => width(text) <= columns);
-    return whole === undefined ? [line, ` ${leaveLine(ways, columns - 1)}`] : [whole];
+    const whole = exitHints.map((leave) => `${line}   ${leave}`).find((text) => width(text) <= columns);
+    return whole === undefined ? [line, ` ${fittingHint(exitHints, columns - 1)}`] : [whole];
   }
   const parts = partsOf(view, now).flatMap((part) => partLines(part, columns));
-  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(ways, columns - 1)}`];
+  return [`${head}${formatHeadFact(view)}`, ...parts, ` ${fittingHint(exitHints, columns - 1)}`];
 }
 
-export type Ways = readonly [string, ...string[]];
+export type ExitHints = readonly [string, ...string[]];
 
-/** The hint how to leave and to come back by that command, from the longest to the shortest. */
-export function leaving(back: string): Ways {
+/** From the longest to the shortest. */
+export function formatExitHints(back: string): ExitHints {
   return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
 }
 
-function leaveLine(ways: Ways, columns: number): string {
-  return ways.find((way) => width(way) <= columns) ?? ways.at(-1) ?? '';
+function fittingHint(exitHints: ExitHints, columns: number): string {
+  return exitHints.find((way) => width(way) <= columns) ?? exitHints.at(-1) ?? '';
 }
 
-/** While it runs, whatever its row says that is not its age: nobody answers, it was preempted before. */
-function runFact(view: JobView): string {
-  return /^\S+(,|$)/.test(view.reason) ? '' : `: ${inertWord(view.reason)}`;
+/** The reason of a running job, unless it is only its age: a worker does not answer, the job was preempted before. */
+function formatRunFact(view: JobView): string {
+  return /^\S+(,|$)/.test(view.reasonText) ? '' : `: ${escapeLine(view.reasonText)}`;
 }
 
-/** Why it recovers or ends. Of a job that comes up the parts below say all. */
-function headFact(view: JobView): string {
+function formatHeadFact(view: JobView): string {
   const ending = view.attempts.findLast(({ reason }) => reason !== null)?.reason ?? null;
-  if (view.phase === 'recovering' && ending !== null) return `: ${reasonWords[ending]}`;
-  return view.phase === 'stopping' ? `: ${inertWord(view.reason)}` : '';
+  if (view.phase === 'recovering' && ending !== null) return `: ${reasonPhrases[ending]}`;
+  return view.phase === 'stopping' ? `: ${escapeLine(view.reasonText)}` : '';
 }
 
 interface Part {
@@ -302,53 +322,53 @@ interface Part {
 
 function partsOf(view: JobView, now: Instant): readonly Part[] {
   const attempt = view.attempts.at(-1);
-  const when = view.why.nextAt !== null && view.why.nextAt > now ? `, in ${lengthText(view.why.nextAt - now)}` : '';
+  const when = view.why.nextAt !== null && view.why.nextAt > now ? `, in ${formatDuration(view.why.nextAt - now)}` : '';
   const next: Part = { label: 'next', length: null, text: `${view.why.next}${when}` };
   // A release is shown before the new request.
-  const leaves = view.allocations.flatMap(({ name, released, gone, says }): readonly Part[] =>
-    released === null || gone !== null
+  const leaves = view.allocations.flatMap(({ name, releasedAt, goneAt, message }): readonly Part[] =>
+    releasedAt === null || goneAt !== null
       ? []
-      : [{ label: 'release', length: now - released, text: `${name}: ${says ?? ''}` }],
+      : [{ label: 'release', length: now - releasedAt, text: `${name}: ${message ?? ''}` }],
   );
-  if (attempt === undefined) return [...because(view), next];
-  if (attempt.reason !== null) return leaves.length > 0 ? [...leaves, next] : [...because(view), next];
+  if (attempt === undefined) return [...evidenceParts(view), next];
+  if (attempt.reason !== null) return leaves.length > 0 ? [...leaves, next] : [...evidenceParts(view), next];
 
   const allocation = view.allocations.find((candidate) => candidate.allocation === attempt.allocation);
-  const ready = allocation?.ready ?? null;
-  const readyAt = ready === null ? null : Math.max(ready, attempt.created);
-  const place = placeOf(view);
+  const ready = allocation?.readyAt ?? null;
+  const readyAt = ready === null ? null : Math.max(ready, attempt.createdAt);
+  const capacity = formatCapacity(view);
   if (readyAt === null) {
-    const says = allocation?.says ?? null;
-    const text = says === null ? place : `${place}: ${says}`;
-    const usual = view.why.usually;
+    const message = allocation?.message ?? null;
+    const text = message === null ? capacity : `${capacity}: ${message}`;
+    const usual = view.why.typicalWait;
     const usually: readonly Part[] = usual === null ? [] : [{ label: 'usually', length: null, text: usual }];
-    return [...leaves, { label: 'capacity', length: now - attempt.created, text }, ...usually, next];
+    return [...leaves, { label: 'capacity', length: now - attempt.createdAt, text }, ...usually, next];
   }
   const parts: Part[] = [
-    { label: 'capacity', length: readyAt - attempt.created, text: `${place}: ${allocation?.says ?? 'ready'}` },
+    { label: 'capacity', length: readyAt - attempt.createdAt, text: `${capacity}: ${allocation?.message ?? 'ready'}` },
   ];
-  const steps = stepsOf(view);
+  const steps = formatSteps(view);
   if (steps !== '') {
-    const failing = attempt.started === null && /failed/.test(view.reason) ? `; ${view.reason}` : '';
-    parts.push({ label: 'setup', length: (attempt.started ?? now) - readyAt, text: `${steps}${failing}` });
+    const failing = attempt.startedAt === null && /failed/.test(view.reasonText) ? `; ${view.reasonText}` : '';
+    parts.push({ label: 'setup', length: (attempt.startedAt ?? now) - readyAt, text: `${steps}${failing}` });
   }
-  const command = `${workersPhrase(view)}${attempt.how === 'resume' ? ', from the last checkpoint' : ''}`;
-  parts.push({ label: 'command', length: attempt.started === null ? null : now - attempt.started, text: command });
+  const command = `${formatCommandWorkers(view)}${attempt.startMode === 'resume' ? ', from the last checkpoint' : ''}`;
+  parts.push({ label: 'command', length: attempt.startedAt === null ? null : now - attempt.startedAt, text: command });
   return [...leaves, ...parts];
 }
 
-/** An attempt that is being ended has no parts any more; what is still waited for is in the evidence. */
-function because(view: JobView): readonly Part[] {
-  return view.why.because === null ? [] : [{ label: 'because', length: null, text: view.why.because }];
+/** An attempt that is ending has no parts; the evidence says what the job still waits for. */
+function evidenceParts(view: JobView): readonly Part[] {
+  return view.why.evidence === null ? [] : [{ label: 'because', length: null, text: view.why.evidence }];
 }
 
-function workersPhrase(view: JobView): string {
-  const { place, workers } = view.spec.command;
-  if (place === 'here') return 'on this machine';
-  return workers === 'all' ? 'on all workers' : `on ${countText(workers.length, 'worker')}`;
+function formatCommandWorkers(view: JobView): string {
+  const { runsOn, workers } = view.spec.command;
+  if (runsOn === 'controller') return 'on this machine';
+  return workers === 'all' ? 'on all workers' : `on ${pluralize(workers.length, 'worker')}`;
 }
 
 function partLines({ label, length, text }: Part, columns: number): readonly string[] {
-  const front = `   ${padEnd(label, 10)}${padEnd(length === null ? '' : lengthText(length), 7)}`;
-  return hanging(front, inertWord(text), columns);
+  const front = `   ${padEnd(label, 10)}${padEnd(length === null ? '' : formatDuration(length), 7)}`;
+  return hangingIndent(front, escapeLine(text), columns);
 }

@@ -1,25 +1,21 @@
-// Lines of a log: from the bytes of a file, and as the text that is printed. What is held at any time is bounded, whatever the
-// program prints: a line of 10 MB, a progress bar that never ends its line, nothing but zero bytes.
+// Splits and formats log lines. Memory is bounded for any output: a line of 10 MB, an endless progress bar, zero bytes.
 
 import { isUtf8 } from 'node:buffer';
-import { hexDigits, inert, decimalSizeText } from '../../app/figures.ts';
-import { isInert } from '../output.ts';
-import type { WorkerId } from '../../core/spec.ts';
-import type { Instant } from '../../core/time.ts';
+import { hexDigits, escapeForTerminal, formatBytes } from '../../app/format.ts';
+import { isSanitized } from '../output.ts';
+import type { WorkerId } from '../../core/model/spec.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 export interface LineRules {
-  /** `terminal`: cut, collapsed. `pipe`: every line whole. `raw`: the bytes. `json`: an object a line. */
+  /** `terminal`: cut, collapsed. `pipe`: every line whole. `raw`: the bytes. `json`: one object per line. */
   readonly form: 'terminal' | 'pipe' | 'raw' | 'json';
   readonly numbered: boolean;
   readonly fold: boolean;
   readonly colour: boolean;
 }
 
-/**
- * `[0] `, `[0-3] `: who said it; nothing for a log that is no worker's. On a terminal as wide as the widest of `all` can
- * be, so that texts stand below each other.
- */
-export function frontText(workers: readonly WorkerId[], all: readonly WorkerId[], rules: LineRules): string {
+/** `[0] `, `[0-3] `; empty for a log without a worker. A terminal gets aligned texts. */
+export function formatPrefix(workers: readonly WorkerId[], all: readonly WorkerId[], rules: LineRules): string {
   if (workers.length === 0) return '';
   const label = `[${workersLabel(workers)}]`;
   if (rules.form !== 'terminal') return `${label} `;
@@ -28,10 +24,10 @@ export function frontText(workers: readonly WorkerId[], all: readonly WorkerId[]
   return `${label.padEnd(widest + 2)} `;
 }
 
-/** `0-3`, `0,2-3`, `here`: which workers said it, in order. */
+/** `0-3`, `0,2-3`, `controller`. */
 export function workersLabel(workers: readonly WorkerId[]): string {
-  const labels: string[] = workers.includes('here') ? ['here'] : [];
-  const numbers = workers.filter((worker) => worker !== 'here').toSorted((one, other) => one - other);
+  const labels: string[] = workers.includes('controller') ? ['controller'] : [];
+  const numbers = workers.filter((worker) => worker !== 'controller').toSorted((one, other) => one - other);
   for (let at = 0; at < numbers.length;) {
     const from = numbers[at] ?? 0;
     let to = from;
@@ -45,30 +41,30 @@ export function workersLabel(workers: readonly WorkerId[]): string {
   return labels.join(',');
 }
 
-export function bodyText(piece: Piece, rules: LineRules): string {
-  if (rules.form === 'terminal') return forTerminal(piece, rules.colour);
-  const text = piece.isInert ? piece.text : forPipe(piece.text);
+export function formatBody(piece: Piece, rules: LineRules): string {
+  if (rules.form === 'terminal') return formatForTerminal(piece, rules.colour);
+  const text = piece.isSanitized ? piece.text : formatForPipe(piece.text);
   return piece.ends ? `${text}\n` : text;
 }
 
-function forTerminal({ text, left, isInert }: Piece, colour: boolean): string {
-  const shown = isInert ? text : inert(text, colour);
-  // A colour that a program leaves on must not run into the next worker's line.
-  const reset = !isInert && shown.includes('\u001b[') ? '\u001b[0m' : '';
-  return `${shown}${reset}${left === 0 ? '' : ` ~ ${decimalSizeText(left)} more`}\n`;
+function formatForTerminal({ text, omittedBytes, isSanitized: isClean }: Piece, colour: boolean): string {
+  const shown = isClean ? text : escapeForTerminal(text, colour);
+  // A colour that a program leaves on must not reach the next worker's line.
+  const reset = !isClean && shown.includes('\u001b[') ? '\u001b[0m' : '';
+  return `${shown}${reset}${omittedBytes === 0 ? '' : ` ~ ${formatBytes(omittedBytes)} more`}\n`;
 }
 
-/** Carriage returns do no harm in a file, and progress bars are made of them. */
-function forPipe(text: string): string {
-  if (!text.includes('\r')) return inert(text);
+/** Carriage returns do no harm in a file, and progress bars consist of them. */
+function formatForPipe(text: string): string {
+  if (!text.includes('\r')) return escapeForTerminal(text);
   return text
     .split('\r')
-    .map((part) => inert(part))
+    .map((part) => escapeForTerminal(part))
     .join('\r');
 }
 
-/** One object for one line; the parts of a very long one say that they are parts. */
-export function jsonText(
+/** One object per line; parts of a very long line have a field `part`. */
+export function formatJson(
   from: { readonly attempt: number | null; readonly worker: WorkerId | null },
   piece: Piece,
 ): string {
@@ -76,22 +72,22 @@ export function jsonText(
   return `${JSON.stringify({ ...from, text: piece.text, ...part })}\n`;
 }
 
-/** A line, or a part of one that was too long to be held. Without its newline. */
+/** A line, or a part of a line that is too long for memory. Without its newline. */
 export interface Piece {
   readonly text: string;
   readonly starts: boolean;
   readonly ends: boolean;
-  readonly left: number;
-  /** True when it is known to hold no control character, so that nobody has to look. */
-  readonly isInert: boolean;
+  readonly omittedBytes: number;
+  /** Known to have no control character, so that no check is needed. */
+  readonly isSanitized: boolean;
   readonly at: Instant;
 }
 
 export interface SplitRules {
-  readonly most: number;
-  /** A longer line loses its end, which is counted, or is handed on in parts. */
-  readonly longer: 'cut' | 'parts';
-  /** True: of a line that was written over with carriage returns (a progress bar) only its last state is kept. */
+  readonly maxBytes: number;
+  /** `cut` drops and counts the end of a longer line; `parts` emits it in parts. */
+  readonly overflow: 'cut' | 'parts';
+  /** Keeps only the last state of a line that carriage returns overwrite (a progress bar). */
   readonly collapse: boolean;
 }
 
@@ -100,24 +96,24 @@ const carriageReturn = 13;
 
 export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) {
   let held: Buffer = Buffer.alloc(0);
-  let left = 0;
+  let omittedBytes = 0;
   let starts = true;
-  /** Between the `\r` and what comes next nothing has been written over yet: the old state still stands there. */
+  /** After `\r` and before the next byte nothing is overwritten: the old state is still visible. */
   let isReturned = false;
 
   function take(bytes: Buffer, at: Instant): void {
     if (bytes.length === 0) return;
     held = held.length === 0 ? bytes : Buffer.concat([held, bytes]);
-    if (held.length <= rules.most) return;
-    if (rules.longer === 'parts') {
+    if (held.length <= rules.maxBytes) return;
+    if (rules.overflow === 'parts') {
       const size = wholeCharacters(held);
-      emit({ text: decode(held.subarray(0, size)), starts, ends: false, left: 0, isInert: false, at });
+      emit({ text: decode(held.subarray(0, size)), starts, ends: false, omittedBytes: 0, isSanitized: false, at });
       held = held.subarray(size);
       starts = false;
     } else {
-      const kept = wholeCharacters(held.subarray(0, rules.most));
-      left += held.length - kept;
-      // A copy, because a part of a large buffer keeps all of it alive.
+      const kept = wholeCharacters(held.subarray(0, rules.maxBytes));
+      omittedBytes += held.length - kept;
+      // Copy: a part of a large buffer keeps all of it in memory.
       held = Buffer.from(held.subarray(0, kept));
     }
   }
@@ -136,16 +132,16 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     if (bytes.length === 0) return;
     if (isReturned) {
       held = Buffer.alloc(0);
-      left = 0;
+      omittedBytes = 0;
       isReturned = false;
     }
     take(bytes, at);
   }
 
   function finish(at: Instant): void {
-    emit({ text: decode(held), starts, ends: true, left, isInert: false, at });
+    emit({ text: decode(held), starts, ends: true, omittedBytes, isSanitized: false, at });
     held = Buffer.alloc(0);
-    left = 0;
+    omittedBytes = 0;
     starts = true;
     isReturned = false;
   }
@@ -162,14 +158,14 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     takeAll(bytes.subarray(from), at);
   }
 
-  /** Whole lines all at once, where they are as lines mostly are; false when they are not, and nothing was done. */
+  /** Fast path for whole lines. Returns false, without effect, for any other block. */
   function pushBlock(bytes: Buffer, at: Instant): boolean {
     if (!isUtf8(bytes) || (rules.collapse && bytes.includes(carriageReturn))) return false;
     const text = bytes.toString('utf8');
     const lines = text.split('\n');
-    if (lines.some((line) => line.length > rules.most)) return false;
-    const clean = isInert(text);
-    for (const line of lines) emit({ text: line, starts: true, ends: true, left: 0, isInert: clean, at });
+    if (lines.some((line) => line.length > rules.maxBytes)) return false;
+    const clean = isSanitized(text);
+    for (const line of lines) emit({ text: line, starts: true, ends: true, omittedBytes: 0, isSanitized: clean, at });
     return true;
   }
 
@@ -177,26 +173,24 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void) 
     push(bytes: Buffer, at: Instant): void {
       const last = bytes.lastIndexOf(newline);
       // Held bytes belong to the first line.
-      const isInside = held.length > 0 || left > 0 || !starts || isReturned;
+      const isInside = held.length > 0 || omittedBytes > 0 || !starts || isReturned;
       const first = last >= 0 && isInside ? bytes.indexOf(newline) + 1 : 0;
       pushLines(bytes.subarray(0, first), at);
       const isPlain = last > first && pushBlock(bytes.subarray(first, last), at);
       pushLines(bytes.subarray(isPlain ? last + 1 : first), at);
-      // Held bytes must not keep their whole block alive.
+      // Held bytes must not keep their whole block in memory.
       if (held.length > 0 && held.buffer === bytes.buffer) held = Buffer.from(held);
     },
-    /** The begun line; empty if there is none. */
     pending: (): string => (held.length === 0 ? '' : decode(held)),
-    /** Hands on a line that was not ended. */
     end(at: Instant): void {
-      if (held.length > 0 || left > 0 || !starts) finish(at);
+      if (held.length > 0 || omittedBytes > 0 || !starts) finish(at);
     },
   };
 }
 
 export type Splitter = ReturnType<typeof createSplitter>;
 
-/** The length without a UTF-8 character that is cut off at the end (RFC 3629, section 3). */
+/** Without a UTF-8 character that is cut off at the end (RFC 3629, section 3). */
 function wholeCharacters(bytes: Buffer): number {
   for (let back = 1; back <= 3 && back < bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -207,7 +201,7 @@ function wholeCharacters(bytes: Buffer): number {
   return bytes.length;
 }
 
-/** Bytes as text. What is not UTF-8 is shown byte by byte (`\xff`), so that nothing of a binary output is hidden or guessed. */
+/** Invalid UTF-8 is shown byte by byte (`\xff`), so that no binary output is hidden or guessed. */
 export function decode(bytes: Uint8Array): string {
   try {
     return strict.decode(bytes);
@@ -234,7 +228,7 @@ function decodeMixed(bytes: Uint8Array): string {
   return parts.join('');
 }
 
-/** The length of the UTF-8 character at `at`; 0 if there is none (RFC 3629, section 4). */
+/** 0 if there is no UTF-8 character at `at` (RFC 3629, section 4). */
 function validAt(bytes: Uint8Array, at: number): number {
   const first = bytes[at];
   if (first === undefined) return 0;
@@ -252,5 +246,5 @@ function validAt(bytes: Uint8Array, at: number): number {
   return 0;
 }
 
-// A byte order mark is text like any other here: leaving it out would make a copy differ from its original.
+// Keep a byte order mark: without it a copy would differ from its original.
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

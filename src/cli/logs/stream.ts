@@ -1,63 +1,58 @@
-// Log files become text on standard output, as much as there is and as it comes. Nothing is held beyond a few blocks for
-// each file, and a reader that is slow slows the reading down.
+// Prints log files, once or as they grow. Memory is limited to a few blocks per file; a slow reader slows the reading.
 
 import { type FileHandle, open } from 'node:fs/promises';
 import type { LogFile } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Stream } from '../../app/services.ts';
 import {
-  bodyText,
+  formatBody,
   createSplitter,
-  frontText,
-  jsonText,
+  formatPrefix,
+  formatJson,
   type LineRules,
   type Piece,
   type SplitRules,
   type Splitter,
 } from './lines.ts';
-import { createQueue, type Lane, lookahead, mix } from './mix.ts';
-import { exactly } from '../output.ts';
-import { inert, inertWord } from '../../app/figures.ts';
-import type { WorkerId } from '../../core/spec.ts';
-import type { Instant } from '../../core/time.ts';
+import { createQueue, type LineSource, lookahead, mergeLines } from './merge.ts';
+import { rawBytes } from '../output.ts';
+import { escapeForTerminal, escapeLine } from '../../app/format.ts';
+import type { WorkerId } from '../../core/model/spec.ts';
+import type { Instant } from '../../core/model/time.ts';
 
 export interface LogRules extends LineRules {
   readonly grep?: RegExp | undefined;
-  /** The last lines of each file that is there at the beginning. With `grep`: the last matches, unless more is to come. */
+  /** Of each file that exists at the beginning. With `grep` but without `follow`: the last matches. */
   readonly tail?: number | undefined;
   readonly follow: boolean;
 }
 
 export interface LogStream {
-  /** These workers will have logs here, so that the column of their numbers is wide enough from the first line on. */
+  /** Gives the column of worker numbers its final width from the first line on. */
   expect(workers: readonly WorkerId[]): void;
-  /**
-   * Begins to read a file; one that is read already is left alone. `isFirst` says that `tail` holds for it. False when
-   * it is not there (yet). Throws JobmanError when it may not be read.
-   */
+  /** `isFirst`: `tail` applies. False if the file does not exist yet. Throws JobmanError without read permission. */
   add(file: LogFile, isFirst: boolean): Promise<boolean>;
   /**
-   * Prints what can be printed now, `before` being called once ahead of the first text. `behind`: there was more than
-   * one call prints, so that whoever calls stays able to do other things as well; ask again at once. Stops early when
-   * nobody reads any more.
+   * Calls `before` once, ahead of the first text. `behind`: more is available than one call prints, so that the caller
+   * can do other work; call again at once. Stops early if the output is closed.
    */
   pump(now: Instant, before?: () => void): Promise<'nothing' | 'some' | 'behind'>;
   finish(now: Instant, before?: () => void): Promise<boolean>;
-  /** Lines that are begun and not ended, as a progress bar is; for a terminal to show below. */
+  /** Such as a progress bar, for a terminal to show below. */
   partial(): readonly { readonly worker: WorkerId | null; readonly text: string }[];
   close(): Promise<void>;
 }
 
-const terminalMost = 4 * 1024;
-const pipeMost = 1024 * 1024;
+const maxTerminalLine = 4 * 1024;
+const maxPipeLine = 1024 * 1024;
 const blockSize = 64 * 1024;
 const writeSize = 64 * 1024;
-/** A program may print faster than anybody reads; one call of `pump` ends after this many bytes. */
-const pumpMost = 8 * 1024 * 1024;
-/** Milliseconds that a line waits for an equal one of other workers. */
+/** Limit for one call of `pump`: a program may print faster than the reader reads. */
+const maxPumpBytes = 8 * 1024 * 1024;
+/** Time that a line waits for an equal one of other workers. */
 const patience = 300;
 
-interface Source extends Lane {
+interface Source extends LineSource {
   readonly file: FileHandle;
   readonly path: string;
   readonly attempt: number | null;
@@ -71,7 +66,6 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let budget = 0;
   const lastMatches =
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
-  // The last matches of each worker are found out one by one.
   const fold = rules.fold && lastMatches === null;
   const printer = createPrinter(stdout, rules, () => sources);
 
@@ -84,7 +78,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     lastMatches.set(from, matches);
   }
 
-  /** Reads until there is enough to compare, or nothing more: for now, or for good when the file is `complete`. */
+  /** Reads enough to compare, or until no data is left; with `complete` that is the end of the file. */
   async function fill(source: Source, complete: boolean): Promise<void> {
     while (source.queue.size < lookahead && source.state !== 'ended' && budget > 0) {
       const bytes = await nextBlock(source);
@@ -99,10 +93,10 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   async function pumpLines(complete: boolean): Promise<void> {
     for (;;) {
       for (const source of sources) await fill(source, complete);
-      const before = waitingIn(sources);
-      mix(sources, { fold, patience }, readAt, emit);
+      const before = queuedPieces(sources);
+      mergeLines(sources, { fold, patience }, readAt, emit);
       await printer.write(writeSize);
-      if (stdout.closed || budget <= 0 || waitingIn(sources) === before) return;
+      if (stdout.closed || budget <= 0 || queuedPieces(sources) === before) return;
     }
   }
 
@@ -117,7 +111,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   }
 
   async function pumpAll(now: Instant, before: (() => void) | undefined, complete: boolean): Promise<void> {
-    budget = complete ? Number.POSITIVE_INFINITY : pumpMost;
+    budget = complete ? Number.POSITIVE_INFINITY : maxPumpBytes;
     printer.begin(before);
     readAt = now;
     if (rules.form === 'raw') await pumpBytes();
@@ -142,7 +136,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       const queue = createQueue();
       const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
       sources.push({ worker, queue, state: 'more', file, path, attempt, splitter, offset });
-      printer.widen();
+      printer.resetPrefixes();
       return true;
     },
     async pump(now, before) {
@@ -160,7 +154,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     partial: () =>
       sources.flatMap(({ worker, splitter }) => {
         const pending = splitter.pending();
-        return pending === '' ? [] : [{ worker, text: inertWord(inert(pending, false)) }];
+        return pending === '' ? [] : [{ worker, text: escapeLine(escapeForTerminal(pending, false)) }];
       }),
     close,
   };
@@ -184,76 +178,72 @@ async function nextBlock(source: Source): Promise<Buffer> {
 }
 
 function splitRules(rules: LogRules): SplitRules {
-  if (rules.form === 'terminal') return { most: terminalMost, longer: 'cut', collapse: true };
-  return { most: pipeMost, longer: 'parts', collapse: false };
+  if (rules.form === 'terminal') return { maxBytes: maxTerminalLine, overflow: 'cut', collapse: true };
+  return { maxBytes: maxPipeLine, overflow: 'parts', collapse: false };
 }
 
-function waitingIn(sources: readonly Source[]): number {
+function queuedPieces(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
 }
 
-/** Puts the numbers of workers in front of lines, and writes them in large parts. */
 function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly Source[]) {
   let text = '';
   let printed = false;
   let announce: (() => void) | undefined;
-  /** The file whose long line has come in part only, so that its next part continues the line. */
+  /** The file with an unfinished long line, which the next part continues. */
   let inside: Source | undefined;
   let expected: readonly WorkerId[] = [];
-  /** The number in front of a worker's lines is made once. */
-  let fronts = new Map<Source, string>();
+  let prefixes = new Map<Source, string>();
 
-  function say(): void {
+  function markPrinted(): void {
     printed = true;
     announce?.();
     announce = undefined;
   }
 
-  function frontOf(from: Source | readonly Source[]): string {
+  function prefixOf(from: Source | readonly Source[]): string {
     if (!rules.numbered) return '';
     const known = [...new Set([...workersOf(files()), ...expected])];
-    if (!('queue' in from)) return frontText(workersOf(from), known, rules);
-    const front = fronts.get(from) ?? frontText(workersOf([from]), known, rules);
-    fronts.set(from, front);
-    return front;
+    if (!('queue' in from)) return formatPrefix(workersOf(from), known, rules);
+    const prefix = prefixes.get(from) ?? formatPrefix(workersOf([from]), known, rules);
+    prefixes.set(from, prefix);
+    return prefix;
   }
 
-  /** Writes what was gathered where it is at least so much, and waits until the reader has taken it. */
+  /** Waits until the reader has taken the text. */
   async function write(least = 1): Promise<void> {
     if (text.length < least) return;
-    // The lines keep the colours of their programs, and were made harmless one by one.
-    stdout.write(rules.form === 'json' ? text : exactly(text));
+    // Raw, because each line is sanitized already and keeps its program's colours.
+    stdout.write(rules.form === 'json' ? text : rawBytes(text));
     text = '';
     await stdout.flush();
   }
 
   return {
-    /** `before` is called once, ahead of the first text from now on. */
     begin(before: (() => void) | undefined): void {
       printed = false;
       announce = before;
     },
     hasPrinted: (): boolean => printed,
-    /** Gathers one piece; of several files where all have printed it. */
+    /** From several files if all have printed the piece. */
     put(from: Source | readonly Source[], piece: Piece): void {
-      if (announce !== undefined || !printed) say();
+      if (announce !== undefined || !printed) markPrinted();
       const source = 'queue' in from ? from : from[0];
-      // Long lines of two files that come in parts at the same time: each part gets a line of its own.
+      // Two files have unfinished long lines at the same time: each part gets a line of its own.
       if (inside !== undefined && inside !== source) text += '\n';
       const continues = inside !== undefined && inside === source;
       text +=
         rules.form === 'json'
-          ? jsonText({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece)
-          : (continues ? '' : frontOf(from)) + bodyText(piece, rules);
+          ? formatJson({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece)
+          : (continues ? '' : prefixOf(from)) + formatBody(piece, rules);
       inside = piece.ends || rules.form === 'json' ? undefined : source;
     },
     write,
     async bytes(bytes: Uint8Array): Promise<void> {
-      say();
+      markPrinted();
       stdout.write(bytes);
       await stdout.flush();
     },
-    /** Ends a line that has come in part, and writes all. */
     async end(): Promise<void> {
       if (inside !== undefined) text += '\n';
       inside = undefined;
@@ -262,19 +252,19 @@ function createPrinter(stdout: Stream, rules: LineRules, files: () => readonly S
     expect(workers: readonly WorkerId[]): void {
       if (workers.length === expected.length) return;
       expected = workers;
-      fronts = new Map();
+      prefixes = new Map();
     },
-    widen(): void {
-      fronts = new Map();
+    resetPrefixes(): void {
+      prefixes = new Map();
     },
   };
 }
 
-function workersOf(lanes: readonly Lane[]): readonly WorkerId[] {
-  return lanes.flatMap(({ worker }) => (worker === null ? [] : [worker]));
+function workersOf(sources: readonly LineSource[]): readonly WorkerId[] {
+  return sources.flatMap(({ worker }) => (worker === null ? [] : [worker]));
 }
 
-/** The offset at which the last `lines` lines begin; the file's end for none. Reads from the end and no more than needed. */
+/** The file's end for 0 lines. Reads backwards, no more than needed. */
 async function offsetOfLast(file: FileHandle, lines: number): Promise<number> {
   const { size } = await file.stat();
   if (lines === 0) return size;
@@ -284,7 +274,7 @@ async function offsetOfLast(file: FileHandle, lines: number): Promise<number> {
     const from = Math.max(0, end - blockSize);
     const { bytesRead } = await file.read(block, 0, end - from, from);
     for (let at = bytesRead - 1; at >= 0; at -= 1) {
-      // The newline at the very end closes the last line and begins none.
+      // The newline at the end of the file ends the last line and begins none.
       if (block[at] !== 10 || from + at === size - 1) continue;
       found += 1;
       if (found === lines) return from + at + 1;

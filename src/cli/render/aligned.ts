@@ -1,12 +1,7 @@
-// Rows in columns: tables under their headings, labels with sentences, and the lists of a help.
+import { cutEnd, hangingIndent, padEnd, padStart, width, wrap } from './cell.ts';
+import { escapeLine } from '../../app/format.ts';
 
-import { cutEnd, hanging, padEnd, padStart, width, wrap } from './cell.ts';
-import { inertWord } from '../../app/figures.ts';
-
-/**
- * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of
- * sentences goes on below its beginning. A line end in a cell is made visible, because what is behind it would look like a row.
- */
+/** A line end in a cell is made visible: the text behind it would look like a row. */
 export function aligned(
   given: readonly (readonly string[])[],
   sides: readonly ('left' | 'right')[],
@@ -22,13 +17,13 @@ export function aligned(
     );
     const line = cells.join('  ').trimEnd();
     if (columns === null || width(line) <= columns) return [line];
-    if (last === 'cut' || columns - indent < leastWrapped) return [cutEnd(line, columns)];
+    if (last === 'cut' || columns - indent < minWrappedWidth) return [cutEnd(line, columns)];
     const [first = '', ...rest] = wrap(row.at(-1) ?? '', columns - indent);
     return [[...cells.slice(0, -1), first].join('  '), ...rest.map((part) => ' '.repeat(indent) + part)];
   });
 }
 
-const leastWrapped = 16;
+const minWrappedWidth = 16;
 
 export interface Column<Row> {
   readonly title: string;
@@ -36,7 +31,7 @@ export interface Column<Row> {
   readonly text: (row: Row) => string;
 }
 
-/** One row each. On a terminal that is too narrow whole columns are left out, in the order of these titles, so that no heading is cut. */
+/** A narrow terminal loses whole columns, in the order of `dropOrder`, so that no heading is cut. */
 export function fittedTable<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -45,7 +40,7 @@ export function fittedTable<Row>(
 ): readonly string[] {
   const linesOf = (shown: readonly Column<Row>[]): readonly string[] =>
     aligned(
-      [shown.map(({ title }) => title), ...rows.map((row) => shown.map(({ text }) => inertWord(text(row))))],
+      [shown.map(({ title }) => title), ...rows.map((row) => shown.map(({ text }) => escapeLine(text(row))))],
       shown.map(({ side }) => side),
       null,
     );
@@ -59,11 +54,10 @@ export function fittedTable<Row>(
   return terminal === null ? lines : lines.map((line) => cutEnd(line, terminal));
 }
 
-/** `label     text` lines; a text that is too long goes on below its beginning. */
 export function labelled(rows: readonly (readonly [string, string])[], columns: number | null): readonly string[] {
   const indent = ' '.repeat(labelWidth);
   return rows.flatMap(([label, text]) => {
-    const clean = inertWord(text.replaceAll('\n', ' '));
+    const clean = escapeLine(text.replaceAll('\n', ' '));
     const shown = columns === null ? [clean] : wrap(clean, columns - labelWidth);
     return shown.map((line, index) => (index === 0 ? padEnd(label, labelWidth) : indent) + line);
   });
@@ -71,19 +65,17 @@ export function labelled(rows: readonly (readonly [string, string])[], columns: 
 
 const labelWidth = 10;
 
-/** Sentences as the table breaks them, or on a terminal as its width does. */
-export function fitted(text: string, columns: number | null): readonly string[] {
+/** Keeps the line breaks of the text if it fits. */
+export function wrapSentences(text: string, columns: number | null): readonly string[] {
   return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
 }
 
-/** Rows of a word and its meaning. Without `columns` no line is broken. */
 export function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
   const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
   return rows.flatMap(([first, second]) => {
-    // A first part that is longer than the column has its meaning on the next line.
     const isLong = width(first) > left;
     const front = isLong ? `  ${' '.repeat(left)}  ` : `  ${padEnd(first, left)}  `;
-    const lines = columns === null ? [`${front}${second}`.trimEnd()] : hanging(front, second, columns);
+    const lines = columns === null ? [`${front}${second}`.trimEnd()] : hangingIndent(front, second, columns);
     return isLong ? [`  ${first}`, ...lines] : lines;
   });
 }

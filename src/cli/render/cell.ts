@@ -1,6 +1,4 @@
-// Widths of texts on a terminal, and texts made to fit.
-
-/** Columns that the text takes: colours none, combining marks none, East Asian wide characters and most emoji two. */
+/** Colours and combining characters take no columns, East Asian wide characters and most emoji two. */
 export function width(text: string): number {
   if (plainAscii.test(text)) return text.length;
   let columns = 0;
@@ -17,22 +15,22 @@ export function padStart(text: string, columns: number): string {
   return ' '.repeat(Math.max(0, columns - width(text))) + text;
 }
 
-/** The text, or its beginning and a `~` where something was left out. For text without colours. */
+/** The text, or its beginning and a `~`. For text without colours. */
 export function cutEnd(text: string, columns: number): string {
   if (width(text) <= columns) return text;
   if (columns < 1) return '';
-  return `${take(text, columns - 1)}~`;
+  return `${takeColumns(text, columns - 1)}~`;
 }
 
-/** The same with the middle left out: names of one family differ at both ends (`vit-l~-3e4`). */
+/** Names of one family differ at both ends (`vit-l~-3e4`). */
 export function cutMiddle(text: string, columns: number): string {
   if (width(text) <= columns) return text;
   if (columns < 3) return cutEnd(text, columns);
   const tail = Math.floor((columns - 1) / 2);
-  return `${take(text, columns - 1 - tail)}~${takeFromEnd(text, tail)}`;
+  return `${takeColumns(text, columns - 1 - tail)}~${takeLastColumns(text, tail)}`;
 }
 
-/** Lines of at most `columns`, broken at blanks; a longer word stays whole. */
+/** Wraps at spaces; a longer part stays whole. */
 export function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
@@ -47,24 +45,21 @@ export function wrap(text: string, columns: number): readonly string[] {
   return [...lines, line];
 }
 
-const leastRoom = 24;
+const minRoom = 24;
 
-/**
- * A text behind a label or a time. What does not fit goes on below its beginning; where there is little room beside the
- * front, all of the text stands below it, a little to the right.
- */
-export function hanging(front: string, text: string, columns: number): readonly string[] {
+/** Wraps the text behind `front`, or below it if there is little space next to it. */
+export function hangingIndent(front: string, text: string, columns: number): readonly string[] {
   const room = columns - width(front);
   if (width(text) <= room) return [front + text];
-  if (room < leastRoom || text.split(' ').some((word) => width(word) > room)) {
+  if (room < minRoom || text.split(' ').some((word) => width(word) > room)) {
     return [front.trimEnd(), ...wrap(text, columns - 5).map((line) => `     ${line}`)];
   }
   const indent = ' '.repeat(width(front));
   return wrap(text, room).map((line, index) => (index === 0 ? front : indent) + line);
 }
 
-/** These parts on as few lines as hold them, none of them broken. */
-export function filled(parts: readonly string[], between: string, columns: number | null): readonly string[] {
+/** No part is split. */
+export function fillLines(parts: readonly string[], between: string, columns: number | null): readonly string[] {
   const lines: string[] = [];
   for (const part of parts) {
     const line = lines.at(-1);
@@ -75,7 +70,7 @@ export function filled(parts: readonly string[], between: string, columns: numbe
   return lines;
 }
 
-function take(text: string, columns: number): string {
+function takeColumns(text: string, columns: number): string {
   let used = 0;
   let taken = '';
   for (const character of text) {
@@ -86,7 +81,7 @@ function take(text: string, columns: number): string {
   return taken;
 }
 
-function takeFromEnd(text: string, columns: number): string {
+function takeLastColumns(text: string, columns: number): string {
   const characters = Array.from(text);
   let used = 0;
   let from = characters.length;
@@ -102,8 +97,8 @@ const plainAscii = /^[ -~]*$/;
 const graphics = /\p{Cc}\[[0-9;:]*m/gu;
 const mark = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
 
-/** The blocks of Unicode's EastAsianWidth.txt that are Wide or Fullwidth, rounded to whole blocks. */
-const wide: readonly (readonly [number, number])[] = [
+/** The Wide and Fullwidth blocks of Unicode's EastAsianWidth.txt, rounded to whole blocks. */
+const wideRanges: readonly (readonly [number, number])[] = [
   [0x1100, 0x115f],
   [0x2e80, 0xa4cf],
   [0xa960, 0xa97c],
@@ -118,7 +113,7 @@ const wide: readonly (readonly [number, number])[] = [
   [0x20000, 0x3fffd],
 ];
 
-/** Arrows, mathematics and shapes, as our glyphs are: no marks among them. Preparing the test for marks costs more than a list. */
+/** Arrows, mathematics and shapes, such as our glyphs. Preparing the Unicode test costs more than this range. */
 function isSymbol(code: number): boolean {
   return code >= 0x2100 && code < 0x2c00;
 }
@@ -126,5 +121,5 @@ function isSymbol(code: number): boolean {
 function columnsOf(code: number): number {
   if (code < 0x300 || isSymbol(code)) return 1;
   if (mark.test(String.fromCodePoint(code))) return 0;
-  return wide.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
+  return wideRanges.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }

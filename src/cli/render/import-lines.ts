@@ -1,24 +1,22 @@
-// The report of an import, line by line.
-
-import type { ImportLine } from '../../lab/import-data.ts';
+import type { ImportLine } from '../../lab/import-old-data.ts';
 import type { Cli } from '../context.ts';
-import { inert } from '../../app/figures.ts';
+import { escapeForTerminal } from '../../app/format.ts';
 
-const marks: Readonly<Record<ImportLine['kind'], string>> = { take: '+', have: '=', leave: '-', note: '!' };
+const symbols: Readonly<Record<ImportLine['kind'], string>> = { import: '+', exists: '=', skip: '-', note: '!' };
 
-export function showImport(cli: Cli, lines: readonly ImportLine[], isMeant: boolean): void {
+export function printImport(cli: Cli, lines: readonly ImportLine[], isApplied: boolean): void {
   if (cli.json) {
-    for (const line of lines) cli.print(JSON.stringify({ ...line, done: isMeant && line.kind === 'take' }));
+    for (const line of lines) cli.print(JSON.stringify({ ...line, done: isApplied && line.kind === 'import' }));
     return;
   }
-  // Entries that exist already are counted only.
-  for (const { kind, what, says } of lines) {
-    if (kind !== 'have') cli.print(inert(`${marks[kind]} ${what}${says === '' ? '' : `: ${says}`}`, false));
+  for (const { kind, subject, message } of lines) {
+    if (kind !== 'exists')
+      cli.print(escapeForTerminal(`${symbols[kind]} ${subject}${message === '' ? '' : `: ${message}`}`, false));
   }
   const count = (kind: ImportLine['kind']): number => lines.filter((line) => line.kind === kind).length;
-  const [taken, here, left] = [count('take'), count('have'), count('leave')];
-  const rest = `${here} were here already, ${left} ${isMeant ? 'were' : 'would be'} left behind (-).`;
-  if (isMeant) cli.tell(`${taken} were taken over (+), ${rest}`);
-  else if (taken === 0) cli.tell(`There is nothing to take over: ${rest}`);
-  else cli.tell(`${taken} would be taken over (+), ${rest} Nothing was changed; --apply does it.`);
+  const [taken, here, left] = [count('import'), count('exists'), count('skip')];
+  const rest = `${here} were here already, ${left} ${isApplied ? 'were' : 'would be'} left behind (-).`;
+  if (isApplied) cli.printSentence(`${taken} were taken over (+), ${rest}`);
+  else if (taken === 0) cli.printSentence(`There is nothing to take over: ${rest}`);
+  else cli.printSentence(`${taken} would be taken over (+), ${rest} Nothing was changed; --apply does it.`);
 }

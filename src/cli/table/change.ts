@@ -1,8 +1,6 @@
-// Commands that change jobs.
-
 import { command, grouped } from '../command.ts';
-import { mark } from '../flags.ts';
-import { jobName, jobs, place } from './flags.ts';
+import { boolFlag } from '../flags.ts';
+import { jobName, jobs, contextFlags } from './flags.ts';
 
 export const change = grouped('Change', [
   command({
@@ -11,7 +9,7 @@ export const change = grouped('Change', [
     usage: '<job>...',
     about: 'In a cluster it takes back what `stop` did: the pods begin anew.',
     examples: [['jobman start 42', 'from the beginning, on the capacity it holds or on new']],
-    flags: { jobName, ...place },
+    flags: { jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).start,
   }),
@@ -26,7 +24,7 @@ export const change = grouped('Change', [
       ['jobman stop 42', 'the program ends, the TPU stays'],
       ['jobman stop 42 --release', 'the TPU goes too'],
     ],
-    flags: { release: mark('Let the capacity go as well'), jobName, ...place },
+    flags: { release: boolFlag('Let the capacity go as well'), jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).stop,
   }),
@@ -39,7 +37,11 @@ export const change = grouped('Change', [
       ['jobman resume 42', 'after a stop on the same capacity, after a cancel on new'],
       ['jobman resume 42 --workdir', 'with the files of job.workdir as they are now'],
     ],
-    flags: { workdir: mark('Copy job.workdir again; otherwise the job runs the copy that it has'), jobName, ...place },
+    flags: {
+      workdir: boolFlag('Copy job.workdir again; otherwise the job runs the copy that it has'),
+      jobName,
+      ...contextFlags,
+    },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).resume,
   }),
@@ -54,7 +56,7 @@ export const change = grouped('Change', [
       ['jobman rerun 42', 'stage 0 again: from nothing, or from job.resume_from'],
       ['jobman rerun -j listing', 'a job of a cluster, as listing-2'],
     ],
-    flags: { jobName, ...place },
+    flags: { jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).rerun,
   }),
@@ -64,7 +66,7 @@ export const change = grouped('Change', [
     usage: '<job>...',
     about: 'In a cluster the job is deleted; its logs and history stay here.',
     examples: [['jobman cancel 42 43', 'several at once; each gets its own answer']],
-    flags: { jobName, ...place },
+    flags: { jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).cancel,
   }),
@@ -86,11 +88,11 @@ export const change = grouped('Change', [
       ['jobman delete --all --own --yes', 'all of yours in the namespace'],
     ],
     flags: {
-      force: mark('Do not wait for a look; leave a recorded stray'),
-      all: mark('Every Job of the namespace of the cluster'),
-      own: mark('With --all: only those that are yours'),
+      force: boolFlag('Do not wait for a look; leave a recorded stray'),
+      all: boolFlag('Every Job of the namespace of the cluster'),
+      own: boolFlag('With --all: only those that are yours'),
       jobName,
-      ...place,
+      ...contextFlags,
     },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).deleteJobs,
@@ -106,7 +108,7 @@ export const change = grouped('Change', [
       ['jobman clean 42', 'its logs and copies are gone; its history stays'],
       ['jobman clean --all --yes', 'those of all your settled jobs'],
     ],
-    flags: { all: mark('All of your settled jobs'), jobName, ...place },
+    flags: { all: boolFlag('All of your settled jobs'), jobName, ...contextFlags },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).clean,
   }),
@@ -123,7 +125,7 @@ export const change = grouped('Change', [
       ['jobman gc --yes', 'release all of them'],
       ['jobman gc 42 --yes', 'only of what job 000042 left'],
     ],
-    exits: { 1: 'one could not be released', 5: 'no project answered; if at least one did, the code is 0' },
+    exitCodes: { 1: 'one could not be released', 5: 'no project answered; if at least one did, the code is 0' },
     args: [{ name: 'name', summary: 'The job that left it, or its name', many: true }],
     load: async () => (await import('../commands/tpus.ts')).gc,
   }),

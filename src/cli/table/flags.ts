@@ -1,13 +1,11 @@
-// Flags of commands that take many. A command gets their values, whose types follow from them.
-
 import {
-  parseAmount,
+  parseQuantityText,
   parseGpus,
   parseJobName,
   parseLabel,
   parseObjectName,
-  parsePods,
-  parseRequest,
+  parsePodCount,
+  parsePositiveQuantity,
   parseSecret,
   parseToleration,
   parseTtl,
@@ -15,147 +13,152 @@ import {
   parseVolume,
 } from '../cluster-flags.ts';
 import { jobIds, logSteps } from '../completion/proposals.ts';
-import { choice, type FlagValues, mark, value, values, word, words } from '../flags.ts';
+import {
+  choiceFlag,
+  type FlagValues,
+  boolFlag,
+  valueFlag,
+  valueListFlag,
+  stringFlag,
+  stringListFlag,
+} from '../flags.ts';
 import {
   parseCount,
   parseDuration,
   parseDurationOrNever,
   parseFactor,
-  parseHosts,
+  parseHostKind,
   parsePattern,
   parseWorker,
 } from '../parse.ts';
-import { phases } from '../../core/phase.ts';
+import { phases } from '../../core/decide/phase.ts';
 
-/** Jobs by id or name. */
 export const jobs = { name: 'job', summary: 'Id (1 is 000001) or name', many: true, propose: jobIds } as const;
 
-export const jobName = word('The job of exactly this name, even if it looks like an id', 'name', 'j');
+export const jobName = stringFlag('The job of exactly this name, even if it looks like an id', 'name', 'j');
 
-/** The namespace and context of a job of a cluster, if they are not the kubeconfig's. */
-export const place = {
-  namespace: value('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName, 'n'),
-  context: word('A job of the cluster of this context of the kubeconfig', 'context'),
+export const contextFlags = {
+  namespace: valueFlag('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName, 'n'),
+  context: stringFlag('A job of the cluster of this context of the kubeconfig', 'context'),
 };
 
-/** Exit codes of a command that waits for jobs. */
-export const verdict = {
+export const verdictExitCodes = {
   0: 'every job succeeded',
   1: 'one failed, was stopped or was cancelled',
   130: 'you left; the job goes on',
 };
 
 export const submitFlags = {
-  image: word('The image, behind the prefix of the settings', 'image', 'i'),
-  resourcesFlavor: word("A flavor's name, its file or its JSON", 'flavor', 'r'),
-  jobName: value("The job's name; without it a new one", 'name', parseJobName, 'j'),
-  annotations: word('Annotations of the Job: a JSON object of texts', 'json', 'a'),
-  command: mark("The words behind `--` replace the image's entry point", 'c'),
-  dryRun: mark('Print the Job as JSON, and ask no cluster'),
-  follow: mark('Show progress and logs until the job has ended'),
+  image: stringFlag('The image, behind the prefix of the settings', 'image', 'i'),
+  resourcesFlavor: stringFlag("A flavor's name, its file or its JSON", 'flavor', 'r'),
+  jobName: valueFlag("The job's name; without it a new one", 'name', parseJobName, 'j'),
+  annotations: stringFlag('Annotations of the Job: a JSON object of texts', 'json', 'a'),
+  command: boolFlag("The words behind `--` replace the image's entry point", 'c'),
+  dryRun: boolFlag('Print the Job as JSON, and ask no cluster'),
+  follow: boolFlag('Show progress and logs until the job has ended'),
   // As in kubectl, though -i is the image here: no image is called `t`.
-  tty: mark('An interactive session: attach this terminal to the program; the same as -it', 't', '-it', '-ti'),
-  stdin: mark('Feed standard input to the program, and print its log'),
-  rm: mark('With -it or --stdin: delete the job when the session ends, for any reason'),
-  file: word('A manifest or a whole Job, which flags override; `-` reads standard input', 'yaml', 'f'),
-  set: words('Change one key of the manifest', 'key=value'),
-  namespace: value('The namespace', 'name', parseObjectName, 'n'),
-  context: word('The context of the kubeconfig', 'context'),
-  env: values('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
-  secret: values('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
-  workdir: word('Folder of the image that it starts in', 'path'),
-  cpu: value("CPUs of each pod, in place of the flavor's", 'amount', parseRequest),
-  memory: value("Memory of each pod, in place of the flavor's", 'amount', parseRequest),
-  gpus: value('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
-  shm: value('Size of /dev/shm', 'amount', parseAmount),
-  volume: values('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
-  serviceAccount: value('The ServiceAccount that the pods act as', 'name', parseObjectName),
-  label: values('A label of the Job and of its pods', 'key=value', parseLabel),
-  nodeSelector: values('A label that the node must have', 'key=value', parseLabel),
-  toleration: values('A taint that the pods tolerate', 'key[=value][:effect]', parseToleration),
-  priorityClass: value('The PriorityClass of the pods', 'name', parseObjectName),
-  imagePullSecret: values('A Secret with the login of the registry', 'name', parseObjectName),
-  parallelism: value('How many pods run at once', 'n', parsePods),
-  completions: value('How many pods have to succeed', 'n', parsePods),
-  backoffLimit: value('How many failed pods are replaced', 'n', parseCount),
-  timeout: value('Kubernetes ends it after this time', 'time', parseDuration),
-  ttl: value('Kubernetes removes it this long after its end; 7d unless the settings differ', 'time|none', parseTtl),
-  suspend: mark('Create it without starting it'),
-  queue: value('The queue of Kueue that it waits in', 'name', parseObjectName),
+  tty: boolFlag('An interactive session: attach this terminal to the program; the same as -it', 't', '-it', '-ti'),
+  stdin: boolFlag('Feed standard input to the program, and print its log'),
+  rm: boolFlag('With -it or --stdin: delete the job when the session ends, for any reason'),
+  file: stringFlag('A manifest or a whole Job, which flags override; `-` reads standard input', 'yaml', 'f'),
+  set: stringListFlag('Change one key of the manifest', 'key=value'),
+  namespace: valueFlag('The namespace', 'name', parseObjectName, 'n'),
+  context: stringFlag('The context of the kubeconfig', 'context'),
+  env: valueListFlag('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
+  secret: valueListFlag('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
+  workdir: stringFlag('Folder of the image that it starts in', 'path'),
+  cpu: valueFlag("CPUs of each pod, in place of the flavor's", 'amount', parsePositiveQuantity),
+  memory: valueFlag("Memory of each pod, in place of the flavor's", 'amount', parsePositiveQuantity),
+  gpus: valueFlag('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
+  shm: valueFlag('Size of /dev/shm', 'amount', parseQuantityText),
+  volume: valueListFlag('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
+  serviceAccount: valueFlag('The ServiceAccount that the pods act as', 'name', parseObjectName),
+  label: valueListFlag('A label of the Job and of its pods', 'key=value', parseLabel),
+  nodeSelector: valueListFlag('A label that the node must have', 'key=value', parseLabel),
+  toleration: valueListFlag('A taint that the pods tolerate', 'key[=value][:effect]', parseToleration),
+  priorityClass: valueFlag('The PriorityClass of the pods', 'name', parseObjectName),
+  imagePullSecret: valueListFlag('A Secret with the login of the registry', 'name', parseObjectName),
+  parallelism: valueFlag('How many pods run at once', 'n', parsePodCount),
+  completions: valueFlag('How many pods have to succeed', 'n', parsePodCount),
+  backoffLimit: valueFlag('How many failed pods are replaced', 'n', parseCount),
+  timeout: valueFlag('Kubernetes ends it after this time', 'time', parseDuration),
+  ttl: valueFlag('Kubernetes removes it this long after its end; 7d unless the settings differ', 'time|none', parseTtl),
+  suspend: boolFlag('Create it without starting it'),
+  queue: valueFlag('The queue of Kueue that it waits in', 'name', parseObjectName),
 };
 export type SubmitFlags = FlagValues<typeof submitFlags>;
 
 export const createFlags = {
-  config: word('The manifest, as a flag', 'yaml'),
-  follow: mark('Show progress and logs until the job has ended', 'f'),
-  dryRun: mark('Say what would be done, and do nothing'),
-  set: words('Change one key of the manifest', 'key=value'),
-  noFold: mark('With --follow: print equal lines of several workers each'),
-  namespace: value('The namespace, for a manifest with a section kubernetes', 'name', parseObjectName, 'n'),
-  context: word('The context of the kubeconfig, for such a manifest', 'context'),
-  noCheck: mark('Create it also without a login to Google Cloud'),
-  verbose: mark('With --dry-run: also print the script that runs the command in its environment'),
+  config: stringFlag('The manifest, as a flag', 'yaml'),
+  follow: boolFlag('Show progress and logs until the job has ended', 'f'),
+  dryRun: boolFlag('Say what would be done, and do nothing'),
+  set: stringListFlag('Change one key of the manifest', 'key=value'),
+  noFold: boolFlag('With --follow: print equal lines of several workers each'),
+  namespace: valueFlag('The namespace, for a manifest with a section kubernetes', 'name', parseObjectName, 'n'),
+  context: stringFlag('The context of the kubeconfig, for such a manifest', 'context'),
+  noCheck: boolFlag('Create it also without a login to Google Cloud'),
+  verbose: boolFlag('With --dry-run: also print the script that runs the command in its environment'),
 };
 export type CreateFlags = FlagValues<typeof createFlags>;
 
 export const listFlags = {
-  user: word('Jobs of this user', 'user'),
-  phase: { ...choice('Jobs in this phase; may be repeated', phases, 'word'), many: true as const },
-  tag: word('Jobs with this tag', 'tag'),
-  name: word('Jobs of this name, or of a pattern: vit-*', 'name'),
-  all: mark('All settled jobs too', 'a'),
-  watch: mark('Go on, and show changes', 'w'),
-  namespace: value('The Jobs of this namespace of a Kubernetes cluster too', 'name', parseObjectName, 'n'),
-  context: word('The Jobs of the cluster of this context of the kubeconfig too', 'context'),
-  allNamespaces: mark('The Jobs of every namespace of the cluster', 'A'),
+  user: stringFlag('Jobs of this user', 'user'),
+  phase: { ...choiceFlag('Jobs in this phase; may be repeated', phases, 'word'), many: true as const },
+  tag: stringFlag('Jobs with this tag', 'tag'),
+  name: stringFlag('Jobs of this name, or of a pattern: vit-*', 'name'),
+  all: boolFlag('All settled jobs too', 'a'),
+  watch: boolFlag('Go on, and show changes', 'w'),
+  namespace: valueFlag('The Jobs of this namespace of a Kubernetes cluster too', 'name', parseObjectName, 'n'),
+  context: stringFlag('The Jobs of the cluster of this context of the kubeconfig too', 'context'),
+  allNamespaces: boolFlag('The Jobs of every namespace of the cluster', 'A'),
 };
 export type ListFlags = FlagValues<typeof listFlags>;
 
 export const logsFlags = {
-  follow: mark('Go on as lines come, until the job has ended', 'f'),
-  worker: value('This worker only', 'n|here', parseWorker, 'w'),
-  step: { ...word("A setup step's log instead; `job` and `tpu` are the job's own", 'name'), propose: logSteps },
-  attempt: value('This attempt instead of the newest', 'n', parseCount),
-  tail: value('The last lines of each worker', 'lines', parseCount),
-  grep: value('Only lines in which this regular expression is found', 'pattern', parsePattern),
-  noFold: mark('Print equal lines of several workers each'),
-  firstError: mark('Only the first error over all workers, with the lines around it'),
-  raw: mark('Bytes as they are, without numbers in front'),
-  container: word('In a cluster: this container of the pod', 'name'),
-  allContainers: mark('In a cluster: every container of the pod, with its name in front'),
-  previous: mark('In a cluster: what the container printed before it was started anew'),
-  allPods: mark('In a cluster: every pod of the job, with its number or the end of its name in front'),
-  since: value('In a cluster: only what was printed in this time', 'time', parseDuration),
+  follow: boolFlag('Go on as lines come, until the job has ended', 'f'),
+  worker: valueFlag('This worker only', 'n|controller', parseWorker, 'w'),
+  step: { ...stringFlag("A setup step's log instead; `job` and `tpu` are the job's own", 'name'), propose: logSteps },
+  attempt: valueFlag('This attempt instead of the newest', 'n', parseCount),
+  tail: valueFlag('The last lines of each worker', 'lines', parseCount),
+  grep: valueFlag('Only lines in which this regular expression is found', 'pattern', parsePattern),
+  noFold: boolFlag('Print equal lines of several workers each'),
+  firstError: boolFlag('Only the first error over all workers, with the lines around it'),
+  raw: boolFlag('Bytes as they are, without numbers in front'),
+  container: stringFlag('In a cluster: this container of the pod', 'name'),
+  allContainers: boolFlag('In a cluster: every container of the pod, with its name in front'),
+  previous: boolFlag('In a cluster: what the container printed before it was started anew'),
+  allPods: boolFlag('In a cluster: every pod of the job, with its number or the end of its name in front'),
+  since: valueFlag('In a cluster: only what was printed in this time', 'time', parseDuration),
   jobName,
-  ...place,
+  ...contextFlags,
 };
 export type LogsFlags = FlagValues<typeof logsFlags>;
 
 export const tpusFlags = {
-  all: mark('Every zone of the projects'),
-  zone: word('This zone only', 'zone'),
-  project: word('This project only', 'project'),
-  forget: word('Stop asking about a project that only finished jobs used', 'project'),
+  all: boolFlag('Every zone of the projects'),
+  zone: stringFlag('This zone only', 'zone'),
+  project: stringFlag('This project only', 'project'),
+  forget: stringFlag('Stop asking about a project that only finished jobs used', 'project'),
 };
 export type TpusFlags = FlagValues<typeof tpusFlags>;
 
 export const queueFlags = {
-  publish: mark('Write the list of all active jobs into the ConfigMap of the settings (jobsQueue)'),
-  allNamespaces: mark('Yours are your jobs in every namespace', 'A'),
-  namespace: value("Your namespace, where it is not the context's", 'name', parseObjectName, 'n'),
-  context: word('The context of the kubeconfig', 'context'),
+  publish: boolFlag('Write the list of all active jobs into the ConfigMap of the settings (jobsQueue)'),
+  allNamespaces: boolFlag('Yours are your jobs in every namespace', 'A'),
+  namespace: valueFlag("Your namespace, where it is not the context's", 'name', parseObjectName, 'n'),
+  context: stringFlag('The context of the kubeconfig', 'context'),
 };
 export type QueueFlags = FlagValues<typeof queueFlags>;
 
 export const emulatorServeFlags = {
-  port: value('Port of the API', 'n', parseCount),
-  sshPort: value("Port of the workers' SSH", 'n', parseCount),
-  seed: value('Seed of its temper', 'n', parseCount),
-  speed: value('How much faster than the real one', 'factor', parseFactor),
-  state: word('Folder of its state', 'folder'),
-  hosts: value('What its machines are: process or sshd', 'kind', parseHosts),
-  gcsfuse: word("Google's own gcsfuse, for its workers", 'path'),
-  schedule: word('Rehearsal file: what happens to it, and when', 'file'),
-  idleExit: value('Leave when it was empty and unasked for this long', 'time|never', parseDurationOrNever),
+  port: valueFlag('Port of the API', 'n', parseCount),
+  sshPort: valueFlag("Port of the workers' SSH", 'n', parseCount),
+  seed: valueFlag('Seed of its temper', 'n', parseCount),
+  speed: valueFlag('How much faster than the real one', 'factor', parseFactor),
+  state: stringFlag('Folder of its state', 'folder'),
+  hosts: valueFlag('What its machines are: process or sshd', 'kind', parseHostKind),
+  gcsfuse: stringFlag("Google's own gcsfuse, for its workers", 'path'),
+  schedule: stringFlag('Rehearsal file: what happens to it, and when', 'file'),
+  idleExit: valueFlag('Leave when it was empty and unasked for this long', 'time|never', parseDurationOrNever),
 };
 export type EmulatorServeFlags = FlagValues<typeof emulatorServeFlags>;

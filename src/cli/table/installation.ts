@@ -1,8 +1,6 @@
-// Commands about this installation of jobman.
-
-import { emulatorVerbs, happenings, settingWords, shells } from '../completion/proposals.ts';
+import { emulatorVerbs, emulatorArguments, settingArguments, shells } from '../completion/proposals.ts';
 import { command, grouped, type Propose } from '../command.ts';
-import { mark, parseChoice, value } from '../flags.ts';
+import { boolFlag, parseChoice, valueFlag } from '../flags.ts';
 import { parseDurationOrNever } from '../parse.ts';
 import { emulatorServeFlags } from './flags.ts';
 
@@ -22,7 +20,7 @@ export const installation = grouped('This installation', [
     summary: 'Whether the controller runs',
     usage: '',
     examples: [['jobman controller status', 'its process, version and log']],
-    exits: { 1: 'it does not run' },
+    exitCodes: { 1: 'it does not run' },
     load: async () => (await import('../commands/controller.ts')).status,
   }),
   command({
@@ -55,7 +53,7 @@ export const installation = grouped('This installation', [
       ['jobman controller run --idle-exit never', 'for a service manager'],
     ],
     flags: {
-      idleExit: value('Leave when nothing was left to watch for this long', 'time|never', parseDurationOrNever),
+      idleExit: valueFlag('Leave when nothing was left to watch for this long', 'time|never', parseDurationOrNever),
     },
     load: async () => (await import('../commands/controller.ts')).run,
   }),
@@ -78,7 +76,7 @@ export const installation = grouped('This installation', [
     summary: 'Whether the built-in cloud runs, and what is in it',
     usage: '',
     examples: [['jobman emulator status', 'its address and its nodes']],
-    exits: { 1: 'it does not run' },
+    exitCodes: { 1: 'it does not run' },
     load: async () => (await import('../commands/emulator.ts')).status,
   }),
   command({
@@ -117,12 +115,12 @@ export const installation = grouped('This installation', [
       "A target is a job's id or name, a node's name, or one of their workers: 1/3 is worker 3 of job 000001. From stockout\n" +
       'on a verb leaves a condition: for a time (--for 10m), for so many strikes (--times 3), or until it is cleared.\n' +
       'docs/built-in-cloud.md shows each with its options.',
-    list: ['Verbs', emulatorVerbs],
+    extraRows: ['Verbs', emulatorVerbs],
     examples: [
       ['jobman emulator preempt 1', 'the cloud takes the TPU of job 000001'],
       ['jobman emulator stockout us-central2-b --for 10m', 'nothing to be had in that zone for ten minutes'],
     ],
-    args: [{ name: 'word', summary: 'The verb, its target and its options', many: true, propose: happenings }],
+    args: [{ name: 'word', summary: 'The verb, its target and its options', many: true, propose: emulatorArguments }],
     load: async () => (await import('../commands/emulator.ts')).act,
   }),
   command({
@@ -137,7 +135,7 @@ export const installation = grouped('This installation', [
       ['jobman settings set tpu.project my-project', 'for manifests that name none'],
       ['jobman settings unset tpu.project', 'the default is in force again'],
     ],
-    args: [{ name: 'word', summary: 'set or unset, a key, a value', many: true, propose: settingWords }],
+    args: [{ name: 'word', summary: 'set or unset, a key, a value', many: true, propose: settingArguments }],
     load: async () => (await import('../commands/settings.ts')).settings,
   }),
   command({
@@ -153,7 +151,7 @@ export const installation = grouped('This installation', [
       ['jobman import ~/jobman/jobs', 'a dry run'],
       ['jobman import ~/jobman/jobs --apply', 'do it'],
     ],
-    flags: { apply: mark('Do it') },
+    flags: { apply: boolFlag('Do it') },
     args: [{ name: 'folder', summary: 'The folder jobs/', needed: true }],
     load: async () => (await import('../commands/import.ts')).importJobs,
   }),

@@ -1,7 +1,5 @@
-// Commands that begin jobs.
-
 import { command, grouped } from '../command.ts';
-import { mark, words } from '../flags.ts';
+import { boolFlag, stringListFlag } from '../flags.ts';
 import { createFlags, submitFlags } from './flags.ts';
 
 const yaml = { name: 'yaml', summary: 'The manifest' } as const;
@@ -19,7 +17,7 @@ export const start = grouped('Start', [
       ['jobman create --config=train.yaml --set command.lr=0.01', 'one key of the manifest changed for this job'],
       ['jobman create train.yaml --dry-run', 'what would be asked for, under which rules; nothing is stored'],
     ],
-    exits: {
+    exitCodes: {
       0: 'created; with --follow: the job succeeded',
       1: 'with --follow: the job failed, was stopped or was cancelled',
       2: 'the manifest is wrong; nothing was stored',
@@ -50,7 +48,7 @@ export const start = grouped('Start', [
       ['jobman submit --stdin --rm -i alpine -- sort <words', 'a file or a pipe through a new pod'],
       ['jobman submit -f job.yaml -n vision', 'a whole Job object of Kubernetes, as YAML or JSON'],
     ],
-    exits: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
+    exitCodes: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
     flags: submitFlags,
     args: [{ name: 'word', summary: 'What the container runs, behind two dashes', many: true }],
     load: async () => (await import('../commands/submit.ts')).submit,
@@ -69,10 +67,10 @@ export const start = grouped('Start', [
       ['jobman validate train.yaml', 'each problem with its line, column and key'],
       ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as create takes it'],
     ],
-    exits: { 0: 'it may be created; there may be warnings', 2: 'the manifest is wrong' },
+    exitCodes: { 0: 'it may be created; there may be warnings', 2: 'the manifest is wrong' },
     flags: {
-      set: words('Change one key of the manifest', 'key=value'),
-      offline: mark('Ask nobody where the buckets are'),
+      set: stringListFlag('Change one key of the manifest', 'key=value'),
+      offline: boolFlag('Ask nobody where the buckets are'),
     },
     args: [{ ...yaml, needed: true }],
     load: async () => (await import('../commands/validate.ts')).validate,

@@ -1,10 +1,8 @@
-// Commands that work on the machines of a job.
-
 import { command, grouped } from '../command.ts';
 import { setupSteps } from '../completion/proposals.ts';
-import { mark, value, word } from '../flags.ts';
+import { boolFlag, valueFlag, stringFlag } from '../flags.ts';
 import { parseAddress, parseCount, parseDuration, parseWorkers } from '../parse.ts';
-import { jobName, jobs, place } from './flags.ts';
+import { jobName, jobs, contextFlags } from './flags.ts';
 
 export const work = grouped('Work on it', [
   command({
@@ -15,8 +13,8 @@ export const work = grouped('Work on it', [
       ['jobman run 42', 'ask for capacity, set up, run'],
       ['jobman run 42 --cmd-only', 'just the command, on workers that are ready'],
     ],
-    exits: { 0: 'the job succeeded', 1: 'it failed, was stopped or was cancelled' },
-    flags: { cmdOnly: mark('Skip capacity and setup'), jobName },
+    exitCodes: { 0: 'the job succeeded', 1: 'it failed, was stopped or was cancelled' },
+    flags: { cmdOnly: boolFlag('Skip capacity and setup'), jobName },
     args: [jobs],
     load: async () => (await import('../commands/change.ts')).runJob,
   }),
@@ -31,8 +29,8 @@ export const work = grouped('Work on it', [
       ['jobman ssh 42', 'worker 0'],
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
     ],
-    exits: { 255: 'ssh could not connect; otherwise the exit code of what ran there' },
-    flags: { worker: value("The worker's number", 'n', parseCount, 'w', 'i'), jobName },
+    exitCodes: { 255: 'ssh could not connect; otherwise the exit code of what ran there' },
+    flags: { worker: valueFlag("The worker's number", 'n', parseCount, 'w', 'i'), jobName },
     args: [jobs],
     load: async () => (await import('../commands/ssh.ts')).ssh,
   }),
@@ -55,23 +53,23 @@ export const work = grouped('Work on it', [
       ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'with input, for one worker'],
       ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job of a cluster'],
     ],
-    exits: {
+    exitCodes: {
       0: 'it ended with 0 on every worker',
       124: 'its time was over on a worker',
       4: 'in a cluster: the pod does not run',
       255: 'a worker could not be reached; otherwise the greatest exit code, 128 and its number for a signal',
     },
     flags: {
-      workers: value('Which workers, or pods; all by default', 'all|0,2', parseWorkers, 'w'),
-      timeout: value('End it on the workers after this time', 'time', parseDuration),
-      stdin: mark('Give our input to the command, on one worker; otherwise its input is empty', 'i'),
-      tty: mark('In a cluster: this terminal is that of the command, in one pod; it gets our input too', 't'),
-      pod: word('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
-      container: word('In a cluster: this container of the pod', 'name', 'c'),
-      inContainer: mark("In the container that the job's command runs in"),
-      noFold: mark('On a terminal: print equal lines of several workers each'),
+      workers: valueFlag('Which workers, or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+      timeout: valueFlag('End it on the workers after this time', 'time', parseDuration),
+      stdin: boolFlag('Give our input to the command, on one worker; otherwise its input is empty', 'i'),
+      tty: boolFlag('In a cluster: this terminal is that of the command, in one pod; it gets our input too', 't'),
+      pod: stringFlag('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+      container: stringFlag('In a cluster: this container of the pod', 'name', 'c'),
+      inContainer: boolFlag("In the container that the job's command runs in"),
+      noFold: boolFlag('On a terminal: print equal lines of several workers each'),
       jobName,
-      ...place,
+      ...contextFlags,
     },
     args: [jobs],
     load: async () => (await import('../commands/exec.ts')).exec,
@@ -89,10 +87,10 @@ export const work = grouped('Work on it', [
       ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
       ['jobman setup 42 docker --force', 'pull the image again, to get what is behind its tag now'],
     ],
-    exits: { 0: 'the step holds on every worker', 1: 'it failed on a worker', 4: 'it may not be done now' },
+    exitCodes: { 0: 'the step holds on every worker', 1: 'it failed on a worker', 4: 'it may not be done now' },
     flags: {
-      force: mark('Apply the step even where it holds'),
-      noFold: mark('On a terminal: print equal lines of several workers each'),
+      force: boolFlag('Apply the step even where it holds'),
+      noFold: boolFlag('On a terminal: print equal lines of several workers each'),
       jobName,
     },
     args: [{ ...jobs, propose: setupSteps }],
@@ -116,17 +114,17 @@ export const work = grouped('Work on it', [
       ['jobman cp 42:results/best.npz ./ --workers 0', 'from one: ./best.npz'],
       ['jobman cp train:/out/model.bin ./ --pod 0', 'from a pod of a job of a cluster'],
     ],
-    exits: {
+    exitCodes: {
       3: 'there is nothing of that name',
       4: 'a file or folder is in the way',
       5: 'a worker could not be reached',
     },
     flags: {
-      workers: value('Which workers, or pods; all by default', 'all|0,2', parseWorkers, 'w'),
-      replace: mark('Replace a file or folder that is there already'),
-      pod: word('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
-      container: word('In a cluster: this container of the pod', 'name', 'c'),
-      ...place,
+      workers: valueFlag('Which workers, or pods; all by default', 'all|0,2', parseWorkers, 'w'),
+      replace: boolFlag('Replace a file or folder that is there already'),
+      pod: stringFlag('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+      container: stringFlag('In a cluster: this container of the pod', 'name', 'c'),
+      ...contextFlags,
     },
     args: [{ name: 'path', summary: 'A path here, or <job>:path', many: true }],
     load: async () => (await import('../commands/cp.ts')).cp,
@@ -144,17 +142,17 @@ export const work = grouped('Work on it', [
       ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
       ['jobman port-forward -j vit-b16 8080:6006', 'of the pod of a job of a cluster'],
     ],
-    exits: {
+    exitCodes: {
       1: 'the job has ended and has no machines any more',
       4: 'the port is taken, or the pod does not run',
       130: 'you ended it; the job goes on',
     },
     flags: {
-      worker: value("The worker's number; 0 by default", 'n', parseCount, 'w', 'i'),
-      pod: word('In a cluster: the pod of this number or name; the first that runs by default', 'pod'),
-      address: value('Listen on this address of this machine', 'address', parseAddress),
+      worker: valueFlag("The worker's number; 0 by default", 'n', parseCount, 'w', 'i'),
+      pod: stringFlag('In a cluster: the pod of this number or name; the first that runs by default', 'pod'),
+      address: valueFlag('Listen on this address of this machine', 'address', parseAddress),
       jobName,
-      ...place,
+      ...contextFlags,
     },
     args: [jobs],
     load: async () => (await import('../commands/port-forward.ts')).portForward,

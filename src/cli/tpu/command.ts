@@ -1,40 +1,43 @@
-// A command of `tpu`: its row in the table, the words of a line as it gets them, and its environment.
+// A command of `tpu`: its row in the table, its parsed arguments and its environment.
 
 import type { Lab, LabServices } from '../../lab/lab.ts';
-import type { WordsInUse } from '../../lab/names.ts';
-import type { LabUser } from '../../lab/people.ts';
+import type { NamesInUse } from '../../lab/names.ts';
+import type { LabUser } from '../../lab/users.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import type { Argument, Command } from '../command.ts';
 import type { Cli } from '../context.ts';
 import type { Flags } from '../flags.ts';
 
-export type Count = 'one' | 'maybe one' | 'some' | 'any';
+export type Count = 'one' | 'optional' | 'some' | 'any';
 
-/** A word that is none of the other kinds, also said as `name=word`. Several are taken in their order, unless `like` tells them apart. */
+/**
+ * A positional argument, also accepted as `name=value`. Arguments are assigned in order, unless `pattern` tells them
+ * apart.
+ */
 export interface TpuArgument extends Argument {
   /** A whole number from 0. */
   readonly number?: true;
-  /** A word like this is meant for this argument, wherever it stands among the others. */
-  readonly like?: RegExp;
-  /** The source of its proposals. */
-  readonly of?: 'config aliases' | 'TPU aliases';
+  /** A matching value belongs to this argument, at any position. */
+  readonly pattern?: RegExp;
+  /** Source of its completions. */
+  readonly suggests?: 'config aliases' | 'TPU aliases';
 }
 
 interface Takes {
   /** A user of the registry: by name, `user=`, `id=` or --user. */
   readonly user?: true;
-  /** A TPU of the registry: by alias or full name, also behind `tpu=` and `ka=`. */
+  /** A TPU of the registry: by alias or full name, also as `tpu=` or `ka=`. */
   readonly tpu?: Count;
-  /** Types of TPUs: `v2-32`; of `families` also v2, v234 and v*. */
+  /** TPU types such as `v2-32`; `families` also accepts v2, v234 and v*. */
   readonly types?: 'accelerators' | 'families';
-  /** Numbers of windows: bare, behind `windows=`, `window=`, `w=`, `-w=`, or after `-w`; several also parted by commas. */
+  /** Window numbers: bare, as `windows=`, `window=`, `w=` or `-w=`, or after `-w`. Commas separate several. */
   readonly windows?: Count;
-  /** By name, each said as `name=value`. Its other forms are other names, and flags whose next word is the value: `-n`. */
+  /** Options given as `name=value`. `also` holds other names, and flags followed by the value: `-n 5`. */
   readonly keys?: Flags;
   /** Every other `key=value` is a config of the program. */
   readonly configs?: true;
   readonly letters?: string;
-  /** The command reads its words itself, as they were typed. */
+  /** The command parses its arguments itself. */
   readonly raw?: true;
 }
 
@@ -45,7 +48,7 @@ export interface TpuRow extends Omit<Command, 'load'> {
 }
 
 export interface TpuCommand extends TpuRow {
-  readonly load: Command<TpuBody>['load'];
+  readonly load: Command<TpuHandler>['load'];
 }
 
 type Definition = Omit<TpuCommand, 'group' | 'args' | 'flags' | 'takes' | 'changes' | 'usage'> &
@@ -58,7 +61,7 @@ export function tpuCommand(definition: Definition): Omit<TpuCommand, 'group'> {
 
 function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): string {
   const words: readonly (readonly [name: string, isNeeded: boolean])[] = [
-    ...(windows === undefined ? [] : [['window', windows !== 'maybe one'] as const]),
+    ...(windows === undefined ? [] : [['window', windows !== 'optional'] as const]),
     ...(tpu === undefined ? [] : [['tpu', tpu === 'one'] as const]),
     ...args.map(({ name, needed = false }) => [name, needed] as const),
     ...(user === undefined ? [] : [['user', false] as const]),
@@ -66,73 +69,69 @@ function usageOf({ windows, tpu, user }: Takes, args: readonly TpuArgument[]): s
   return words.map(([name, isNeeded]) => (isNeeded ? `<${name}>` : `[${name}]`)).join(' ');
 }
 
-export interface Known {
+export interface KnownNames {
   readonly users: readonly Pick<LabUser, 'name' | 'id'>[];
   readonly tpus: readonly LabTpu[];
   readonly tpuAliases: ReadonlyMap<string, string>;
 }
 
-export interface Words {
+export interface ParsedArguments {
   readonly verb: string;
-  /** The user that the line names; null where it names none, which is then whoever typed it. */
+  /** The user named on the line; null means the user who types. */
   readonly user: string | null;
   readonly tpu: LabTpu | null;
-  /** Types of TPUs as they were typed: `v2-32`, `v*`. */
+  /** TPU types as typed: `v2-32`, `v*`. */
   readonly types: readonly string[];
-  /** Numbers of windows, none twice. */
+  /** Window numbers without duplicates. */
   readonly windows: readonly number[];
-  /** Arguments that are numbers, by name. */
   readonly numbers: Readonly<Record<string, number>>;
-  /** The other arguments, by name. */
   readonly texts: Readonly<Record<string, string>>;
-  /** The command's own keys. Yes and no are `true` and `false`. */
+  /** The command's own keys. Booleans are `true` and `false`. */
   readonly keys: Readonly<Record<string, string>>;
-  /** Every other `key=value`, in their order; keys as they were typed, without dashes. */
+  /** Every other `key=value` in order. Keys are as typed, without dashes. */
   readonly configs: readonly (readonly [key: string, value: string])[];
   readonly flags: ReadonlySet<string>;
   readonly letters: string;
-  /** All words as they were typed, of a command that reads them itself; empty otherwise. */
+  /** All arguments as typed, if the command takes them raw; otherwise empty. */
   readonly raw: readonly string[];
 }
 
-/** An argument that its row says is needed. */
-export function textOf(words: Words, name: string): string {
-  return needed(words.texts[name], words, name);
+/** An argument that the command's row declares as needed. */
+export function requiredText(args: ParsedArguments, name: string): string {
+  return required(args.texts[name], args, name);
 }
 
-/** The same for a number. */
-export function numberOf(words: Words, name: string): number {
-  return needed(words.numbers[name], words, name);
+export function requiredNumber(args: ParsedArguments, name: string): number {
+  return required(args.numbers[name], args, name);
 }
 
-/** The same for the TPU. */
-export function tpuOf(words: Words): LabTpu {
-  return needed(words.tpu, words, 'a TPU');
+export function requiredTpu(args: ParsedArguments): LabTpu {
+  return required(args.tpu, args, 'a TPU');
 }
 
-function needed<T>(word: T | null | undefined, { verb }: Words, name: string): T {
-  if (word === null || word === undefined)
+function required<T>(value: T | null | undefined, { verb }: ParsedArguments, name: string): T {
+  if (value === null || value === undefined)
     throw new Error(`the row of \`${verb}\` does not say that ${name} is needed`);
-  return word;
+  return value;
 }
 
 export interface TpuCli extends Cli {
   readonly services: LabServices;
   readonly lab: Lab;
-  /** The value of --user; people.ts finds the user. */
-  readonly me: string | undefined;
-  /** The names of commands and the keys that they take: words that a new name must not be. */
+  /** The value of --user. resolve-user.ts finds the user. */
+  readonly userFlag: string | undefined;
+  /** Command names and keys. A new name must differ from all of them. */
   readonly reserved: { readonly verbs: ReadonlySet<string>; readonly keys: ReadonlySet<string> };
-  /** The keys that the command takes itself, which are no configs. */
+  /** Keys that the command itself takes, so that they are not configs. */
   readonly ownKeys: readonly string[];
 }
 
-/** A command: gets its words resolved, returns the exit code; throws JobmanError for what it cannot do. */
-export type TpuBody = (desk: TpuCli, words: Words) => Promise<number>;
+/** Runs a command with its parsed arguments and returns the exit code. Throws JobmanError if the command fails. */
+export type TpuHandler = (cli: TpuCli, args: ParsedArguments) => Promise<number>;
 
-/** Words that a new name must not be: commands, their keys, users and TPUs. */
-export async function wordsInUse({ reserved, lab: { record } }: TpuCli): Promise<WordsInUse> {
-  const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
+/** All names in use: commands, their keys, users and TPUs. A new name must differ from them. */
+export async function namesInUse({ reserved, lab: { store } }: TpuCli): Promise<NamesInUse> {
+  const [users, tpus, tpuAliases] = await Promise.all([store.users(), store.tpus(), store.tpuAliases()]);
   return {
     ...reserved,
     users: users.map(({ name }) => name),

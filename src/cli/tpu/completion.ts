@@ -1,64 +1,68 @@
-// Proposals for a shell behind `tpu`; none rather than failing.
+// Shell completion for `tpu`. On an error it proposes nothing.
 
 import { exitCode } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
-import type { LabUser } from '../../lab/people.ts';
-import { type LabTpu, tpuCalled } from '../../lab/tpus.ts';
-import type { LabRecord } from '../../lab/record.ts';
+import type { LabUser } from '../../lab/users.ts';
+import { type LabTpu, findTpuBySuffix } from '../../lab/tpus.ts';
+import type { LabStore } from '../../lab/lab-store.ts';
 import type { Proposal } from '../command.ts';
-import { proposalLines, proposed } from '../completion/proposals.ts';
-import { typing } from './people.ts';
-import { keysOf, windowKeys } from './line.ts';
+import { formatProposals, proposalsOf } from '../completion/proposals.ts';
+import { currentUser } from './resolve-user.ts';
+import { acceptedKeys, windowKeys } from './tokenize.ts';
 import type { TpuCommand } from './command.ts';
 import { table, tpuProgram } from './table.ts';
 
-/** Prints what could stand in the place of the last word. */
+/** Prints completions for the last argument. */
 export async function propose(words: readonly string[], services: LabServices): Promise<number> {
   const partial = words.at(-1) ?? '';
   const before = words.slice(0, -1);
   const row = table.find((one) => before[0] !== undefined && one.names.includes(before[0]));
   const proposals =
-    before.length === 0 ? commands() : row === undefined ? [] : await wordsFor(row, before, partial, services);
-  // Behind a key that is there already the key alone is no help.
+    before.length === 0
+      ? commandProposals()
+      : row === undefined
+        ? []
+        : await argumentProposals(row, before, partial, services);
+  // A key that is already typed is no completion.
   const isTypedKey = (word: string): boolean => word === partial && word.endsWith('=');
   const wanted = proposals.filter(
-    ({ word }) => word.startsWith(partial) && !before.slice(1).includes(word) && !isTypedKey(word),
+    ({ value }) => value.startsWith(partial) && !before.slice(1).includes(value) && !isTypedKey(value),
   );
-  services.io.stdout.write(proposalLines(wanted));
+  services.io.stdout.write(formatProposals(wanted));
   return exitCode.ok;
 }
 
-function commands(): readonly Proposal[] {
+function commandProposals(): readonly Proposal[] {
   const rows = table.filter(({ hidden }) => !hidden);
   return [
-    ...rows.flatMap(({ names, summary }) => names.map((word) => ({ word, summary }))),
-    { word: 'help', summary: 'Which words a command takes' },
+    ...rows.flatMap(({ names, summary }) => names.map((value) => ({ value, summary }))),
+    { value: 'help', summary: 'Which words a command takes' },
   ];
 }
 
-async function wordsFor(
+async function argumentProposals(
   row: TpuCommand,
   before: readonly string[],
   partial: string,
   services: LabServices,
 ): Promise<readonly Proposal[]> {
   const { takes, args, flags } = row;
-  const { record } = await services.lab();
+  const { store } = await services.lab();
   const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
-  const users = takes.user === undefined ? [] : await ask(record.users(), []);
+  const users = takes.user === undefined ? [] : await ask(store.users(), []);
   const whoTypes = (): LabUser | undefined => {
     try {
-      return typing({ io: services.io, me: undefined }, users) ?? undefined;
+      return currentUser({ io: services.io, userFlag: undefined }, users) ?? undefined;
     } catch {
-      // TPU_USER names nobody; the command itself will say so.
+      // TPU_USER names no user. The command itself reports it.
       return undefined;
     }
   };
   const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? whoTypes();
-  const ofUsers = users.map(({ name, id }) => ({ word: name, summary: `user ${id}` }));
-  const ofTpus = takes.tpu === undefined ? [] : await ask(tpus(record), []);
-  const ofWindows = takes.windows === undefined ? [] : await ask(windows(record, named), []);
-  // The same once more behind the key that is typed: `tpu=v2-32-6`.
+  const ofUsers = users.map(({ name, id }) => ({ value: name, summary: `user ${id}` }));
+  const ofTpus = takes.tpu === undefined ? [] : await ask(tpuProposals(store), []);
+  const ofWindows = takes.windows === undefined ? [] : await ask(windowProposals(store, named), []);
+  // The same values after a typed key: `tpu=v2-32-6`.
   const [key = '', ...rest] = partial.split('=');
   const windowKey = windowKeys.map((one) => [one, ofWindows] as const);
   const ofKeys = new Map([['user', ofUsers], ['tpu', ofTpus], ['ka', ofTpus], ...windowKey]);
@@ -67,19 +71,19 @@ async function wordsFor(
     ...ofUsers,
     ...ofTpus,
     ...ofWindows,
-    ...behindKey.map(({ word, summary }) => ({ word: `${key}=${word}`, summary })),
-    ...(takes.configs === undefined ? [] : aliases(named, '=')),
-    ...(args.some(({ of }) => of === 'config aliases') ? aliases(named, '') : []),
-    ...(args.some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
+    ...behindKey.map(({ value, summary }) => ({ value: `${key}=${value}`, summary })),
+    ...(takes.configs === undefined ? [] : configAliasProposals(named, '=')),
+    ...(args.some(({ suggests }) => suggests === 'config aliases') ? configAliasProposals(named, '') : []),
+    ...(args.some(({ suggests }) => suggests === 'TPU aliases') ? await ask(tpuAliasProposals(store), []) : []),
     ...(
-      await Promise.all(args.map((one) => proposed(one, { services, program: tpuProgram, args: [], partial })))
+      await Promise.all(args.map((one) => proposalsOf(one, { services, program: tpuProgram, args: [], partial })))
     ).flat(),
-    ...keysOf(row).map((key) => ({ word: `${key}=`, summary: takes.keys?.[key]?.summary ?? '' })),
+    ...acceptedKeys(row).map((key) => ({ value: `${key}=`, summary: takes.keys?.[key]?.summary ?? '' })),
     ...Object.entries(takes.keys ?? {}).flatMap(([key, { choices = [], summary }]) =>
-      choices.map((value) => ({ word: `${key}=${value}`, summary })),
+      choices.map((choice) => ({ value: `${key}=${choice}`, summary })),
     ),
     ...Object.entries(flags).map(([name, { summary }]) => ({
-      word: name.includes('-') ? `--${name}` : `-${name}`,
+      value: name.includes('-') ? `--${name}` : `-${name}`,
       summary,
     })),
   ];
@@ -87,42 +91,44 @@ async function wordsFor(
   return proposals;
 }
 
-async function tpus(record: LabRecord): Promise<readonly Proposal[]> {
-  const [all, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
+async function tpuProposals(store: LabStore): Promise<readonly Proposal[]> {
+  const [all, byAlias] = await Promise.all([store.tpus(), store.tpuAliases()]);
   return [
-    ...[...byAlias].map(([word, summary]) => ({ word, summary })),
-    ...all.flatMap(({ name, zone }) => shortNames(all, byAlias, name, zone)),
-    ...all.map(({ name, zone }) => ({ word: name, summary: zone ?? 'its zone is not known' })),
+    ...[...byAlias].map(([value, summary]) => ({ value, summary })),
+    ...all.flatMap(({ name, zone }) => shortNameProposals(all, byAlias, name, zone)),
+    ...all.map(({ name, zone }) => ({ value: name, summary: zone ?? 'its zone is not known' })),
   ];
 }
 
-/** The part of a full name from its type on, which is how `check` shows it in most labs. */
-function shortNames(
+/** The part of a full name from its type on, as `check` shows it in most labs. */
+function shortNameProposals(
   all: readonly LabTpu[],
   byAlias: ReadonlyMap<string, string>,
   name: string,
   zone: string | null,
 ): readonly Proposal[] {
   const words = name.split('-');
-  const word = words.map((_, at) => words.slice(at).join('-')).findLast((one) => tpuCalled(all, one)?.name === name);
-  if (word === undefined || byAlias.has(word)) return [];
-  return [{ word, summary: zone ?? 'its zone is not known' }];
+  const value = words
+    .map((_, at) => words.slice(at).join('-'))
+    .findLast((one) => findTpuBySuffix(all, one)?.name === name);
+  if (value === undefined || byAlias.has(value)) return [];
+  return [{ value, summary: zone ?? 'its zone is not known' }];
 }
 
-/** Numbers mean something for one user only. */
-async function windows(record: LabRecord, user: LabUser | undefined): Promise<readonly Proposal[]> {
+/** Window numbers belong to one user. */
+async function windowProposals(store: LabStore, user: LabUser | undefined): Promise<readonly Proposal[]> {
   if (user === undefined) return [];
-  const found = await record.windows({ user: user.name });
+  const found = await store.windows({ user: user.name });
   return found.map(({ window, job }) => ({
-    word: String(window.window),
+    value: String(window.window),
     summary: [job.tpu, ...(job.tag === null ? [] : [job.tag])].join(', '),
   }));
 }
 
-function aliases(user: LabUser | undefined, end: '' | '='): readonly Proposal[] {
-  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ word: `${alias}${end}`, summary: key }));
+function configAliasProposals(user: LabUser | undefined, end: '' | '='): readonly Proposal[] {
+  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ value: `${alias}${end}`, summary: key }));
 }
 
-async function tpuAliases(record: LabRecord): Promise<readonly Proposal[]> {
-  return [...(await record.tpuAliases())].map(([word, summary]) => ({ word, summary }));
+async function tpuAliasProposals(store: LabStore): Promise<readonly Proposal[]> {
+  return [...(await store.tpuAliases())].map(([value, summary]) => ({ value, summary }));
 }

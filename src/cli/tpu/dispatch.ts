@@ -1,19 +1,19 @@
-// From the words of a line to its command.
+// Finds and runs the command of a line.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
-import type { LabRecord } from '../../lab/record.ts';
-import { complainAbout, createCli } from '../context.ts';
-import { commandHelp, wholeHelp } from '../help.ts';
-import { fitted, inColumns } from '../render/aligned.ts';
-import { inertWord } from '../../app/figures.ts';
+import type { LabStore } from '../../lab/lab-store.ts';
+import { reportError, createCli } from '../context.ts';
+import { commandHelp, programHelp } from '../help.ts';
+import { wrapSentences, inColumns } from '../render/aligned.ts';
+import { escapeLine } from '../../app/format.ts';
 import { columnsOf } from '../screen.ts';
-import type { Known, TpuCli, TpuCommand } from './command.ts';
-import { keysOf } from './line.ts';
-import { findCommand, readWords } from './read-words.ts';
-import { formerWord, formerWords, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
+import type { KnownNames, TpuCli, TpuCommand } from './command.ts';
+import { acceptedKeys } from './tokenize.ts';
+import { findCommand, parseArguments } from './parse-arguments.ts';
+import { replacementHint, removedCommands, splitGlobals, table, type TpuGlobals, tpuProgram } from './table.ts';
 
-/** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
+/** Returns the exit code. Throws only for bugs in jobman. */
 export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
   const { io } = services;
   const columns = columnsOf(io.stdout);
@@ -30,73 +30,75 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     }
     if (first === '--version' || first === '-v') return print([`jobman ${io.version}`]);
     const isRaw = table.some(({ names, takes }) => takes.raw === true && names.includes(first));
-    const { flags: said, rest } = isRaw ? { flags: {}, rest: argv } : splitGlobals(argv);
-    flags = said;
+    const { flags: globals, rest } = isRaw ? { flags: {}, rest: argv } : splitGlobals(argv);
+    flags = globals;
     const wantsHelp =
-      said.help === true || rest[0] === 'help' || (isRaw && others.some((word) => word === '-h' || word === '--help'));
+      globals.help === true ||
+      rest[0] === 'help' ||
+      (isRaw && others.some((word) => word === '-h' || word === '--help'));
     if (wantsHelp) {
-      const asked = rest[0] === 'help' ? rest.slice(1) : rest;
+      const topic = rest[0] === 'help' ? rest.slice(1) : rest;
       return print(
-        asked.length === 0 ? wholeHelp(tpuProgram, columns) : commandHelp(tpuProgram, commandFor(asked).row, columns),
+        topic.length === 0 ? programHelp(tpuProgram, columns) : commandHelp(tpuProgram, commandFor(topic).row, columns),
       );
     }
-    if (rest.length === 0) return print(firstPage(io.version, columns));
-    return await runCommand(rest, said, services);
+    if (rest.length === 0) return print(gettingStarted(io.version, columns));
+    return await runCommand(rest, globals, services);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return complainAbout(shown(error), createCli(services, { ...flags, settings: undefined }), 'tpu');
+    return reportError(escapeError(error), createCli(services, { ...flags, settings: undefined }), 'tpu');
   }
 }
 
-/** Sentences quote typed words, whose control characters are made visible. */
-function shown({ message, code, lines }: JobmanError): JobmanError {
-  return new JobmanError(message.split('\n').map(inertWord).join('\n'), code, lines.map(inertWord));
+/** Messages quote typed text, so control characters are made visible. */
+function escapeError({ message, code, lines }: JobmanError): JobmanError {
+  return new JobmanError(message.split('\n').map(escapeLine).join('\n'), code, lines.map(escapeLine));
 }
 
 async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {
   const { row, verb, rest } = commandFor(typed);
   const lab = await services.lab();
   try {
-    const words = readWords(row, verb, rest, await knownOf(lab.record, row));
-    const desk: TpuCli = {
+    const args = parseArguments(row, verb, rest, await readKnownNames(lab.store, row));
+    const cli: TpuCli = {
       ...createCli(services, flags),
       services,
       lab,
-      me: flags.user,
+      userFlag: flags.user,
       reserved: {
-        verbs: new Set([...table.flatMap(({ names }) => names), ...formerWords, 'help']),
-        keys: new Set(table.flatMap(keysOf)),
+        verbs: new Set([...table.flatMap(({ names }) => names), ...removedCommands, 'help']),
+        keys: new Set(table.flatMap(acceptedKeys)),
       },
-      ownKeys: keysOf(row),
+      ownKeys: acceptedKeys(row),
     };
     const command = await row.load(tpuProgram);
-    // Not every change writes to the record, which is where a copy is found out. What scripts call writes to nothing else.
-    if (row.changes && row.takes.raw !== true) await lab.expectOriginal();
-    return await command(desk, words);
+    // The store detects a copied home only when it is written, and not every change writes to it. Hooks of scripts
+    // write to nothing else.
+    if (row.changes && row.takes.raw !== true) await lab.assertOriginalHome();
+    return await command(cli, args);
   } finally {
     await lab.close();
   }
 }
 
 function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<TpuCommand>> {
-  const former = formerWord(typed[0] ?? '');
+  const former = replacementHint(typed[0] ?? '');
   if (former !== undefined)
     throw new JobmanError(`There is no \`tpu ${typed[0]}\` any more. ${former}`, exitCode.usage);
   return findCommand(table, typed);
 }
 
-/** Only what the words of this command need is read. */
-async function knownOf(record: LabRecord, { takes }: TpuCommand): Promise<Known> {
+/** Reads only the names that this command's arguments need. */
+async function readKnownNames(store: LabStore, { takes }: TpuCommand): Promise<KnownNames> {
   const [users, tpus, tpuAliases] = await Promise.all([
-    takes.user === undefined ? [] : record.users(),
-    takes.tpu === undefined ? [] : record.tpus(),
-    takes.tpu === undefined ? new Map<string, string>() : record.tpuAliases(),
+    takes.user === undefined ? [] : store.users(),
+    takes.tpu === undefined ? [] : store.tpus(),
+    takes.tpu === undefined ? new Map<string, string>() : store.tpuAliases(),
   ]);
   return { users, tpus, tpuAliases };
 }
 
-/** The first steps of a new user. */
-function firstPage(version: string, columns: number | null): readonly string[] {
+function gettingStarted(version: string, columns: number | null): readonly string[] {
   return [
     `tpu, of jobman ${version}`,
     '',
@@ -111,6 +113,9 @@ function firstPage(version: string, columns: number | null): readonly string[] {
       columns,
     ),
     '',
-    ...fitted('`tpu tldr` shows the commands of a usual day, `tpu help` all of them, `tpu help run` one.', columns),
+    ...wrapSentences(
+      '`tpu tldr` shows the commands of a usual day, `tpu help` all of them, `tpu help run` one.',
+      columns,
+    ),
   ];
 }

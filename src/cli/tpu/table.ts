@@ -1,22 +1,22 @@
-// Every command of `tpu`, in the order of the help. Help, completion and the reading of words use these rows; a test compares
+// Every command of `tpu`, in the order of the help. Help, completion and parsing use these rows; a test compares
 // docs/tpu.md with them.
 
-import { capital } from '../../app/figures.ts';
+import { capitalize } from '../../app/format.ts';
 import type { Example, Program } from '../command.ts';
 import type { GlobalFlags } from '../context.ts';
-import { globalFlags, mark, word } from '../flags.ts';
-import { globalsApart, scan } from '../scan.ts';
+import { globalFlags, boolFlag, stringFlag } from '../flags.ts';
+import { separateGlobals, scan } from '../scan.ts';
 import type { TpuCommand } from './command.ts';
-import { jobs, tidy } from './table/jobs.ts';
-import { lab, scripts, you } from './table/people.ts';
-import { tpus } from './table/tpus.ts';
+import { jobCommands, cleanupCommands } from './table/jobs.ts';
+import { labCommands, scriptCommands, userCommands } from './table/users.ts';
+import { tpuCommands } from './table/tpus.ts';
 
-/** One letter is rare among them: most letters are words of the commands' own. */
+/** The global flags avoid one-letter forms: commands use most letters themselves. */
 const tpuGlobals = {
-  user: word('Who you are, where several people share a login; TPU_USER says it for good', 'name'),
+  user: stringFlag('Who you are, where several people share a login; TPU_USER says it for good', 'name'),
   ...globalFlags,
-  quiet: mark('Print results only'),
-  settings: word('A file of settings that stands over the others', 'file'),
+  quiet: boolFlag('Print results only'),
+  settings: stringFlag('A file of settings that stands over the others', 'file'),
 };
 
 export interface TpuGlobals extends GlobalFlags {
@@ -24,17 +24,24 @@ export interface TpuGlobals extends GlobalFlags {
   readonly help?: boolean;
 }
 
-/** Parts a line into these flags and all other words. Behind `--` nothing is a flag. Throws JobmanError (2). */
+/** Separates the global flags from all other arguments. After `--` nothing is a flag. Throws JobmanError (2). */
 export function splitGlobals(argv: readonly string[]): {
   readonly flags: TpuGlobals;
   readonly rest: readonly string[];
 } {
-  const { own, rest } = globalsApart(tpuGlobals, argv);
-  // These are the values of the very flags that were parsed.
+  const { own, rest } = separateGlobals(tpuGlobals, argv);
+  // `scan` parsed exactly these flags, so the cast is safe.
   return { flags: scan(tpuGlobals, [], own).flags as unknown as TpuGlobals, rest };
 }
 
-export const table: readonly TpuCommand[] = [...jobs, ...tidy, ...tpus, ...you, ...lab, ...scripts];
+export const table: readonly TpuCommand[] = [
+  ...jobCommands,
+  ...cleanupCommands,
+  ...tpuCommands,
+  ...userCommands,
+  ...labCommands,
+  ...scriptCommands,
+];
 
 export const tpuProgram: Program<TpuCommand> = {
   name: 'tpu',
@@ -43,9 +50,9 @@ export const tpuProgram: Program<TpuCommand> = {
   groups: ['Jobs', 'Tidy up', 'TPUs', 'You', 'The lab', 'In scripts'],
   families: {},
   globals: ['With every command', tpuGlobals],
-  isListingGlobals: true,
-  taken: (command) => ['Words, in any order', wordRows(command)],
-  closing: [
+  listsGlobalFlags: true,
+  inputRows: (command) => ['Words, in any order', argumentRows(command)],
+  footer: [
     '`tpu help <command>` tells which words it takes and shows examples.',
     'A user is a name, `user=` or `id=`; without one it is you. A TPU is an alias or a full name; a window is a number or `w=`.',
     'A word that could mean two things is refused with both; nothing is guessed.',
@@ -54,7 +61,7 @@ export const tpuProgram: Program<TpuCommand> = {
   ],
 };
 
-function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
+function argumentRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   const rows: Example[] = [];
   if (takes.user !== undefined) rows.push(['name, user=, id=', 'The user; without one, you']);
   if (takes.tpu !== undefined) rows.push(['alias, full name, tpu=', 'The TPU']);
@@ -62,7 +69,7 @@ function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   if (takes.types === 'families') rows.push(['v2, v234, v*, v2-32', 'Types of TPUs']);
   if (takes.windows !== undefined) rows.push(['101, w=101, -w 101', 'The window']);
   for (const { name, summary, number } of args)
-    rows.push(number ? [`N, ${name}=N`, capital(summary)] : [`${name}, ${name}=`, `The ${summary}`]);
+    rows.push(number ? [`N, ${name}=N`, capitalize(summary)] : [`${name}, ${name}=`, `The ${summary}`]);
   for (const [name, { summary, value = '', also = [] }] of Object.entries(takes.keys ?? {})) {
     const forms = also.filter((form) => form.startsWith('-')).map((form) => `${form} ${value}`);
     rows.push([[`${name}=${value}`, ...forms].join(', '), summary]);
@@ -75,24 +82,24 @@ function wordRows({ takes, args, flags }: TpuCommand): readonly Example[] {
   return rows;
 }
 
-const noLock = 'There is no lock to take or to give back: every command is one transaction.';
-const noWatcher =
+const noLockHint = 'There is no lock to take or to give back: every command is one transaction.';
+const noMonitorHint =
   'There is no MONITOR: the controller looks after jobs, and starts by itself; `jobman controller status` tells of it.';
 
-const instead: Readonly<Record<string, string>> = {
+const replacements: Readonly<Record<string, string>> = {
   init: 'Nothing has to be set up; `tpu init-lab` makes a folder that a group shares, and touches no job.',
-  lock: noLock,
-  unlock: noLock,
-  rl: noLock,
-  'lock-data': noLock,
-  'unlock-data': noLock,
-  'rm-lock': noLock,
-  'set-monitor-config': noWatcher,
-  '-smc': noWatcher,
-  'get-monitor-config': noWatcher,
-  '-gmc': noWatcher,
-  '-Ml': noWatcher,
-  '-Mc': noWatcher,
+  lock: noLockHint,
+  unlock: noLockHint,
+  rl: noLockHint,
+  'lock-data': noLockHint,
+  'unlock-data': noLockHint,
+  'rm-lock': noLockHint,
+  'set-monitor-config': noMonitorHint,
+  '-smc': noMonitorHint,
+  'get-monitor-config': noMonitorHint,
+  '-gmc': noMonitorHint,
+  '-Ml': noMonitorHint,
+  '-Mc': noMonitorHint,
   '-agc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
   '-mgc': 'Keys for configs are per user: `tpu -a`, `tpu -sa`.',
   maj: '`tpu monitor` shows the jobs of one user, `jobman list --watch` those of all.',
@@ -106,9 +113,9 @@ const instead: Readonly<Record<string, string>> = {
   twsi: '`tpu book` and `tpu release` write to the booking sheet.',
 };
 
-export function formerWord(word: string): string | undefined {
-  return Object.hasOwn(instead, word) ? instead[word] : undefined;
+export function replacementHint(word: string): string | undefined {
+  return Object.hasOwn(replacements, word) ? replacements[word] : undefined;
 }
 
-/** All words that are answered, for the test that holds the answers to the commands that there are. */
-export const formerWords: readonly string[] = Object.keys(instead);
+/** For the test that checks the hints against the existing commands. */
+export const removedCommands: readonly string[] = Object.keys(replacements);

@@ -1,64 +1,58 @@
-// One picture of a list that is watched: never wider than the terminal, and never taller.
-
 import type { JobList, JobRow } from '../../app/client.ts';
-import { localClockText, inertWord } from '../../app/figures.ts';
-import type { Instant } from '../../core/time.ts';
+import { formatLocalTimeOfDay, escapeLine } from '../../app/format.ts';
+import type { Instant } from '../../core/model/time.ts';
 import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
 import { linesPerJob, listLines, type ListLayout } from '../render/list.ts';
-import type { Ink } from '../screen.ts';
+import type { Styler } from '../screen.ts';
 
-export interface Glass {
+export interface ScreenContext {
   readonly columns: number;
   readonly rows: number;
-  readonly ink: Ink;
-  /** False where bold rows look like all others. */
+  readonly styler: Styler;
+  /** False if bold rows look like all others. */
   readonly colour: boolean;
   readonly unicode: boolean;
   readonly now: Instant;
 }
 
-interface ListPicture extends Glass {
+interface ListFrameInput extends ScreenContext {
   readonly jobs: JobList;
-  /** Marked with `>`; null where there are no keys to move it. */
+  /** The job with the marker `>`; null without keys to move it. */
   readonly selected: string | null;
   readonly changed: ReadonlySet<string>;
-  readonly last: string;
+  readonly footer: string;
 }
 
-export function listFrame(picture: ListPicture): readonly string[] {
-  const { jobs, selected, changed, columns, rows, last, ink, unicode, now, colour } = picture;
-  const hasMarks = selected !== null || !colour;
-  const room = columns - (hasMarks ? 2 : 0);
+export function listFrame(input: ListFrameInput): readonly string[] {
+  const { jobs, selected, changed, columns, rows, footer, styler, unicode, now, colour } = input;
+  const hasMarkers = selected !== null || !colour;
+  const room = columns - (hasMarkers ? 2 : 0);
   const perJob = linesPerJob(room);
   const at = jobs.rows.findIndex(({ id }) => id === selected);
-  const part = partOn(rows, perJob, jobs.rows.length, Math.max(0, at));
-  const layout: ListLayout = { columns: room, ink, unicode, now, bold: changed, only: [part.from, part.to] };
+  const part = visibleRange(rows, perJob, jobs.rows.length, Math.max(0, at));
+  const layout: ListLayout = { columns: room, styler, unicode, now, bold: changed, range: [part.from, part.to] };
   const lines = listLines(jobs.rows, layout);
-  const mark = ({ id }: JobRow) => `${id === selected ? '>' : ' '}${!colour && changed.has(id) ? '*' : ' '}`;
+  const marker = ({ id }: JobRow) => `${id === selected ? '>' : ' '}${!colour && changed.has(id) ? '*' : ' '}`;
   const shown = jobs.rows.slice(part.from, part.to);
-  const marks = [
+  const markers = [
     ...(perJob === 1 ? ['  '] : []),
-    ...shown.flatMap((row) => [mark(row), ...Array.from({ length: perJob - 1 }, () => '  ')]),
+    ...shown.flatMap((row) => [marker(row), ...Array.from({ length: perJob - 1 }, () => '  ')]),
   ];
-  const marked = hasMarks ? lines.map((line, index) => `${marks[index] ?? ''}${line}`.trimEnd()) : lines;
+  const withMarkers = hasMarkers ? lines.map((line, index) => `${markers[index] ?? ''}${line}`.trimEnd()) : lines;
   return [
-    ...(perJob === 1 && !part.hasHeading ? marked.slice(1) : marked),
+    ...(perJob === 1 && !part.hasHeading ? withMarkers.slice(1) : withMarkers),
     ...(part.more === null ? [] : [part.more]),
-    last,
+    footer,
   ];
 }
 
-/** The number of jobs that fit on a screen which is too small for all. */
 export function jobsOnScreen(rows: number, columns: number): number {
   const perJob = linesPerJob(columns - 2);
   return Math.max(1, Math.floor((rows - 3 - (perJob === 1 ? 1 : 0)) / perJob));
 }
 
-/**
- * Which of so many jobs stand on the screen: whole ones, the one at `at` among them. One row is for the last line and one is
- * left for the cursor.
- */
-function partOn(
+/** Whole jobs only, including the one at `at`. One row is for the last line and one for the cursor. */
+function visibleRange(
   rows: number,
   perJob: number,
   count: number,
@@ -71,65 +65,73 @@ function partOn(
   const jobs = Math.floor(Math.max(0, isTiny ? room : room - 1 - heading) / perJob);
   const from = Math.min(Math.max(0, at - jobs + 1), Math.max(0, count - jobs));
   const to = Math.min(count, from + jobs);
-  return { from, to, hasHeading: !isTiny, more: isTiny ? null : moreText(from, count - to) };
+  return { from, to, hasHeading: !isTiny, more: isTiny ? null : formatMore(from, count - to) };
 }
 
-function moreText(above: number, below: number): string {
+function formatMore(above: number, below: number): string {
   if (above === 0) return `${below} more`;
   return below === 0 ? `${above} above` : `${above} above, ${below} below`;
 }
 
-interface StateWords {
+interface StatusLineOptions {
   readonly now: Instant;
-  /** Clusters and controllers that do not answer. */
   readonly notes: readonly string[];
   readonly keys: readonly string[];
 }
 
-/** The hint about keys, from the longest to the shortest. */
-export const listKeys = ['j/k w l Enter ? q', '? q'];
-export const noKeys = ['Ctrl-C leaves'];
+/** From the longest to the shortest. */
+export const listKeyHints = ['j/k w l Enter ? q', '? q'];
+export const leaveHint = ['Ctrl-C leaves'];
 
-/** `08:20:14  2 running, 1 queued   j/k w l Enter ? q`: the state of our knowledge. What does not fit is said in fewer words. */
-export function stateLine(jobs: JobList, { now, notes, keys }: StateWords, columns: number): string {
-  const what = countsText(jobs);
-  const said = [...new Set([...notes, ...jobs.notes])].map(inertWord);
-  const beside = said.length === 0 ? '' : `   ${said.join('; ')}`;
+/** `08:20:14  2 running, 1 queued   j/k w l Enter ? q`, or a shorter variant. */
+export function statusLine(jobs: JobList, { now, notes, keys }: StatusLineOptions, columns: number): string {
+  const what = formatCounts(jobs);
+  const allNotes = [...new Set([...notes, ...jobs.notes])].map(escapeLine);
+  const notesText = allNotes.length === 0 ? '' : `   ${allNotes.join('; ')}`;
   const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
-  const ways = keys.flatMap((way) => [`${what}${more}${beside}   ${way}`, `${what}${beside}   ${way}`]);
+  const variants = keys.flatMap((variant) => [
+    `${what}${more}${notesText}   ${variant}`,
+    `${what}${notesText}   ${variant}`,
+  ]);
   // Missing information is more important than the hint.
-  const least = beside === '' ? [...keys.map((way) => `${what}   ${way}`), what] : [`${what}${beside}`, beside.trim()];
-  const lines = [...ways, ...least].map((way) => `${localClockText(now)}  ${way}`);
+  const least =
+    notesText === ''
+      ? [...keys.map((variant) => `${what}   ${variant}`), what]
+      : [`${what}${notesText}`, notesText.trim()];
+  const lines = [...variants, ...least].map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
   return lines.find((line) => width(line) <= columns) ?? cutEnd(lines.at(-1) ?? '', columns);
 }
 
-export function countsText({ rows }: Pick<JobList, 'rows'>): string {
+export function formatCounts({ rows }: Pick<JobList, 'rows'>): string {
   const counts = new Map<string, number>();
   for (const { phase } of rows) counts.set(phase, (counts.get(phase) ?? 0) + 1);
   const phases = [...counts].map(([phase, count]) => `${count} ${phase}`);
   return phases.length === 0 ? 'no jobs' : phases.join(', ');
 }
 
-/** A text in place of the table, from the line to which it was scrolled, with a last line that says how to go on. */
 export function textFrame(
   lines: readonly string[],
   scrolled: number,
-  { columns, rows, now }: Pick<Glass, 'columns' | 'rows' | 'now'>,
+  { columns, rows, now }: Pick<ScreenContext, 'columns' | 'rows' | 'now'>,
 ): { readonly frame: readonly string[]; readonly scrolled: number } {
   const room = Math.max(1, rows - 2);
   const from = Math.min(scrolled, Math.max(0, lines.length - room));
   const shown = lines.slice(from, from + room).map((line) => (width(line) > columns ? cutEnd(line, columns) : line));
   const below = lines.length - from - shown.length;
-  const where = lines.length <= room ? '' : `${moreText(from, below)}, j/k scrolls   `;
-  const ways = [`${where}Esc goes back to the list   l logs   q leaves`, `${where}Esc back   q leaves`, `${where}Esc`];
-  const last = ways.map((way) => `${localClockText(now)}  ${way}`);
+  const where = lines.length <= room ? '' : `${formatMore(from, below)}, j/k scrolls   `;
+  const variants = [
+    `${where}Esc goes back to the list   l logs   q leaves`,
+    `${where}Esc back   q leaves`,
+    `${where}Esc`,
+  ];
+  const last = variants.map((variant) => `${formatLocalTimeOfDay(now)}  ${variant}`);
   return {
     frame: [...shown, cutEnd(last.find((line) => width(line) <= columns) ?? last.at(-1) ?? '', columns)],
     scrolled: from,
   };
 }
 
-const keyWords: readonly (readonly [keys: string, meaning: string])[] = [
+const keyHelp: readonly (readonly [keys: string, meaning: string])[] = [
   ['j k, arrows', 'the job below, above; in a text, a line'],
   ['g G, Space', 'the first, the last; a page down'],
   ['Enter', 'show: where the job is, its attempts, its workers'],
@@ -140,8 +142,8 @@ const keyWords: readonly (readonly [keys: string, meaning: string])[] = [
 ];
 
 export function keyLines(columns: number): readonly string[] {
-  const left = Math.max(...keyWords.map(([keys]) => keys.length));
-  return keyWords.flatMap(([keys, meaning]) => {
+  const left = Math.max(...keyHelp.map(([keys]) => keys.length));
+  return keyHelp.flatMap(([keys, meaning]) => {
     const parts = wrap(meaning, Math.max(12, columns - left - 4));
     return parts.map((part, index) => `  ${padEnd(index === 0 ? keys : '', left)}  ${part}`);
   });

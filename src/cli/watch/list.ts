@@ -1,194 +1,212 @@
-// list --watch: the table in place, redrawn when something changes, and the keys that lead from it to one job and back.
-
 import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { JobmanError } from '../../app/errors.ts';
-import { localClockText } from '../../app/figures.ts';
+import { formatLocalTimeOfDay } from '../../app/format.ts';
 import { rowJson } from '../../app/json.ts';
-import type { PlaceFlags } from '../cluster/either.ts';
-import { joined } from '../cluster/record-and-cluster.ts';
+import type { ContextFlags } from '../cluster/resolve-jobs.ts';
+import { joinLists } from '../cluster/join-sources.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
 import type { Cli } from '../context.ts';
-import { controllerEvery, controllerNote } from '../controller.ts';
-import { followLog, isGone } from '../follow/follow.ts';
-import { pause } from '../leave.ts';
+import { controllerCheckInterval, controllerNote } from '../controller.ts';
+import { followLog, isNotFoundError } from '../follow/follow.ts';
+import { pause } from '../interrupt.ts';
 import { listLines } from '../render/list.ts';
 import { showLines, whyLines } from '../render/show.ts';
-import { isSettledPhase } from '../../core/phase.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
 import {
-  countsText,
-  type Glass,
+  formatCounts,
+  type ScreenContext,
   jobsOnScreen,
   keyLines,
   listFrame,
-  listKeys,
-  noKeys,
-  stateLine,
+  listKeyHints,
+  leaveHint,
+  statusLine,
   textFrame,
 } from './frame.ts';
-import { createSeenRows, type Hands, type Key, type Keyboard, type LiveScreen, watchUntilLeft } from './live.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import {
+  createRowTracker,
+  type ScreenControls,
+  type Key,
+  type Keyboard,
+  type LiveScreen,
+  watchUntilExit,
+} from './live.ts';
+import type { Duration, Instant } from '../../core/model/time.ts';
 
-const lookEvery: Duration = 250;
-/** Ages grow without any change of the record. */
-const ageEvery: Duration = 1_000;
+const pollInterval: Duration = 250;
+const ageInterval: Duration = 1_000;
 const logTail = 20;
 
-/** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
-export async function watchList(cli: Cli, client: Client, query: ListQuery, place: PlaceFlags | null): Promise<number> {
+/** The last frame stays. Without a terminal: prints every row, then each that changes. */
+export async function watchList(
+  cli: Cli,
+  client: Client,
+  query: ListQuery,
+  contextFlags: ContextFlags | null,
+): Promise<number> {
   let cluster: WatchedRows | null = null;
-  if (place !== null) {
+  if (contextFlags !== null) {
     const { watchClusterRows } = await import('../cluster/watched.ts');
-    cluster = watchClusterRows(cli, query, place);
+    cluster = watchClusterRows(cli, query, contextFlags);
   }
-  const asked: Asked = { client, query, cluster };
+  const source: ListSource = { client, query, cluster };
   try {
-    return await watchUntilLeft(cli, {
-      screen: (hands) => tableScreen(cli, asked, hands),
-      lines: rowPrinter(cli, asked),
-      linesEvery: lookEvery,
+    return await watchUntilExit(cli, {
+      screen: (controls) => tableScreen(cli, source, controls),
+      lines: createRowPrinter(cli, source),
+      linesInterval: pollInterval,
     });
   } finally {
     await cluster?.close();
   }
 }
 
-interface Asked {
+interface ListSource {
   readonly client: Client;
   readonly query: ListQuery;
   readonly cluster: WatchedRows | null;
 }
 
-/** One list of both, where one of them has changed since the last call, or `mostAge` has gone by; undefined where nothing has. */
+/** Undefined if neither source has changed since the last call and `maxAge` has not passed. */
 function createLister(
   { io }: Cli,
-  { client, query, cluster }: Asked,
-  mostAge: Duration,
+  { client, query, cluster }: ListSource,
+  maxAge: Duration,
 ): () => Promise<JobList | undefined> {
   let changes = -1;
-  let turn = -1;
+  let revision = -1;
   let readAt: Instant = Number.NEGATIVE_INFINITY;
   return async () => {
-    const seen = await client.changes();
+    const seen = await client.changeCount();
     const now = io.now();
-    const turned = cluster?.turn ?? turn;
-    if (seen === changes && turned === turn && now - readAt < mostAge) return undefined;
+    const newRevision = cluster?.revision ?? revision;
+    if (seen === changes && newRevision === revision && now - readAt < maxAge) return undefined;
     const own = await client.list(query);
-    [changes, turn, readAt] = [seen, turned, now];
-    return cluster === null ? own : joined(own, cluster.list(now));
+    [changes, revision, readAt] = [seen, newRevision, now];
+    return cluster === null ? own : joinLists(own, cluster.list(now));
   };
 }
 
-function tableScreen(cli: Cli, asked: Asked, hands: Hands): LiveScreen {
+function tableScreen(cli: Cli, source: ListSource, controls: ScreenControls): LiveScreen {
   const { io, screen } = cli;
-  const hasKeys = hands.keyboard !== undefined;
-  const record = createRecord(cli, asked);
-  let state: State = atFirst;
+  const hasKeys = controls.keyboard !== undefined;
+  const poller = createListPoller(cli, source);
+  let state: ScreenState = initialState;
   return {
-    async look() {
-      const isNew = await record.look();
-      state = withRows(state, record.jobs.rows);
+    async poll() {
+      const isNew = await poller.poll();
+      state = withRows(state, poller.jobs.rows);
       return isNew;
     },
-    async picture(size) {
+    async render(size) {
       const now = io.now();
-      const glass: Glass = { ...size, ink: screen.out, colour: screen.colour, unicode: screen.unicode, now };
-      const title = countsText(record.jobs);
+      const context: ScreenContext = {
+        ...size,
+        styler: screen.styleOut,
+        colour: screen.colour,
+        unicode: screen.unicode,
+        now,
+      };
+      const title = formatCounts(poller.jobs);
       if (state.screen === 'list') {
-        const words = { now, notes: record.notes(), keys: hasKeys ? listKeys : noKeys };
-        const last = stateLine(record.jobs, words, glass.columns);
+        const lineOptions = { now, notes: poller.notes(), keys: hasKeys ? listKeyHints : leaveHint };
+        const footer = statusLine(poller.jobs, lineOptions, context.columns);
         const selected = hasKeys ? state.selected : null;
         return {
           title,
-          lines: listFrame({ ...glass, jobs: record.jobs, selected, changed: record.changed(now), last }),
+          lines: listFrame({ ...context, jobs: poller.jobs, selected, changed: poller.changed(now), footer }),
         };
       }
-      const { frame, scrolled } = textFrame(await textOf(cli, asked, state, glass), state.scrolled, glass);
+      const { frame, scrolled } = textFrame(await selectedLines(cli, source, state, context), state.scrolled, context);
       state = { ...state, scrolled };
       return { title, lines: frame };
     },
     press(key) {
       const { columns, rows } = io.stdout.size();
       const page = state.screen === 'list' ? jobsOnScreen(rows, columns) : Math.max(1, rows - 3);
-      const { state: next, wish } = press(state, key, record.jobs.rows, page);
+      const { state: next, action } = press(state, key, poller.jobs.rows, page);
       state = next;
-      if (wish !== 'logs') return wish;
-      if (hands.keyboard === undefined || state.selected === null) return null;
-      hands.erase();
-      return lookIntoLogs(cli, asked, state.selected, hands.keyboard, hands.signal);
+      if (action !== 'logs') return action;
+      if (controls.keyboard === undefined || state.selected === null) return null;
+      controls.erase();
+      return followSelectedLogs(cli, source, state.selected, controls.keyboard, controls.signal);
     },
   };
 }
 
-/** The jobs, and the age of that information. */
-function createRecord(cli: Cli, asked: Asked) {
+function createListPoller(cli: Cli, source: ListSource) {
   const { io } = cli;
-  const next = createLister(cli, asked, ageEvery);
-  const seen = createSeenRows<JobRow>(({ id }) => id, factsOf);
+  const next = createLister(cli, source, ageInterval);
+  const seen = createRowTracker<JobRow>(({ id }) => id, fingerprintOf);
   let jobs: JobList = { rows: [], more: 0, notes: [] };
   let readAt: Instant = Number.NEGATIVE_INFINITY;
-  let askedAt: Instant = Number.NEGATIVE_INFINITY;
+  let controllerCheckedAt: Instant = Number.NEGATIVE_INFINITY;
   let controller: string | null = null;
-  let trouble: string | null = null;
+  let problem: string | null = null;
   return {
     get jobs(): JobList {
       return jobs;
     },
-    /** Reads the record where it may have changed; true when there is something else to draw. */
-    async look(): Promise<boolean> {
+    async poll(): Promise<boolean> {
       try {
         const list = await next();
         if (list !== undefined) {
           jobs = list;
           readAt = io.now();
-          trouble = null;
-          seen.take(list.rows, readAt);
+          problem = null;
+          seen.update(list.rows, readAt);
         }
-        if (io.now() - askedAt >= controllerEvery) {
-          askedAt = io.now();
-          const isNeeded = jobs.rows.some((row) => row.backend !== 'kubernetes' && !isSettledPhase(row.phase));
-          controller = await controllerNote(cli, asked.client, isNeeded);
+        if (io.now() - controllerCheckedAt >= controllerCheckInterval) {
+          controllerCheckedAt = io.now();
+          const isNeeded = jobs.rows.some((row) => row.backend !== 'kubernetes' && !isFinishedPhase(row.phase));
+          controller = await controllerNote(cli, source.client, isNeeded);
         }
         return list !== undefined;
       } catch (error) {
-        // Before there was anything to show, there is nothing to go on with.
+        // Before the first rows there is nothing to show, so fail.
         if (!(error instanceof JobmanError) || !seen.isBegun) throw error;
-        // A look that failed leaves the rows as they were last seen.
-        trouble = `as of ${localClockText(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
+        // A failed read keeps the last rows.
+        problem = `as of ${formatLocalTimeOfDay(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
         return true;
       }
     },
-    notes: (): readonly string[] => [trouble, controller, ...jobs.notes].filter((note) => note !== null),
-    changed: (now: Instant) => seen.recent(now),
+    notes: (): readonly string[] => [problem, controller, ...jobs.notes].filter((note) => note !== null),
+    changed: (now: Instant) => seen.recentlyChanged(now),
   };
 }
 
-async function textOf(cli: Cli, { client, cluster }: Asked, state: State, glass: Glass): Promise<readonly string[]> {
-  if (state.screen === 'keys' || state.selected === null) return keyLines(glass.columns);
+async function selectedLines(
+  cli: Cli,
+  { client, cluster }: ListSource,
+  state: ScreenState,
+  context: ScreenContext,
+): Promise<readonly string[]> {
+  if (state.screen === 'keys' || state.selected === null) return keyLines(context.columns);
   try {
     const job = cluster?.job(state.selected);
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
-      const { sightLines } = await import('../cluster/details.ts');
-      return await sightLines(cli, cluster.cluster, job, state.screen, glass.columns);
+      const { clusterJobLines } = await import('../cluster/details.ts');
+      return await clusterJobLines(cli, cluster.cluster, job, state.screen, context.columns);
     }
     const view = await client.show(state.selected);
-    return state.screen === 'why' ? whyLines(view.why, glass.columns, glass.now) : showLines(view, glass);
+    return state.screen === 'why' ? whyLines(view.why, context.columns, context.now) : showLines(view, context);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     return [error.message];
   }
 }
 
-async function lookIntoLogs(
+async function followSelectedLogs(
   cli: Cli,
-  { client, cluster }: Asked,
+  { client, cluster }: ListSource,
   id: string,
   keyboard: Keyboard,
   signal: AbortSignal,
 ): Promise<'interrupt' | null> {
   const back = new AbortController();
-  let wish: 'interrupt' | null = null;
+  let action: 'interrupt' | null = null;
   const release = keyboard.divert((key) => {
-    if (key === 'interrupt') wish = 'interrupt';
+    if (key === 'interrupt') action = 'interrupt';
     if (key === 'interrupt' || key === 'q' || key === 'escape' || key === 'leave') back.abort();
   });
   const leave = AbortSignal.any([signal, back.signal]);
@@ -201,108 +219,115 @@ async function lookIntoLogs(
     follow: true,
   } as const;
   try {
-    const ways = ['q goes back to the list', 'q goes back'] as const;
+    const exitHints = ['q goes back to the list', 'q goes back'] as const;
     const job = cluster?.job(id);
     let hasEnded: boolean;
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
       const { followClusterLogs } = await import('../cluster/logs.ts');
-      cli.note(`-- the log of ${id}; ${ways[0]}`);
+      cli.note(`-- the log of ${id}; ${exitHints[0]}`);
       const flags = { follow: true, tail: logTail };
       hasEnded = (await followClusterLogs(cli, cluster.cluster, job, flags, leave)) === 'ended';
-    } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, ways })).kind === 'settled';
+    } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, exitHints })).kind === 'finished';
     if (hasEnded) cli.note('-- q goes back to the list');
-    while (hasEnded && !leave.aborted) await pause(lookEvery, leave);
+    while (hasEnded && !leave.aborted) await pause(pollInterval, leave);
   } catch (error) {
-    if (!isGone(error)) throw error;
+    if (!isNotFoundError(error)) throw error;
   } finally {
     release();
   }
-  return wish;
+  return action;
 }
 
-function rowPrinter(cli: Cli, asked: Asked): () => Promise<readonly string[]> {
+function createRowPrinter(cli: Cli, source: ListSource): () => Promise<readonly string[]> {
   const { io, screen } = cli;
-  const next = createLister(cli, asked, Number.POSITIVE_INFINITY);
-  const seen = createSeenRows<JobRow>(({ id }) => id, factsOf);
-  let said = '';
+  const next = createLister(cli, source, Number.POSITIVE_INFINITY);
+  const seen = createRowTracker<JobRow>(({ id }) => id, fingerprintOf);
+  let lastNote = '';
   let hasHeading = false;
   return async () => {
     const list = await next();
     if (list === undefined) return [];
     const note = list.notes.join('\n');
-    if (note !== said && note !== '') cli.note(`note: ${note}`);
-    said = note;
-    const changed = seen.take(list.rows, io.now());
+    if (note !== lastNote && note !== '') cli.note(`note: ${note}`);
+    lastNote = note;
+    const changed = seen.update(list.rows, io.now());
     if (cli.json) return changed.map((row) => JSON.stringify(rowJson(row)));
-    const lines = listLines(changed, { columns: null, ink: screen.out, unicode: screen.unicode, now: io.now() });
-    // The heading stands above the first rows, and once.
+    const lines = listLines(changed, {
+      columns: null,
+      styler: screen.styleOut,
+      unicode: screen.unicode,
+      now: io.now(),
+    });
     const from = hasHeading ? 1 : 0;
     hasHeading ||= changed.length > 0;
     return lines.slice(from);
   };
 }
 
-/** Equal for equal rows. The reason is left out, because it holds an age. */
-function factsOf(row: JobRow): string {
-  return JSON.stringify({ ...row, reason: '' });
+/** The reason is left out, because it has an age. */
+function fingerprintOf(row: JobRow): string {
+  return JSON.stringify({ ...row, reasonText: '' });
 }
 
-interface State {
-  /** The table; one job in full; why it is in its phase; which keys there are. */
+interface ScreenState {
+  /** The table; one job in full; the reason for its phase; the keys. */
   readonly screen: 'list' | 'show' | 'why' | 'keys';
   readonly selected: string | null;
   readonly scrolled: number;
 }
 
-type Wish = 'leave' | 'interrupt' | 'logs' | null;
+type KeyAction = 'leave' | 'interrupt' | 'logs' | null;
 
-const atFirst: State = { screen: 'list', selected: null, scrolled: 0 };
+const initialState: ScreenState = { screen: 'list', selected: null, scrolled: 0 };
 
-/** The selected job is one of the list: the one that was, or where it has left the list, the first. */
-function withRows(state: State, rows: readonly Pick<JobRow, 'id'>[]): State {
+/** Selects the first job if the selected one has left the list. */
+function withRows(state: ScreenState, rows: readonly Pick<JobRow, 'id'>[]): ScreenState {
   const isThere = rows.some(({ id }) => id === state.selected);
   return isThere || state.screen !== 'list' ? state : { ...state, selected: rows[0]?.id ?? null };
 }
 
-/** `page` is how many jobs, or lines of a text, fit on the screen. */
+/** `page`: jobs, or lines of a text, that fit on the screen. */
 function press(
-  state: State,
+  state: ScreenState,
   key: Key,
   rows: readonly Pick<JobRow, 'id'>[],
   page: number,
-): { readonly state: State; readonly wish: Wish } {
-  if (key === 'interrupt') return { state, wish: 'interrupt' };
-  if (key === 'q' || key === 'leave') return { state, wish: 'leave' };
-  const by = step(key, page);
+): { readonly state: ScreenState; readonly action: KeyAction } {
+  if (key === 'interrupt') return { state, action: 'interrupt' };
+  if (key === 'q' || key === 'leave') return { state, action: 'leave' };
+  const by = stepOf(key, page);
   if (by !== undefined)
-    return { state: state.screen === 'list' ? select(state, rows, by) : scroll(state, by), wish: null };
+    return { state: state.screen === 'list' ? select(state, rows, by) : scroll(state, by), action: null };
   const hasJob = state.selected !== null;
   switch (key) {
     case '?':
     case 'h':
-      return go(state, 'keys');
+      return toggleScreen(state, 'keys');
     case 'w':
-      return hasJob ? go(state, 'why') : stay(state);
+      return hasJob ? toggleScreen(state, 'why') : unchanged(state);
     case 'enter':
-      return hasJob ? go(state, 'show') : stay(state);
+      return hasJob ? toggleScreen(state, 'show') : unchanged(state);
     case 'l':
-      return hasJob ? { state: { ...state, screen: 'list' }, wish: 'logs' } : stay(state);
+      return hasJob ? { state: { ...state, screen: 'list' }, action: 'logs' } : unchanged(state);
     case 'escape':
-      return { state: { ...state, screen: 'list', scrolled: 0 }, wish: null };
+      return { state: { ...state, screen: 'list', scrolled: 0 }, action: null };
     default:
-      return stay(state);
+      return unchanged(state);
   }
 }
 
-function go(state: State, screen: State['screen']): { readonly state: State; readonly wish: Wish } {
-  return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, wish: null };
+function toggleScreen(
+  state: ScreenState,
+  screen: ScreenState['screen'],
+): { readonly state: ScreenState; readonly action: KeyAction } {
+  return { state: { ...state, screen: state.screen === screen ? 'list' : screen, scrolled: 0 }, action: null };
 }
 
-function stay(state: State): { readonly state: State; readonly wish: Wish } {
-  return { state, wish: null };
+function unchanged(state: ScreenState): { readonly state: ScreenState; readonly action: KeyAction } {
+  return { state, action: null };
 }
 
-function step(key: Key, page: number): number | undefined {
+function stepOf(key: Key, page: number): number | undefined {
   switch (key) {
     case 'j':
     case 'down':
@@ -326,13 +351,13 @@ function step(key: Key, page: number): number | undefined {
   }
 }
 
-function select(state: State, rows: readonly Pick<JobRow, 'id'>[], by: number): State {
+function select(state: ScreenState, rows: readonly Pick<JobRow, 'id'>[], by: number): ScreenState {
   const at = rows.findIndex(({ id }) => id === state.selected);
   const next = Math.min(rows.length - 1, Math.max(0, at + by));
   return { ...state, selected: rows[next]?.id ?? null };
 }
 
-/** Its end is found when it is drawn, where its length is known. */
-function scroll(state: State, by: number): State {
+/** Drawing limits the position: only there the length is known. */
+function scroll(state: ScreenState, by: number): ScreenState {
   return { ...state, scrolled: Math.max(0, state.scrolled + by) };
 }

@@ -1,13 +1,10 @@
 /**
- * The shell script that turns a fresh set of namespaces into a host. It is process 1 of the new PID namespace.
+ * The boot script turns fresh namespaces into a host, as process 1 of the PID namespace. The host sees the machine's
+ * file tree at its usual paths, but through overlays: its writes to /etc or /tmp stay in its own folder. Only the
+ * host's folder and the buckets are shared with the machine.
  *
- * The host sees the machine's whole file tree at its usual places, but through overlays: what a job writes to /etc or
- * /tmp stays in the host's own folder, and folders such as /home/zephyr can be made without the machine ever having
- * them. Only the host's folder and the buckets are the real ones. /proc, /run, /dev/shm, the host name and the boot id
- * are its own.
- *
- * Then the scripts that a node's metadata gives its machines: `startup-script` runs as root at every boot of every worker, and
- * READY does not wait for it; `shutdown-script` has the time of a soft power-off (facts/cloud-tpu.md sections 3.2 and 8).
+ * `startup-script` of the metadata runs as root at every boot of every worker, and READY does not wait for it.
+ * `shutdown-script` has the time of a soft power-off.
  */
 
 import { spawn } from 'node:child_process';
@@ -27,69 +24,66 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Machine } from './machine.ts';
-import { mountPoints, mountsToLeaveOut, notCopied } from './disk.ts';
+import { mountPoints, findExcludedMounts, excludedPaths } from './disk.ts';
 
-export interface BootFacts {
+export interface BootScriptOptions {
   readonly stateDir: string;
-  /** The host's own folder below it. */
   readonly folder: string;
   readonly hostName: string;
-  /** True where the namespaces belong to a user namespace: overlays then keep their notes in other attributes. */
+  /** True when the namespaces belong to a user namespace. Overlays then need `userxattr`. */
   readonly inUserNamespace: boolean;
-  /** Names below /dev of the chips. */
+  /** The paths of the chips below /dev. */
   readonly chips: readonly string[];
 }
 
-/** The part of the machine's /dev that a host has; disks and the machine's own terminals are none of its business. */
+/** The machine's devices that a host has. Disks and the machine's own terminals are left out. */
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
 
-/** How long process 1 sleeps before it sleeps again; a number by which its sleep is known. */
+/** Seconds of one sleep of process 1. The unusual number identifies that sleep among the processes. */
 export const idleSeconds = 86_413;
 
-/** Quotes one word for a shell. */
-export function quoted(word: string): string {
+export function shellQuote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The whole script. It reads the machine's tree and mounts now, at the time of the boot. */
-export async function bootScript(facts: BootFacts): Promise<string> {
-  return `${beginning(facts)}${await machineTree(facts)}
-${ownFolders(facts.chips)}${theEnd}`;
+/** Returns the whole script. It reads the machine's file tree and mounts now, at boot time. */
+export async function bootScript(options: BootScriptOptions): Promise<string> {
+  return `${preamble(options)}${await machineTree(options)}
+${privateFolders(options.chips)}${epilogue}`;
 }
 
-/** The machine's folders, files, links and mounts at their usual places below the new root. */
-async function machineTree({ stateDir, folder }: BootFacts): Promise<string> {
+async function machineTree({ stateDir, folder }: BootScriptOptions): Promise<string> {
   const mountinfo = readFileSync('/proc/self/mountinfo', 'utf8');
-  const leftOut = await mountsToLeaveOut(mountinfo);
+  const excludedMounts = await findExcludedMounts(mountinfo);
   const lines: string[] = [];
   const tops: string[] = [];
   for (const name of readdirSync('/')) {
     const path = `/${name}`;
-    if (notCopied.includes(path) || leftOut.has(path)) continue;
+    if (excludedPaths.includes(path) || excludedMounts.has(path)) continue;
     const entry = lstatSync(path);
-    if (entry.isSymbolicLink()) lines.push(`ln -s ${quoted(readlinkSync(path))} "$root"${quoted(path)}`);
+    if (entry.isSymbolicLink()) lines.push(`ln -s ${shellQuote(readlinkSync(path))} "$root"${shellQuote(path)}`);
     else if (entry.isDirectory()) {
       tops.push(path);
-      lines.push(layer(folder, path, entry.mode));
-    } else if (entry.isFile()) lines.push(`bind_file ${quoted(path)}`);
+      lines.push(overlayLine(folder, path, entry.mode));
+    } else if (entry.isFile()) lines.push(`bind_file ${shellQuote(path)}`);
   }
   for (const mount of mountPoints(mountinfo, stateDir)) {
-    if (leftOut.has(mount) || [...leftOut].some((other) => mount.startsWith(`${other}/`))) continue;
-    const entry = entryAt(mount);
-    if (entry?.isDirectory() === true) lines.push(layer(folder, mount, entry.mode));
-    else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
+    if (excludedMounts.has(mount) || [...excludedMounts].some((other) => mount.startsWith(`${other}/`))) continue;
+    const entry = statIfReadable(mount);
+    if (entry?.isDirectory() === true) lines.push(overlayLine(folder, mount, entry.mode));
+    else if (entry?.isFile() === true) lines.push(`bind_file ${shellQuote(mount)}`);
   }
   return `cd "$root"
-mkdir ${tops.map((path) => quoted(path.slice(1))).join(' ')}
+mkdir ${tops.map((path) => shellQuote(path.slice(1))).join(' ')}
 ${lines.join('\n')}
 `;
 }
 
-function beginning({ stateDir, folder, hostName, inUserNamespace }: BootFacts): string {
+function preamble({ stateDir, folder, hostName, inUserNamespace }: BootScriptOptions): string {
   const attributes = inUserNamespace ? ',userxattr' : '';
   return `# Written by the emulator at each boot of this host; runs as process 1 of its namespaces.
-folder=${quoted(folder)}
-state=${quoted(stateDir)}
+folder=${shellQuote(folder)}
+state=${shellQuote(stateDir)}
 root=$folder/root
 # The old /proc still counts as the machine does: this is our number out there, and when we began.
 read -r pid name rest </proc/self/stat
@@ -99,7 +93,7 @@ echo "$pid $2" >"$folder/init"
 set -e
 umask 022
 die() { echo "boot: $1" >&2; exit 1; }
-hostname ${quoted(hostName)} || die 'cannot set the host name'
+hostname ${shellQuote(hostName)} || die 'cannot set the host name'
 mkdir -p "$root"
 mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 
@@ -131,7 +125,7 @@ bind_file() {
 `;
 }
 
-function ownFolders(chips: readonly string[]): string {
+function privateFolders(chips: readonly string[]): string {
   return `mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
 mount -t proc proc "$root/proc"
 mount --bind "$folder/boot_id" "$root/proc/sys/kernel/random/boot_id"
@@ -155,13 +149,13 @@ device() {
 for name in ${devices.join(' ')}; do device "/dev/$name" "$name"; done
 (
   umask 0
-${chips.map(chip).join('\n')}
+${chips.map(chipDeviceLine).join('\n')}
 )
 
 `;
 }
 
-const theEnd = `mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
+const epilogue = `mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
 mkdir -p "$root/run/lock" "$root/run/sshd"
 if [ -d /run/systemd/resolve ]; then
   mkdir -p "$root/run/systemd/resolve"
@@ -199,8 +193,8 @@ while :; do
 done
 `;
 
-/** Undefined where there is nothing, or nothing that this user may look at: somebody else's mount below a closed folder. */
-function entryAt(path: string): Stats | undefined {
+/** Undefined when missing or not readable by this user, such as another user's mount below a closed folder. */
+function statIfReadable(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch {
@@ -208,55 +202,52 @@ function entryAt(path: string): Stats | undefined {
   }
 }
 
-/** The line that lays one chip at its place in /dev. */
-function chip(name: string): string {
+function chipDeviceLine(name: string): string {
   const folder = name.slice(0, Math.max(0, name.indexOf('/')));
   return `  ${folder === '' ? '' : `[ -d "$root/dev/${folder}" ] || mkdir "$root/dev/${folder}"; `}: >"$root/dev/${name}"`;
 }
 
-/** The line that shows one folder of the machine, for which the place of what is written to it is made here. */
-function layer(folder: string, path: string, mode: number): string {
+/** Also creates the folder for the host's writes. */
+function overlayLine(folder: string, path: string, mode: number): string {
   const key = path.slice(1).replace(/[^A-Za-z0-9.-]/g, '_');
   const upper = join(folder, 'disk', key);
   mkdirSync(join(upper, 'work'), { recursive: true });
   mkdirSync(join(upper, 'up'), { recursive: true });
   chmodSync(join(upper, 'up'), mode & 0o7777);
-  return `layer ${quoted(path)} ${(mode & 0o7777).toString(8)} ${key}`;
+  return `layer ${shellQuote(path)} ${(mode & 0o7777).toString(8)} ${key}`;
 }
 
-/** The folder of the machine-wide state that a boot needs, made when missing. */
 export function bucketsFolder(stateDir: string): string {
   return join(stateDir, 'buckets');
 }
 
-export interface ScriptFacts {
+export interface HostScriptOptions {
   readonly machine: Machine;
-  /** The host's own folder: the script lies there under its name, and its output beside it as `<name>.log`. */
+  /** The host's own folder. The script is stored there as `name`, and its output as `<name>.log`. */
   readonly folder: string;
   readonly name: 'startup-script' | 'shutdown-script';
   readonly text: string;
   readonly env: Readonly<Record<string, string>>;
-  /** The first line of what this run leaves in the log. */
   readonly heading: string;
 }
 
-/** Runs it and resolves when it has ended, in whatever way: what it printed, and its code, are in the log. */
-export function runScript(facts: ScriptFacts): Promise<void> {
-  const path = join(facts.folder, facts.name);
+/** Runs the script and resolves when it has ended, with any result. The log has its output and its exit code. */
+export function runScript(options: HostScriptOptions): Promise<void> {
+  const path = join(options.folder, options.name);
   const log = `${path}.log`;
-  // Google's agent runs the file itself, so its first line says by what; without one it is the shell's.
-  writeFileSync(path, facts.text, { mode: 0o700 });
+  // Like Google's agent, run the file itself: its first line names the interpreter, and the default is the shell.
+  writeFileSync(path, options.text, { mode: 0o700 });
   const output = openSync(log, 'a', 0o644);
-  writeSync(output, `${facts.heading}\n`);
-  const run = `cd /; /bin/bash -c '"$0"' "$0"; code=$?; echo "${facts.name} exit status $code"; exit "$code"`;
-  const [command = '', ...words] = facts.machine.enter(['/bin/sh', '-c', run, path]);
+  writeSync(output, `${options.heading}\n`);
+  const run = `cd /; /bin/bash -c '"$0"' "$0"; code=$?; echo "${options.name} exit status $code"; exit "$code"`;
+  const [command = '', ...args] = options.machine.wrapCommand(['/bin/sh', '-c', run, path]);
   return new Promise((resolve) => {
-    const child = spawn(command, words, {
-      // A session of its own: it outlives the emulator as everything on a host does.
+    const child = spawn(command, args, {
+      // In a session of its own, so that it outlives the emulator, as everything on a host does.
       detached: true,
       stdio: ['ignore', output, output],
       cwd: '/',
-      env: { ...facts.env },
+      env: { ...options.env },
     });
     closeSync(output);
     child.on('error', () => resolve());

@@ -1,38 +1,37 @@
 /**
- * A full disk. Hosts have no disks of their own that could be filled, so a layer that holds nothing is laid over the
- * folders that programs write to: what is there can be read, and whoever writes is told that no space is left. A file
- * that was open before can still be written to.
+ * The `fill-disk` fault, and the mounts that a host shows. A full disk is an overlay without free space above the
+ * folders that programs write to: writes fail with ENOSPC, except to files that were already open.
  */
 
 import { spawn } from 'node:child_process';
 import type { Machine } from './machine.ts';
 
-/** Fills or empties the disk of a host with namespaces. Rejects with a sentence when it cannot be done. */
+/** Fills or empties the disk of a host with namespaces. Rejects with a sentence when that fails. */
 export async function setDiskFull(
   machine: Machine,
   folder: string,
   inUserNamespace: boolean,
   full: boolean,
 ): Promise<void> {
-  const [command = '', ...words] = machine.enter(['/bin/sh', '-c', full ? fill : empty, folder]);
+  const [command = '', ...args] = machine.wrapCommand(['/bin/sh', '-c', full ? fillScript : emptyScript, folder]);
   const attributes = inUserNamespace ? ',userxattr' : '';
   await new Promise<void>((resolve, reject) => {
-    const child = spawn(command, words, {
+    const child = spawn(command, args, {
       stdio: ['ignore', 'ignore', 'pipe'],
       cwd: '/',
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ATTRIBUTES: attributes },
     });
-    let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+    let output = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
     child.on('error', reject);
     child.on('close', (code) =>
-      code === 0 ? resolve() : reject(new Error(`the disk cannot be ${full ? 'filled' : 'emptied'}: ${said.trim()}`)),
+      code === 0 ? resolve() : reject(new Error(`the disk cannot be ${full ? 'filled' : 'emptied'}: ${output.trim()}`)),
     );
   });
 }
 
-// A mounted bucket is not on the disk: it is shown again above the layer.
-const fill = `folder=$0
+// A mounted bucket is not on the disk, so it is mounted again above the layer.
+const fillScript = `folder=$0
 [ ! -e /run/full/on ] || exit 0
 mkdir -p /run/full && mount -t tmpfs -o mode=755,size=256k tmpfs /run/full || exit 1
 number=0
@@ -58,24 +57,22 @@ dd if=/dev/zero of=/run/full/ballast bs=4096 2>/dev/null
 :
 `;
 
-const empty = `[ -e /run/full/on ] || exit 0
+const emptyScript = `[ -e /run/full/on ] || exit 0
 rm -f /run/full/ballast
 while read -r path; do umount -l "$path"; done </run/full/on
 umount -l /run/full
 `;
 
-/** File systems that are the kernel speaking, not somebody's files. */
-const kernelTypes =
+const kernelFilesystems =
   /^(proc|sysfs|cgroup2?|devpts|devtmpfs|autofs|tracefs|debugfs|securityfs|bpf|mqueue|hugetlbfs|fusectl|configfs|pstore|binfmt_misc|nsfs|rpc_pipefs|efivarfs)$/;
 
-/** File systems that a program here serves (gcsfuse, sshfs). A TPU VM has none of this machine's, so no host shows it. */
-const servedTypes = /^fuse(\.|$)/;
+/** Served by a program of this machine (gcsfuse, sshfs). A TPU VM has none of them, so no host shows one. */
+const fuseFilesystems = /^fuse(\.|$)/;
 
-/** File systems that another machine serves. */
-const remoteTypes = /^(nfs\d?|cifs|smb\w*|ceph|lustre|gpfs|afs|beegfs\w*|ocfs2|gfs2|9p|virtiofs)$/;
+const networkFilesystems = /^(nfs\d?|cifs|smb\w*|ceph|lustre|gpfs|afs|beegfs\w*|ocfs2|gfs2|9p|virtiofs)$/;
 
-/** Folders that are made anew, and places where other systems keep mounts of their own. */
-export const notCopied: readonly string[] = [
+/** Folders that a host creates for itself, and folders where other systems keep their own mounts. */
+export const excludedPaths: readonly string[] = [
   '/proc',
   '/sys',
   '/dev',
@@ -85,8 +82,8 @@ export const notCopied: readonly string[] = [
   '/var/lib/kubelet',
 ];
 
-/** How long a file system may take to answer, in milliseconds; a busy machine needs much of it to begin the asking program. */
-const patienceMs = 5_000;
+/** In milliseconds. On a busy machine, much of it passes before `stat` starts. */
+const answerTimeoutMs = 5_000;
 
 interface Mount {
   readonly path: string;
@@ -97,29 +94,31 @@ interface Mount {
 export function mountPoints(mountinfo: string, stateDir: string): string[] {
   const points = readMounts(mountinfo).flatMap(({ path, type }) => {
     const isTopLevel = path.lastIndexOf('/') === 0;
-    if (isTopLevel || kernelTypes.test(type) || servedTypes.test(type)) return [];
-    if ([...notCopied, stateDir].some((other) => path === other || path.startsWith(`${other}/`))) return [];
+    if (isTopLevel || kernelFilesystems.test(type) || fuseFilesystems.test(type)) return [];
+    if ([...excludedPaths, stateDir].some((other) => path === other || path.startsWith(`${other}/`))) return [];
     return [path];
   });
   return [...new Set(points)].toSorted();
 }
 
 /**
- * Mount points that a host must do without, from the text of mountinfo: what programs of this machine serve, and what other
- * machines serve and does not answer now. Takes as long as the slowest of them answers, and a few seconds at most.
+ * Mount points that a host leaves out: those served by a program of this machine, and those of another machine that do
+ * not answer within `answerTimeoutMs`.
  */
-export async function mountsToLeaveOut(
+export async function findExcludedMounts(
   mountinfo: string,
   answers: (path: string) => Promise<boolean> = answersInTime,
 ): Promise<ReadonlySet<string>> {
   const mounts = readMounts(mountinfo);
-  const served = mounts.filter(({ type }) => servedTypes.test(type)).map(({ path }) => path);
-  const remote = mounts.filter(({ type, path }) => remoteTypes.test(type) && path !== '/').map(({ path }) => path);
+  const served = mounts.filter(({ type }) => fuseFilesystems.test(type)).map(({ path }) => path);
+  const remote = mounts
+    .filter(({ type, path }) => networkFilesystems.test(type) && path !== '/')
+    .map(({ path }) => path);
   const silent = await Promise.all(remote.map(async (path) => ((await answers(path)) ? [] : [path])));
   return new Set([...served, ...silent.flat()]);
 }
 
-/** Mounts that are hidden below another one at the same place are told like it. */
+/** Includes mounts that are hidden below another mount at the same path. */
 function readMounts(mountinfo: string): readonly Mount[] {
   return mountinfo.split('\n').flatMap((line) => {
     const [before = '', after = ''] = line.split(' - ');
@@ -130,11 +129,8 @@ function readMounts(mountinfo: string): readonly Mount[] {
   });
 }
 
-/**
- * Whether somebody may look at that path without waiting. A program asks, because a look of our own that hangs would keep one
- * of Node's few threads for good; it is left behind when it hangs.
- */
-export function answersInTime(path: string, limitMs = patienceMs, program = 'stat'): Promise<boolean> {
+/** A child process asks, because a hanging call of our own would block one of Node's few threads forever. */
+export function answersInTime(path: string, limitMs = answerTimeoutMs, program = 'stat'): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, [path], { stdio: 'ignore', cwd: '/' });
     const timer = setTimeout(() => {

@@ -1,25 +1,23 @@
 /**
- * The Docker of a worker: a daemon of its own inside the host's namespaces, begun when somebody first asks for it, so that a
- * host without containers pays nothing. It ends with the host, as everything in its process namespace does, and its mounts
- * go with the host's mount namespace. Images lie on the host's disk and outlive a boot, not the host.
+ * Docker on a worker: a daemon inside the host's namespaces, started at first use, so that other hosts pay nothing. It
+ * ends with the host. Images are on the host's disk: they survive a boot, but not the host.
  *
- * It changes nothing of the machine: no bridge and no rules of the packet filter, so a container has the worker's network
- * with `--network=host` and none without. What would be left is the containers' cgroups, which are the machine's: they are
- * made below one of the host's own, which is removed with it.
+ * It changes nothing on the machine: no bridge and no packet filter rules, so a container has the worker's network with
+ * `--network=host` and none otherwise. Only the containers' cgroups are the machine's. They are below one cgroup per
+ * host, which is removed with the host.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { until } from './processes.ts';
+import { waitUntil } from './processes.ts';
 
-/** The cgroup of a host's containers is called so, and after the host. */
 const cgroupPrefix = 'jobman-emulator-';
 
 /**
- * The program `worker-docker start|stop|restart|is-active`, which `docker`, `systemctl` and `service` ask. Only on hosts whose
- * namespaces are root's, on a machine that has Docker; elsewhere it says so and exits with 127.
+ * `worker-docker start|stop|restart|is-active`, which `docker`, `systemctl` and `service` call. It needs root's
+ * namespaces and a machine with Docker. Elsewhere it prints the reason and exits with 127.
  */
-export const workerDocker = `#!/bin/sh
+export const workerDockerScript = `#!/bin/sh
 # The Docker daemon of this worker: its own, inside the worker's namespaces.
 folder=\${0%/*}
 own=$EMULATOR_HOST/docker
@@ -85,8 +83,8 @@ case \${1:-} in
 esac
 `;
 
-/** The program \`docker\`: the machine's own client, with the worker's daemon behind its usual socket. */
-export const dockerClient = `#!/bin/sh
+/** The program `docker`: the machine's own client, connected to the worker's daemon. */
+export const dockerClientScript = `#!/bin/sh
 # The machine's own client. The daemon behind it is this worker's, begun now if it has not been.
 folder=\${0%/*}
 "$folder/worker-docker" use || exit
@@ -94,18 +92,18 @@ PATH=$(printf %s "$PATH" | sed "s|^$folder:||")
 exec docker "$@"
 `;
 
-/** Removes what the containers of a host that has just ended have left in the machine's cgroups. Safe to repeat. */
+/** Removes the cgroups of the containers of a host that has just ended. Safe to repeat. */
 export async function removeCgroups(folder: string): Promise<void> {
   const name = `${cgroupPrefix}${createHash('sha256').update(folder).digest('hex').slice(0, 16)}`;
   const root = '/sys/fs/cgroup';
-  // One tree for all controllers, or one for each of them.
+  // cgroup v2 has one tree for all controllers, v1 one tree for each.
   const trees = [root, ...foldersIn(root).map((controller) => join(root, controller))];
-  let left = trees.map((tree) => join(tree, name)).filter((path) => existsSync(path));
-  // A cgroup can go only once the kernel has buried the last that was in it.
-  await until(() => (left = left.filter((path) => !removeCgroup(path))).length === 0, 2_000, 20);
+  let remaining = trees.map((tree) => join(tree, name)).filter((path) => existsSync(path));
+  // A cgroup can be removed only after the kernel has reaped its last process.
+  await waitUntil(() => (remaining = remaining.filter((path) => !removeCgroup(path))).length === 0, 2_000, 20);
 }
 
-/** Files in it are the kernel's and cannot be removed; a cgroup goes by rmdir, its children before it. */
+/** The files in a cgroup belong to the kernel and cannot be removed. rmdir removes the folder, children first. */
 function removeCgroup(path: string): boolean {
   for (const child of foldersIn(path)) removeCgroup(join(path, child));
   try {

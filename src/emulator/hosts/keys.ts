@@ -1,32 +1,30 @@
-// Host keys, and the lines of `ssh-keys` metadata that say who may log in.
-
 import { generateKeyPairSync } from 'node:crypto';
 
 export interface HostKey {
-  /** PEM in OpenSSH's or PKCS#8's form, as the SSH server takes it. */
+  /** PEM in the OpenSSH or PKCS#8 format. */
   readonly privateKey: string;
   /** The base64 part of `ssh-ed25519 AAAA…`. */
   readonly publicBlob: string;
 }
 
-/** A new ed25519 key. The OpenSSH container is written here because neither Node nor PKCS#8 speaks it. */
+/** Creates an ed25519 key. The OpenSSH container is written here because Node cannot export it. */
 export function newHostKey(): HostKey {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const point = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
   const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
-  const publicBlob = Buffer.concat([field('ssh-ed25519'), field(point)]);
-  // PROTOCOL.key of OpenSSH: two equal check words, the key, a comment, and 1, 2, 3 … up to the block size of eight.
+  const publicBlob = Buffer.concat([sshString('ssh-ed25519'), sshString(point)]);
+  // PROTOCOL.key of OpenSSH: two equal check values, the key, a comment, and 1, 2, 3 … up to the block size of eight.
   const check = Buffer.from([7, 7, 7, 7]);
-  const body = Buffer.concat([check, check, publicBlob, field(Buffer.concat([seed, point])), field('')]);
+  const body = Buffer.concat([check, check, publicBlob, sshString(Buffer.concat([seed, point])), sshString('')]);
   const padding = Buffer.from(Array.from({ length: (8 - (body.length % 8)) % 8 }, (_, index) => index + 1));
   const container = Buffer.concat([
     Buffer.from('openssh-key-v1\0'),
-    field('none'),
-    field('none'),
-    field(''),
+    sshString('none'),
+    sshString('none'),
+    sshString(''),
     Buffer.from([0, 0, 0, 1]),
-    field(publicBlob),
-    field(Buffer.concat([body, padding])),
+    sshString(publicBlob),
+    sshString(Buffer.concat([body, padding])),
   ]);
   const lines = container.toString('base64').replace(/.{70}/g, '$&\n');
   return {
@@ -36,7 +34,7 @@ export function newHostKey(): HostKey {
 }
 
 /** An SSH string: its length in four bytes, then its bytes. */
-function field(content: string | Buffer): Buffer {
+function sshString(content: string | Buffer): Buffer {
   const bytes = Buffer.from(content as string);
   const length = Buffer.alloc(4);
   length.writeUInt32BE(bytes.length);
@@ -50,7 +48,7 @@ export interface AuthorizedKey {
   readonly blob: string;
 }
 
-/** All keys of a metadata value. Lines that are not of this form are passed over, as the guest agent does. */
+/** Reads all keys of a metadata value. Skips lines that do not have this form, as Google's guest agent does. */
 export function authorizedKeys(metadata: string | undefined): AuthorizedKey[] {
   return (metadata ?? '').split('\n').flatMap((line) => {
     const match = /^\s*([^:\s]+):(\S+)\s+([A-Za-z0-9+/=]+)/.exec(line);

@@ -1,7 +1,7 @@
 /**
- * A machine behind a worker: something that can be switched on, entered, frozen and ended with all its processes.
- * With Linux namespaces the end is the kernel's: when process 1 of a PID namespace dies, so does everything in it. Without
- * them a mark in the environment finds a host's processes, which holds for all that keep their environment.
+ * The machine behind a worker: it can be booted, entered, frozen and ended with all its processes. With Linux
+ * namespaces the kernel ends it: when process 1 of a PID namespace dies, all processes in it die. Without namespaces a
+ * variable in the environment identifies a host's processes, unless they clear their environment.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import {
@@ -19,48 +19,44 @@ import {
 import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
 import { removeCgroups } from './docker.ts';
-import { hostMark, machineBootId, markedPids, signal, startTicks, until } from './processes.ts';
+import { hostVariable, machineBootId, hostPids, signal, startTicks, waitUntil } from './processes.ts';
 import { rebootFile } from './reboot.ts';
 
 export type Isolation = 'root' | 'user' | 'none';
 
 export interface Machine {
-  /** Where a process outside finds the machine's root folder; follow no symbolic link below it (file-view.ts). */
+  /** The path of the host's root folder for a process outside. Follow no symbolic link below it (file-view.ts). */
   readonly root: string;
-  /** The command line that runs `argv` inside, from any folder, or from `home` when that is given and is there. */
-  enter(argv: readonly string[], home?: string): readonly string[];
+  /** The command line that runs `argv` inside the host: in `home` when it is given and exists, else in any folder. */
+  wrapCommand(argv: readonly string[], home?: string): readonly string[];
   isAlive(): boolean;
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /**
-   * Asks every process to end, as a machine that is switched off by its button does (SIGTERM), runs `last` meanwhile, and
-   * resolves when none is left or that time is over. `end` follows.
+   * Sends SIGTERM to all and runs `shutdownTask`; resolves when no process is left or the time is over. `end` follows.
    */
-  shutDown(graceMs: number, last: (() => Promise<void>) | undefined): Promise<void>;
-  /** Ends every process; resolves when none is left. */
+  shutDown(graceMs: number, shutdownTask: (() => Promise<void>) | undefined): Promise<void>;
   end(): Promise<void>;
 }
 
-export interface MachineFacts {
+export interface MachineOptions {
   readonly stateDir: string;
   readonly folder: string;
   readonly hostName: string;
-  /** The count of this host's starts; kept, so that a machine is found again by a later emulator. */
+  /** The number of the host's boot. Stored, so that a later emulator finds the machine again. */
   readonly boot: number;
   /** The contents of /proc/sys/kernel/random/boot_id inside. */
   readonly bootId: string;
   /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
   readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config' | 'zone', string>>;
-  /** Names below /dev of the chips. */
   readonly chips: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The command line of the sleep that process 1 of a host waits for. */
-const idleWords = `sleep\0${String(idleSeconds)}\0`;
+const idleCommandLine = `sleep\0${String(idleSeconds)}\0`;
 
-/** The record of a running machine. */
-interface BootNote {
+/** The contents of boot.json. */
+interface BootRecord {
   readonly boot: number;
   readonly isolation: Isolation;
   readonly pid: number;
@@ -68,7 +64,7 @@ interface BootNote {
   readonly machineBootId: string;
 }
 
-/** The strongest way to keep hosts apart that works here, found out by trying it. */
+/** Returns the strongest isolation that works here, found by trying it. */
 export function probeIsolation(scratch: string): Isolation {
   mkdirSync(scratch, { recursive: true });
   const trial =
@@ -84,20 +80,20 @@ export function probeIsolation(scratch: string): Isolation {
   return 'none';
 }
 
-/** The same by a shell, which is a program more to begin. */
-function fromHome(argv: readonly string[], home: string): readonly string[] {
+/** Does the same as `--wdns`, at the cost of one more process. */
+function commandInHome(argv: readonly string[], home: string): readonly string[] {
   return ['/bin/sh', '-c', 'cd "$0" 2>/dev/null; exec "$@"', home, ...argv];
 }
 
-/** By its place where it usually is: the emulator stands still until a program that it starts was found on a long PATH. */
+/** The absolute path where possible: `spawn` blocks the emulator while it searches a long PATH. */
 const nsenter = ['/usr/bin/nsenter', '/bin/nsenter'].find(exists) ?? 'nsenter';
 
-let knowsFolders: boolean | undefined;
+let hasWdns: boolean | undefined;
 
-/** Whether nsenter can begin in a folder of the namespace: since util-linux 2.38 (nsenter(1), --wdns). */
-function entersFolders(): boolean {
-  knowsFolders ??= spawnSync(nsenter, ['--help'], { encoding: 'utf8' }).stdout.includes('--wdns');
-  return knowsFolders;
+/** True when nsenter supports --wdns (util-linux 2.38, nsenter(1)). */
+function supportsWdns(): boolean {
+  hasWdns ??= spawnSync(nsenter, ['--help'], { encoding: 'utf8' }).stdout.includes('--wdns');
+  return hasWdns;
 }
 
 function unshareOptions(isolation: Isolation): string[] {
@@ -105,49 +101,49 @@ function unshareOptions(isolation: Isolation): string[] {
   return [...user, '--mount', '--pid', '--uts', '--fork', '--propagation', 'private', '--'];
 }
 
-/** How many machines boot at once: more only wait for each other, and the last for longer than a boot may take. */
-const bootsAtOnce = 8;
+/** Number of machines that boot at once. More would only wait for each other, and the last one beyond its timeout. */
+const maxConcurrentBoots = 8;
 
 let booting = 0;
-const waitingToBoot: (() => void)[] = [];
+const bootQueue: (() => void)[] = [];
 
-/** Switches a machine on, after those that came before. Rejects with the console's last words when it does not come up. */
-export async function bootMachine(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
-  if (booting >= bootsAtOnce) await new Promise<void>((resolve) => waitingToBoot.push(resolve));
+/** Boots a machine, in the order of the calls. Rejects with the last lines of its console when it does not come up. */
+export async function bootMachine(options: MachineOptions, isolation: Isolation): Promise<Machine> {
+  if (booting >= maxConcurrentBoots) await new Promise<void>((resolve) => bootQueue.push(resolve));
   else booting += 1;
   try {
-    return await boot(facts, isolation);
+    return await boot(options, isolation);
   } finally {
-    const next = waitingToBoot.shift();
+    const next = bootQueue.shift();
     if (next === undefined) booting -= 1;
     else next();
   }
 }
 
-async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
-  const { folder } = facts;
+async function boot(options: MachineOptions, isolation: Isolation): Promise<Machine> {
+  const { folder } = options;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   if (isolation === 'none') unmountLinks(folder);
   for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces', rebootFile])
     rmSync(join(folder, name), { force: true });
-  writeFileSync(join(folder, 'hostname'), `${facts.hostName}\n`);
-  writeFileSync(join(folder, 'boot_id'), `${facts.bootId}\n`);
-  for (const [name, text] of Object.entries(facts.files)) writeFileSync(join(folder, name), text);
+  writeFileSync(join(folder, 'hostname'), `${options.hostName}\n`);
+  writeFileSync(join(folder, 'boot_id'), `${options.bootId}\n`);
+  for (const [name, text] of Object.entries(options.files)) writeFileSync(join(folder, name), text);
   if (isolation === 'none') {
-    note(facts, { isolation, pid: 0, startTicks: '' });
-    return markedMachine(folder);
+    writeBootRecord(options, { isolation, pid: 0, startTicks: '' });
+    return unisolatedMachine(folder);
   }
   writeFileSync(join(folder, 'namespaces'), isolation);
   const inUserNamespace = isolation === 'user';
-  writeFileSync(join(folder, 'boot.sh'), await bootScript({ ...facts, inUserNamespace }));
+  writeFileSync(join(folder, 'boot.sh'), await bootScript({ ...options, inUserNamespace }));
   const consolePath = join(folder, 'console');
   const output = openSync(consolePath, 'w');
   const child = spawn('unshare', [...unshareOptions(isolation), '/bin/sh', join(folder, 'boot.sh')], {
-    // Of its own session, with files for streams: the host outlives the emulator.
+    // In a session of its own and with files as streams, so that the host outlives the emulator.
     detached: true,
     stdio: ['ignore', output, output],
     cwd: '/',
-    env: { ...facts.env, [hostMark]: folder },
+    env: { ...options.env, [hostVariable]: folder },
   });
   closeSync(output);
   let ended = false;
@@ -155,17 +151,21 @@ async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine>
   child.on('exit', () => (ended = true));
   child.unref();
   const isUp = (): boolean => exists(join(folder, 'up'));
-  await until(() => ended || isUp(), 30_000);
+  await waitUntil(() => ended || isUp(), 30_000);
   if (!isUp()) {
-    await signal('KILL', await markedPids(folder));
-    throw new Error(`${facts.hostName} does not boot: ${readText(consolePath).trim().split('\n').slice(-3).join(' ')}`);
+    await signal('KILL', await hostPids(folder));
+    throw new Error(
+      `${options.hostName} does not boot: ${readText(consolePath).trim().split('\n').slice(-3).join(' ')}`,
+    );
   }
   const [pid = '0', ticks = ''] = readText(join(folder, 'init')).trim().split(' ');
-  note(facts, { isolation, pid: Number(pid), startTicks: ticks });
+  writeBootRecord(options, { isolation, pid: Number(pid), startTicks: ticks });
   return namespacedMachine(folder, Number(pid), ticks, inUserNamespace);
 }
 
-/** Without namespaces a mounted bucket is a link on the disk. No mount outlives a boot; gcsfuse would mount the next inside of it. */
+/**
+ * Without namespaces a mounted bucket is a link, which must not outlive a boot: gcsfuse would link inside the bucket.
+ */
 function unmountLinks(folder: string): void {
   for (const line of readText(join(folder, 'mounts')).split('\n')) {
     const path = line.split('\t')[1] ?? '';
@@ -175,30 +175,30 @@ function unmountLinks(folder: string): void {
   }
 }
 
-function note(facts: MachineFacts, what: Omit<BootNote, 'boot' | 'machineBootId'>): void {
-  const text: BootNote = { ...what, boot: facts.boot, machineBootId: machineBootId() };
-  writeFileSync(join(facts.folder, 'boot.json'), JSON.stringify(text));
+function writeBootRecord(options: MachineOptions, what: Omit<BootRecord, 'boot' | 'machineBootId'>): void {
+  const text: BootRecord = { ...what, boot: options.boot, machineBootId: machineBootId() };
+  writeFileSync(join(options.folder, 'boot.json'), JSON.stringify(text));
 }
 
-/** The machine that an earlier emulator switched on, when it still runs and is of that boot. */
+/** The machine that an earlier emulator booted, if it still runs and is of that boot. */
 export function findMachine(folder: string, boot: number, isolation: Isolation): Machine | undefined {
-  let found: BootNote;
+  let found: BootRecord;
   try {
-    found = JSON.parse(readText(join(folder, 'boot.json'))) as BootNote;
+    found = JSON.parse(readText(join(folder, 'boot.json'))) as BootRecord;
   } catch {
     return undefined;
   }
   if (found.boot !== boot || found.isolation !== isolation || found.machineBootId !== machineBootId()) return undefined;
-  if (isolation === 'none') return markedMachine(folder);
+  if (isolation === 'none') return unisolatedMachine(folder);
   const machine = namespacedMachine(folder, found.pid, found.startTicks, isolation === 'user');
   return machine.isAlive() ? machine : undefined;
 }
 
 function namespacedMachine(folder: string, pid: number, ticks: string, inUserNamespace: boolean): Machine {
   const isAlive = (): boolean => startTicks(pid) === ticks;
-  const enter = (argv: readonly string[], home?: string): readonly string[] => {
-    // A home is the same folder inside and outside.
-    const isDirect = home !== undefined && entersFolders() && isFolder(home);
+  const wrapCommand = (argv: readonly string[], home?: string): readonly string[] => {
+    // A home has the same path inside and outside.
+    const isDirect = home !== undefined && supportsWdns() && isFolder(home);
     return [
       nsenter,
       '--target',
@@ -209,15 +209,15 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
       '--uts',
       ...(isDirect ? [`--wdns=${home}`] : []),
       '--',
-      ...(home === undefined || isDirect ? argv : fromHome(argv, home)),
+      ...(home === undefined || isDirect ? argv : commandInHome(argv, home)),
     ];
   };
-  // Inside, -1 means every process but the sender and process 1; that reaches those that lost their mark.
-  const toAll = async (name: 'STOP' | 'CONT' | 'TERM'): Promise<void> => {
-    // An nsenter outside stops itself when its child is stopped, and would never wake up by itself to bury it.
-    if (name === 'CONT') await signal(name, await markedPids(folder));
+  // Inside, -1 is every process but the sender and process 1, also those that cleared their environment.
+  const signalAll = async (name: 'STOP' | 'CONT' | 'TERM'): Promise<void> => {
+    // An nsenter outside stops itself when its child is stopped. It needs its own SIGCONT to run on and reap the child.
+    if (name === 'CONT') await signal(name, await hostPids(folder));
     await new Promise<void>((resolve) => {
-      const [command = '', ...rest] = enter(['/bin/sh', '-c', `kill -s ${name} -- -1`]);
+      const [command = '', ...rest] = wrapCommand(['/bin/sh', '-c', `kill -s ${name} -- -1`]);
       const child = spawn(command, rest, { stdio: 'ignore', cwd: '/' });
       child.on('error', () => resolve());
       child.on('close', () => resolve());
@@ -225,23 +225,22 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
   };
   const endNamespace = async (): Promise<void> => {
     await signal('KILL', [pid]);
-    if (await until(() => !isAlive(), 200, 5)) return openWorkFolders(folder);
-    // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
-    // outside, and one that was stopped with its host does not bury.
-    await signal('KILL', await markedPids(folder));
-    if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
-    openWorkFolders(folder);
+    if (await waitUntil(() => !isAlive(), 200, 5)) return chmodWorkFolders(folder);
+    // The kernel ends a namespace only after its processes are reaped, and a stopped nsenter outside reaps nothing.
+    await signal('KILL', await hostPids(folder));
+    if (!(await waitUntil(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
+    chmodWorkFolders(folder);
   };
   return {
     root: `/proc/${String(pid)}/root`,
-    enter,
+    wrapCommand,
     isAlive,
-    freeze: () => toAll('STOP'),
-    thaw: () => toAll('CONT'),
-    async shutDown(graceMs, last) {
-      if (!isAlive() || (last === undefined && isEmpty(pid))) return;
-      await toAll('TERM');
-      await Promise.all([within(graceMs, last?.()), until(() => isEmpty(pid), graceMs, 25)]);
+    freeze: () => signalAll('STOP'),
+    thaw: () => signalAll('CONT'),
+    async shutDown(graceMs, shutdownTask) {
+      if (!isAlive() || (shutdownTask === undefined && isEmpty(pid))) return;
+      await signalAll('TERM');
+      await Promise.all([withTimeout(graceMs, shutdownTask?.()), waitUntil(() => isEmpty(pid), graceMs, 25)]);
     },
     async end() {
       if (isAlive()) await endNamespace();
@@ -250,11 +249,8 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
   };
 }
 
-/**
- * The kernel makes the working folders of overlays unreadable, even for their owner, who then cannot remove the folder of
- * the whole cloud by hand.
- */
-function openWorkFolders(folder: string): void {
+/** Work folders of overlays are unreadable even for their owner, who then could not `rm` the state folder. */
+function chmodWorkFolders(folder: string): void {
   for (const name of namesIn(join(folder, 'disk'))) {
     try {
       chmodSync(join(folder, 'disk', name, 'work', 'work'), 0o700);
@@ -272,22 +268,21 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** True when a namespace holds nobody but process 1, the sleep that it waits for, and the dead. */
+/** True when a namespace holds only process 1, the sleep that it waits for, and zombies. */
 function isEmpty(pid: number): boolean {
   const inside = `/proc/${String(pid)}/root/proc`;
   try {
     return readdirSync(inside).every((name) => {
       if (!/^\d+$/.test(name) || name === '1') return true;
-      const words = readText(join(inside, name, 'cmdline'));
-      return words === '' || words === idleWords;
+      const commandLine = readText(join(inside, name, 'cmdline'));
+      return commandLine === '' || commandLine === idleCommandLine;
     });
   } catch {
     return true;
   }
 }
 
-/** Waits for that, but no longer than so many milliseconds. */
-function within(limitMs: number, what: Promise<void> | undefined): Promise<void> {
+function withTimeout(limitMs: number, what: Promise<void> | undefined): Promise<void> {
   if (what === undefined) return Promise.resolve();
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, limitMs);
@@ -298,27 +293,30 @@ function within(limitMs: number, what: Promise<void> | undefined): Promise<void>
   });
 }
 
-function markedMachine(folder: string): Machine {
-  const pids = (): Promise<readonly number[]> => markedPids(folder);
+function unisolatedMachine(folder: string): Machine {
+  const pids = (): Promise<readonly number[]> => hostPids(folder);
   return {
     root: '/',
-    enter: (argv, home) => (home === undefined ? argv : fromHome(argv, home)),
+    wrapCommand: (argv, home) => (home === undefined ? argv : commandInHome(argv, home)),
     isAlive: () => true,
     freeze: async () => signal('STOP', await pids()),
     thaw: async () => signal('CONT', await pids()),
-    async shutDown(graceMs, last) {
+    async shutDown(graceMs, shutdownTask) {
       const found = await pids();
-      if (last === undefined && found.length === 0) return;
+      if (shutdownTask === undefined && found.length === 0) return;
       await signal('TERM', found);
-      await Promise.all([within(graceMs, last?.()), until(async () => (await pids()).length === 0, graceMs, 50)]);
+      await Promise.all([
+        withTimeout(graceMs, shutdownTask?.()),
+        waitUntil(async () => (await pids()).length === 0, graceMs, 50),
+      ]);
     },
     async end() {
-      // A process may start another while we look, so it is done until a look finds none.
+      // A process may start another one during the scan, so repeat until a scan finds none.
       for (let round = 0; round < 100; round += 1) {
         const found = await pids();
         if (found.length === 0) return;
         await signal('KILL', found);
-        await until(() => found.every((pid) => startTicks(pid) === undefined), 1_000, 5);
+        await waitUntil(() => found.every((pid) => startTicks(pid) === undefined), 1_000, 5);
       }
       throw new Error(`the processes of ${folder} do not end`);
     },

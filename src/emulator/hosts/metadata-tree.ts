@@ -1,41 +1,39 @@
-/**
- * The answers of Google's metadata server about a worker, as a tree of names: facts/cloud-tpu.md section 8, and for
- * the general part Google's page "Predefined metadata keys". Programs find their peers and their number there, and learn
- * that they are being preempted.
- */
+/** The contents of a worker's metadata server; Google's page "Predefined metadata keys" has the general part. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { accelerator } from '../../catalogue/accelerators.ts';
+import { findAccelerator } from '../../catalogue/accelerators.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { textOf, type Data } from '../wire/messages.ts';
 import { guestAttributesOf } from '../world/guest-attributes.ts';
 import { projectNumber } from '../world/node-requests.ts';
 import { maintenanceData, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
-import { pricingOf } from '../world/temper.ts';
+import { pricingOf } from '../world/faults.ts';
 
-/** A text, or a folder of further entries. */
-export type Metadata = string | { readonly [name: string]: Metadata };
+export type MetadataEntry = string | { readonly [name: string]: MetadataEntry };
 
-/** One slice of several that a queued resource has made together: their first workers' addresses, in order. */
+/** One slice of a queued resource. `coordinators` are the addresses of the slices' first workers, in order. */
 export interface Multislice {
   readonly slice: number;
   readonly coordinators: readonly string[];
 }
 
-/** The whole tree below `/computeMetadata/v1/` for one worker, now. */
-export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice: Multislice | undefined): Metadata {
+export function metadataTree(
+  node: NodeRecord,
+  worker: WorkerRecord,
+  multislice: Multislice | undefined,
+): MetadataEntry {
   const number = projectNumber(node.project);
-  const account = (node.asked['serviceAccount'] ?? {}) as { email?: string; scope?: readonly string[] };
-  const scheduling = (node.asked['schedulingConfig'] ?? {}) as Data;
-  const mayBeTaken = pricingOf(node.asked) === 'spot';
+  const account = (node.spec['serviceAccount'] ?? {}) as { email?: string; scope?: readonly string[] };
+  const scheduling = (node.spec['schedulingConfig'] ?? {}) as Data;
+  const isPreemptible = pricingOf(node.spec) === 'spot';
   const hostName = workerHostName(node, worker.index);
   const email = account.email ?? `${number}-compute@developer.gserviceaccount.com`;
   return {
     instance: {
       attributes: { ...userMetadata(node), ...workerAttributes(node, worker, multislice) },
-      description: textOf(node.asked, 'description'),
+      description: textOf(node.spec, 'description'),
       'guest-attributes': guestFolder(node, worker),
       hostname: `${hostName}.${node.zone}.c.${node.project}.internal`,
       id: `${node.id.slice(0, -4)}${String(worker.index).padStart(4, '0')}`,
@@ -51,13 +49,13 @@ export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice:
       preempted: node.state === 'PREEMPTED' ? 'TRUE' : 'FALSE',
       region: `projects/${number}/regions/${regionOf(node.zone)}`,
       scheduling: {
-        'automatic-restart': mayBeTaken ? 'FALSE' : 'TRUE',
+        'automatic-restart': isPreemptible ? 'FALSE' : 'TRUE',
         'on-host-maintenance': 'TERMINATE',
-        preemptible: mayBeTaken ? 'TRUE' : 'FALSE',
+        preemptible: isPreemptible ? 'TRUE' : 'FALSE',
         ...(scheduling['spot'] === true ? { 'provisioning-model': 'SPOT' } : {}),
       },
       'service-accounts': { default: serviceAccount(email, account), [email]: serviceAccount(email, account) },
-      tags: JSON.stringify(node.asked['tags'] ?? []),
+      tags: JSON.stringify(node.spec['tags'] ?? []),
       ...upcomingMaintenance(node),
       zone: `projects/${number}/zones/${node.zone}`,
     },
@@ -69,21 +67,20 @@ export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice:
   };
 }
 
-/** Maintenance that is announced or under way; without any there is no such entry. Its names have underscores, unlike all others. */
-function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: Metadata } {
-  const told = maintenanceData(node);
-  if (told === null) return {};
-  const entries = Object.entries(told).map(([name, value]) => [
+/** Maintenance that is announced or in progress. Its names have underscores, unlike all others. */
+function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: MetadataEntry } {
+  const maintenance = maintenanceData(node);
+  if (maintenance === null) return {};
+  const entries = Object.entries(maintenance).map(([name, value]) => [
     name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
     String(value),
   ]);
   return { 'upcoming-maintenance': Object.fromEntries(entries) as Record<string, string> };
 }
 
-/** The attributes that the worker's programs have published, a folder for each namespace. */
-function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
+function guestFolder(node: NodeRecord, worker: WorkerRecord): MetadataEntry {
   const byNamespace = Object.groupBy(guestAttributesOf(node, worker), ({ namespace }) => namespace);
-  // From entries, because a program may name them as it likes, `__proto__` too.
+  // `fromEntries` is safe for every name that a program may choose, including `__proto__`.
   return Object.fromEntries(
     Object.entries(byNamespace).map(([namespace, all = []]) => [
       namespace,
@@ -92,9 +89,8 @@ function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
   );
 }
 
-/** The metadata that people gave the node; every key is visible to the worker at once. */
 export function userMetadata(node: NodeRecord): Record<string, string> {
-  return (node.asked['metadata'] ?? {}) as Record<string, string>;
+  return (node.spec['metadata'] ?? {}) as Record<string, string>;
 }
 
 function workerAttributes(
@@ -112,9 +108,9 @@ function workerAttributes(
   };
 }
 
-/** Lines of YAML, which JAX and libtpu read: what the slice looks like and where in it this worker is. */
+/** YAML for JAX and libtpu: the shape of the slice and the position of this worker. */
 function tpuEnv(node: NodeRecord, worker: WorkerRecord, multislice: Multislice | undefined): string {
-  const config = (node.asked['acceleratorConfig'] ?? {}) as { type?: string; topology?: string };
+  const config = (node.spec['acceleratorConfig'] ?? {}) as { type?: string; topology?: string };
   const topology = config.topology ?? '1x1';
   const slice = bounds(topology);
   const perHost = chipsPerHostBounds(chipsPerHost(node));
@@ -141,9 +137,8 @@ function tpuEnv(node: NodeRecord, worker: WorkerRecord, multislice: Multislice |
     .join('');
 }
 
-/** How many chips each VM of the node has. */
 function chipsPerHost(node: NodeRecord): number {
-  return Math.max(1, Math.round((accelerator(node.type)?.chips ?? 4) / node.workers.length));
+  return Math.max(1, Math.round((findAccelerator(node.type)?.chips ?? 4) / node.workers.length));
 }
 
 function bounds(topology: string): number[] {
@@ -151,14 +146,14 @@ function bounds(topology: string): number[] {
   return [x, y, z];
 }
 
-/** Four chips lie in a square, eight (v5e and v6e on one host) in two rows of four. */
+/** Four chips form a square, eight (v5e and v6e on one host) two rows of four. */
 function chipsPerHostBounds(chips: number): number[] {
   if (chips === 8) return [2, 4, 1];
   return chips === 4 ? [2, 2, 1] : [chips, 1, 1];
 }
 
-/** A token that opens nothing: what asks for one gets an answer in the right form. */
-function serviceAccount(email: string, account: { scope?: readonly string[] }): Metadata {
+/** The token has the right form and grants nothing. */
+function serviceAccount(email: string, account: { scope?: readonly string[] }): MetadataEntry {
   return {
     aliases: 'default',
     email,
@@ -172,22 +167,19 @@ function serviceAccount(email: string, account: { scope?: readonly string[] }): 
 }
 
 function isExternal(node: NodeRecord): boolean {
-  const networks = (node.asked['networkConfigs'] ?? [node.asked['networkConfig'] ?? {}]) as Data[];
+  const networks = (node.spec['networkConfigs'] ?? [node.spec['networkConfig'] ?? {}]) as Data[];
   return networks[0]?.['enableExternalIps'] === true;
 }
 
-/**
- * The names below /dev of a worker's chips: `accel0` and so on up to v4, `vfio/0` and so on since v5 (facts/cloud-tpu.md
- * section 8 knows both; that the newer generations have the second is what the public launchers look for).
- */
-export function chipNames(node: NodeRecord): readonly string[] {
-  const generation = accelerator(node.type)?.generation.name ?? 'v4';
+/** Paths below /dev: `accel0` and so on up to v4, `vfio/0` since v5, where public TPU launchers search for them. */
+export function chipDeviceNames(node: NodeRecord): readonly string[] {
+  const generation = findAccelerator(node.type)?.generation.name ?? 'v4';
   const folder = generation === 'v2' || generation === 'v3' || generation === 'v4' ? 'accel' : 'vfio/';
   return Array.from({ length: chipsPerHost(node) }, (_, index) => `${folder}${String(index)}`);
 }
 
-/** Makes the files in the folder of a host that has no /dev of its own: there they are below its `dev`. */
-export function makeChips(folder: string, names: readonly string[]): void {
+/** Creates the chip files in the `dev` folder of a host that has no /dev of its own. */
+export function makeChipFiles(folder: string, names: readonly string[]): void {
   for (const name of names) {
     const path = join(folder, 'dev', name);
     mkdirSync(dirname(path), { recursive: true });

@@ -1,98 +1,97 @@
-/**
- * Switching one host on and off, with all that belongs to it: the machine, its SSH door, its metadata server, its chips,
- * its scripts. When that is to happen is the fleet's business.
- */
+/** Turns one host on and off with all its parts: machine, SSH server, metadata server, chips, scripts. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { neighbourOf } from '../http/neighbours.ts';
+import { checkPeer } from '../http/peer-access.ts';
 import type { Storage } from '../http/storage/storage.ts';
 import { writeGuestAttribute } from '../world/guest-attributes.ts';
 import { sshKeysOf, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
-import { timestampText } from '../wire/json.ts';
+import { formatTimestamp } from '../wire/json.ts';
 import { rebootWorker, type World } from '../world/world.ts';
-import { chipNames, makeChips, metadataTree, userMetadata, type Multislice } from './metadata-tree.ts';
+import { chipDeviceNames, makeChipFiles, metadataTree, userMetadata, type Multislice } from './metadata-tree.ts';
 import { setDiskFull } from './disk.ts';
 import { authorizedKeys } from './keys.ts';
-import { homeOf, openLogin, passwdText, peopleOf, profileText, sshConfigText, type Login } from './login.ts';
+import {
+  ensureHome,
+  openSshServer,
+  passwdText,
+  sshUsers,
+  profileText,
+  sshConfigText,
+  type SshEndpoint,
+} from './ssh-server.ts';
 import { bootMachine, findMachine, type Isolation, type Machine } from './machine.ts';
 import { type MetadataServer, openMetadataServer } from './metadata-server.ts';
-import { hostMark } from './processes.ts';
+import { hostVariable } from './processes.ts';
 import { onReboot } from './reboot.ts';
 import { runScript } from './boot-script.ts';
 import { loginShell } from './session.ts';
 import { openSshd } from './sshd.ts';
 
-/** A host that is on. */
-export interface PoweredHost {
+export interface RunningHost {
   readonly boot: number;
   readonly address: string;
   isAlive(): boolean;
-  /** Its trouble now, as far as the host itself must do something about it. */
-  readonly trouble: Readonly<Record<HostSideTrouble, boolean>>;
-  setTrouble(trouble: HostSideTrouble, on: boolean): Promise<void>;
-  /** To be called at each change of the world: keys, metadata, preemption. Cheap when nothing of this host changed. */
-  changed(): void;
-  /** Switches it off: softly, with time for its programs to end, or as a cut of the power does. */
-  turnOff(softly: boolean): Promise<void>;
+  readonly faults: Readonly<Record<RunningHostFault, boolean>>;
+  setFault(fault: RunningHostFault, on: boolean): Promise<void>;
+  /** Call this at each change of the world: keys, metadata, preemption. Cheap when nothing of this host changed. */
+  onWorldChange(): void;
+  /** Gracefully: gives the programs time to end. Otherwise like a power cut. */
+  turnOff(gracefully: boolean): Promise<void>;
 }
 
-/** Troubles that a running host has; `power` is the lack of one. */
-export type HostSideTrouble = 'hung' | 'diskFull' | 'sshRefused';
+/** The faults of a running host. A host without power is not running. */
+export type RunningHostFault = 'hung' | 'diskFull' | 'sshRefused';
 
-export interface PowerOptions {
+export interface HostOptions {
   readonly world: World;
   readonly storage: Storage;
   readonly stateDir: string;
   readonly sshPort: number;
   readonly isolation: Isolation;
-  /** The SSH server: that of this process, or OpenSSH's at that path. */
+  /** The path of OpenSSH's sshd; undefined for the emulator's own SSH server. */
   readonly sshd: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The name and number of the user that the emulator runs as. */
   readonly ownUser: string;
   readonly uid: number;
   /** The folder of the programs that come first on a host's PATH. */
   readonly programs: string;
 }
 
-export interface HostToTurnOn {
+export interface HostContext {
   readonly folder: string;
-  /** The records as they are now; undefined when the worker is no more. */
+  /** The current records; undefined when the worker no longer exists. */
   records(): { node: NodeRecord; worker: WorkerRecord } | undefined;
-  /** Ends processes that an earlier emulator left in a host that cannot be taken over. */
-  clear(): Promise<void>;
+  /** Ends the processes that an earlier emulator left in a host that cannot be taken over. */
+  endLeftovers(): Promise<void>;
 }
 
-/**
- * Milliseconds in which the caller of a reboot hears the end of that command before the line is cut: services end one
- * after the other in earnest.
- */
-const answerMs = 500;
+/** In milliseconds. The caller of `reboot` gets its exit status before the connection ends, as on a real machine. */
+const rebootDelayMs = 500;
 
-/** How long Google's cloud waits after the soft power-off before it cuts the power, in milliseconds. */
-const noticeMs = 30_000;
+/** Time that Google's cloud waits between the soft power-off and the power cut, in milliseconds. */
+const shutdownGraceMs = 30_000;
 
-/** Switches a host on, or takes over the one that an earlier emulator has left running. */
+/** Turns a host on, or takes over the one that an earlier emulator left running. */
 export async function turnOn(
-  options: PowerOptions,
-  host: HostToTurnOn,
+  options: HostOptions,
+  host: HostContext,
   node: NodeRecord,
   worker: WorkerRecord,
-): Promise<PoweredHost> {
+): Promise<RunningHost> {
   const { world, isolation, sshPort } = options;
   const { folder } = host;
   const current = (): { node: NodeRecord; worker: WorkerRecord } => host.records() ?? { node, worker };
   const profile = profileText(options.programs);
-  const chips = chipNames(node);
+  const chips = chipDeviceNames(node);
   const found = findMachine(folder, worker.boot, isolation);
-  if (found === undefined) await host.clear();
-  if (isolation === 'none') makeChips(folder, chips);
-  for (const user of peopleOf(sshKeysOf(options.world, node))) homeOf(folder, user, profile);
+  if (found === undefined) await host.endLeftovers();
+  if (isolation === 'none') makeChipFiles(folder, chips);
+  for (const user of sshUsers(sshKeysOf(options.world, node))) ensureHome(folder, user, profile);
 
-  const parts: (() => Promise<void>)[] = [];
+  const cleanups: (() => Promise<void>)[] = [];
   try {
     const metadata = await openMetadataServer({
       address: worker.address,
@@ -100,7 +99,7 @@ export async function turnOn(
         const now = host.records();
         return now === undefined ? undefined : metadataTree(now.node, now.worker, multisliceOf(world, now.node));
       },
-      mayAsk: ({ socket }: IncomingMessage) => neighbourOf(socket, options.uid) !== 'stranger',
+      isAllowed: ({ socket }: IncomingMessage) => checkPeer(socket, options.uid) !== 'denied',
       storage: (request, response) => options.storage(request, response, node.zone),
       writeGuestAttribute(path, value) {
         const now = host.records();
@@ -108,7 +107,7 @@ export async function turnOn(
         return world.change(() => writeGuestAttribute(world, now.node, now.worker, path, value));
       },
     });
-    parts.push(() => metadata.close());
+    cleanups.push(() => metadata.close());
     const env = baseEnvironment(options, node, worker, folder, metadata);
     const machine =
       found ??
@@ -121,9 +120,9 @@ export async function turnOn(
           bootId: randomUUID(),
           files: {
             hosts: hostsText(node, worker),
-            passwd: passwdText(folder, peopleOf(sshKeysOf(options.world, node)), loginShell),
+            passwd: passwdText(folder, sshUsers(sshKeysOf(options.world, node)), loginShell),
             profile,
-            // A bucket that is first used here is in this zone's region (programs.ts).
+            // For the region of a bucket that is first used here (programs.ts).
             zone: `${node.zone}\n`,
             ssh_config: sshConfigText(`${worker.address.split('.').slice(0, 2).join('.')}.*`, sshPort),
           },
@@ -132,53 +131,63 @@ export async function turnOn(
         },
         isolation,
       ));
-    parts.unshift(() => machine.end());
-    const login = await openDoor(options, host, current, machine, worker, env, profile);
-    parts.push(() => login.close());
+    cleanups.unshift(() => machine.end());
+    const login = await openSshEndpoint(options, host, current, machine, worker, env, profile);
+    cleanups.push(() => login.close());
     const root = { ...env, HOME: '/root', USER: 'root', LOGNAME: 'root' };
     const heading = (what: string): string =>
-      `${timestampText(world.now())} ${what} of ${workerHostName(node, worker.index)}, boot ${String(worker.boot)}`;
+      `${formatTimestamp(world.now())} ${what} of ${workerHostName(node, worker.index)}, boot ${String(worker.boot)}`;
     const startup = userMetadata(node)['startup-script'];
     if (found === undefined && startup !== undefined && startup !== '') {
       const name = 'startup-script';
       void runScript({ machine, folder, name, text: startup, env: root, heading: heading(name) });
     }
-    return powered({ options, host, node, worker, machine, login, metadata, env: root, heading });
+    return createRunningHost({ options, host, node, worker, machine, login, metadata, env: root, heading });
   } catch (error) {
-    for (const end of parts) await end();
+    for (const end of cleanups) await end();
     throw error;
   }
 }
 
-interface Parts {
-  readonly options: PowerOptions;
-  readonly host: HostToTurnOn;
+interface HostParts {
+  readonly options: HostOptions;
+  readonly host: HostContext;
   readonly node: NodeRecord;
   readonly worker: WorkerRecord;
   readonly machine: Machine;
-  readonly login: Login;
+  readonly login: SshEndpoint;
   readonly metadata: MetadataServer;
   readonly env: Readonly<Record<string, string>>;
   readonly heading: (what: string) => string;
 }
 
-function powered({ options, host, node: first, worker, machine, login, metadata, env, heading }: Parts): PoweredHost {
+function createRunningHost({
+  options,
+  host,
+  node: first,
+  worker,
+  machine,
+  login,
+  metadata,
+  env,
+  heading,
+}: HostParts): RunningHost {
   const { world, isolation } = options;
   const { folder } = host;
-  const trouble = { hung: false, diskFull: false, sshRefused: false };
+  const faults = { hung: false, diskFull: false, sshRefused: false };
   let keys = sshKeysOf(world, first);
   let shutdownScript = userMetadata(first)['shutdown-script'];
-  const forgetReboot = onReboot(folder, answerMs, () => {
+  const stopRebootWatch = onReboot(folder, rebootDelayMs, () => {
     const now = host.records();
     if (now?.worker.boot === worker.boot) world.change(() => rebootWorker(world, now.node, worker.index));
   });
   return {
     boot: worker.boot,
     address: worker.address,
-    trouble,
+    faults,
     isAlive: () => machine.isAlive(),
-    async setTrouble(which, on) {
-      trouble[which] = on;
+    async setFault(which, on) {
+      faults[which] = on;
       switch (which) {
         case 'hung':
           await login.setHung(on);
@@ -194,33 +203,33 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
           } else await setDiskFull(machine, folder, isolation === 'user', on);
       }
     },
-    changed() {
+    onWorldChange() {
       const node = host.records()?.node;
       if (node !== undefined) {
         shutdownScript = userMetadata(node)['shutdown-script'];
         const now = sshKeysOf(world, node);
         if (now !== keys) {
           keys = now;
-          // In place: the host's /etc/passwd is this very file.
-          writeFileSync(join(folder, 'passwd'), passwdText(folder, peopleOf(now), loginShell));
+          // Keep the same file: it is mounted as the host's /etc/passwd.
+          writeFileSync(join(folder, 'passwd'), passwdText(folder, sshUsers(now), loginShell));
           login.keysChanged();
         }
       }
-      metadata.changed();
+      metadata.notifyChange();
     },
-    async turnOff(softly) {
-      forgetReboot();
-      // A stopped process hears no signal.
-      if (softly && !trouble.hung) {
+    async turnOff(gracefully) {
+      stopRebootWatch();
+      // A stopped process handles no signal.
+      if (gracefully && !faults.hung) {
         const text = shutdownScript;
         const name = 'shutdown-script';
-        const last =
+        const shutdownTask =
           text === undefined || text === ''
             ? undefined
             : () => runScript({ machine, folder, name, text, env, heading: heading(name) });
-        await machine.shutDown(noticeMs / world.speed, last);
+        await machine.shutDown(shutdownGraceMs / world.speed, shutdownTask);
       }
-      // The processes first: a program must not see its own connections go and start something new.
+      // End the processes first: a program must not see its connections close and start something new.
       await machine.end();
       await login.close();
       await metadata.close();
@@ -228,17 +237,17 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
   };
 }
 
-async function openDoor(
-  options: PowerOptions,
-  host: HostToTurnOn,
+async function openSshEndpoint(
+  options: HostOptions,
+  host: HostContext,
   current: () => { node: NodeRecord; worker: WorkerRecord },
   machine: Machine,
   worker: WorkerRecord,
   env: Readonly<Record<string, string>>,
   profile: string,
-): Promise<Login> {
+): Promise<SshEndpoint> {
   const { folder } = host;
-  const facts = {
+  const common = {
     address: worker.address,
     port: options.sshPort,
     hostKey: worker.hostKey,
@@ -248,19 +257,19 @@ async function openDoor(
   };
   if (options.sshd !== undefined) {
     return openSshd({
-      ...facts,
+      ...common,
       program: options.sshd,
       isolation: options.isolation,
       ownUser: options.ownUser,
       env,
-      home: (user) => homeOf(folder, user, profile),
+      home: (user) => ensureHome(folder, user, profile),
     });
   }
-  return openLogin({
-    ...facts,
+  return openSshServer({
+    ...common,
     environment: (user, client) => ({
       ...env,
-      HOME: homeOf(folder, user, profile),
+      HOME: ensureHome(folder, user, profile),
       USER: user,
       LOGNAME: user,
       SSH_CLIENT: `${client.address} ${String(client.port)} ${String(options.sshPort)}`,
@@ -271,7 +280,7 @@ async function openDoor(
 }
 
 function baseEnvironment(
-  { programs, env, isolation }: PowerOptions,
+  { programs, env, isolation }: HostOptions,
   node: NodeRecord,
   worker: WorkerRecord,
   folder: string,
@@ -280,14 +289,14 @@ function baseEnvironment(
   return {
     PATH: `${programs}:${machinePath(env)}`,
     SHELL: loginShell,
-    [hostMark]: folder,
+    [hostVariable]: folder,
     TPU_WORKER_ID: String(worker.index),
     TPU_ACCELERATOR_TYPE: node.type,
-    // Without namespaces /proc tells the machine's boot; jobman and its kind find the host's own by this.
+    // Without namespaces /proc shows the machine's boot id; jobman finds the host's own by this variable.
     ...(isolation === 'none' ? { JOBMAN_BOOT_ID_FILE: join(folder, 'boot_id') } : {}),
     GCE_METADATA_HOST: metadata.host,
     GCE_METADATA_IP: metadata.host,
-    // Cloud Storage answers there too. Google's libraries take the name with its scheme.
+    // Cloud Storage is at the same address. Google's libraries expect the scheme.
     STORAGE_EMULATOR_HOST: `http://${metadata.host}`,
     ...(env['LANG'] === undefined ? {} : { LANG: env['LANG'] }),
     ...(env['TZ'] === undefined ? {} : { TZ: env['TZ'] }),
@@ -298,7 +307,6 @@ function machinePath(env: Readonly<Record<string, string | undefined>>): string 
   return env['PATH'] || '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin';
 }
 
-/** Where the node stands among the slices that its queued resource has made. */
 function multisliceOf(world: World, node: NodeRecord): Multislice | undefined {
   if (!node.multislice || node.queuedResource === null) return undefined;
   const slices = (world.queued.get(node.queuedResource)?.nodes ?? []).map(({ nodeId }) => nodeId);
@@ -309,13 +317,12 @@ function multisliceOf(world: World, node: NodeRecord): Multislice | undefined {
   };
 }
 
-/** The machine's own names, those of the node's workers, so that they find each other, and that of the metadata server. */
 function hostsText(node: NodeRecord, worker: WorkerRecord): string {
   let own = '127.0.0.1 localhost\n';
   try {
     own = readFileSync('/etc/hosts', 'utf8');
   } catch {
-    // A machine without the file still knows itself.
+    // A machine without the file still has localhost.
   }
   const workers = node.workers.map(({ address, index }) => {
     const name = workerHostName(node, index);

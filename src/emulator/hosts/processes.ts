@@ -1,16 +1,14 @@
-// Looking at and ending processes of this machine, through /proc and the shell's own `kill`.
-
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The variable that every process of a host carries: the host's folder. */
-export const hostMark = 'EMULATOR_HOST';
+/** The variable in the environment of every process of a host. Its value is the host's folder. */
+export const hostVariable = 'EMULATOR_HOST';
 
-/** When a process began, in clock ticks since boot; undefined when there is none (a zombie is none). */
+/** The start time of a process in clock ticks since boot; undefined when there is none (a zombie counts as none). */
 export function startTicks(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${String(pid)}/stat`, 'latin1');
-    // The name in parentheses may hold anything, so fields are counted from its end: state is the first after it.
+    // The name in parentheses may contain any character, so count fields from its end: the state comes first.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
   } catch {
@@ -18,7 +16,7 @@ export function startTicks(pid: number): string | undefined {
   }
 }
 
-/** The id of the machine's own boot: pids mean nothing across it. */
+/** The boot id of the machine: after a reboot, pids belong to other processes. */
 export function machineBootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
@@ -27,33 +25,29 @@ export function machineBootId(): string {
   }
 }
 
-/** The processes of each host, by the host's folder, which is their mark. */
-export type Marks = ReadonlyMap<string, readonly number[]>;
+/** The processes of each host, by the host's folder. */
+export type HostProcesses = ReadonlyMap<string, readonly number[]>;
 
-let nextLook: Promise<Marks> | undefined;
+let pendingScan: Promise<HostProcesses> | undefined;
 
-/**
- * Looks through all processes of the machine, once for everybody who asks at the same time: a slice of 256 hosts that goes
- * asks 256 times at once. The look begins after the question.
- */
-export function lookAtMarks(): Promise<Marks> {
-  nextLook ??= new Promise((resolve) => {
+/** One scan serves all callers that are waiting (the end of 256 hosts makes 256 calls). It starts after the call. */
+export function scanHostProcesses(): Promise<HostProcesses> {
+  pendingScan ??= new Promise((resolve) => {
     setImmediate(() => {
-      nextLook = undefined;
-      resolve(readMarks());
+      pendingScan = undefined;
+      resolve(readHostProcesses());
     });
   });
-  return nextLook;
+  return pendingScan;
 }
 
-/** The processes whose mark is exactly that folder. */
-export async function markedPids(folder: string): Promise<readonly number[]> {
-  return (await lookAtMarks()).get(folder) ?? [];
+export async function hostPids(folder: string): Promise<readonly number[]> {
+  return (await scanHostProcesses()).get(folder) ?? [];
 }
 
-function readMarks(): Marks {
-  const marks = new Map<string, number[]>();
-  const start = `\0${hostMark}=`;
+function readHostProcesses(): HostProcesses {
+  const processes = new Map<string, number[]>();
+  const start = `\0${hostVariable}=`;
   for (const name of processNames()) {
     try {
       const environment = `\0${readFileSync(`/proc/${name}/environ`, 'utf8')}`;
@@ -61,15 +55,15 @@ function readMarks(): Marks {
       if (at < 0 || startTicks(Number(name)) === undefined) continue;
       const from = at + start.length;
       const end = environment.indexOf('\0', from);
-      const mark = environment.slice(from, end < 0 ? undefined : end);
-      const known = marks.get(mark);
-      if (known === undefined) marks.set(mark, [Number(name)]);
+      const folder = environment.slice(from, end < 0 ? undefined : end);
+      const known = processes.get(folder);
+      if (known === undefined) processes.set(folder, [Number(name)]);
       else known.push(Number(name));
     } catch {
-      // It ended meanwhile, or is somebody else's.
+      // The process has ended, or belongs to another user.
     }
   }
-  return marks;
+  return processes;
 }
 
 function processNames(): string[] {
@@ -80,7 +74,7 @@ function processNames(): string[] {
   }
 }
 
-/** Sends a signal to processes; a negative number means its group. Those that are gone are passed over. */
+/** Sends a signal to processes; a negative number means a process group. Ignores processes that have ended. */
 export function signal(
   name: 'KILL' | 'STOP' | 'CONT' | 'HUP' | 'TERM' | 'INT' | 'QUIT' | 'USR1' | 'USR2',
   pids: readonly number[],
@@ -95,8 +89,11 @@ export function signal(
   });
 }
 
-/** Resolves once `isTrue` is; false after `limitMs`. */
-export async function until(isTrue: () => boolean | Promise<boolean>, limitMs: number, everyMs = 10): Promise<boolean> {
+export async function waitUntil(
+  isTrue: () => boolean | Promise<boolean>,
+  limitMs: number,
+  everyMs = 10,
+): Promise<boolean> {
   for (let waited = 0; waited <= limitMs; waited += everyMs) {
     if (await isTrue()) return true;
     await new Promise((resolve) => setTimeout(resolve, everyMs));

@@ -1,16 +1,14 @@
 /**
- * The programs that come first on every host's PATH. A process host never changes the machine that it runs on, so
- * whatever would (package managers, services, users) answers as a freshly set-up host would and changes nothing, and
- * `sudo` runs its command as the same user. `gcsfuse` "mounts" a folder of the emulator's own, unless the emulator was given
- * Google's.
+ * The programs that come first on every host's PATH. A process host never changes its machine: programs that would
+ * (package managers, services, users) answer as on a host that is set up, and change nothing. `sudo` runs its command
+ * as the same user. `gcsfuse` mounts a folder of the emulator, unless Google's is set.
  *
- * They are POSIX shell, because a shell is all that a host is sure to have. A script finds its own host through
- * EMULATOR_HOST, the environment's mark; `sudo` keeps that.
+ * They are POSIX shell, the only language of every host, and find the host by EMULATOR_HOST, which `sudo` keeps.
  */
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { quoted } from './boot-script.ts';
-import { dockerClient, workerDocker } from './docker.ts';
+import { shellQuote } from './boot-script.ts';
+import { dockerClientScript, workerDockerScript } from './docker.ts';
 import { rebootFile } from './reboot.ts';
 
 const header = '#!/bin/sh\n';
@@ -134,7 +132,7 @@ exit 0
 
 const service = `${header}exec "\${0%/*}/systemctl" "\${2:-}" "\${1:-}"\n`;
 
-const mounts = `${header}# gcsfuse and what people look at mounts with. The list of mounted buckets is $EMULATOR_HOST/mounts.
+const mountPrograms = `${header}# gcsfuse and what people look at mounts with. The list of mounted buckets is $EMULATOR_HOST/mounts.
 self=\${0##*/}
 folder=\${0%/*}
 state=\${folder%/*}
@@ -170,9 +168,9 @@ case "$self" in
     path=$(absolute "$path")
     mkdir -p "$state/buckets/$bucket" || fail "cannot make the bucket $bucket"
     # The first who uses a bucket places it (world/buckets.ts); set -C keeps what stands.
-    if [ -r "$EMULATOR_HOST/zone" ] && mkdir -p "$state/buckets/.places"; then
+    if [ -r "$EMULATOR_HOST/zone" ] && mkdir -p "$state/buckets/.locations"; then
       region=$(sed 's/-[a-z]$//' "$EMULATOR_HOST/zone" | tr a-z A-Z)
-      (set -C; printf '{"location":"%s","locationType":"region"}\\n' "$region" >"$state/buckets/.places/$bucket") 2>/dev/null || :
+      (set -C; printf '{"location":"%s","locationType":"region"}\\n' "$region" >"$state/buckets/.locations/$bucket") 2>/dev/null || :
     fi
     if is_listed "$path"; then fail "mounting: $path is a mount point already"; fi
     if [ -e "$EMULATOR_HOST/namespaces" ]; then
@@ -242,21 +240,21 @@ done
 exec "$@"
 `;
 
-const journal = `${header}# There is no journal; what people look for in one is what the startup script has said.
+const journalctl = `${header}# There is no journal; what people look for in one is what the startup script has said.
 case " $* " in *startup*) cat "$EMULATOR_HOST/startup-script.log" 2>/dev/null; exit 0 ;; esac
 echo 'No journal files were found.'
 `;
 
 const snap = `${header}echo 'snap: not possible on a process host of the emulator, which changes nothing of the machine; use what is there, or pip and conda.' >&2\nexit 1\n`;
 
-const withGroup = `${header}# Everybody is in every group already: sg GROUP [-c] COMMAND.
+const sg = `${header}# Everybody is in every group already: sg GROUP [-c] COMMAND.
 shift
 [ "$1" != -c ] || shift
 [ $# -gt 0 ] || exec "\${SHELL:-/bin/sh}"
 exec /bin/sh -c "$*"
 `;
 
-const quiet = `${header}# Would change users, groups or keys of the machine; on a process host there is nothing to change.\nexit 0\n`;
+const noOpProgram = `${header}# Would change users, groups or keys of the machine; on a process host there is nothing to change.\nexit 0\n`;
 
 const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
 
@@ -288,7 +286,7 @@ echo 'shutdown: only a reboot at once is possible on a process host of the emula
 exit 1
 `;
 
-const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator, which can only reboot." >&2\nexit 1\n`;
+const refusedPowerOff = `${header}echo "\${0##*/}: not possible on a process host of the emulator, which can only reboot." >&2\nexit 1\n`;
 
 const scp = `${header}# The far end of scp -O is this program; without -O, scp and sftp need no program on the host.
 folder=\${0%/*}
@@ -308,39 +306,38 @@ const scripts: Record<string, string> = {
   'dpkg-query': dpkg,
   systemctl,
   service,
-  gcsfuse: mounts,
-  mountpoint: mounts,
-  fusermount: mounts,
-  fusermount3: mounts,
-  umount: mounts,
-  mount: mounts,
+  gcsfuse: mountPrograms,
+  mountpoint: mountPrograms,
+  fusermount: mountPrograms,
+  fusermount3: mountPrograms,
+  umount: mountPrograms,
+  mount: mountPrograms,
   hostname,
   scp,
   newgrp,
-  sg: withGroup,
-  journalctl: journal,
+  sg,
+  journalctl,
   snap,
   'with-tpu': withTpu,
-  docker: dockerClient,
-  'worker-docker': workerDocker,
+  docker: dockerClientScript,
+  'worker-docker': workerDockerScript,
   reboot,
   shutdown,
-  poweroff: power,
-  halt: power,
+  poweroff: refusedPowerOff,
+  halt: refusedPowerOff,
 };
 
 for (const name of ['usermod', 'useradd', 'adduser', 'groupadd', 'gpasswd', 'apt-key', 'add-apt-repository']) {
-  Object.assign(scripts, { [name]: quiet });
+  Object.assign(scripts, { [name]: noOpProgram });
 }
 
 function realGcsfuse(path: string): string {
-  return `${header}exec ${quoted(path)} "$@"\n`;
+  return `${header}exec ${shellQuote(path)} "$@"\n`;
 }
 
 /**
- * Writes the folder `<stateDir>/bin`, which comes first on every host's PATH, and returns it. Hosts that outlived an
- * emulator show that very folder, and their programs may be in use, so it stays and each file is replaced as a whole.
- * `gcsfuse` is the path of Google's own, if hosts are to have that.
+ * Writes `<stateDir>/bin` and returns its path. Hosts that outlive an emulator mount that folder and may run its
+ * programs, so the folder stays and each file is replaced atomically. `gcsfuse` is the path of Google's own.
  */
 export function writePrograms(stateDir: string, gcsfuse?: string): string {
   const folder = join(stateDir, 'bin');

@@ -1,36 +1,34 @@
 /**
- * A worker that asks for its own reboot. The programs `reboot`, `systemctl reboot` and `shutdown -r now` (programs.ts) leave a
- * file in the host's folder, for which a shell is enough, and which a later emulator finds when none is there to see it. A boot
- * takes it away.
+ * A worker requests its own reboot by a file in the host's folder, written by `reboot` and similar programs
+ * (programs.ts). A file needs only a shell, and a later emulator finds it. A boot removes it.
  */
 import { existsSync, type FSWatcher, unwatchFile, watch, watchFile } from 'node:fs';
 import { join } from 'node:path';
 
-/** The name of that file. */
 export const rebootFile = 'reboot';
 
-/** How often a file is looked for where the system has no more watches to give, in milliseconds. */
-const lookEveryMs = 1_000;
+/** Time between two checks for the file when the system has no inotify watches left, in milliseconds. */
+const pollIntervalMs = 1_000;
 
-/** Calls once, so many milliseconds after the host of that folder has asked, or is found to have asked. Answers what stops it. */
+/** Calls once, `delayMs` after the file appears or is found. The returned function stops the watch. */
 export function onReboot(folder: string, delayMs: number, call: () => void): () => void {
   const path = join(folder, rebootFile);
   let timer: NodeJS.Timeout | undefined;
-  const look = (): void => {
+  const check = (): void => {
     if (timer === undefined && existsSync(path)) timer = setTimeout(call, delayMs);
   };
   let watcher: FSWatcher | undefined;
   try {
     watcher = watch(folder, { persistent: false }, (_event, name) => {
-      if (name === rebootFile) look();
+      if (name === rebootFile) check();
     }).on('error', () => undefined);
   } catch {
-    watchFile(path, { persistent: false, interval: lookEveryMs }, look);
+    watchFile(path, { persistent: false, interval: pollIntervalMs }, check);
   }
-  look();
+  check();
   return () => {
     clearTimeout(timer);
-    if (watcher === undefined) unwatchFile(path, look);
+    if (watcher === undefined) unwatchFile(path, check);
     else watcher.close();
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The SFTP server of a host (version 3 of the protocol, as OpenSSH speaks it), in this process: a machine without
- * OpenSSH's sftp-server serves `scp` and `sftp` too. It sees the files that the host's commands see (file-view.ts).
+ * The SFTP server of a host (protocol version 3, as in OpenSSH), in this process, so that `scp` and `sftp` work on a
+ * machine without OpenSSH's sftp-server. It serves the files that the host's commands see (file-view.ts).
  */
 
 import { constants, type Stats } from 'node:fs';
@@ -24,46 +24,45 @@ import {
 import { posix } from 'node:path';
 import ssh2, { type SFTPWrapper } from 'ssh2';
 import type { Attributes } from 'ssh2';
-import { codeOf, createFileView, openEntry, openFolder, pathOf, type FileView } from './file-view.ts';
+import { codeOf, createFileView, openEntry, openFolder, fdPathOf, type FileView } from './file-view.ts';
 
 const { OPEN_MODE, STATUS_CODE } = ssh2.utils.sftp;
 
 /** The largest answer to one READ; OpenSSH's server has the same limit. */
 const maxRead = 255 * 1024;
 
-/** How many entries of a folder one answer carries: with long names it stays below the client's limit of 256 KiB. */
-const entriesAtOnce = 200;
+/** Folder entries per answer. With long names, the answer stays below the client's limit of 256 KiB. */
+const entriesPerReply = 200;
 
-/** How many files and folders one client may have open: the emulator has one limit of files for all its hosts. */
+/** Open files and folders per client. All hosts share the emulator's limit of open files. */
 const maxHandles = 200;
 
-type Open =
+type OpenHandle =
   | { readonly kind: 'file'; readonly file: FileHandle }
   | { readonly kind: 'folder'; readonly file: FileHandle; readonly path: string; readonly names: string[] };
 
-/** Sends the reply of one request. Without one the client is told that the request was fulfilled. */
-type Send = (request: number) => void;
+/** Sends the reply of one request. Without one, the reply is the status OK. */
+type SendReply = (request: number) => void;
 
-interface Session {
+interface SftpSession {
   readonly sftp: SFTPWrapper;
   readonly view: FileView;
-  /** Answers one request after the other: the protocol promises that order for requests about one file. */
-  readonly inTurn: (request: number, answer: () => Promise<Send | void>) => void;
-  /** Acts on a path whose last name must not be followed: it may have become a symbolic link. */
-  readonly at: <T>(path: string, use: (outside: string) => Promise<T>) => Promise<T>;
-  /** The same, for what acts on a symbolic link itself. */
-  readonly atEntry: <T>(path: string, use: (outside: string) => Promise<T>) => Promise<T>;
-  /** Opens something that stays open until the client closes it. */
-  readonly keep: (make: () => Promise<Open>) => Promise<Send>;
-  /** Throws when that is not open, or of another kind. */
-  readonly opened: <K extends Open['kind']>(handle: Buffer, kind: K) => Extract<Open, { kind: K }>;
+  /** Answers one request after the other: the protocol requires that order for requests about one file. */
+  readonly enqueue: (request: number, answer: () => Promise<SendReply | void>) => void;
+  /** Resolves a path and acts on it. `use` must not follow the last name, which may have become a symbolic link. */
+  readonly withPath: <T>(path: string, use: (fdPath: string) => Promise<T>) => Promise<T>;
+  /** Does the same on a symbolic link itself. */
+  readonly withEntry: <T>(path: string, use: (fdPath: string) => Promise<T>) => Promise<T>;
+  readonly openHandle: (make: () => Promise<OpenHandle>) => Promise<SendReply>;
+  /** Throws when the handle is not open or of another kind. */
+  readonly getHandle: <K extends OpenHandle['kind']>(handle: Buffer, kind: K) => Extract<OpenHandle, { kind: K }>;
   readonly close: (handle: Buffer) => Promise<void>;
   readonly closeAll: () => void;
 }
 
 /**
- * Serves one client until it leaves. `root` is where this process sees the host's root folder; `home` is a path inside.
- * A test gives a `view` of its own, which changes the tree at the worst time.
+ * `root` is the host's root folder as this process sees it; `home` is a path inside. A test passes a `view` that
+ * changes the tree at the worst time.
  */
 export function serveSftp(
   sftp: SFTPWrapper,
@@ -77,25 +76,25 @@ export function serveSftp(
   for (const event of ['error', 'end', 'close'] as const) sftp.on(event, () => session.closeAll());
 }
 
-function openSession(sftp: SFTPWrapper, view: FileView): Session {
-  const handles = new Map<number, Open>();
+function openSession(sftp: SFTPWrapper, view: FileView): SftpSession {
+  const handles = new Map<number, OpenHandle>();
   let lastHandle = 0;
   let queue: Promise<void> = Promise.resolve();
   let isOver = false;
-  const done: Send = (request) => sftp.status(request, STATUS_CODE.OK);
+  const done: SendReply = (request) => sftp.status(request, STATUS_CODE.OK);
   const numberOf = (handle: Buffer): number => (handle.length === 4 ? handle.readUInt32BE() : 0);
 
   return {
     sftp,
     view,
-    inTurn(request, answer) {
+    enqueue(request, answer) {
       queue = queue
         .then(async () => ((await answer()) ?? done)(request))
         .catch((error: unknown) => sftp.status(request, statusOf(error), messageOf(error)));
     },
-    at: (path, use) => within(view, path, false, use),
-    atEntry: (path, use) => within(view, path, true, use),
-    async keep(make) {
+    withPath: (path, use) => withResolvedPath(view, path, false, use),
+    withEntry: (path, use) => withResolvedPath(view, path, true, use),
+    async openHandle(make) {
       if (handles.size >= maxHandles) throw new Error('too many open files');
       const made = await make();
       lastHandle += 1;
@@ -104,10 +103,10 @@ function openSession(sftp: SFTPWrapper, view: FileView): Session {
       handle.writeUInt32BE(lastHandle);
       return (request) => sftp.handle(request, handle);
     },
-    opened<K extends Open['kind']>(handle: Buffer, kind: K) {
+    getHandle<K extends OpenHandle['kind']>(handle: Buffer, kind: K) {
       const found = handles.get(numberOf(handle));
       if (found?.kind !== kind) throw new Error(`not an open ${kind}`);
-      return found as Extract<Open, { kind: K }>;
+      return found as Extract<OpenHandle, { kind: K }>;
     },
     async close(handle) {
       const found = handles.get(numberOf(handle));
@@ -119,7 +118,7 @@ function openSession(sftp: SFTPWrapper, view: FileView): Session {
       if (isOver) return;
       isOver = true;
       void queue.then(async () => {
-        sayExitStatus(sftp);
+        sendExitStatus(sftp);
         sftp.end();
         for (const { file } of handles.values()) await file.close().catch(() => undefined);
         handles.clear();
@@ -128,27 +127,27 @@ function openSession(sftp: SFTPWrapper, view: FileView): Session {
   };
 }
 
-function serveFiles({ sftp, inTurn, at, keep, opened, close }: Session): void {
-  const fileOf = (handle: Buffer): FileHandle => opened(handle, 'file').file;
+function serveFiles({ sftp, enqueue, withPath, openHandle, getHandle, close }: SftpSession): void {
+  const fileOf = (handle: Buffer): FileHandle => getHandle(handle, 'file').file;
   sftp.on('OPEN', (request, path, flags, attrs) =>
-    inTurn(request, () =>
-      keep(async () => {
+    enqueue(request, () =>
+      openHandle(async () => {
         const mode = (attrs.mode ?? 0o666) & 0o777;
-        return { kind: 'file', file: await at(path, (outside) => open(outside, openFlags(flags), mode)) };
+        return { kind: 'file', file: await withPath(path, (fdPath) => open(fdPath, openFlags(flags), mode)) };
       }),
     ),
   );
-  sftp.on('CLOSE', (request, handle) => inTurn(request, () => close(handle)));
+  sftp.on('CLOSE', (request, handle) => enqueue(request, () => close(handle)));
   sftp.on('READ', (request, handle, offset, length) =>
-    inTurn(request, async () => {
+    enqueue(request, async () => {
       const size = Math.min(length, maxRead);
       const { buffer, bytesRead } = await fileOf(handle).read(Buffer.allocUnsafe(size), 0, size, offset);
-      return (asked) =>
-        bytesRead === 0 ? sftp.status(asked, STATUS_CODE.EOF) : sftp.data(asked, buffer.subarray(0, bytesRead));
+      return (requestId) =>
+        bytesRead === 0 ? sftp.status(requestId, STATUS_CODE.EOF) : sftp.data(requestId, buffer.subarray(0, bytesRead));
     }),
   );
   sftp.on('WRITE', (request, handle, offset, data) =>
-    inTurn(request, async () => {
+    enqueue(request, async () => {
       const file = fileOf(handle);
       for (let written = 0; written < data.length;) {
         written += (await file.write(data, written, data.length - written, offset + written)).bytesWritten;
@@ -156,27 +155,27 @@ function serveFiles({ sftp, inTurn, at, keep, opened, close }: Session): void {
     }),
   );
   sftp.on('FSTAT', (request, handle) =>
-    inTurn(request, async () => {
+    enqueue(request, async () => {
       const attrs = attributesOf(await fileOf(handle).stat());
-      return (asked) => sftp.attrs(asked, attrs);
+      return (requestId) => sftp.attrs(requestId, attrs);
     }),
   );
-  sftp.on('FSETSTAT', (request, handle, attrs) => inTurn(request, async () => setAttributes(attrs, fileOf(handle))));
+  sftp.on('FSETSTAT', (request, handle, attrs) => enqueue(request, async () => setAttributes(attrs, fileOf(handle))));
 }
 
-function serveFolders({ sftp, view, inTurn, atEntry, keep, opened }: Session): void {
+function serveFolders({ sftp, view, enqueue, withEntry, openHandle, getHandle }: SftpSession): void {
   sftp.on('OPENDIR', (request, path) =>
-    inTurn(request, () =>
-      keep(async () => {
-        const place = await view.find(path);
+    enqueue(request, () =>
+      openHandle(async () => {
+        const resolved = await view.resolve(path);
         let file: FileHandle;
         try {
-          file = await openFolder(place.outside);
+          file = await openFolder(resolved.fdPath);
         } finally {
-          await place.release();
+          await resolved.release();
         }
         try {
-          return { kind: 'folder', file, path: place.path, names: ['.', '..', ...(await readdir(pathOf(file)))] };
+          return { kind: 'folder', file, path: resolved.path, names: ['.', '..', ...(await readdir(fdPathOf(file)))] };
         } catch (error) {
           await file.close();
           throw error;
@@ -185,76 +184,76 @@ function serveFolders({ sftp, view, inTurn, atEntry, keep, opened }: Session): v
     ),
   );
   sftp.on('READDIR', (request, handle) =>
-    inTurn(request, async () => {
-      const folder = opened(handle, 'folder');
-      const names = folder.names.splice(0, entriesAtOnce);
-      if (names.length === 0) return (asked) => sftp.status(asked, STATUS_CODE.EOF);
-      const entries = await Promise.all(names.map((name) => listed(view, folder, name)));
-      return (asked) => sftp.name(asked, entries.flat());
+    enqueue(request, async () => {
+      const folder = getHandle(handle, 'folder');
+      const names = folder.names.splice(0, entriesPerReply);
+      if (names.length === 0) return (requestId) => sftp.status(requestId, STATUS_CODE.EOF);
+      const entries = await Promise.all(names.map((name) => listEntry(view, folder, name)));
+      return (requestId) => sftp.name(requestId, entries.flat());
     }),
   );
   sftp.on('MKDIR', (request, path, attrs) =>
-    inTurn(request, async () => {
-      await atEntry(path, (outside) => mkdir(outside, (attrs.mode ?? 0o777) & 0o777));
+    enqueue(request, async () => {
+      await withEntry(path, (fdPath) => mkdir(fdPath, (attrs.mode ?? 0o777) & 0o777));
     }),
   );
-  sftp.on('RMDIR', (request, path) => inTurn(request, () => atEntry(path, (outside) => rmdir(outside))));
+  sftp.on('RMDIR', (request, path) => enqueue(request, () => withEntry(path, (fdPath) => rmdir(fdPath))));
 }
 
-function servePaths({ sftp, view, inTurn, at, atEntry }: Session): void {
+function servePaths({ sftp, view, enqueue, withPath, withEntry }: SftpSession): void {
   for (const [event, find] of [
-    ['STAT', at],
-    ['LSTAT', atEntry],
+    ['STAT', withPath],
+    ['LSTAT', withEntry],
   ] as const) {
     sftp.on(event, (request: number, path: string) =>
-      inTurn(request, async () => {
-        const attrs = attributesOf(await find(path, (outside) => lstat(outside)));
-        return (asked) => sftp.attrs(asked, attrs);
+      enqueue(request, async () => {
+        const attrs = attributesOf(await find(path, (fdPath) => lstat(fdPath)));
+        return (requestId) => sftp.attrs(requestId, attrs);
       }),
     );
   }
   sftp.on('SETSTAT', (request, path, attrs) =>
-    inTurn(request, async () => {
-      const entry = await at(path, openEntry);
-      const opened = pathOf(entry);
+    enqueue(request, async () => {
+      const entry = await withPath(path, openEntry);
+      const entryPath = fdPathOf(entry);
       try {
         await setAttributes(attrs, {
-          truncate: (size) => truncate(opened, size),
-          chmod: (mode) => chmod(opened, mode),
-          chown: (uid, gid) => chown(opened, uid, gid),
-          utimes: (atime, mtime) => utimes(opened, atime, mtime),
+          truncate: (size) => truncate(entryPath, size),
+          chmod: (mode) => chmod(entryPath, mode),
+          chown: (uid, gid) => chown(entryPath, uid, gid),
+          utimes: (atime, mtime) => utimes(entryPath, atime, mtime),
         });
       } finally {
         await entry.close();
       }
     }),
   );
-  sftp.on('REMOVE', (request, path) => inTurn(request, () => atEntry(path, unlink)));
+  sftp.on('REMOVE', (request, path) => enqueue(request, () => withEntry(path, unlink)));
   sftp.on('RENAME', (request, from, to) =>
-    inTurn(request, () => atEntry(from, (old) => atEntry(to, (taken) => renameWithoutReplacing(old, taken)))),
+    enqueue(request, () => withEntry(from, (old) => withEntry(to, (taken) => renameWithoutReplacing(old, taken)))),
   );
   sftp.on('REALPATH', (request, path) =>
-    inTurn(request, async () => {
-      // Clients ask for paths that do not exist yet; the answer is then the path without its dots.
-      const place = await view.find(path).catch(() => undefined);
-      await place?.release();
-      return (asked) => sftp.name(asked, [nameOnly(place?.path ?? view.absolute(path))]);
+    enqueue(request, async () => {
+      // Clients ask for paths that do not exist yet. The answer is then the path without its dots.
+      const resolved = await view.resolve(path).catch(() => undefined);
+      await resolved?.release();
+      return (requestId) => sftp.name(requestId, [nameOnly(resolved?.path ?? view.absolute(path))]);
     }),
   );
   sftp.on('READLINK', (request, path) =>
-    inTurn(request, async () => {
-      const target = await atEntry(path, (outside) => readlink(outside));
-      return (asked) => sftp.name(asked, [nameOnly(target)]);
+    enqueue(request, async () => {
+      const target = await withEntry(path, (fdPath) => readlink(fdPath));
+      return (requestId) => sftp.name(requestId, [nameOnly(target)]);
     }),
   );
-  // The types name the two the other way round; the library turns OpenSSH's order into that of the protocol.
+  // The types name the two arguments in the wrong order: the library converts OpenSSH's order into the protocol's.
   sftp.on('SYMLINK', (request, linkPath, targetPath) =>
-    inTurn(request, () => atEntry(linkPath, (outside) => symlink(targetPath, outside))),
+    enqueue(request, () => withEntry(linkPath, (fdPath) => symlink(targetPath, fdPath))),
   );
 }
 
 /** The library's SFTP stream cannot send an exit status, and `scp` fails without one. */
-function sayExitStatus(sftp: SFTPWrapper): void {
+function sendExitStatus(sftp: SFTPWrapper): void {
   const { _protocol: protocol, outgoing } = sftp as unknown as {
     _protocol: { exitStatus(channel: number, status: number): void };
     outgoing: { readonly id: number; readonly state: string };
@@ -272,19 +271,19 @@ function openFlags(flags: number): number {
     [OPEN_MODE.EXCL, constants.O_EXCL],
   ];
   const more = table.reduce((sum, [bit, flag]) => ((flags & bit) === 0 ? sum : sum | flag), 0);
-  // Opening a FIFO that has no other end would otherwise hold a thread of the emulator.
+  // O_NONBLOCK: opening a FIFO without another end would block a thread of the emulator.
   const access = reads && writes ? constants.O_RDWR : writes ? constants.O_WRONLY : constants.O_RDONLY;
   return access | more | constants.O_NONBLOCK | constants.O_NOCTTY | constants.O_NOFOLLOW;
 }
 
-/** Version 3 of the protocol refuses a new name that is taken. A link makes that one step for files. */
+/** Version 3 of the protocol refuses a name that exists. For files, a hard link checks and creates it in one step. */
 async function renameWithoutReplacing(from: string, to: string): Promise<void> {
   if ((await lstat(from)).isFile()) {
     const isLinked = await link(from, to).then(
       () => true,
       (error: unknown) => {
         if (codeOf(error) === 'EEXIST') throw error;
-        // A file system without links, such as a bucket.
+        // A file system without hard links, such as a bucket.
         return false;
       },
     );
@@ -295,30 +294,30 @@ async function renameWithoutReplacing(from: string, to: string): Promise<void> {
   await rename(from, to);
 }
 
-async function within<T>(
+async function withResolvedPath<T>(
   view: FileView,
   path: string,
-  keepLast: boolean,
-  use: (outside: string) => Promise<T>,
+  noFollow: boolean,
+  use: (fdPath: string) => Promise<T>,
 ): Promise<T> {
-  const place = await view.find(path, keepLast);
+  const resolved = await view.resolve(path, noFollow);
   try {
-    return await use(place.outside);
+    return await use(resolved.fdPath);
   } finally {
-    await place.release();
+    await resolved.release();
   }
 }
 
-/** An entry of a folder with its attributes; empty when it has disappeared meanwhile. */
-async function listed(
+/** A folder entry with its attributes; empty when it no longer exists. */
+async function listEntry(
   view: FileView,
   folder: { readonly file: FileHandle; readonly path: string },
   name: string,
 ): Promise<SftpName[]> {
   try {
     const stats = await (name === '..'
-      ? within(view, posix.dirname(folder.path), false, (outside) => lstat(outside))
-      : lstat(`${pathOf(folder.file)}/${name}`));
+      ? withResolvedPath(view, posix.dirname(folder.path), false, (fdPath) => lstat(fdPath))
+      : lstat(`${fdPathOf(folder.file)}/${name}`));
     return [entryOf(name, stats)];
   } catch {
     return [];
@@ -339,7 +338,7 @@ function statusOf(error: unknown): number {
   }
 }
 
-/** Without the path outside the host, which Node's messages of the system carry. */
+/** Removes the path outside the host, which Node's system messages contain. */
 function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return codeOf(error) === undefined ? text : (text.split(',')[0] ?? text);
@@ -351,18 +350,15 @@ interface SftpName {
   readonly attrs: Attributes;
 }
 
-/** An entry that is only named, as REALPATH and READLINK answer it. */
 function nameOnly(filename: string): SftpName {
-  // The library takes an entry without attributes; its types do not.
+  // The library accepts an entry without attributes, but its types do not.
   return { filename, longname: filename, attrs: {} as Attributes };
 }
 
-/** An entry of a listing. */
 function entryOf(name: string, stats: Stats): SftpName {
   return { filename: name, longname: longName(name, stats), attrs: attributesOf(stats) };
 }
 
-/** Attributes as the protocol has them: times in whole seconds. */
 function attributesOf(stats: Stats): Attributes {
   return {
     mode: stats.mode,
@@ -397,7 +393,6 @@ function longName(name: string, stats: Stats): string {
   return `${kind}${rights} ${numbers} ${String(stats.size).padStart(8)} ${time} ${name}`;
 }
 
-/** Sets what a client names of a file: size, mode, times and owner. */
 async function setAttributes(
   attrs: Partial<Attributes>,
   target: {

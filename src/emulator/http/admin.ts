@@ -1,29 +1,26 @@
-// The admin door: what is there, and the verbs that change it. With it the guard against web pages, and how replies are written.
-
 import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
-import { EmulatorRefusal } from '../contract.ts';
-import { badField } from '../wire/errors.ts';
+import { EmulatorError } from '../contract.ts';
+import { invalidField } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';
 import { billOf } from '../world/bill.ts';
-import { inForce } from '../world/temper.ts';
-import { act, sayCondition, verbs } from '../world/verbs.ts';
+import { activeConditions } from '../world/faults.ts';
+import { runVerb, formatCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
-import { neighbourOf, type Neighbour } from './neighbours.ts';
+import { checkPeer, type PeerAccess } from './peer-access.ts';
 
 export interface AdminOptions {
   readonly world: World;
-  /** The answer of `GET /emulator/info` besides the speed. */
+  /** The reply of `GET /emulator/info`, except for the speed. */
   readonly info: () => Readonly<Record<string, unknown>>;
-  /** Waits until the hosts are as the world wants them: a verb's answer means that it has happened. */
-  readonly hostsSettled: () => Promise<void>;
-  /** Told whenever somebody asks for a change: this cloud is wanted. */
-  readonly wanted: () => void;
+  /** Resolves when the hosts match the world, so that the reply to a verb comes after its effect. */
+  readonly waitForHosts: () => Promise<void>;
+  /** Called at each request for a change; it resets the idle time. */
+  readonly onActivity: () => void;
 }
 
-/** Adds `/emulator/…`. */
-export function addAdmin(app: Hono<Bindings>, { world, info, hostsSettled, wanted }: AdminOptions): void {
+export function addAdminRoutes(app: Hono<Bindings>, { world, info, waitForHosts, onActivity }: AdminOptions): void {
   app.get('/emulator/info', (context) => context.json({ speed: world.speed, ...info() }));
 
   app.get('/emulator/state', (context) =>
@@ -35,21 +32,21 @@ export function addAdmin(app: Hono<Bindings>, { world, info, hostsSettled, wante
       })),
       queuedResources: world.queued.values(),
       operations: world.operations.values(),
-      conditions: inForce(world).map((condition) => ({ ...condition, says: sayCondition(condition) })),
-      agenda: world.agenda.values(),
-      verbs: Object.fromEntries(Object.entries(verbs).map(([name, verb]) => [name, verb.about])),
+      conditions: activeConditions(world).map((condition) => ({ ...condition, message: formatCondition(condition) })),
+      events: world.events.values(),
+      verbs: Object.fromEntries(Object.entries(verbs).map(([name, verb]) => [name, verb.description])),
     }),
   );
 
   app.post('/emulator/:verb', async (context) => {
     const body = await readBody(context);
     if (body !== undefined && (body === null || typeof body !== 'object' || Array.isArray(body))) {
-      throw new EmulatorRefusal(400, 'The body must be a JSON object: {"target": …, options…}.');
+      throw new EmulatorError(400, 'The body must be a JSON object: {"target": …, options…}.');
     }
-    const reply = world.change(() => act(world, context.req.param('verb'), (body ?? {}) as Data));
-    wanted();
+    const reply = world.change(() => runVerb(world, context.req.param('verb'), (body ?? {}) as Data));
+    onActivity();
     world.log(reply.message);
-    await hostsSettled();
+    await waitForHosts();
     return context.json(reply);
   });
 
@@ -58,18 +55,18 @@ export function addAdmin(app: Hono<Bindings>, { world, info, hostsSettled, wante
 
 export type Bindings = { Bindings: HttpBindings };
 
-/** The body as JSON; undefined for an empty one. Throws CloudError for any other text. */
+/** The body as JSON; undefined when empty. Throws CloudError for any other text. */
 export async function readBody(context: Context<Bindings>): Promise<unknown> {
   const text = await context.req.text();
   if (text.trim() === '') return undefined;
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw badField('', `Invalid JSON payload received. ${error instanceof Error ? error.message : ''}`);
+    throw invalidField('', `Invalid JSON payload received. ${error instanceof Error ? error.message : ''}`);
   }
 }
 
-/** A reply in JSON, in lines as Google's front end writes it unless `indent` is 0. */
+/** A JSON reply, indented like Google's front end unless `indent` is 0. */
 export function json(status: number, body: object, indent = 2): Response {
   return new Response(JSON.stringify(body, null, indent), {
     status,
@@ -77,11 +74,10 @@ export function json(status: number, body: object, indent = 2): Response {
   });
 }
 
-/** Refuses everybody but the user of that number and root. */
+/** Refuses all users except `uid` and root. */
 export function addGuards(app: Hono<Bindings>, uid: number): void {
-  // A page of another site in the user's browser must not preempt nodes or add keys, and neither must a page that another user
-  // serves on this machine: only the emulator's own origin is accepted,
-  // and so are host names that only lead here by a trick of DNS.
+  // A web page in the user's browser must not preempt nodes or add keys, even if another user of this machine serves
+  // it. So only the emulator's own origin is accepted, and only loopback host names, against DNS rebinding.
   app.use(async (context, next) => {
     const origin = context.req.header('origin');
     const host = context.req.header('host') ?? '';
@@ -91,12 +87,12 @@ export function addGuards(app: Hono<Bindings>, uid: number): void {
     return next();
   });
 
-  const neighbours = new WeakMap<Socket, Neighbour>();
+  const accessBySocket = new WeakMap<Socket, PeerAccess>();
   app.use(async (context, next) => {
     const { socket } = context.env.incoming;
-    const neighbour = neighbours.get(socket) ?? neighbourOf(socket, uid);
-    neighbours.set(socket, neighbour);
-    if (neighbour === 'stranger') {
+    const access = accessBySocket.get(socket) ?? checkPeer(socket, uid);
+    accessBySocket.set(socket, access);
+    if (access === 'denied') {
       return context.json({ message: 'The emulator answers the user who started it, and nobody else.' }, 403);
     }
     return next();

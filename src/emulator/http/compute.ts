@@ -1,6 +1,6 @@
 /**
- * The part of the Compute API that gcloud asks for before it opens ssh: the project, with the keys of everybody in its
- * metadata, and the change of them that `gcloud compute project-info add-metadata` makes. Facts: cloud-tpu.md section 9.
+ * The part of the Compute API that gcloud calls before it opens ssh: the project, whose metadata has the users' keys,
+ * and `setCommonInstanceMetadata` of `gcloud compute project-info add-metadata`.
  */
 import type { Hono } from 'hono';
 import { CloudError } from '../wire/errors.ts';
@@ -10,8 +10,7 @@ import type { ProjectRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { type Bindings, json, readBody } from './admin.ts';
 
-/** Adds `/compute/v1/…`. */
-export function addCompute(app: Hono<Bindings>, world: World): void {
+export function addComputeRoutes(app: Hono<Bindings>, world: World): void {
   app.get('/compute/v1/projects/:project', (context) => json(200, computeProject(world, context.req.param('project'))));
 
   app.post('/compute/v1/projects/:project/setCommonInstanceMetadata', async (context) => {
@@ -31,7 +30,7 @@ export function addCompute(app: Hono<Bindings>, world: World): void {
   }
 }
 
-/** The project. Every name is one, as in the rest of this cloud. */
+/** Every project name exists, as in the rest of the emulator. */
 function computeProject(world: World, project: string): Data {
   const record = world.projects.get(project);
   return {
@@ -49,8 +48,8 @@ function computeProject(world: World, project: string): Data {
 }
 
 /**
- * Replaces the metadata that all machines of the project share; its `ssh-keys` count on every worker. Whoever read an
- * older state is refused, so that two who add a key at once do not undo each other. Answers the operation, which is done.
+ * Replaces the project's metadata; its `ssh-keys` apply to every worker. Refuses an outdated fingerprint, so that
+ * concurrent changes do not overwrite each other.
  */
 function setProjectMetadata(world: World, project: string, body: unknown): Data {
   const { fingerprint, items = [] } = (body ?? {}) as { fingerprint?: unknown; items?: unknown };
@@ -58,9 +57,9 @@ function setProjectMetadata(world: World, project: string, body: unknown): Data 
     throw new CloudError('INVALID_ARGUMENT', "Invalid value for field 'resource.items': each needs a key and a value.");
   }
   const before = world.projects.get(project);
-  if (fingerprint !== undefined && fingerprint !== fingerprintOf(before)) throw stale();
+  if (fingerprint !== undefined && fingerprint !== fingerprintOf(before)) throw staleFingerprint();
   world.projects.put(project, { name: project, items, changes: (before?.changes ?? 0) + 1 });
-  return computeOperation(project, `operation-${world.now()}-${world.chance.hex(13)}`);
+  return computeOperation(project, `operation-${world.now()}-${world.random.hex(13)}`);
 }
 
 function isItem(item: unknown): item is { key: string; value: string } {
@@ -68,8 +67,8 @@ function isItem(item: unknown): item is { key: string; value: string } {
   return typeof key === 'string' && typeof value === 'string';
 }
 
-/** Compute answers 412 here, a status that the Cloud TPU API does not know. */
-function stale(): CloudError {
+/** Compute returns 412, a status that the Cloud TPU API does not have. */
+function staleFingerprint(): CloudError {
   return new CloudError('CONDITION_NOT_MET', 'Supplied fingerprint does not match current metadata fingerprint.');
 }
 
@@ -77,7 +76,7 @@ function fingerprintOf(record: ProjectRecord | undefined): string {
   return Buffer.from(`metadata ${String(record?.changes ?? 0)}`).toString('base64');
 }
 
-/** Changes of a project are done when they are answered, and so is every operation that is asked for afterwards. */
+/** Changes of a project finish at once, so every operation is DONE. */
 function computeOperation(project: string, name: string): Data {
   return {
     kind: 'compute#operation',

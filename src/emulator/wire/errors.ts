@@ -1,9 +1,6 @@
-/**
- * Refusals as the Cloud TPU service words them. Texts and codes are those of facts/cloud-tpu.md section 6; where the
- * real text is not known, ours says what it means.
- */
+/** Errors of the Cloud TPU service, with Google's messages and codes where they are known. */
 
-/** gRPC numbers, their names, and the HTTP status that Google's front end makes of each. */
+/** gRPC codes, and the HTTP status that Google's front end gives each of them. */
 const codes = {
   CANCELLED: [1, 499],
   INVALID_ARGUMENT: [3, 400],
@@ -22,14 +19,13 @@ const codes = {
 
 export type ErrorStatus = keyof typeof codes;
 
-/** A google.rpc.Status: what an operation or a failed queued resource carries. */
+/** A google.rpc.Status, the error of an operation or of a failed queued resource. */
 export interface RpcStatus {
   readonly code: number;
   readonly message: string;
   readonly details?: readonly object[];
 }
 
-/** A call that the service refuses. */
 export class CloudError extends Error {
   override readonly name = 'CloudError';
   readonly status: ErrorStatus;
@@ -45,7 +41,6 @@ export class CloudError extends Error {
     return codes[this.status][1];
   }
 
-  /** The body of the HTTP reply. */
   body(): object {
     return {
       error: {
@@ -57,7 +52,6 @@ export class CloudError extends Error {
     };
   }
 
-  /** The same refusal inside an operation. */
   rpc(): RpcStatus {
     return {
       code: codes[this.status][0],
@@ -67,19 +61,19 @@ export class CloudError extends Error {
   }
 }
 
-function info(reason: string, domain: string, metadata: Record<string, string>): object {
+function errorInfo(reason: string, domain: string, metadata: Record<string, string>): object {
   return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain, metadata };
 }
 
-/** An argument that cannot be, in the front end's shape: one violation with the field it is about. */
-export function badField(field: string, description: string): CloudError {
+/** An invalid argument in the front end's format: one violation with its field. */
+export function invalidField(field: string, description: string): CloudError {
   return new CloudError('INVALID_ARGUMENT', description, [
     { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: [{ field, description }] },
   ]);
 }
 
-/** `eid` is the id that ends messages of the TPU service itself: ` [EID: 0x…]`, different each time. */
-export const texts = {
+/** `eid` is the id at the end of the TPU service's own messages: ` [EID: 0x…]`, different each time. */
+export const cloudErrors = {
   notFound: (name: string) => new CloudError('NOT_FOUND', `Resource '${name}' was not found`),
 
   alreadyExists: (name: string) => new CloudError('ALREADY_EXISTS', `Resource '${name}' already exists`),
@@ -158,18 +152,18 @@ export const texts = {
 
   zoneForbidden: (project: string, zone: string) =>
     new CloudError('PERMISSION_DENIED', `Permission denied on 'locations/${zone}' (or it may not exist).`, [
-      info('LOCATION_POLICY_VIOLATED', 'googleapis.com', {
+      errorInfo('LOCATION_POLICY_VIOLATED', 'googleapis.com', {
         consumer: `projects/${project}`,
         location: zone,
         service: 'tpu.googleapis.com',
       }),
     ]),
 
-  rightMissing: (permission: string, resource: string) =>
+  permissionDenied: (permission: string, resource: string) =>
     new CloudError(
       'PERMISSION_DENIED',
       `Permission '${permission}' denied on resource '//tpu.googleapis.com/${resource}' (or it may not exist).`,
-      [info('IAM_PERMISSION_DENIED', 'tpu.googleapis.com', { permission, resource })],
+      [errorInfo('IAM_PERMISSION_DENIED', 'tpu.googleapis.com', { permission, resource })],
     ),
 
   apiDisabled: (project: string, projectNumber: string) =>
@@ -178,7 +172,7 @@ export const texts = {
       `Cloud TPU API has not been used in project ${projectNumber} before or it is disabled. Enable it by visiting ` +
         `https://console.developers.google.com/apis/api/tpu.googleapis.com/overview?project=${projectNumber} then retry.`,
       [
-        info('SERVICE_DISABLED', 'googleapis.com', {
+        errorInfo('SERVICE_DISABLED', 'googleapis.com', {
           consumer: `projects/${project}`,
           service: 'tpu.googleapis.com',
         }),

@@ -1,14 +1,12 @@
-// Between JSON and messages. What is read is held to the strictness of Google's front end: every name must exist, every value
-// must be of its kind.
+// JSON to messages and back. As strict as Google's front end: every name must exist, every value must have its type.
 
-import type { Instant } from '../../core/time.ts';
-import { badField, type CloudError } from './errors.ts';
+import type { Instant } from '../../core/model/time.ts';
+import { invalidField, type CloudError } from './errors.ts';
 import type { ApiVersion, Data, Kind, Message } from './messages.ts';
 
 /**
- * Reads a body. Names may be camelCase or snake_case; the result has camelCase only. `root` is how error messages call
- * the body (`node`, `queued_resource`). Fields that only the service sets are accepted and dropped by the caller.
- * Throws CloudError with the front end's words.
+ * Accepts camelCase and snake_case names; the result has camelCase only. `root` is the body's name in error messages
+ * (`node`, `queued_resource`). The caller drops fields that only the service sets. Throws CloudError.
  */
 export function decode(message: Message, body: unknown, version: ApiVersion, root: string): Data {
   if (body === null || typeof body !== 'object' || Array.isArray(body)) {
@@ -22,7 +20,7 @@ function decodeMessage(message: Message, body: Data, version: ApiVersion, path: 
   for (const [key, value] of Object.entries(body)) {
     const name = camelCase(key);
     const field = Object.hasOwn(message.fields, name) ? message.fields[name] : undefined;
-    if (field === undefined || (field.only !== undefined && field.only !== version)) {
+    if (field === undefined || (field.onlyIn !== undefined && field.onlyIn !== version)) {
       throw invalidPayload(path, `Unknown name "${key}"${path === '' ? '' : ` at '${path}'`}: Cannot find field.`);
     }
     if (value === null) continue;
@@ -97,11 +95,11 @@ function decodeEnum(
 }
 
 function invalidPayload(field: string, what: string): CloudError {
-  return badField(field, `Invalid JSON payload received. ${what}`);
+  return invalidField(field, `Invalid JSON payload received. ${what}`);
 }
 
 function invalidValue(path: string, kind: string, value: unknown): CloudError {
-  return badField(path, `Invalid value at '${path}' (${kind}), ${JSON.stringify(value)}`);
+  return invalidField(path, `Invalid value at '${path}' (${kind}), ${JSON.stringify(value)}`);
 }
 
 /** `update_mask` and `updateMask` both become `updateMask`. */
@@ -113,24 +111,24 @@ function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-export interface Writing {
+export interface EncodeOptions {
   readonly version: ApiVersion;
-  /** `$alt=json;enum-encoding=int`: enums as numbers, as the Node library asks for them. */
+  /** `$alt=json;enum-encoding=int`, which Google's Node library requests. */
   readonly enumsAsNumbers: boolean;
 }
 
-/** Writes a message. Fields that its version does not have are left out too. */
-export function encode(message: Message, data: Data, writing: Writing): Data {
+/** Encodes a message. Omits default values and fields that the version does not have. */
+export function encode(message: Message, data: Data, writing: EncodeOptions): Data {
   const result: Data = {};
   for (const [name, field] of Object.entries(message.fields)) {
-    if (field.only !== undefined && field.only !== writing.version) continue;
+    if (field.onlyIn !== undefined && field.onlyIn !== writing.version) continue;
     const value = encodeValue(field.kind, data[name], writing);
     if (value !== undefined) result[name] = value;
   }
   return result;
 }
 
-function encodeValue(kind: Kind, value: unknown, writing: Writing): unknown {
+function encodeValue(kind: Kind, value: unknown, writing: EncodeOptions): unknown {
   if (value === undefined || value === null || value === '' || value === false || value === 0) return undefined;
   if (typeof kind !== 'object') return value;
   if ('message' in kind) return encode(kind.message(), value as Data, writing);
@@ -146,11 +144,8 @@ function encodeValue(kind: Kind, value: unknown, writing: Writing): unknown {
   return Object.keys(value as Data).length === 0 ? undefined : value;
 }
 
-/**
- * RFC 3339 in UTC with nine decimals. Our clock counts milliseconds, Google's finer; the last six digits are made from
- * the moment itself so that clients meet the length that they will meet in earnest.
- */
-export function timestampText(at: Instant): string {
+/** RFC 3339 in UTC with nine decimals, as at Google. The last six digits are derived from the milliseconds. */
+export function formatTimestamp(at: Instant): string {
   const whole = new Date(at).toISOString();
   const finer = String(Math.abs(Math.imul(at | 0, 2654435761)) % 1_000_000).padStart(6, '0');
   return whole.replace('Z', `${finer}Z`);

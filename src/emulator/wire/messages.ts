@@ -1,13 +1,12 @@
 /**
- * The messages of the Cloud TPU API that the emulator reads and writes, as tables: the field names, kinds and enum
- * numbers of the discovery documents `tpu v2` and `v2alpha1`, revision 20260127. Reading (unknown fields, enum texts)
- * and writing (defaults left out, enums as numbers when asked) both walk these tables, so a field is added in one place.
+ * The messages of the Cloud TPU API as tables: field names, kinds and enum numbers of the discovery documents `tpu v2`
+ * and `v2alpha1`, revision 20260127. Decoding and encoding both use these tables, so a field is added once.
  */
 
 export type ApiVersion = 'v1' | 'v2' | 'v2alpha1';
 
 interface EnumTable {
-  /** The full proto name, as error messages show it. */
+  /** The full proto name, for error messages. */
   readonly name: string;
   readonly numbers: Readonly<Record<string, number>>;
 }
@@ -28,7 +27,7 @@ export type Kind =
 interface Field {
   readonly kind: Kind;
   /** Absent: in both versions. */
-  readonly only?: ApiVersion;
+  readonly onlyIn?: ApiVersion;
 }
 
 export interface Message {
@@ -40,13 +39,13 @@ export interface Message {
 /** A message as plain data: camelCase keys, enums as text, int64 as text. */
 export type Data = { [field: string]: unknown };
 
-/** A text field of a message; '' when it is absent, as in proto. */
+/** A text field of a message; '' when absent, as in proto. */
 export function textOf(data: Data | undefined, field: string): string {
   const value = data?.[field];
   return typeof value === 'string' ? value : '';
 }
 
-/** A message field of a message; empty when it is absent. */
+/** A message field of a message; empty when absent. */
 export function messageOf(data: Data | undefined, field: string): Data {
   return (data?.[field] ?? {}) as Data;
 }
@@ -60,8 +59,8 @@ const map: Field = { kind: { map: 'string' } };
 const one = (message: Message): Field => ({ kind: { message: () => message } });
 const many = (message: Message): Field => ({ kind: { list: { message: () => message } } });
 const choice = (table: EnumTable): Field => ({ kind: { enum: table } });
-const alpha = (field: Field): Field => ({ ...field, only: 'v2alpha1' });
-const stable = (field: Field): Field => ({ ...field, only: 'v2' });
+const alpha = (field: Field): Field => ({ ...field, onlyIn: 'v2alpha1' });
+const stable = (field: Field): Field => ({ ...field, onlyIn: 'v2' });
 const tpu = (name: string): string => `google.cloud.tpu.v2.${name}`;
 
 const acceleratorKind: EnumTable = {
@@ -282,7 +281,7 @@ const capacityUnits: EnumTable = {
 
 const interval: Message = { name: 'Interval', fields: { startTime: timestamp, endTime: timestamp } };
 
-/** A reservation, which only v2alpha1 shows. */
+/** Only v2alpha1 has reservations. */
 export const reservation: Message = {
   name: 'Reservation',
   fields: {

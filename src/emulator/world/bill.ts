@@ -1,19 +1,18 @@
-// The cost of nodes, as Google would charge for them: while they are READY, and not those that lose it in a minute.
+// The cost of nodes by Google's rules: READY time, except for nodes that are preempted within a minute.
 
-import { hour, minute } from '../../core/time.ts';
-import { accelerator } from '../../catalogue/accelerators.ts';
+import { hour, minute } from '../../core/model/time.ts';
+import { findAccelerator } from '../../catalogue/accelerators.ts';
 import { pricePerHour } from '../../catalogue/prices.ts';
 import type { BillRecord, NodeRecord } from './records.ts';
-import { placeOf, pricingOf, saidLast } from './temper.ts';
+import { subjectOf, pricingOf, findLatestCondition } from './faults.ts';
 import type { World } from './world.ts';
 
-/** Keeps the bill of a node that goes from one state to another. */
-export function noteState(world: World, before: NodeRecord, after: NodeRecord): void {
+export function updateBill(world: World, before: NodeRecord, after: NodeRecord): void {
   const now = world.now();
   if (after.state === 'READY' && before.state !== 'READY') {
     const known = world.bills.get(after.id);
     const { name, id, project, zone, type } = after;
-    const begun = { name, id, project, zone, type, pricing: pricingOf(after.asked), readyMs: 0, free: false };
+    const begun = { name, id, project, zone, type, pricing: pricingOf(after.spec), readyMs: 0, free: false };
     world.bills.put(id, { ...(known ?? begun), since: now });
     return;
   }
@@ -24,20 +23,19 @@ export function noteState(world: World, before: NodeRecord, after: NodeRecord): 
   world.bills.put(after.id, { ...bill, readyMs, since: null, free });
 }
 
-/** A line of the bill. */
 export interface BillLine {
   readonly node: string;
   readonly zone: string;
   readonly type: string;
   readonly pricing: BillRecord['pricing'];
-  /** Hours of Google's time: what passes here, times the speed. */
+  /** Hours of Google's time: time here multiplied by the speed. */
   readonly hours: number;
-  /** US dollars; null where no price is known. */
+  /** US dollars; null when the price is unknown. */
   readonly dollarsPerHour: number | null;
   readonly dollars: number | null;
 }
 
-/** All nodes that were ever READY here, the oldest first. */
+/** All nodes that were ever READY, oldest first. */
 export function billOf(world: World): BillLine[] {
   return world.bills.values().map((bill) => {
     const here = bill.readyMs + (bill.since === null ? 0 : world.now() - bill.since);
@@ -49,16 +47,15 @@ export function billOf(world: World): BillLine[] {
   });
 }
 
-/** The last `price` that is about that node, however narrow its words, else the catalogue's figure. */
+/** The latest matching `price` condition, even if an earlier one is more specific; else the catalogue's price. */
 function priceOf(world: World, { project, zone, type, pricing, name }: BillRecord): number | null {
-  const place = { ...placeOf({ project, zone }, type, {}, [name]), pricing };
-  const said = saidLast(world, 'price', place);
-  if (said === undefined) return pricePerHour({ accelerator: type, zone, pricing });
-  return Number(said.options['usd']) * (accelerator(type)?.chips ?? 0);
+  const subject = { ...subjectOf({ project, zone }, type, {}, [name]), pricing };
+  const condition = findLatestCondition(world, 'price', subject);
+  if (condition === undefined) return pricePerHour({ accelerator: type, zone, pricing });
+  return Number(condition.options['usd']) * (findAccelerator(type)?.chips ?? 0);
 }
 
-/** The bill in a sentence. */
-export function sayBill(lines: readonly BillLine[]): string {
+export function formatBill(lines: readonly BillLine[]): string {
   if (lines.length === 0) return 'No node was ever READY here: nothing would have been charged.';
   const sum = (figures: readonly number[]): number => figures.reduce((total, figure) => total + figure, 0);
   const hours = sum(lines.map((line) => line.hours));

@@ -1,10 +1,10 @@
 /**
- * The buckets: folders of the state, so that what a worker sees in its mounted folder is what is served over HTTP. Where a
- * bucket is, a note beside the folders tells. The first who uses a bucket places it: a worker's `gcsfuse` writes that note
- * by itself (hosts/programs.ts), whence its plain form. A bucket of which there is no note has not been placed.
+ * The buckets: folders of the state, so that the HTTP API serves what workers see in their mounted folders. A JSON note
+ * per bucket has its location. The first use of a bucket sets it: a worker's `gcsfuse` writes the note itself
+ * (hosts/programs.ts). A bucket without a note has no location yet.
  *
- * A worker's programs see the folder of all buckets. A link that one puts there is no bucket, and a note that is a link or a FIFO
- * is none: through it the emulator would serve other files of this machine, or wait for ever.
+ * Programs of a worker can write to the folder of all buckets. A bucket that is a link and a note that is a link or a
+ * FIFO are ignored: otherwise the emulator would serve other files of this machine, or block forever.
  */
 import {
   closeSync,
@@ -26,63 +26,62 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { regionOf } from '../../catalogue/zones.ts';
 
-/** Where a bucket is, in the words of the JSON API. */
-export interface BucketPlace {
+export interface BucketLocation {
   /** `US-CENTRAL2`, `US`, `NAM4`. */
   readonly location: string;
   readonly locationType: 'region' | 'dual-region' | 'multi-region' | 'zone';
-  /** The two regions of a pair that somebody has chosen, or the one zone. */
+  /** The two regions of a configurable dual-region, or the one zone. */
   readonly dataLocations?: readonly string[];
 }
 
 export interface Buckets {
-  /** Names of all, sorted. */
+  /** Sorted. */
   names(): readonly string[];
   has(bucket: string): boolean;
-  /** The folder of that bucket, whether or not it exists. */
+  /** The path of the bucket's folder, which need not exist. */
   folder(bucket: string): string;
-  /** When it was made, in milliseconds. */
-  madeAt(bucket: string): number;
-  /** Where it is; undefined while nobody has placed it. */
-  place(bucket: string): BucketPlace | undefined;
-  /** Makes it where it is not there. It is placed there unless it was before. */
-  use(bucket: string, place: BucketPlace | undefined): void;
-  /** Makes it, or moves it: from now on it is there. */
-  put(bucket: string, place: BucketPlace): void;
-  /** Takes it away with its note. Throws where it is not empty. */
+  /** The creation time, in milliseconds. */
+  createdAt(bucket: string): number;
+  /** Undefined before the first use. */
+  location(bucket: string): BucketLocation | undefined;
+  /** Creates the bucket if it is missing. Sets the location only if it has none. */
+  ensure(bucket: string, location: BucketLocation | undefined): void;
+  /** Creates the bucket if it is missing, and sets the location. */
+  put(bucket: string, location: BucketLocation): void;
+  /** Removes the bucket and its note. Throws when it is not empty. */
   remove(bucket: string): void;
 }
 
-/** Google's rule for names, with the underscore that older buckets have. */
+/** Google's rule for names, and the underscore that older buckets have. */
 export const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/;
 
-/** The folder of the notes: below the buckets, because a worker sees those, and under a name that no bucket may have. */
-const placesFolder = '.places';
+/** The folder of the notes. It is below the buckets, so that workers see it, and its name is no bucket name. */
+const locationsFolder = '.locations';
 
 const multiRegions = ['US', 'EU', 'ASIA'];
-const pairs = ['ASIA1', 'EUR4', 'EUR5', 'EUR7', 'EUR8', 'NAM4'];
+const dualRegions = ['ASIA1', 'EUR4', 'EUR5', 'EUR7', 'EUR8', 'NAM4'];
 
 /**
- * Reads a location as Storage takes it: a region, a multi-region, a pair's name, or with `parts` a pair of regions or one
- * zone; and as people say it, `us-west4-a` or `us-central1,us-west4`. Undefined when there is none of that name.
+ * Parses a location of the JSON API: a region, a multi-region, a dual-region, or with `parts` two regions or one zone.
+ * Also parses `us-west4-a` and `us-central1,us-west4`, as users write it.
  */
-export function readLocation(text: string, parts: readonly string[] = []): BucketPlace | undefined {
-  const words = text.split(',').map((word) => word.trim().toUpperCase());
-  const [location = ''] = words;
+export function parseLocation(text: string, parts: readonly string[] = []): BucketLocation | undefined {
+  const names = text.split(',').map((name) => name.trim().toUpperCase());
+  const [location = ''] = names;
   const chosen = parts.map((part) => part.toUpperCase());
-  if (words.length === 2) return pairOf(continentOf(location), words);
-  if (words.length !== 1) return undefined;
-  if (chosen.length === 2) return pairOf(location, chosen);
+  if (names.length === 2) return dualRegion(continentOf(location), names);
+  if (names.length !== 1) return undefined;
+  if (chosen.length === 2) return dualRegion(location, chosen);
   const [zone] = chosen.length === 1 ? chosen : [location];
   if (zone !== undefined && /^[A-Z]+-[A-Z]+\d+-[A-Z]$/.test(zone)) {
     return { location: regionOf(zone), locationType: 'zone', dataLocations: [zone] };
   }
   if (multiRegions.includes(location)) return { location, locationType: 'multi-region' };
-  if (pairs.includes(location)) return { location, locationType: 'dual-region' };
+  if (dualRegions.includes(location)) return { location, locationType: 'dual-region' };
   return isRegion(location) ? { location, locationType: 'region' } : undefined;
 }
 
-function pairOf(location: string, regions: readonly string[]): BucketPlace | undefined {
+function dualRegion(location: string, regions: readonly string[]): BucketLocation | undefined {
   return regions.every(isRegion) ? { location, locationType: 'dual-region', dataLocations: regions } : undefined;
 }
 
@@ -94,34 +93,34 @@ function isRegion(text: string): boolean {
   return /^[A-Z]+-[A-Z]+\d+$/.test(text);
 }
 
-/** The place of a bucket that is first used in that zone. */
-export function placeInZone(zone: string): BucketPlace {
+/** The location of a bucket that is first used in that zone. */
+export function locationInZone(zone: string): BucketLocation {
   return { location: regionOf(zone).toUpperCase(), locationType: 'region' };
 }
 
-/** `us-central2`, `US`, `US (us-central1, us-west4)`, for people. */
-export function sayPlace({ location, locationType, dataLocations = [] }: BucketPlace): string {
+/** For display: `us-central2`, `US`, `US (us-central1, us-west4)`. */
+export function formatLocation({ location, locationType, dataLocations = [] }: BucketLocation): string {
   if (locationType === 'zone') return (dataLocations[0] ?? location).toLowerCase();
   if (dataLocations.length > 0) return `${location} (${dataLocations.join(', ').toLowerCase()})`;
   return locationType === 'region' ? location.toLowerCase() : location;
 }
 
-/** All buckets of that folder, which need not exist yet. */
+/** `root` need not exist yet. */
 export function openBuckets(root: string): Buckets {
-  const notes = join(root, placesFolder);
+  const notes = join(root, locationsFolder);
   const folder = (bucket: string): string => join(root, bucket);
 
-  function writeNote(bucket: string, place: BucketPlace, isOver: boolean): void {
+  function writeNote(bucket: string, location: BucketLocation, overwrite: boolean): void {
     if (!isFolder(notes)) {
       rmSync(notes, { force: true });
       mkdirSync(notes, { recursive: true });
     }
     const draft = join(notes, `.${randomUUID()}`);
-    writeFileSync(draft, `${JSON.stringify(place)}\n`);
-    if (isOver) renameSync(draft, join(notes, bucket));
+    writeFileSync(draft, `${JSON.stringify(location)}\n`);
+    if (overwrite) renameSync(draft, join(notes, bucket));
     else {
       try {
-        // A link is made only where nothing stands: the first who uses it decides, be it a worker.
+        // A hard link fails when the note exists, so the first writer wins, even if it is a worker.
         linkSync(draft, join(notes, bucket));
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -138,59 +137,58 @@ export function openBuckets(root: string): Buckets {
         .filter((name) => isFolder(folder(name)) && bucketPattern.test(name))
         .toSorted(),
     has: (bucket) => bucketPattern.test(bucket) && isFolder(folder(bucket)),
-    madeAt: (bucket) => lstatSync(folder(bucket)).birthtimeMs,
-    place(bucket) {
+    createdAt: (bucket) => lstatSync(folder(bucket)).birthtimeMs,
+    location(bucket) {
       try {
-        return isFolder(notes) ? placeIn(JSON.parse(readNote(join(notes, bucket)))) : undefined;
+        return isFolder(notes) ? parseLocationNote(JSON.parse(readNote(join(notes, bucket)))) : undefined;
       } catch {
-        // No note, or one that a killed worker has only begun.
+        // No note, or an incomplete one of a killed worker.
         return undefined;
       }
     },
-    use(bucket, place) {
+    ensure(bucket, location) {
       if (lstatSync(folder(bucket), { throwIfNoEntry: false }) === undefined)
         mkdirSync(folder(bucket), { recursive: true });
-      if (place !== undefined) writeNote(bucket, place, false);
+      if (location !== undefined) writeNote(bucket, location, false);
     },
-    put(bucket, place) {
+    put(bucket, location) {
       if (!isFolder(folder(bucket))) {
         rmSync(folder(bucket), { force: true });
         mkdirSync(folder(bucket), { recursive: true });
       }
-      writeNote(bucket, place, true);
+      writeNote(bucket, location, true);
     },
     remove(bucket) {
-      // Unlike `rm`, this refuses a folder that holds something.
+      // Unlike `rm`, rmdir refuses a folder that is not empty.
       rmdirSync(folder(bucket));
       rmSync(join(notes, bucket), { force: true });
     },
   };
 }
 
-/** False for a link to one. */
+/** False for a symbolic link to a folder. */
 function isFolder(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** The text of a note. Throws where there is none, or something else in its place. */
+/** Throws when the note is missing or is no regular file. */
 function readNote(path: string): string {
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const found = fstatSync(descriptor);
-    if (!found.isFile() || found.size > noteMost) throw new Error(`${path} is no note`);
+    if (!found.isFile() || found.size > maxNoteBytes) throw new Error(`${path} is no note`);
     return readFileSync(descriptor, 'utf8');
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** Bytes of a note; ours have a hundred. */
-const noteMost = 64 * 1024;
+/** The emulator's own notes have about a hundred bytes. */
+const maxNoteBytes = 64 * 1024;
 
-/** Undefined for what is no place. */
-function placeIn(value: unknown): BucketPlace | undefined {
+function parseLocationNote(value: unknown): BucketLocation | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  const { location, locationType, dataLocations } = value as Partial<Record<keyof BucketPlace, unknown>>;
+  const { location, locationType, dataLocations } = value as Partial<Record<keyof BucketLocation, unknown>>;
   const kind = (['region', 'dual-region', 'multi-region', 'zone'] as const).find((one) => one === locationType);
   if (typeof location !== 'string' || kind === undefined) return undefined;
   if (!Array.isArray(dataLocations)) return { location, locationType: kind };

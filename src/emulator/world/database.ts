@@ -1,14 +1,14 @@
 /**
- * The emulator's memory: shelves of records, kept in one SQLite file. Records are changed in memory and written together
- * by `commit`, so a change is there as a whole or not at all, and it is there before anybody is told of it.
- * The file stays locked while it is open: two emulators on one folder would each undo what the other did.
+ * The emulator's tables in one SQLite file. Records change in memory, and `commit` writes all changes in one
+ * transaction before a client learns of them. The file stays locked while it is open, because two emulators on one
+ * folder would overwrite each other's changes.
  */
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { EmulatorRefusal } from '../contract.ts';
+import { EmulatorError } from '../contract.ts';
 
-/** Records of one kind by key. Records are values: to change one, put another in its place. */
-export interface Shelf<T> {
+/** Records of one kind by key. To change a record, put a new one. */
+export interface Table<T> {
   get(key: string): T | undefined;
   put(key: string, record: T): void;
   remove(key: string): void;
@@ -16,22 +16,22 @@ export interface Shelf<T> {
 }
 
 export interface Database {
-  shelf<T>(name: string): Shelf<T>;
-  /** Writes every change since the last commit, in one transaction. */
+  table<T>(name: string): Table<T>;
   commit(): void;
   close(): void;
 }
 
-const layout = 1;
+/** Increase it when the format of the records changes. */
+const schemaVersion = 2;
 
 /**
- * Opens or makes the state in that folder, which is there. Throws a sentence when another emulator has it, it is of a later
- * layout, or its file cannot be read.
+ * Opens or creates the database in an existing folder. Throws EmulatorError when another emulator has it, it has
+ * another schema version, or it cannot be read.
  */
 export function openDatabase(stateDir: string): Database {
   const path = join(stateDir, 'cloud.db');
-  const unusable = (error: unknown): EmulatorRefusal =>
-    new EmulatorRefusal(
+  const unusable = (error: unknown): EmulatorError =>
+    new EmulatorError(
       409,
       `The state of the cloud, ${path}, cannot be used: ${error instanceof Error ? error.message : String(error)}. ` +
         'Move it away to begin with an empty cloud, or name another state folder.',
@@ -45,14 +45,14 @@ export function openDatabase(stateDir: string): Database {
   }
   try {
     sqlite.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
-    // The lock is taken by the first write and, in exclusive mode, kept until the file is closed.
+    // The first write takes the lock, and exclusive mode keeps it until the file is closed.
     sqlite.exec(
-      'BEGIN EXCLUSIVE; CREATE TABLE IF NOT EXISTS record (shelf TEXT, key TEXT, value TEXT, PRIMARY KEY (shelf, key)) WITHOUT ROWID; COMMIT;',
+      'BEGIN EXCLUSIVE; CREATE TABLE IF NOT EXISTS record (table_name TEXT, key TEXT, value TEXT, PRIMARY KEY (table_name, key)) WITHOUT ROWID; COMMIT;',
     );
   } catch (error) {
     sqlite.close();
     if (error instanceof Error && /lock|busy/i.test(error.message)) {
-      throw new EmulatorRefusal(
+      throw new EmulatorError(
         409,
         `Another emulator is running on ${stateDir}. Stop it, or name another state folder.`,
         {
@@ -63,47 +63,50 @@ export function openDatabase(stateDir: string): Database {
     throw unusable(error);
   }
   const found = Number(sqlite.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0);
-  if (found > layout) {
+  // A new file has version 0.
+  if (found !== 0 && found !== schemaVersion) {
     sqlite.close();
-    throw new EmulatorRefusal(
+    const [age, advice] =
+      found > schemaVersion ? ['a later', 'Use that one'] : ['an earlier', 'Move it away to begin with an empty cloud'];
+    throw new EmulatorError(
       409,
-      `${path} was written by a later emulator (layout ${String(found)}, this one knows ${String(layout)}). ` +
-        'Use that one, or name another state folder.',
+      `${path} was written by ${age} emulator (version ${String(found)} of its schema, this one knows ${String(schemaVersion)}). ` +
+        `${advice}, or name another state folder.`,
     );
   }
-  sqlite.exec(`PRAGMA user_version = ${String(layout)}`);
+  sqlite.exec(`PRAGMA user_version = ${String(schemaVersion)}`);
 
-  const read = sqlite.prepare('SELECT key, value FROM record WHERE shelf = ?');
-  const write = sqlite.prepare('INSERT OR REPLACE INTO record (shelf, key, value) VALUES (?, ?, ?)');
-  const erase = sqlite.prepare('DELETE FROM record WHERE shelf = ? AND key = ?');
+  const read = sqlite.prepare('SELECT key, value FROM record WHERE table_name = ?');
+  const write = sqlite.prepare('INSERT OR REPLACE INTO record (table_name, key, value) VALUES (?, ?, ?)');
+  const erase = sqlite.prepare('DELETE FROM record WHERE table_name = ? AND key = ?');
   const pending: (() => void)[] = [];
 
   return {
-    shelf<T>(name: string): Shelf<T> {
+    table<T>(name: string): Table<T> {
       const records = new Map<string, T>();
       for (const row of read.all(name)) records.set(String(row['key']), JSON.parse(String(row['value'])) as T);
-      const dirty = new Set<string>();
-      const note = (key: string): void => {
-        if (dirty.size === 0) {
+      const changedKeys = new Set<string>();
+      const trackChange = (key: string): void => {
+        if (changedKeys.size === 0) {
           pending.push(() => {
-            for (const changed of dirty) {
+            for (const changed of changedKeys) {
               const record = records.get(changed);
               if (record === undefined) erase.run(name, changed);
               else write.run(name, changed, JSON.stringify(record));
             }
-            dirty.clear();
+            changedKeys.clear();
           });
         }
-        dirty.add(key);
+        changedKeys.add(key);
       };
       return {
         get: (key) => records.get(key),
         put(key, record) {
           records.set(key, record);
-          note(key);
+          trackChange(key);
         },
         remove(key) {
-          if (records.delete(key)) note(key);
+          if (records.delete(key)) trackChange(key);
         },
         values: () => [...records.values()],
       };

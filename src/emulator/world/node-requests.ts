@@ -1,26 +1,25 @@
-// Requests about a node itself: to create, update, stop and start it. Rules: Google's pages on TPU VMs.
+// Requests to create, update, stop and start a node. The rules are on Google's pages about TPU VMs.
 
-import { accelerator as knownType, acceleratorByShape, type Accelerator } from '../../catalogue/accelerators.ts';
+import { findAccelerator as knownType, acceleratorOfTopology, type Accelerator } from '../../catalogue/accelerators.ts';
 import { regionOf, zones, zonesOffering } from '../../catalogue/zones.ts';
-import { badField, texts } from '../wire/errors.ts';
+import { invalidField, cloudErrors } from '../wire/errors.ts';
 import { camelCase } from '../wire/json.ts';
 import { textOf, type ApiVersion, type Data } from '../wire/messages.ts';
-import { takes } from './options.ts';
+import { durationOf } from './options.ts';
 import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
-import { addNode, changeNode, newAddress, nodeName, placeOfNode } from './nodes.ts';
+import { addNode, changeNode, newAddress, nodeName, nodeSubject } from './nodes.ts';
 import { beginOperation } from './operations.ts';
-import { soundHost, type NodeRecord, type OperationRecord } from './records.ts';
-import { placeOf, pricingOf, slowness } from './temper.ts';
+import { healthyHost, type NodeRecord, type OperationRecord } from './records.ts';
+import { subjectOf, pricingOf, slowFactor } from './faults.ts';
 import type { World } from './world.ts';
 
-/** Where something is asked for, and through which version of the API. */
-export interface Asked {
+export interface RequestScope {
   readonly version: ApiVersion;
   readonly project: string;
   readonly zone: string;
 }
 
-/** Fields that only the service sets: accepted in a body, as Google does, and not believed. */
+/** Fields that only the service sets. As at Google, a request may contain them, and they are ignored. */
 const outputOnly = [
   'name',
   'state',
@@ -36,71 +35,70 @@ const outputOnly = [
   'upcomingMaintenance',
 ];
 
-/** Checks what is asked for a node and completes it with the service's defaults. Throws CloudError. */
-export function completeNode(world: World, where: Asked, body: Data): { type: string; asked: Data } {
-  const { zone, project } = where;
+/** Validates a requested node and adds the service's defaults. Throws CloudError. */
+export function completeNode(world: World, scope: RequestScope, body: Data): { type: string; spec: Data } {
+  const { zone, project } = scope;
   checkZone(world, zone);
-  const asked: Data = Object.fromEntries(Object.entries(body).filter(([field]) => !outputOnly.includes(field)));
-  const accelerator = acceleratorAsked(world, zone, asked);
-  if (typeof asked['runtimeVersion'] !== 'string' || asked['runtimeVersion'] === '') {
-    throw texts.badRequest('The runtime version must be specified.', world.eid());
+  const spec: Data = Object.fromEntries(Object.entries(body).filter(([field]) => !outputOnly.includes(field)));
+  const accelerator = requestedAccelerator(world, zone, spec);
+  if (typeof spec['runtimeVersion'] !== 'string' || spec['runtimeVersion'] === '') {
+    throw cloudErrors.badRequest('The runtime version must be specified.', world.eid());
   }
-  if (asked['networkConfig'] !== undefined && Array.isArray(asked['networkConfigs'])) {
-    throw texts.badRequest('Only one of network_config and network_configs may be specified.', world.eid());
+  if (spec['networkConfig'] !== undefined && Array.isArray(spec['networkConfigs'])) {
+    throw cloudErrors.badRequest('Only one of network_config and network_configs may be specified.', world.eid());
   }
-  if (textOf(asked, 'description').length > 512) {
-    throw texts.badRequest('The description must be at most 512 characters long.', world.eid());
+  if (textOf(spec, 'description').length > 512) {
+    throw cloudErrors.badRequest('The description must be at most 512 characters long.', world.eid());
   }
-  checkLabels(world, asked['labels']);
+  checkLabels(world, spec['labels']);
   const network = (given: Data): Data => ({
     ...given,
     network: fullName(project, 'global/networks', textOf(given, 'network') || 'default'),
     subnetwork: fullName(project, `regions/${regionOf(zone)}/subnetworks`, textOf(given, 'subnetwork') || 'default'),
   });
-  if (Array.isArray(asked['networkConfigs']))
-    asked['networkConfigs'] = (asked['networkConfigs'] as Data[]).map(network);
-  else asked['networkConfig'] = network((asked['networkConfig'] ?? {}) as Data);
-  const account = (asked['serviceAccount'] ?? {}) as Data;
-  asked['serviceAccount'] = {
+  if (Array.isArray(spec['networkConfigs'])) spec['networkConfigs'] = (spec['networkConfigs'] as Data[]).map(network);
+  else spec['networkConfig'] = network((spec['networkConfig'] ?? {}) as Data);
+  const account = (spec['serviceAccount'] ?? {}) as Data;
+  spec['serviceAccount'] = {
     email: account['email'] || `${projectNumber(project)}-compute@developer.gserviceaccount.com`,
     scope: account['scope'] ?? ['https://www.googleapis.com/auth/cloud-platform'],
   };
-  if (Array.isArray(asked['dataDisks'])) asked['dataDisks'] = (asked['dataDisks'] as Data[]).map(withDiskMode);
-  asked['acceleratorType'] = accelerator.type;
-  asked['acceleratorConfig'] = { type: accelerator.generation.configType, topology: accelerator.topology };
-  return { type: accelerator.type, asked };
+  if (Array.isArray(spec['dataDisks'])) spec['dataDisks'] = (spec['dataDisks'] as Data[]).map(withDiskMode);
+  spec['acceleratorType'] = accelerator.type;
+  spec['acceleratorConfig'] = { type: accelerator.generation.configType, topology: accelerator.topology };
+  return { type: accelerator.type, spec };
 }
 
-/** READ_WRITE is what the API means when the mode is left out. */
+/** READ_WRITE is the API's default mode. */
 const withDiskMode = (disk: Data): Data => ({ ...disk, mode: disk['mode'] ?? 'READ_WRITE' });
 
-function acceleratorAsked(world: World, zone: string, asked: Data): Accelerator {
-  const type = textOf(asked, 'acceleratorType');
-  const config = asked['acceleratorConfig'] as Data | undefined;
+function requestedAccelerator(world: World, zone: string, spec: Data): Accelerator {
+  const type = textOf(spec, 'acceleratorType');
+  const config = spec['acceleratorConfig'] as Data | undefined;
   if (type === '' && !config) {
-    throw texts.badRequest('One of accelerator_type and accelerator_config must be specified.', world.eid());
+    throw cloudErrors.badRequest('One of accelerator_type and accelerator_config must be specified.', world.eid());
   }
   const shape = [textOf(config, 'type'), textOf(config, 'topology')] as const;
-  const found = type === '' ? acceleratorByShape(...shape) : knownType(type);
+  const found = type === '' ? acceleratorOfTopology(...shape) : knownType(type);
   if (found === undefined || !zonesOffering(found).includes(zone)) {
-    throw texts.typeNotInZone(type || shape.join(' '), zone, world.eid());
+    throw cloudErrors.typeNotInZone(type || shape.join(' '), zone, world.eid());
   }
   if (type === '' || !config) return found;
-  const shaped = acceleratorByShape(...shape);
+  const shaped = acceleratorOfTopology(...shape);
   if (shaped?.type !== found.type) {
-    throw texts.badRequest('accelerator_type and accelerator_config do not agree.', world.eid());
+    throw cloudErrors.badRequest('accelerator_type and accelerator_config do not agree.', world.eid());
   }
   return shaped;
 }
 
 export function checkZone(world: World, zone: string): void {
-  if (!zones.includes(zone)) throw texts.zoneNotSupported(zone, world.eid());
+  if (!zones.includes(zone)) throw cloudErrors.zoneNotSupported(zone, world.eid());
 }
 
 function checkLabels(world: World, labels: unknown): void {
   for (const [key, value] of Object.entries((labels ?? {}) as Record<string, string>)) {
     if (!/^[a-z][a-z0-9_-]{0,62}$/.test(key) || !/^[a-z0-9_-]{0,63}$/.test(value)) {
-      throw texts.badRequest(`The label '${key}' or its value '${value}' is not valid.`, world.eid());
+      throw cloudErrors.badRequest(`The label '${key}' or its value '${value}' is not valid.`, world.eid());
     }
   }
 }
@@ -109,17 +107,17 @@ function fullName(project: string, collection: string, name: string): string {
   return name.includes('/') ? name : `projects/${project}/${collection}/${name}`;
 }
 
-/** A stable twelve-digit number for a project, as Google gives each of its own. */
+/** A stable twelve-digit project number. */
 export function projectNumber(project: string): string {
   let hash = 7;
   for (const letter of project) hash = (hash * 31 + (letter.codePointAt(0) ?? 0)) % 900_000_000_000;
   return String(100_000_000_000 + hash);
 }
 
-/** The Compute rule for names, which a node id must follow. Throws CloudError. */
+/** Checks Compute's rule for names. Throws CloudError. */
 export function checkNodeId(nodeId: string | undefined): asserts nodeId is string {
   if (nodeId === undefined || !/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(nodeId)) {
-    throw badField(
+    throw invalidField(
       'node_id',
       `Invalid value at 'node_id', ${JSON.stringify(nodeId ?? '')}: it must start with a lower-case letter, followed by ` +
         'up to 62 lower-case letters, digits or hyphens, and must not end with a hyphen.',
@@ -127,31 +125,32 @@ export function checkNodeId(nodeId: string | undefined): asserts nodeId is strin
   }
 }
 
-/** POST nodes: the operation that creates it. Most failures arrive in the operation, later. */
-export function createNode(world: World, where: Asked, nodeId: string | undefined, body: Data): OperationRecord {
+/** POST nodes. Most failures arrive later, in the operation. */
+export function createNode(world: World, scope: RequestScope, nodeId: string | undefined, body: Data): OperationRecord {
   checkNodeId(nodeId);
-  const name = nodeName(where, nodeId);
-  const { type, asked } = completeNode(world, where, body);
-  if (world.nodes.get(name) !== undefined) throw texts.alreadyExists(name);
-  const place = placeOf(where, type, asked, [name]);
-  const soon = rateExceeded(world, place);
-  if (soon !== undefined) throw soon;
-  const over = quotaExceeded(world, place, 1);
-  if (over !== undefined) throw texts.nodeQuota(over.name, over.limit, regionOf(where.zone));
-  const refusal = provisioningFailure(world, place, asked, 1) ?? addressesExceeded(world, place, asked, 1);
+  const name = nodeName(scope, nodeId);
+  const { type, spec } = completeNode(world, scope, body);
+  if (world.nodes.get(name) !== undefined) throw cloudErrors.alreadyExists(name);
+  const subject = subjectOf(scope, type, spec, [name]);
+  const rateError = rateExceeded(world, subject);
+  if (rateError !== undefined) throw rateError;
+  const exceededQuota = quotaExceeded(world, subject, 1);
+  if (exceededQuota !== undefined)
+    throw cloudErrors.nodeQuota(exceededQuota.name, exceededQuota.limit, regionOf(scope.zone));
+  const refusal = provisioningFailure(world, subject, spec, 1) ?? addressesExceeded(world, subject, spec, 1);
 
-  const operation = beginOperation(world, { ...where, target: name, verb: 'create' });
-  const node = addNode(world, where, { nodeId, type, asked, queuedResource: null, multislice: false });
+  const operation = beginOperation(world, { ...scope, target: name, verb: 'create' });
+  const node = addNode(world, scope, { nodeId, type, spec, queuedResource: null, multislice: false });
   world.nodes.put(name, { ...node, operation: operation.name });
   if (refusal === undefined) {
-    world.later(takes(world, 'create') * slowness(world, place), { kind: 'node-ready', name, id: node.id });
+    world.schedule(durationOf(world, 'create') * slowFactor(world, subject), { kind: 'node-ready', name, id: node.id });
   } else {
-    world.later(takes(world, 'stockout'), { kind: 'node-failed', name, id: node.id, error: refusal.rpc() });
+    world.schedule(durationOf(world, 'stockout'), { kind: 'node-failed', name, id: node.id, error: refusal.rpc() });
   }
   return operation;
 }
 
-/** PATCH. The change is there at once, as metadata is in earnest; the operation takes its time. */
+/** PATCH. The change applies at once, as real metadata does; the operation takes its time. */
 export function updateNode(
   world: World,
   version: ApiVersion,
@@ -163,47 +162,52 @@ export function updateNode(
     .split(',')
     .map((field) => field.trim())
     .filter((field) => field !== '');
-  if (fields.length === 0) throw badField('update_mask', 'The update_mask must name at least one field.');
-  const asked: Data = { ...node.asked };
+  if (fields.length === 0) throw invalidField('update_mask', 'The update_mask must name at least one field.');
+  const spec: Data = { ...node.spec };
   for (const field of fields) {
     const path = field.split('.').map(camelCase).join('.');
-    if (['description', 'tags', 'labels', 'metadata', 'dataDisks'].includes(path)) asked[path] = body[path];
+    if (['description', 'tags', 'labels', 'metadata', 'dataDisks'].includes(path)) spec[path] = body[path];
     else if (path === 'networkConfig.enableExternalIps') {
       const given = (body['networkConfig'] ?? {}) as Data;
-      asked['networkConfig'] = {
-        ...(asked['networkConfig'] as Data | undefined),
+      spec['networkConfig'] = {
+        ...(spec['networkConfig'] as Data | undefined),
         enableExternalIps: given['enableExternalIps'] === true,
       };
-    } else throw badField('update_mask', `Invalid field '${field}' in update_mask: it cannot be updated.`);
+    } else throw invalidField('update_mask', `Invalid field '${field}' in update_mask: it cannot be updated.`);
   }
-  if (node.state !== 'READY') throw texts.wrongState('update', node.state, world.eid());
-  checkLabels(world, asked['labels']);
-  if (Array.isArray(asked['dataDisks'])) asked['dataDisks'] = (asked['dataDisks'] as Data[]).map(withDiskMode);
+  if (node.state !== 'READY') throw cloudErrors.wrongState('update', node.state, world.eid());
+  checkLabels(world, spec['labels']);
+  if (Array.isArray(spec['dataDisks'])) spec['dataDisks'] = (spec['dataDisks'] as Data[]).map(withDiskMode);
   const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'update' });
-  changeNode(world, node, { asked });
-  world.later(takes(world, 'update'), { kind: 'operation-done', operation: operation.name });
+  changeNode(world, node, { spec });
+  world.schedule(durationOf(world, 'update'), { kind: 'operation-done', operation: operation.name });
   return operation;
 }
 
-/** `:stop`: single hosts only, and not what may be preempted. */
+/** `:stop`: single hosts only, and not spot or preemptible nodes. */
 export function stopNode(world: World, version: ApiVersion, node: NodeRecord): OperationRecord {
   checkStoppable(world, node, 'stop');
-  if (node.state !== 'READY') throw texts.wrongState('stop', node.state, world.eid());
+  if (node.state !== 'READY') throw cloudErrors.wrongState('stop', node.state, world.eid());
   const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'stop' });
   changeNode(world, node, { state: 'STOPPING' });
-  world.later(takes(world, 'stop'), { kind: 'node-stopped', name: node.name, id: node.id, operation: operation.name });
+  world.schedule(durationOf(world, 'stop'), {
+    kind: 'node-stopped',
+    name: node.name,
+    id: node.id,
+    operation: operation.name,
+  });
   return operation;
 }
 
-/** `:start` of a stopped node: new addresses, and capacity must be found again. */
+/** `:start` of a stopped node: needs capacity again, and changes the addresses. */
 export function startNode(world: World, version: ApiVersion, node: NodeRecord): OperationRecord {
   checkStoppable(world, node, 'start');
-  if (node.state !== 'STOPPED') throw texts.wrongState('start', node.state, world.eid());
+  if (node.state !== 'STOPPED') throw cloudErrors.wrongState('start', node.state, world.eid());
   const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'start' });
-  const place = placeOfNode(node);
-  const refusal = provisioningFailure(world, place, node.asked, 1);
+  const subject = nodeSubject(node);
+  const refusal = provisioningFailure(world, subject, node.spec, 1);
   if (refusal !== undefined) {
-    world.later(takes(world, 'stockout'), {
+    world.schedule(durationOf(world, 'stockout'), {
       kind: 'operation-failed',
       operation: operation.name,
       error: refusal.rpc(),
@@ -217,18 +221,22 @@ export function startNode(world: World, version: ApiVersion, node: NodeRecord): 
       ...worker,
       address: newAddress(world),
       boot: worker.boot + 1,
-      ...soundHost,
+      ...healthyHost,
     })),
   });
-  world.later(takes(world, 'stop') * slowness(world, place), { kind: 'node-ready', name: node.name, id: node.id });
+  world.schedule(durationOf(world, 'stop') * slowFactor(world, subject), {
+    kind: 'node-ready',
+    name: node.name,
+    id: node.id,
+  });
   return operation;
 }
 
 function checkStoppable(world: World, node: NodeRecord, verb: string): void {
   if (node.workers.length > 1) {
-    throw texts.badRequest(`${verb} is not supported for TPU slices with more than one VM.`, world.eid());
+    throw cloudErrors.badRequest(`${verb} is not supported for TPU slices with more than one VM.`, world.eid());
   }
-  if (pricingOf(node.asked) === 'spot') {
-    throw texts.badRequest(`${verb} is not supported for preemptible and spot TPU nodes.`, world.eid());
+  if (pricingOf(node.spec) === 'spot') {
+    throw cloudErrors.badRequest(`${verb} is not supported for preemptible and spot TPU nodes.`, world.eid());
   }
 }

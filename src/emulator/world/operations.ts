@@ -1,15 +1,14 @@
-// Long-running operations: what a change answers at once, and what clients ask again and again until it is done.
+// Long-running operations: the immediate reply to a change, which clients poll until it is done.
 
 import type { RpcStatus } from '../wire/errors.ts';
-import { encode, timestampText, type Writing } from '../wire/json.ts';
+import { encode, formatTimestamp, type EncodeOptions } from '../wire/json.ts';
 import { type ApiVersion, type Data, node as nodeMessage, queuedResource as queuedMessage } from '../wire/messages.ts';
 import type { OperationRecord } from './records.ts';
 import type { World } from './world.ts';
 
-/** Operations that ended longer ago than this are forgotten when a new one begins. */
-const rememberedMs = 7 * 24 * 60 * 60 * 1000;
+const retentionMs = 7 * 24 * 60 * 60 * 1000;
 
-/** Begins an operation on a resource. The caller ends it, now or through the agenda. */
+/** Begins an operation on a resource. The caller ends it, now or by an event. */
 export function beginOperation(
   world: World,
   about: {
@@ -22,10 +21,10 @@ export function beginOperation(
 ): OperationRecord {
   const now = world.now();
   for (const old of world.operations.values()) {
-    if (old.endTime !== null && old.endTime < now - rememberedMs) world.operations.remove(old.name);
+    if (old.endTime !== null && old.endTime < now - retentionMs) world.operations.remove(old.name);
   }
-  const { chance } = world;
-  const id = `operation-${String(now)}-${chance.hex(13)}-${chance.hex(8)}-${chance.hex(8)}`;
+  const { random } = world;
+  const id = `operation-${String(now)}-${random.hex(13)}-${random.hex(8)}-${random.hex(8)}`;
   const operation: OperationRecord = {
     ...about,
     name: `projects/${about.project}/locations/${about.zone}/operations/${id}`,
@@ -39,7 +38,7 @@ export function beginOperation(
   return operation;
 }
 
-/** Ends it well. Nothing happens when there is no such operation, or it has ended. */
+/** Ends an operation successfully. Does nothing when it has ended or does not exist. */
 export function finishOperation(world: World, name: string | null, response: OperationRecord['response']): void {
   endOperation(world, name, { response: response ?? { kind: 'Empty', data: {} } });
 }
@@ -48,22 +47,22 @@ export function failOperation(world: World, name: string | null, error: RpcStatu
   endOperation(world, name, { error });
 }
 
-function endOperation(world: World, name: string | null, how: Partial<OperationRecord>): void {
+function endOperation(world: World, name: string | null, result: Partial<OperationRecord>): void {
   const operation = name === null ? undefined : world.operations.get(name);
   if (operation === undefined || operation.endTime !== null) return;
-  world.operations.put(operation.name, { ...operation, ...how, endTime: world.now() });
+  world.operations.put(operation.name, { ...operation, ...result, endTime: world.now() });
 }
 
-/** The operation as a reply. It may be read through either version, whichever began it. */
-export function operationReply(operation: OperationRecord, writing: Writing): Data {
+/** The operation as a reply in the version of the reader, which need not be the version of the request. */
+export function operationReply(operation: OperationRecord, writing: EncodeOptions): Data {
   const { version } = writing;
   const type = (name: string): string => `type.googleapis.com/google.cloud.tpu.${version}.${name}`;
   return {
     name: operation.name,
     metadata: {
       '@type': type('OperationMetadata'),
-      createTime: timestampText(operation.createTime),
-      ...(operation.endTime === null ? {} : { endTime: timestampText(operation.endTime) }),
+      createTime: formatTimestamp(operation.createTime),
+      ...(operation.endTime === null ? {} : { endTime: formatTimestamp(operation.endTime) }),
       target: operation.target,
       verb: operation.verb,
       ...(operation.cancelRequested ? { cancelRequested: true } : {}),
@@ -77,7 +76,7 @@ export function operationReply(operation: OperationRecord, writing: Writing): Da
 
 function responseOf(
   response: NonNullable<OperationRecord['response']>,
-  writing: Writing,
+  writing: EncodeOptions,
   type: (name: string) => string,
 ): Data {
   switch (response.kind) {

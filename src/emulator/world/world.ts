@@ -1,82 +1,78 @@
 /**
- * The world that all parts of the cloud share: its shelves, its time, its chance, and what is due. The parts (`nodes`,
- * `queued-resources`, `operations`, `temper`) are functions over it. Everything happens synchronously and ends with one
- * commit, so no reader ever sees half a change, and a kill -9 falls before or after a change, never inside.
+ * The world: the tables, time, random stream and scheduled events that all parts of the emulator share. The other files
+ * of this folder are functions over it. Each change is synchronous and ends with one commit, so a reader never sees
+ * half a change, and neither does a kill -9.
  */
 
-import type { Duration, Instant } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/model/time.ts';
 import type { EmulatorClock } from '../contract.ts';
-import { createChance, type Chance } from './chance.ts';
+import { createRandomStream, type RandomStream } from './random.ts';
 import type { Buckets } from './buckets.ts';
-import type { Database, Shelf } from './database.ts';
+import type { Database, Table } from './database.ts';
 import { changeNode, workerHostName } from './nodes.ts';
-import { takes } from './options.ts';
+import { durationOf } from './options.ts';
 import {
-  soundHost,
+  healthyHost,
   type BillRecord,
-  type Condition,
-  type Happening,
-  type HostTrouble,
+  type FaultCondition,
+  type ScheduledEvent,
+  type HostFault,
   type NodeRecord,
   type OperationRecord,
   type ProjectRecord,
-  type QueuedRecord,
+  type QueuedResourceRecord,
   type WorkerRecord,
 } from './records.ts';
 
-/** The one record of what does not belong to a resource. */
-interface General {
-  readonly chance: number;
+interface Globals {
+  readonly randomState: number;
   /** The second number of the workers' addresses, 127.<octet>.y.z. */
   readonly octet: number;
   readonly nextAddress: number;
   readonly nextKey: number;
   readonly port: number;
   readonly sshPort: number;
-  /** The rehearsal file that was put on the agenda, by the hash of its text; absent without one. */
-  readonly rehearsal?: string;
+  /** The hash of the fault schedule whose entries are in `events`. */
+  readonly scheduleHash?: string;
 }
 
 export interface World {
   readonly speed: number;
-  readonly chance: Chance;
-  readonly nodes: Shelf<NodeRecord>;
-  readonly queued: Shelf<QueuedRecord>;
-  readonly operations: Shelf<OperationRecord>;
-  readonly agenda: Shelf<Happening>;
-  readonly conditions: Shelf<Condition>;
+  readonly random: RandomStream;
+  readonly nodes: Table<NodeRecord>;
+  readonly queued: Table<QueuedResourceRecord>;
+  readonly operations: Table<OperationRecord>;
+  readonly events: Table<ScheduledEvent>;
+  readonly conditions: Table<FaultCondition>;
   /** The operation that answered a `requestId`, by method and id. */
-  readonly requests: Shelf<{ readonly operation: string }>;
-  /** The cost of nodes, by the id of the node. */
-  readonly bills: Shelf<BillRecord>;
-  readonly projects: Shelf<ProjectRecord>;
-  /** No shelf: workers change them as well. */
+  readonly requests: Table<{ readonly operation: string }>;
+  readonly bills: Table<BillRecord>;
+  readonly projects: Table<ProjectRecord>;
+  /** Not a table, because workers change buckets too. */
   readonly buckets: Buckets;
   now(): Instant;
   log(line: string): void;
-  /** Milliseconds here for something that takes Google between those two lengths: drawn, then divided by the speed. */
-  pace(atLeast: Duration, atMost: Duration): Duration;
-  /** ` [EID: 0x…]` of the service's own messages. */
+  /** Draws a duration of Google's cloud and divides it by the speed. */
+  drawDuration(atLeast: Duration, atMost: Duration): Duration;
+  /** ` [EID: 0x…]`, as in the service's own messages. */
   eid(): string;
-  /** A key that no record had before, in order of time. */
+  /** A unique key; later keys sort after earlier ones. */
   newKey(): string;
-  general(): General;
-  setGeneral(change: Partial<General>): void;
-  /** Puts something on the agenda, that many milliseconds from now. */
-  later(length: Duration, what: HappeningInput): void;
-  /** True when no process of that node runs any more: only then may it be gone. */
+  globals(): Globals;
+  setGlobals(change: Partial<Globals>): void;
+  schedule(length: Duration, event: NewEvent): void;
+  /** True when no process of the node runs: only then may its record be removed. */
   isDown(node: NodeRecord): boolean;
-  /** Runs a change and commits it; then the timer is set anew and listeners are told. Not to be nested. */
+  /** Runs a change, commits it, sets the timer and calls the listeners. Do not nest. */
   change<T>(body: () => T): T;
   onChange(call: () => void): void;
-  /** Starts working through the agenda; what became due while nobody ran happens first. */
-  start(happen: (what: Happening) => void): void;
+  /** Starts handling events, first those that became due while no emulator ran. */
+  start(handle: (event: ScheduledEvent) => void): void;
   stop(): void;
 }
 
-/** A happening before it has its key and moment. */
-type HappeningInput = Happening extends infer Each
-  ? Each extends Happening
+type NewEvent = ScheduledEvent extends infer Each
+  ? Each extends ScheduledEvent
     ? Omit<Each, 'key' | 'at'>
     : never
   : never;
@@ -93,44 +89,44 @@ export interface WorldOptions {
 
 export function createWorld(options: WorldOptions): World {
   const { database, clock } = options;
-  const generals = database.shelf<General>('general');
-  const first: General = { chance: options.seed >>> 0, octet: 0, nextAddress: 2, nextKey: 1, port: 0, sshPort: 0 };
-  const chance = createChance(generals.get('general')?.chance ?? first.chance);
+  const globalsTable = database.table<Globals>('globals');
+  const first: Globals = { randomState: options.seed >>> 0, octet: 0, nextAddress: 2, nextKey: 1, port: 0, sshPort: 0 };
+  const random = createRandomStream(globalsTable.get('globals')?.randomState ?? first.randomState);
   const listeners: (() => void)[] = [];
   let cancelTimer: (() => void) | undefined;
-  let happen: ((what: Happening) => void) | undefined;
+  let handler: ((event: ScheduledEvent) => void) | undefined;
 
   const world: World = {
     speed: options.speed,
-    chance,
-    nodes: database.shelf('node'),
-    queued: database.shelf('queued'),
-    operations: database.shelf('operation'),
-    agenda: database.shelf('agenda'),
-    conditions: database.shelf('condition'),
-    requests: database.shelf('request'),
-    bills: database.shelf('bill'),
-    projects: database.shelf('project'),
+    random,
+    nodes: database.table('node'),
+    queued: database.table('queued'),
+    operations: database.table('operation'),
+    events: database.table('event'),
+    conditions: database.table('condition'),
+    requests: database.table('request'),
+    bills: database.table('bill'),
+    projects: database.table('project'),
     buckets: options.buckets,
     now: () => clock.now(),
     log: options.log,
-    pace: (atLeast, atMost) => Math.round((atLeast + chance.next() * (atMost - atLeast)) / options.speed),
-    eid: () => `[EID: 0x${chance.hex(16)}]`,
+    drawDuration: (atLeast, atMost) => Math.round((atLeast + random.next() * (atMost - atLeast)) / options.speed),
+    eid: () => `[EID: 0x${random.hex(16)}]`,
     newKey() {
-      const next = world.general().nextKey;
-      world.setGeneral({ nextKey: next + 1 });
+      const next = world.globals().nextKey;
+      world.setGlobals({ nextKey: next + 1 });
       return String(next).padStart(12, '0');
     },
-    general: () => generals.get('general') ?? first,
-    setGeneral: (change) => generals.put('general', { ...world.general(), ...change }),
-    later(length, what) {
+    globals: () => globalsTable.get('globals') ?? first,
+    setGlobals: (change) => globalsTable.put('globals', { ...world.globals(), ...change }),
+    schedule(length, event) {
       const key = world.newKey();
-      world.agenda.put(key, { ...what, key, at: clock.now() + length });
+      world.events.put(key, { ...event, key, at: clock.now() + length });
     },
     isDown: options.isDown,
     change(body) {
       const result = body();
-      if (chance.position !== world.general().chance) world.setGeneral({ chance: chance.position });
+      if (random.position !== world.globals().randomState) world.setGlobals({ randomState: random.position });
       database.commit();
       setTimer();
       for (const call of listeners) call();
@@ -138,30 +134,30 @@ export function createWorld(options: WorldOptions): World {
     },
     onChange: (call) => void listeners.push(call),
     start(call) {
-      happen = call;
-      work();
+      handler = call;
+      runDueEvents();
     },
     stop() {
-      happen = undefined;
+      handler = undefined;
       cancelTimer?.();
     },
   };
 
-  function due(): Happening[] {
+  function dueEvents(): ScheduledEvent[] {
     const now = clock.now();
-    return world.agenda
+    return world.events
       .values()
-      .filter((what) => what.at <= now)
+      .filter((event) => event.at <= now)
       .toSorted((a, b) => a.at - b.at || (a.key < b.key ? -1 : 1));
   }
 
-  function work(): void {
-    const act = happen;
-    if (act === undefined) return;
+  function runDueEvents(): void {
+    const handle = handler;
+    if (handle === undefined) return;
     world.change(() => {
-      for (const what of due()) {
-        world.agenda.remove(what.key);
-        act(what);
+      for (const event of dueEvents()) {
+        world.events.remove(event.key);
+        handle(event);
       }
     });
   }
@@ -169,40 +165,36 @@ export function createWorld(options: WorldOptions): World {
   function setTimer(): void {
     cancelTimer?.();
     cancelTimer = undefined;
-    if (happen === undefined) return;
+    if (handler === undefined) return;
     let next = Infinity;
-    for (const what of world.agenda.values()) next = Math.min(next, what.at);
-    if (next !== Infinity) cancelTimer = clock.after(Math.max(0, next - clock.now()), work);
+    for (const { at } of world.events.values()) next = Math.min(next, at);
+    if (next !== Infinity) cancelTimer = clock.after(Math.max(0, next - clock.now()), runDueEvents);
   }
 
   return world;
 }
 
-/** Ends one trouble of a worker, or all. One that had no power boots; nothing happens to one that had no such trouble. */
-export function endTrouble(world: World, node: NodeRecord, index: number, trouble: HostTrouble | undefined): void {
+/** Ends one fault of a worker, or all. The end of `power` boots the worker. */
+export function clearHostFault(world: World, node: NodeRecord, index: number, fault: HostFault | undefined): void {
   const worker = node.workers[index];
   if (worker === undefined) return;
-  const boots = !worker.power && (trouble === undefined || trouble === 'power');
+  const boots = !worker.power && (fault === undefined || fault === 'power');
   changeWorker(world, node, index, {
-    ...(trouble === undefined ? soundHost : { [trouble]: soundHost[trouble] }),
+    ...(fault === undefined ? healthyHost : { [fault]: healthyHost[fault] }),
     ...(boots ? { boot: worker.boot + 1 } : {}),
   });
 }
 
-/**
- * A machine begins again by its own command. To the cloud that is nothing: the node stays READY, and what is the matter with
- * the machine stays so. The node must be as the world has it now.
- */
+/** The worker's own reboot: the node stays READY, and faults remain. `node` must be the current record. */
 export function rebootWorker(world: World, node: NodeRecord, index: number): void {
   const worker = node.workers[index];
   if (worker === undefined || node.state !== 'READY' || !worker.power || worker.rebooting === true) return;
   changeWorker(world, node, index, { boot: worker.boot + 1, rebooting: true });
-  const back = { name: node.name, id: node.id, worker: index, trouble: 'rebooting' } as const;
-  world.later(takes(world, 'reboot'), { kind: 'host-back', ...back });
+  const back = { name: node.name, id: node.id, worker: index, fault: 'rebooting' } as const;
+  world.schedule(durationOf(world, 'reboot'), { kind: 'host-recovered', ...back });
   world.log(`${workerHostName(node, index)} reboots`);
 }
 
-/** Changes one worker of a node. */
 export function changeWorker(world: World, node: NodeRecord, index: number, change: Partial<WorkerRecord>): void {
   changeNode(world, node, {
     workers: node.workers.map((worker) => (worker.index === index ? { ...worker, ...change } : worker)),

@@ -1,9 +1,9 @@
-// Send: how a frozen working directory comes to a worker. The worker is asked what it has; what differs travels as one
-// packed archive, in pieces, each of which says where it belongs, so that a line which drops costs one piece. A setup step
-// (setup/workdir.ts) then puts it into its place, as any step is gone through.
+// Send: copies a frozen working directory to a worker. The worker lists the files that it has; the difference travels
+// as one packed archive, in pieces with positions, so that a dropped connection costs one piece. A setup step
+// (setup/workdir.ts) then unpacks it.
 //
-// Names of files are bytes, not text. Here they are strings of one character a byte (latin1), so that a name which is no
-// UTF-8 goes through unharmed.
+// File names are bytes, not text. Here they are strings of one character per byte (latin1), so that a name that is not
+// UTF-8 is preserved.
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,22 +13,22 @@ import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { textOf } from '../../app/errors.ts';
-import { createGate } from '../../app/fan-out.ts';
-import { minute, second } from '../../core/time.ts';
+import { messageOf } from '../../app/errors.ts';
+import { createLimiter } from '../../app/concurrency.ts';
+import { minute, second } from '../../core/model/time.ts';
 import { runProcess } from '../process.ts';
 import type { RunRequest, RunResult } from '../transport.ts';
-import { pathBytes, tarOfPaths } from './freeze.ts';
+import { joinPaths, tarPathOptions } from './freeze.ts';
 
-/** A piece of an archive: larger ones are quicker on a far line, and are held several times over while they travel. */
+/** Larger pieces are faster on a distant connection, but several copies are in memory while they travel. */
 const pieceBytes = 2 * 1024 * 1024;
-const sendingMost = 6;
+const maxSending = 6;
 const pieceTimeout = 2 * minute;
 const listTimeout = 60 * second;
-const listMost = 64 * 1024 * 1024;
+const maxListBytes = 64 * 1024 * 1024;
 
-/** It is there, or why not. `sent`: something may have reached the worker. */
-type Sent = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
+/** `sent`: the worker has everything. After `failed` it may have a part. */
+type SendResult = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
 
 interface Packed {
   readonly archive: string;
@@ -36,13 +36,13 @@ interface Packed {
   readonly names: string;
 }
 
-/** One for all workers of a backend: it sees to it that not too many are sent to at once. */
+/** Limits the number of concurrent transfers of a backend. */
 export function createWorkdirSender() {
-  const gate = createGate(sendingMost);
-  /** By what they hold; each is removed when its last user has it. */
+  const gate = createLimiter(maxSending);
+  /** By content; each archive is removed when its last user has finished. */
   const packing = new Map<
     string,
-    { users: number; readonly place: Promise<string>; readonly packed: Promise<Packed> }
+    { users: number; readonly folder: Promise<string>; readonly packed: Promise<Packed> }
   >();
 
   async function withPacked<T>(folder: string, wanted: Listing, there: Listing, use: (packed: Packed) => Promise<T>) {
@@ -53,8 +53,12 @@ export function createWorkdirSender() {
       .digest('hex');
     let one = packing.get(key);
     if (one === undefined) {
-      const place = mkdtemp(join(folder, '.sending.'));
-      one = { users: 0, place, packed: place.then((path) => pack(path, filesOf(folder), { send, remove, names })) };
+      const temporary = mkdtemp(join(folder, '.sending.'));
+      one = {
+        users: 0,
+        folder: temporary,
+        packed: temporary.then((path) => pack(path, frozenFiles(folder), { send, remove, names })),
+      };
       packing.set(key, one);
     }
     one.users += 1;
@@ -64,24 +68,25 @@ export function createWorkdirSender() {
       one.users -= 1;
       if (one.users === 0) {
         packing.delete(key);
-        await one.place.then((path) => rm(path, { recursive: true, force: true })).catch(() => undefined);
+        await one.folder.then((path) => rm(path, { recursive: true, force: true })).catch(() => undefined);
       }
     }
   }
 
   return {
     /**
-     * Brings beside the working directory of `root` (a word of a shell) what it lacks of the copy in `folder`, where archives
-     * lie too while they are sent. Safe to repeat: what has arrived is not sent again.
+     * Sends the files of the copy in `folder` that the working directory of `root` (quoted for the shell) lacks, and
+     * puts the archive next to it. `folder` also holds archives during the transfer. Safe to repeat: arrived pieces are
+     * not sent again.
      */
-    async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<Sent> {
+    async send(run: (request: RunRequest) => Promise<RunResult>, root: string, folder: string): Promise<SendResult> {
       try {
-        const wanted = await listHere(filesOf(folder));
+        const wanted = await listLocal(frozenFiles(folder));
         if (wanted === undefined) return { kind: 'failed', reason: `the job's copy of it, ${folder}, cannot be read` };
         const answer = await run({
           script: listScript(`${root}/workdir`, `${root}/workdir.sent`),
           timeoutMs: listTimeout,
-          outputMost: listMost,
+          maxOutputBytes: maxListBytes,
         });
         if (answer.kind === 'no_answer') return { kind: 'failed', reason: answer.reason };
         const there = parseListing(answer.stdout);
@@ -100,22 +105,22 @@ export function createWorkdirSender() {
           }),
         );
       } catch (error) {
-        return { kind: 'failed', reason: textOf(error) };
+        return { kind: 'failed', reason: messageOf(error) };
       }
     },
   };
 }
 
-function filesOf(folder: string): string {
+function frozenFiles(folder: string): string {
   return join(folder, 'files');
 }
 
-/** The files of the frozen copy, by the same words as on a worker; undefined when it is not there. */
-async function listHere(frozen: string): Promise<Listing | undefined> {
+/** Lists the frozen copy with the same script as on a worker; undefined when it is missing. */
+async function listLocal(frozen: string): Promise<Listing | undefined> {
   const result = await runProcess({
     argv: ['sh', '-c', `cd "$1" || exit 1\n${listScript('.', '/dev/null')}`, 'sh', frozen],
     timeoutMs: listTimeout,
-    outputMost: listMost,
+    maxOutputBytes: maxListBytes,
   });
   return result.exitCode === 0 ? parseListing(result.stdout) : undefined;
 }
@@ -126,24 +131,24 @@ async function pack(
   lists: { readonly send: readonly string[]; readonly remove: readonly string[]; readonly names: readonly string[] },
 ): Promise<Packed> {
   const packed = { archive: join(folder, 'files'), remove: join(folder, 'remove'), names: join(folder, 'names') };
-  await writeFile(packed.remove, pathBytes(lists.remove));
-  await writeFile(packed.names, pathBytes(lists.names));
-  const tar = spawn('tar', ['-c', '-f', '-', '-C', frozen, ...tarOfPaths], {
+  await writeFile(packed.remove, joinPaths(lists.remove));
+  await writeFile(packed.names, joinPaths(lists.names));
+  const tar = spawn('tar', ['-c', '-f', '-', '-C', frozen, ...tarPathOptions], {
     stdio: 'pipe',
     env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
   });
-  const words: string[] = [];
-  tar.stderr.on('data', (chunk: Buffer) => words.length < 20 && words.push(chunk.toString()));
+  const errors: string[] = [];
+  tar.stderr.on('data', (chunk: Buffer) => errors.length < 20 && errors.push(chunk.toString()));
   tar.stdin.on('error', () => undefined);
-  tar.stdin.end(pathBytes(lists.send));
+  tar.stdin.end(joinPaths(lists.send));
   const closed = once(tar, 'close') as Promise<[number | null]>;
   await pipeline(tar.stdout, createGzip({ level: 1 }), createWriteStream(packed.archive, { mode: 0o600 }));
   const [code] = await closed;
-  if (code !== 0) throw new Error(`it cannot be packed: ${words.join('').trim() || `tar ended with ${String(code)}`}`);
+  if (code !== 0) throw new Error(`it cannot be packed: ${errors.join('').trim() || `tar ended with ${String(code)}`}`);
   return packed;
 }
 
-/** Sends one file to `<root>/<name>`; answers why not, if so. */
+/** Returns the reason for a failure. */
 async function sendFile(
   run: (request: RunRequest) => Promise<RunResult>,
   root: string,
@@ -156,7 +161,7 @@ async function sendFile(
     const hash = createHash('sha256');
     for await (const chunk of file.createReadStream({ start: 0, autoClose: false })) hash.update(chunk as Buffer);
     const digest = hash.digest('hex');
-    // A piece that arrived although its answer was lost is not written twice: the worker says how far it has come.
+    // The worker reports its position, so that a piece whose answer was lost is not written twice.
     let at = 0;
     for (let turns = 0; ; turns += 1) {
       if (turns > 2 * (size / pieceBytes + 2)) return 'somebody else is writing to the same place there';
@@ -165,13 +170,13 @@ async function sendFile(
       const result = await run({
         script: pieceScript(root, { name, digest, size, at, piece }),
         timeoutMs: pieceTimeout,
-        outputMost: 10_000,
+        maxOutputBytes: 10_000,
       });
       if (result.kind === 'no_answer') return result.reason;
-      const said = new TextDecoder().decode(result.stdout).trim();
-      if (said === 'whole') return undefined;
-      const has = /^has (\d+)$/u.exec(said)?.[1];
-      if (has === undefined) return said === '' ? new TextDecoder().decode(result.stderr).trim() : said;
+      const answer = new TextDecoder().decode(result.stdout).trim();
+      if (answer === 'whole') return undefined;
+      const has = /^has (\d+)$/u.exec(answer)?.[1];
+      if (has === undefined) return answer === '' ? new TextDecoder().decode(result.stderr).trim() : answer;
       at = Math.min(Number(has), size);
     }
   } finally {
@@ -179,7 +184,7 @@ async function sendFile(
   }
 }
 
-/** Prints `whole` when the file is complete and in its place, `has <bytes>` when more is to come, or what is wrong. */
+/** Prints `whole` when the file is complete and renamed, `has <bytes>` when more is to come, or an error. */
 function pieceScript(
   root: string,
   {
@@ -214,7 +219,7 @@ fi
 `;
 }
 
-/** Adds bytes to the file. They travel in base64, so that no shell reads them. */
+/** Bytes travel in base64, so that no shell interprets them. */
 function appendText(piece: Uint8Array): string {
   const lines = Buffer.from(piece)
     .toString('base64')
@@ -224,25 +229,25 @@ function appendText(piece: Uint8Array): string {
 
 export interface Entry {
   readonly path: string;
-  /** Two are the same when this is: as for rsync, the mode, the length and the second of the last change. */
-  readonly sameness: string;
+  /** Equal fingerprints mean equal files. As for rsync: the mode, the length and the second of the last change. */
+  readonly fingerprint: string;
 }
 
 export interface Listing {
   readonly entries: readonly Entry[];
-  /** The files of an earlier copy; what a program has made there since is not among them. */
+  /** Of an earlier copy; without files that a program made. */
   readonly sent: readonly string[];
 }
 
 export interface Difference {
   readonly send: readonly string[];
-  /** Before anything is written, with all that is below them. */
+  /** Removed before anything is written, with everything below them. */
   readonly remove: readonly string[];
 }
 
 /**
- * Prints what stands in that folder and what was sent to it, six words for each thing, every word ended by a NUL. Both are
- * words of a shell. A host whose find cannot print so tells nothing, and gets all of it.
+ * Lists the folder and the earlier copy, with six fields for each entry, each ended by a NUL. Both arguments are quoted
+ * for the shell. A host whose find lacks -printf lists nothing, and gets all files.
  */
 export function listScript(folder: string, sent: string): string {
   return `if [ -d ${folder} ]; then
@@ -255,26 +260,26 @@ printf 'end\\0'
 }
 
 export function parseListing(bytes: Uint8Array): Listing | undefined {
-  const words = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1').split('\0');
-  if (words.at(-1) !== '' || words.at(-2) !== 'end') return undefined;
+  const fields = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1').split('\0');
+  if (fields.at(-1) !== '' || fields.at(-2) !== 'end') return undefined;
   const entries: Entry[] = [];
   let at = 0;
-  for (; words[at] !== 'sent'; at += 6) {
-    const [type, mode, size, changed, target, path] = words.slice(at, at + 6);
+  for (; fields[at] !== 'sent'; at += 6) {
+    const [type, mode, size, changed, target, path] = fields.slice(at, at + 6);
     if (path === undefined || type === undefined) return undefined;
     // The mode and the age of a symbolic link mean nothing.
-    const sameness = type === 'l' ? `l ${target}` : `${type} ${mode} ${size} ${changed}`;
-    entries.push({ path, sameness });
+    const fingerprint = type === 'l' ? `l ${target}` : `${type} ${mode} ${size} ${changed}`;
+    entries.push({ path, fingerprint });
   }
-  return { entries, sent: words.slice(at + 1, -2) };
+  return { entries, sent: fields.slice(at + 1, -2) };
 }
 
 /**
- * The steps to be done. What a program has made there stays; what an earlier copy brought and this one does not have goes, as
- * does what stands in the way (a file where there is to be a folder, and the other way round).
+ * Files that a program has made stay. Files of an earlier copy that are missing in this one are removed, and so is an
+ * obstacle (a file at the path of a folder, or the other way round).
  */
 export function difference(wanted: readonly Entry[], there: Listing): Difference {
-  const has = new Map(there.entries.map(({ path, sameness }) => [path, sameness]));
+  const has = new Map(there.entries.map(({ path, fingerprint }) => [path, fingerprint]));
   const folders = new Set<string>();
   for (const { path } of wanted) for (const folder of foldersOf(path)) folders.add(folder);
   const foldersThere = new Set(there.entries.flatMap(({ path }) => foldersOf(path)));
@@ -283,7 +288,7 @@ export function difference(wanted: readonly Entry[], there: Listing): Difference
   for (const path of there.sent) if (!names.has(path) && has.has(path)) remove.add(path);
   for (const folder of folders) if (has.has(folder)) remove.add(folder);
   for (const path of names) if (foldersThere.has(path)) remove.add(path);
-  const send = wanted.filter(({ path, sameness }) => has.get(path) !== sameness).map(({ path }) => path);
+  const send = wanted.filter(({ path, fingerprint }) => has.get(path) !== fingerprint).map(({ path }) => path);
   return { send, remove: [...remove] };
 }
 

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import {
   amountsKey,
   findFlavor,
-  flavorIn,
+  parseFlavor,
   gpuCount,
   isExtended,
   sumAmounts,
@@ -41,7 +41,7 @@ test('the example of the manual is a flavor as it stands', () => {
         }
     }
 }`;
-  assert.deepEqual(flavorIn(text, 'flavor'), {
+  assert.deepEqual(parseFlavor(text, 'flavor'), {
     name: 'large-gpu',
     description: null,
     resources: { requests: { cpu: '1000m', memory: '1G', 'nvidia.com/gpu': '1' }, limits: null },
@@ -104,14 +104,14 @@ suite('a flavor is refused, with the place, for', () => {
   ];
   for (const [what, text, says] of cases) {
     test(what, () => {
-      const { code, says: said } = refusal(() => flavorIn(text, 'flavor'));
+      const { code, says: said } = refusal(() => parseFlavor(text, 'flavor'));
       assert.equal(code, 2);
       assert.match(said, says);
     });
   }
 
   test('several things at once, in the order of the text', () => {
-    const { says } = refusal(() => flavorIn('{ "resources": { "requests": { "cpu": "x", "gpu": 1 } } }', 'a.json'));
+    const { says } = refusal(() => parseFlavor('{ "resources": { "requests": { "cpu": "x", "gpu": 1 } } }', 'a.json'));
     assert.deepEqual(
       says.split('\n').map((line) => line.replace(/: .*/, '')),
       ['a.json is no flavor.', 'a.json:1:1', 'a.json:1:39', 'a.json:1:51'],

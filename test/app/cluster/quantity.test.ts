@@ -9,7 +9,7 @@ import {
   parseQuantity,
   quantityKey,
   quantityNumber,
-  quantityText,
+  formatQuantity,
   zero,
   type Quantity,
 } from '../../../src/app/cluster/quantity.ts';
@@ -83,7 +83,7 @@ suite('the canonical text of', () => {
     ['0.1n', '1n'],
     ['-0.1n', '-1n'],
   ] as const) {
-    test(`${written} is ${canonical}`, () => assert.equal(quantityText(quantity(written)), canonical));
+    test(`${written} is ${canonical}`, () => assert.equal(formatQuantity(quantity(written)), canonical));
   }
 });
 
@@ -96,8 +96,8 @@ test('what is no amount is none', () => {
 test('ten tenths are one, and sums keep powers of two', () => {
   const tenth = quantity('0.1');
   const sum = Array.from({ length: 10 }).reduce<Quantity>((total) => addQuantities(total, tenth), zero);
-  assert.equal(quantityText(sum), '1');
-  assert.equal(quantityText(addQuantities(quantity('1Gi'), quantity('1Gi'))), '2Gi');
+  assert.equal(formatQuantity(sum), '1');
+  assert.equal(formatQuantity(addQuantities(quantity('1Gi'), quantity('1Gi'))), '2Gi');
   assert.equal(isWholeQuantity(quantity('1500m')), false);
   assert.equal(isWholeQuantity(quantity('2000m')), true);
   assert.equal(quantityNumber(quantity('1500m')), 1.5);
@@ -108,9 +108,9 @@ test('the canonical text of any amount is read as that amount, and its own canon
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 10n ** 20n }), fc.nat({ max: 999_999 }), suffix, (whole, part, unit) => {
       const first = quantity(`${whole}.${part}${unit}`);
-      const text = quantityText(first);
+      const text = formatQuantity(first);
       assert.equal(compareQuantities(quantity(text), first), 0);
-      assert.equal(quantityText(quantity(text)), text);
+      assert.equal(formatQuantity(quantity(text)), text);
     }),
     { numRuns: 300 },
   );
@@ -121,7 +121,7 @@ test('sums do not depend on their order', () => {
   fc.assert(
     fc.property(fc.array(amount, { maxLength: 8 }), (amounts) => {
       const sum = (list: readonly string[]) => list.reduce((total, one) => addQuantities(total, quantity(one)), zero);
-      assert.equal(quantityText(sum(amounts)), quantityText(sum(amounts.toReversed())));
+      assert.equal(formatQuantity(sum(amounts)), formatQuantity(sum(amounts.toReversed())));
     }),
     { numRuns: 200 },
   );

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
-import type { Cluster, ClusterJob, ClusterPriority, ClusterQuery } from '../../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, PriorityClass, ClusterQuery } from '../../../src/app/cluster/cluster.ts';
 import { clusterLabels } from '../../../src/app/cluster/job-object.ts';
-import { lookAtQueue, publishedQueue, publishQueue, queueData } from '../../../src/app/cluster/queue-source.ts';
+import { observeQueue, parsePublishedQueue, publishQueue, queueData } from '../../../src/app/cluster/queue-source.ts';
 import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
-import { mergedSettings } from '../../../src/app/cluster/settings.ts';
+import { mergeSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
 import { root } from '../../support/root.ts';
@@ -43,15 +43,15 @@ const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
 });
 
 /** Somebody who may list Jobs and nothing else. */
-const unseen = { homeless: null, priorities: null, queuePriorities: null };
+const unseen = { unscheduled: null, priorities: null, queuePriorities: null };
 
 const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
 
 suite('a job of a cluster', () => {
-  const homeless = new Set(['vision/train']);
+  const unscheduled = new Set(['vision/train']);
   const cases: readonly (readonly [string, Partial<ClusterJob>, ReadonlySet<string> | null, string | undefined])[] = [
-    ['with a pod that is ready runs', {}, homeless, 'running'],
-    ['with a pod that has no node waits', { ready: 0 }, homeless, 'waiting'],
+    ['with a pod that is ready runs', {}, unscheduled, 'running'],
+    ['with a pod that has no node waits', { ready: 0 }, unscheduled, 'waiting'],
     ['whose pod has a node and pulls its image runs', { ready: 0 }, new Set(), 'running'],
     ['with no pod that is ready waits, where pods may not be seen', { ready: 0 }, null, 'waiting'],
     ['without pods waits', { active: 0, ready: 0 }, new Set(), 'waiting'],
@@ -65,13 +65,13 @@ suite('a job of a cluster', () => {
   ];
   for (const [title, different, without, state] of cases) {
     test(title, () => {
-      assert.equal(queuedJob(job(different), { ...unseen, homeless: without })?.state, state);
+      assert.equal(queuedJob(job(different), { ...unseen, unscheduled: without })?.state, state);
       assert.equal(isActive(job(different)), state !== undefined, 'what is dropped from a page is what is not active');
     });
   }
 
   test('has the priority of its class, or that of all who name none', () => {
-    const priorities: readonly ClusterPriority[] = [
+    const priorities: readonly PriorityClass[] = [
       { name: 'urgent', value: 1000, isDefault: false },
       { name: 'usual', value: 10, isDefault: true },
     ];
@@ -129,7 +129,7 @@ suite('active jobs are counted', () => {
     };
     const gpusFor = (gpuResources: readonly string[]) => {
       const [group] = queueView([queued({ requests: asks })], { ...viewer, gpuResources }).groups;
-      return [group?.gpus, Object.keys(group?.others ?? {})];
+      return [group?.gpus, Object.keys(group?.otherRequests ?? {})];
     };
     assert.deepEqual(gpusFor([]), [5, []]);
     assert.deepEqual(gpusFor(['nvidia.com/gpu', 'amd.com/gpu']), [3, ['gpu.intel.com/i915', 'lab.org/fpga']]);
@@ -160,7 +160,7 @@ suite('a line', () => {
   test('is in the order of priority, then of age; and each queue of Kueue has its own', () => {
     const waits = (name: string, priority: number, age: number, queue: string | null = null, namespace = 'vision') =>
       queued({ name, namespace, priority, queue, createdAt: now - age, state: 'waiting' });
-    const { places } = queueView(
+    const { positions } = queueView(
       [
         waits('young', 0, 1),
         waits('urgent', 9, 0),
@@ -174,7 +174,7 @@ suite('a line', () => {
       viewer,
     );
     assert.deepEqual(
-      places.map(({ job: { name }, place, of }) => `${name} ${place}/${of}`),
+      positions.map(({ job: { name }, position, queueLength }) => `${name} ${position}/${queueLength}`),
       ['urgent 1/3', 'old 2/3', 'young 3/3', 'elsewhere 1/1', 'first 1/2', 'second 2/2'],
     );
   });
@@ -182,12 +182,15 @@ suite('a line', () => {
   test('has the same places for jobs of one second and one priority: which came first is not known', () => {
     const waits = (name: string, priority: number, age: number) =>
       queued({ name, priority, createdAt: now - age, state: 'waiting' });
-    const { places } = queueView(
+    const { positions } = queueView(
       [waits('z', 0, 1_000), waits('a', 0, 1_000), waits('late', 0, 0), waits('urgent', 5, 1_000)],
       viewer,
     );
     assert.deepEqual(
-      places.map(({ job: { name }, place, last, of }) => `${name} ${place}-${last}/${of}`),
+      positions.map(
+        ({ job: { name }, position, lastPosition, queueLength }) =>
+          `${name} ${position}-${lastPosition}/${queueLength}`,
+      ),
       ['urgent 1-1/4', 'a 2-3/4', 'z 2-3/4', 'late 4-4/4'],
     );
   });
@@ -202,8 +205,8 @@ suite('the published list', () => {
   test('comes back as it went, but for whose the jobs are', () => {
     const data = queueData('list', jobs, now);
     assert.ok(!JSON.stringify(data).includes('ada'), 'no name of a person is published');
-    const read = publishedQueue('list', data);
-    assert.deepEqual(read, { updatedAt: now, unread: 0, jobs: jobs.map((one) => ({ ...one, owner: null })) });
+    const read = parsePublishedQueue('list', data);
+    assert.deepEqual(read, { updatedAt: now, skipped: 0, jobs: jobs.map((one) => ({ ...one, owner: null })) });
   });
 
   test('has the form of the older one, and that is read', () => {
@@ -223,9 +226,9 @@ suite('the published list', () => {
         ['x'],
       ],
     };
-    const read = publishedQueue('list', { list: JSON.stringify(older) });
+    const read = parsePublishedQueue('list', { list: JSON.stringify(older) });
     assert.equal(read?.updatedAt, now - 180_000);
-    assert.equal(read?.unread, 3);
+    assert.equal(read?.skipped, 3);
     assert.deepEqual(read?.jobs, [
       queued({ namespace: 'user-a', name: 'x', requests: { 'amd.com/gpu': '1' }, state: 'unknown', createdAt: 0 }),
       queued({ namespace: 'user-a', name: 'y', state: 'unknown', createdAt: 0 }),
@@ -234,9 +237,9 @@ suite('the published list', () => {
 
   test('that is no list is none', () => {
     const lists = ['', '[]', '{', '{"jobs":{}}', 'null', '7'];
-    for (const list of lists) assert.equal(publishedQueue('list', { list }), undefined, list);
-    assert.equal(publishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
-    assert.equal(publishedQueue('list', {}), undefined);
+    for (const list of lists) assert.equal(parsePublishedQueue('list', { list }), undefined, list);
+    assert.equal(parsePublishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
+    assert.equal(parsePublishedQueue('list', {}), undefined);
   });
 
   test('of very many jobs fits into a ConfigMap', () => {
@@ -245,34 +248,34 @@ suite('the published list', () => {
     );
     const data = queueData('list', many, now);
     assert.ok(Object.entries(data).reduce((sum, [key, text]) => sum + key.length + text.length, 0) < 1024 * 1024);
-    assert.deepEqual(publishedQueue('list', data)?.jobs, many);
+    assert.deepEqual(parsePublishedQueue('list', data)?.jobs, many);
   });
 });
 
 /** A cluster with these jobs, in which somebody has these rights (`list jobs.batch *`). */
 function pretend(all: readonly ClusterJob[], rights: readonly string[], list?: Readonly<Record<string, string>>) {
   const written: unknown[] = [];
-  const has = (what: string, { everywhere }: ClusterQuery): boolean =>
-    rights.includes(`list ${what} *`) || (everywhere !== true && rights.includes(`list ${what} vision`));
+  const has = (what: string, { allNamespaces }: ClusterQuery): boolean =>
+    rights.includes(`list ${what} *`) || (allNamespaces !== true && rights.includes(`list ${what} vision`));
   const check = (what: string, query: ClusterQuery): void => {
     if (!has(what, query)) throw new JobmanError(`you may not list ${what}`, exitCode.failed);
   };
   const door: Partial<Cluster> = {
-    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'ada' }),
+    context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'ada' }),
     async *jobs(query) {
       check('jobs.batch', query);
       assert.equal(query.labels, 'jobman/uncounted!=true');
-      for (const one of all) if (query.everywhere === true || one.namespace === 'vision') yield [one];
+      for (const one of all) if (query.allNamespaces === true || one.namespace === 'vision') yield [one];
     },
-    async *homeless(query) {
+    async *unscheduledPods(query) {
       check('pods', query);
       yield [
         { namespace: 'vision', job: 'stuck' },
         { namespace: 'vision', job: null },
       ];
     },
-    priorities: async () => null,
-    queuePriorities: async () => (assert.fail('no job needs them'), null),
+    priorityClasses: async () => null,
+    queuePriorityClasses: async () => (assert.fail('no job needs them'), null),
     configMap: async (name, namespace) => (`${namespace}/${name}` === 'default/list' ? (list ?? null) : null),
     writeConfigMap: async (...words) => void written.push(words),
   };
@@ -289,29 +292,32 @@ suite('the queue is looked at', () => {
   const namesOf = (jobs: readonly QueuedJob[]) => jobs.map(({ name, state }) => `${name} ${state}`);
 
   test('in the whole cluster, where all jobs may be listed', async () => {
-    const { source, jobs } = await lookAtQueue(pretend(all, ['list jobs.batch *', 'list pods *'], list).door, settings);
+    const { source, jobs } = await observeQueue(
+      pretend(all, ['list jobs.batch *', 'list pods *'], list).door,
+      settings,
+    );
     assert.deepEqual([source.kind, namesOf(jobs)], ['cluster', ['stuck waiting', 'other running']]);
-    const blind = await lookAtQueue(pretend(all, ['list jobs.batch *']).door, settings);
+    const blind = await observeQueue(pretend(all, ['list jobs.batch *']).door, settings);
     assert.deepEqual(namesOf(blind.jobs), ['stuck waiting', 'other waiting'], 'without pods a Job is all there is');
   });
 
   test('by the published list else, with our own namespace as it is now', async () => {
-    const { source, jobs } = await lookAtQueue(
+    const { source, jobs } = await observeQueue(
       pretend(all, ['list jobs.batch vision', 'list pods vision'], list).door,
       settings,
     );
-    assert.deepEqual(source, { kind: 'published', updatedAt: now, isOwnFresh: true, unread: 0 });
+    assert.deepEqual(source, { kind: 'published', updatedAt: now, isOwnFresh: true, skipped: 0 });
     assert.deepEqual(namesOf(jobs), ['far running', 'stuck waiting']);
-    const none = await lookAtQueue(pretend(all, [], list).door, settings);
+    const none = await observeQueue(pretend(all, [], list).door, settings);
     assert.deepEqual(namesOf(none.jobs), ['then running', 'far running']);
   });
 
   test('in the namespace, where there is no list; and what may not even be listed there is said', async () => {
     for (const without of [undefined, { list: 'nonsense' }]) {
-      const seen = await lookAtQueue(pretend(all, ['list jobs.batch vision'], without).door, settings);
+      const seen = await observeQueue(pretend(all, ['list jobs.batch vision'], without).door, settings);
       assert.deepEqual([seen.source.kind, namesOf(seen.jobs)], ['namespace', ['stuck waiting']]);
     }
-    await assert.rejects(lookAtQueue(pretend(all, []).door, settings), /you may not list jobs\.batch/);
+    await assert.rejects(observeQueue(pretend(all, []).door, settings), /you may not list jobs\.batch/);
   });
 
   test('and published whole or not at all', async () => {
@@ -320,7 +326,7 @@ suite('the queue is looked at', () => {
     const [[name, namespace, data]] = written as [[string, string, Record<string, string>]];
     assert.deepEqual([name, namespace], ['list', 'default']);
     assert.deepEqual(
-      publishedQueue('list', data)?.jobs.map((one) => one.name),
+      parsePublishedQueue('list', data)?.jobs.map((one) => one.name),
       ['stuck', 'other'],
     );
     const barred = pretend(all, ['list jobs.batch vision']);
@@ -350,7 +356,7 @@ suite('the shipped CronJob', () => {
   const all = (kind: string) => objects.filter((one) => one.kind === kind);
 
   test('writes where the settings look, under the label that leaves it out of the count', () => {
-    const { namespace, configmap } = mergedSettings([]).jobsQueue;
+    const { namespace, configmap } = mergeSettings([]).jobsQueue;
     const [map] = all('ConfigMap');
     assert.deepEqual(map?.metadata, { name: configmap, namespace });
     const rules = all('Role').flatMap(({ rules: own = [] }) => own);

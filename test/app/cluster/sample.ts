@@ -1,6 +1,6 @@
 // Objects of a cluster for tests, as plain as they can be.
 
-import type { KeptJob } from '../../../src/app/cluster/kept.ts';
+import type { ArchivedJob } from '../../../src/app/cluster/archive.ts';
 import type {
   ClusterCondition,
   ClusterContainer,
@@ -102,14 +102,14 @@ export function aCondition(type: string, changes: Partial<ClusterCondition> = {}
 }
 
 /** The record of a job that its cluster still has. */
-export function aKeptJob(changes: Partial<KeptJob> = {}): KeptJob {
+export function anArchivedJob(changes: Partial<ArchivedJob> = {}): ArchivedJob {
   return {
     job: aClusterJob(),
     pods: [],
     events: [],
     server: 'https://lab',
     context: 'lab',
-    seenAt: noon,
+    observedAt: noon,
     goneAt: null,
     hidden: false,
     object: '{}',

@@ -3,7 +3,12 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { clusterSettingKeys, loadClusterSettings, mergedSettings, saidIn } from '../../../src/app/cluster/settings.ts';
+import {
+  clusterSettingKeys,
+  loadClusterSettings,
+  mergeSettings,
+  parseClusterSettings,
+} from '../../../src/app/cluster/settings.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { clusterSections, loadSettings } from '../../../src/app/settings.ts';
 import { settingAt } from '../../../src/schema/settings.ts';
@@ -23,14 +28,14 @@ function files(t: TestContext, own?: unknown, named?: unknown) {
     home,
     template,
     userHome: '/home/ada',
-    ...(named === undefined ? {} : { named: join(folder, 'lab.json') }),
+    ...(named === undefined ? {} : { explicit: join(folder, 'lab.json') }),
   };
 }
 
 test('the template that came with the program is checked when somebody has edited it', async () => {
   const written = readFileSync(template, 'utf8');
   for (const edited of [written.replace('"24h"', '"a day"'), written.replace('{', '{ "more": 1,'), `${written}}`]) {
-    await assert.rejects(saidIn(edited, '/opt/jobman/dist/settings.json', '/home/ada'), JobmanError);
+    await assert.rejects(parseClusterSettings(edited, '/opt/jobman/dist/settings.json', '/home/ada'), JobmanError);
   }
 });
 
@@ -49,7 +54,7 @@ test('the template that ships is right, and says every key', async (t) => {
   assert.equal(settings.job.resources.default, 'no-gpu');
   // Beside flavors and their default, a job is the same without the template.
   const { resources, ...job } = settings.job;
-  const { resources: none, ...plain } = mergedSettings([]).job;
+  const { resources: none, ...plain } = mergeSettings([]).job;
   assert.deepEqual(job, plain);
   assert.deepEqual(none.predefined, []);
   assert.equal(resources.label, none.label);
@@ -143,7 +148,7 @@ test('every slip is told with its place, and only of this half of the file', asy
 test('the named file holds our settings too, and must be there', async (t) => {
   const given = files(t, { local: { slots: 2 } }, { local: { slots: 3 } });
   assert.equal((await loadSettings({ ...given, env: {}, cores: 1 })).local.slots, 3);
-  await assert.rejects(loadSettings({ ...given, named: '/nowhere.json', env: {}, cores: 1 }), /no file of settings/);
+  await assert.rejects(loadSettings({ ...given, explicit: '/nowhere.json', env: {}, cores: 1 }), /no file of settings/);
 });
 
 test('paths start at their own file, and a password is not shown', async (t) => {

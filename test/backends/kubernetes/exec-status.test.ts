@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { createReportReader, readExecStatus, reporting } from '../../../src/backends/kubernetes/exec-status.ts';
+import { createReportReader, readExecStatus, withExitReport } from '../../../src/backends/kubernetes/exec-status.ts';
 import { openServer } from './support/server.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';
@@ -27,7 +27,7 @@ test('is taken out of what the program has printed, however it comes', () => {
 
 test('is what a shell writes, and its own exit code', () => {
   const ran = (...argv: readonly string[]) => {
-    const [program = '', ...words] = reporting(argv, text);
+    const [program = '', ...words] = withExitReport(argv, text);
     const { status, stdout, stderr } = spawnSync(program, words, { input: 'in' });
     return { status, out: String(stdout), ...read(stderr, 5) };
   };
@@ -78,7 +78,7 @@ test('an end that comes together with the line is heard', async (t) => {
   const cluster = pretended.cluster({ cluster: { server: url } });
   const session = cluster.exec(
     { pod: 'train-0', container: 'main' },
-    { program: { kind: 'line', line: 'true' }, receives: true, terminal: null, onBytes: () => undefined },
+    { program: { kind: 'line', line: 'true' }, hasInput: true, terminal: null, onBytes: () => undefined },
   );
   assert.deepEqual(await session.ended, { kind: 'ended', exitCode: 0, signal: null });
 });

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { JobmanError } from '../../../src/app/errors.ts';
 import {
-  namesCluster,
+  hasClusterConfig,
   readKubeContext,
-  type KubeconfigPlace,
+  type KubeconfigSources,
   type KubeUser,
 } from '../../../src/backends/kubernetes/kubeconfig.ts';
 import { createLogin } from '../../../src/backends/kubernetes/login.ts';
@@ -26,13 +26,13 @@ users:
 - {name: u-${context}, user: {token: t-${context}}}
 `;
 
-function placeIn(folder: string, different: Partial<KubeconfigPlace> = {}): KubeconfigPlace {
+function placeIn(folder: string, different: Partial<KubeconfigSources> = {}): KubeconfigSources {
   return {
     setting: { type: 'default', file: null },
     env: {},
     userHome: folder,
     cwd: folder,
-    accountFolder: join(folder, 'account'),
+    serviceAccountFolder: join(folder, 'account'),
     ...different,
   };
 }
@@ -77,7 +77,7 @@ suite('a kubeconfig', () => {
 
   test('that is not there, or is none, or leads nowhere', async (t) => {
     const { folder } = openWorld(t);
-    assert.equal(namesCluster(placeIn(folder)), false);
+    assert.equal(hasClusterConfig(placeIn(folder)), false);
     const nothing = await refused(readKubeContext(placeIn(folder), {}));
     assert.equal(nothing[0], 5);
     assert.match(nothing[1], /there is no kubeconfig .*\.kube\/config/);
@@ -101,29 +101,34 @@ suite('a kubeconfig', () => {
     writeFileSync(join(folder, 'account/token'), 'first\n');
     writeFileSync(join(folder, 'account/namespace'), 'vision\n');
     const place = placeIn(folder, { env: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' } });
-    assert.equal(namesCluster(place), true);
+    assert.equal(hasClusterConfig(place), true);
     const context = await readKubeContext(place, {});
     assert.deepEqual(
       [context.name, context.namespace, context.cluster.server],
       ['in-cluster', 'vision', 'https://[fd00::1]:443'],
     );
     const login = createLogin(context, { env: {}, now: () => now });
-    assert.equal((await login.prove()).headers['authorization'], 'Bearer first');
+    assert.equal((await login.credentials()).headers['authorization'], 'Bearer first');
     // Kubernetes renews it there.
     writeFileSync(join(folder, 'account/token'), 'second\n');
-    assert.equal((await login.prove()).headers['authorization'], 'Bearer second');
+    assert.equal((await login.credentials()).headers['authorization'], 'Bearer second');
   });
 });
 
 suite('a login', () => {
   const loginOf = (user: KubeUser, moment = () => now) =>
     createLogin(
-      { name: 'lab', namespace: 'x', cluster: { server: 'https://lab' }, user, userName: 'ada', from: 'a test' },
+      { name: 'lab', namespace: 'x', cluster: { server: 'https://lab' }, user, userName: 'ada', source: 'a test' },
       { env: { PATH: '/usr/bin:/bin' }, now: moment },
     );
 
   test('with a name and a password, and as somebody else', async () => {
-    const { headers } = await loginOf({ username: 'ada', password: 'p', as: 'grace', 'as-groups': ['g', 'h'] }).prove();
+    const { headers } = await loginOf({
+      username: 'ada',
+      password: 'p',
+      as: 'grace',
+      'as-groups': ['g', 'h'],
+    }).credentials();
     assert.deepEqual(headers, {
       authorization: `Basic ${Buffer.from('ada:p').toString('base64')}`,
       'impersonate-user': 'grace',
@@ -171,10 +176,10 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     chmodSync(program, 0o700);
     let moment = now;
     const login = loginOf({ exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } }, () => moment);
-    const token = async (): Promise<unknown> => (await login.prove()).headers['authorization'];
+    const token = async (): Promise<unknown> => (await login.credentials()).headers['authorization'];
     assert.equal(await token(), 'Bearer ada-1');
     assert.equal(await token(), 'Bearer ada-1');
-    assert.equal(login.refused(), true);
+    assert.equal(login.invalidate(), true);
     assert.equal(await token(), 'Bearer ada-2');
     moment += 3_600_000;
     assert.equal(await token(), 'Bearer ada-3');
@@ -187,7 +192,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     const cluster = server.cluster({ user: { exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } } });
     assert.equal((await cluster.job('a'))?.name, 'a');
     assert.deepEqual(
-      server.asked.map(({ headers }) => headers['authorization']),
+      server.requests.map(({ headers }) => headers['authorization']),
       ['Bearer ada-4', 'Bearer ada-5'],
     );
   });
@@ -214,7 +219,7 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     };
     const login = loginOf({ 'auth-provider': { name: 'oidc', config } }, () => time);
     const subject = async (): Promise<unknown> => {
-      const { authorization = '' } = (await login.prove()).headers;
+      const { authorization = '' } = (await login.credentials()).headers;
       return (
         JSON.parse(Buffer.from(String(authorization).split('.')[1] ?? '', 'base64url').toString()) as { sub: unknown }
       ).sub;
@@ -224,11 +229,11 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     assert.deepEqual([await subject(), await subject()], ['renewed-1', 'renewed-1']);
     const basic = `Basic ${Buffer.from('jobs:s%3A1').toString('base64')}`;
     assert.deepEqual(asked, [`/token grant_type=refresh_token&refresh_token=first ${basic}`]);
-    assert.equal(login.refused(), true);
+    assert.equal(login.invalidate(), true);
     assert.equal(await subject(), 'renewed-2');
     assert.match(String(asked[1]), /refresh_token=next-1 /);
-    login.refused();
-    const [code, text] = await refused(login.prove());
+    login.invalidate();
+    const [code, text] = await refused(login.credentials());
     assert.equal(code, 5);
     assert.match(
       text,
@@ -236,9 +241,9 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
     const away = { ...config, 'idp-issuer-url': 'http://far.example', 'id-token': '' };
     const plain = loginOf({ 'auth-provider': { name: 'oidc', config: away } });
-    assert.match((await refused(plain.prove()))[1], /is no https address/);
+    assert.match((await refused(plain.credentials()))[1], /is no https address/);
     const gone = loginOf({ 'auth-provider': { name: 'azure' } });
-    assert.match((await refused(gone.prove()))[1], /through azure, which Kubernetes does not support any more/);
+    assert.match((await refused(gone.credentials()))[1], /through azure, which Kubernetes does not support any more/);
   });
 
   test('by a program that fails is told in its words', async (t) => {
@@ -246,14 +251,14 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     const program = join(folder, 'login');
     writeFileSync(program, '#!/bin/sh\necho "please log in first" >&2\nexit 3\n');
     chmodSync(program, 0o700);
-    const [code, text] = await refused(loginOf({ exec: { command: program } }).prove());
+    const [code, text] = await refused(loginOf({ exec: { command: program } }).credentials());
     assert.equal(code, 5);
     assert.match(text, /ended with 3\.\nplease log in first/);
     const absent = await refused(
-      loginOf({ exec: { command: '/nowhere/login', installHint: 'get it from us' } }).prove(),
+      loginOf({ exec: { command: '/nowhere/login', installHint: 'get it from us' } }).credentials(),
     );
     assert.match(absent[1], /is not there\.\nget it from us/);
     writeFileSync(program, '#!/bin/sh\necho hello\n');
-    assert.match((await refused(loginOf({ exec: { command: program } }).prove()))[1], /no credential/);
+    assert.match((await refused(loginOf({ exec: { command: program } }).credentials()))[1], /no credential/);
   });
 });

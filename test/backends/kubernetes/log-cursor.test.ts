@@ -7,7 +7,7 @@ import { openWorld } from '../../support/world.ts';
 import { createLogCursor } from '../../../src/backends/kubernetes/log-cursor.ts';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openKept, readKept } from '../../../src/app/cluster/kept-logs.ts';
+import { openArchivedLog, readArchivedLog } from '../../../src/app/cluster/archived-logs.ts';
 
 interface Line {
   readonly ns: number;
@@ -60,11 +60,11 @@ suite('a log that is read over lost connections', () => {
             out += cursor.take(bytes.subarray(at, at + size)).toString('utf8');
         };
         for (const { share, piece } of cuts) {
-          const reply = told(lines, cursor.from({})['sinceTime'], zone);
+          const reply = told(lines, cursor.nextQuery({})['sinceTime'], zone);
           hear(reply.subarray(0, Math.floor(reply.length * share)), piece);
-          cursor.again();
+          cursor.beginReply();
         }
-        hear(told(lines, cursor.from({})['sinceTime'], zone), 17);
+        hear(told(lines, cursor.nextQuery({})['sinceTime'], zone), 17);
         assert.equal(out, lines.map(({ text }) => `${text}\n`).join(''));
       }),
       { numRuns: 1_000 },
@@ -103,14 +103,14 @@ suite('a log that is read over lost connections', () => {
             })
             .join('');
         };
-        const cursor = createLogCursor({ stamped });
+        const cursor = createLogCursor({ timestamps: stamped });
         let out = '';
         let file = 0;
         /** So many parts have been seen in one file, and are not in two afterwards. */
         let seen = 0;
         const whole = parts.map(({ text }) => `${text}\n`).join('');
         for (const { share, isRotated, isCutLine, through } of turns) {
-          const since = cursor.from({})['sinceTime'];
+          const since = cursor.nextQuery({})['sinceTime'];
           const end = file + Math.floor((parts.length - file) * share);
           if (isRotated && end > seen) {
             const last = parts[end - 1];
@@ -129,10 +129,10 @@ suite('a log that is read over lost connections', () => {
             out += cursor.take(reply.subarray(0, length)).toString();
             while (seen < parts.length && tell(parts.slice(file, seen), since).length < length) seen += 1;
           }
-          cursor.again();
+          cursor.beginReply();
         }
-        out += cursor.take(Buffer.from(tell(parts.slice(file), cursor.from({})['sinceTime']))).toString();
-        out += cursor.rest().toString();
+        out += cursor.take(Buffer.from(tell(parts.slice(file), cursor.nextQuery({})['sinceTime']))).toString();
+        out += cursor.unfinishedLine().toString();
         assert.equal(stamped ? out.replaceAll(/^\S+ /gm, '') : out, whole);
       }),
       { numRuns: 1_000 },
@@ -147,17 +147,17 @@ suite('a log that is read over lost connections', () => {
 
   test('begun with its last lines only, is not begun again with those before', () => {
     const cursor = createLogCursor();
-    assert.deepEqual(cursor.from({ tail: 2 }), { tailLines: 2, sinceTime: undefined });
+    assert.deepEqual(cursor.nextQuery({ tail: 2 }), { tailLines: 2, sinceTime: undefined });
     assert.equal(cursor.take(told(lines.slice(4), undefined, 'Z')).toString(), 'line 4\nline 5\n');
-    cursor.again();
+    cursor.beginReply();
     const more = [...lines, { ns: first + 9_000, text: 'line 6' }];
-    assert.equal(cursor.take(told(more, cursor.from({ tail: 2 })['sinceTime'], 'Z')).toString(), 'line 6\n');
+    assert.equal(cursor.take(told(more, cursor.nextQuery({ tail: 2 })['sinceTime'], 'Z')).toString(), 'line 6\n');
   });
 
   test('whose file was begun anew goes on with what is newer', () => {
     const cursor = createLogCursor();
     cursor.take(told(lines, undefined, 'Z'));
-    cursor.again();
+    cursor.beginReply();
     // The node has put the first lines away.
     const rotated = [...lines.slice(3), { ns: first + 9_000, text: 'line 6' }];
     assert.equal(cursor.take(told(rotated, undefined, 'Z')).toString(), 'line 6\n');
@@ -169,10 +169,10 @@ suite('a log that is read over lost connections', () => {
     const next = { ns: first + 2e9 + 5, text: 'next' };
     const cut = (line: Line): string => written(line, 'Z').slice(0, -1);
     const after = (told_: readonly Line[], stamped = false): string => {
-      const cursor = createLogCursor({ stamped });
+      const cursor = createLogCursor({ timestamps: stamped });
       cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
-      cursor.again();
-      return cursor.take(told(told_, undefined, 'Z')).toString() + cursor.rest().toString();
+      cursor.beginReply();
+      return cursor.take(told(told_, undefined, 'Z')).toString() + cursor.unfinishedLine().toString();
     };
 
     test('is whole, and has the moment that the file has which is there now', () => {
@@ -193,18 +193,18 @@ suite('a log that is read over lost connections', () => {
     test('is whole where it has no end either, over replies that bring nothing', () => {
       const cursor = createLogCursor();
       cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
-      cursor.again();
-      cursor.again();
+      cursor.beginReply();
+      cursor.beginReply();
       cursor.take(Buffer.from(cut(rest)));
-      assert.equal(cursor.rest().toString(), 'the quick brown fox');
-      assert.equal(cursor.rest().toString(), '');
+      assert.equal(cursor.unfinishedLine().toString(), 'the quick brown fox');
+      assert.equal(cursor.unfinishedLine().toString(), '');
     });
 
     test('is whole where it was the first one, of few that were wanted', () => {
       const cursor = createLogCursor();
       cursor.take(Buffer.from(cut(begun)));
-      cursor.again();
-      const since = cursor.from({ tail: 2 });
+      cursor.beginReply();
+      const since = cursor.nextQuery({ tail: 2 });
       assert.deepEqual(since, { sinceTime: '2025-12-31T23:59:59Z' });
       assert.equal(cursor.take(told([...lines, begun, next], undefined, 'Z')).toString(), 'the quick \nnext\n');
     });
@@ -213,9 +213,9 @@ suite('a log that is read over lost connections', () => {
       const whole = { ...begun, text: begun.text + rest.text };
       const cursor = createLogCursor();
       assert.equal(cursor.take(told([whole], undefined, 'Z')).toString(), 'the quick brown fox\n');
-      cursor.again();
+      cursor.beginReply();
       assert.equal(cursor.take(told([rest], undefined, 'Z')).toString(), '');
-      cursor.again();
+      cursor.beginReply();
       assert.equal(cursor.take(told([rest, next], undefined, 'Z')).toString(), 'next\n');
     });
 
@@ -223,7 +223,7 @@ suite('a log that is read over lost connections', () => {
       const part = Array.from({ length: 2_000 }, (_, index) => `${index}`).join('\r');
       const cursor = createLogCursor();
       cursor.take(Buffer.from(cut(begun) + part));
-      cursor.again();
+      cursor.beginReply();
       const more = { ...rest, text: `${part}\r2000` };
       assert.equal(cursor.take(told([more], undefined, 'Z')).toString(), `the quick ${part}\r2000\n`);
     });
@@ -233,7 +233,7 @@ suite('a log that is read over lost connections', () => {
     const cursor = createLogCursor();
     const long = 'a long line in whose middle a second ended\n';
     assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).length, long.length + 42);
-    cursor.again();
+    cursor.beginReply();
     assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).toString(), '');
   });
 
@@ -241,17 +241,17 @@ suite('a log that is read over lost connections', () => {
     const cursor = createLogCursor();
     const whole = written(lines[0] as Line, 'Z') + written(lines[1] as Line, 'Z').trimEnd();
     assert.equal(cursor.take(Buffer.from(whole)).toString(), 'line 0\n');
-    cursor.again();
+    cursor.beginReply();
     assert.equal(cursor.take(Buffer.from(whole)).toString(), '');
-    assert.equal(cursor.rest().toString(), 'line 1');
+    assert.equal(cursor.unfinishedLine().toString(), 'line 1');
   });
 });
 
 test('a text in the place of a moment that is none is passed on as it came', () => {
   const cursor = createLogCursor();
   assert.equal(cursor.take(Buffer.from('2026-99-99T99:99:99.9Z one\n')).toString(), 'one\n');
-  cursor.again();
-  assert.deepEqual(cursor.from({}), { sinceTime: '2026-99-99T99:99:99Z' });
+  cursor.beginReply();
+  assert.deepEqual(cursor.nextQuery({}), { sinceTime: '2026-99-99T99:99:99Z' });
 });
 
 test(
@@ -262,11 +262,11 @@ test(
     const long = 'y'.repeat(1024 * 1024);
     const take = (text: string): string => cursor.take(Buffer.from(text)).toString();
     assert.equal(take(`2026-11-22T00:00:01.000000001Z ${long}${long}z`), '');
-    cursor.again();
+    cursor.beginReply();
     // The next file begins in the middle of the line; what of it was had is no part of this.
     assert.equal(take(`2026-11-22T00:00:01.000000002Z ${long}x\n`), `${long}${long}z${long}x\n`);
     assert.equal(take(`2026-11-22T00:00:02.000000001Z ${long}${long}`), '');
-    cursor.again();
+    cursor.beginReply();
     assert.equal(take(`2026-11-22T00:00:02.000000002Z ${long}x\n`), `${long}${long}x\n`);
   },
 );
@@ -275,7 +275,7 @@ const copyIn = (t: TestContext): string => join(openWorld(t).folder, 'pod_main.l
 
 async function textOf(path: string, query = {}): Promise<string> {
   const parts: Uint8Array[] = [];
-  for await (const part of readKept(path, query)) parts.push(part);
+  for await (const part of readArchivedLog(path, query)) parts.push(part);
   return Buffer.concat(parts).toString('utf8');
 }
 
@@ -305,19 +305,19 @@ suite('a kept log', () => {
           return Buffer.from(hasEnd ? text.join('') : text.join('').slice(0, -1));
         };
         const copy = (share: number, piece: number, isLast: boolean): number => {
-          const kept = openKept(path);
+          const kept = openArchivedLog(path);
           let last = 0;
           const add = (bytes: Uint8Array): void => {
             if (bytes.length > 0) kept.append(bytes);
             if (bytes.length > 0) last = bytes.length;
           };
-          const cursor = createLogCursor({ stamped: true });
+          const cursor = createLogCursor({ timestamps: true });
           cursor.take(Buffer.from(kept.tail));
-          cursor.again();
-          const reply = told(cursor.from({})['sinceTime']);
+          cursor.beginReply();
+          const reply = told(cursor.nextQuery({})['sinceTime']);
           const end = Math.floor(reply.length * share);
           for (let at = 0; at < end; at += piece) add(cursor.take(reply.subarray(at, Math.min(end, at + piece))));
-          if (isLast) add(cursor.rest());
+          if (isLast) add(cursor.unfinishedLine());
           kept.close();
           return last;
         };
@@ -352,7 +352,7 @@ suite('a kept log', () => {
     const old = Array.from({ length: 5_000 }, (_, index) => line(100, index)).join('');
     const now = [200, 201].flatMap((at) => Array.from({ length: 2_000 }, (_, index) => line(at, index))).join('');
     writeFileSync(path, `${old}${now}`);
-    const kept = openKept(path);
+    const kept = openArchivedLog(path);
     kept.close();
     const tail = Buffer.from(kept.tail).toString('latin1');
     assert.ok(tail.endsWith(now), 'the last two seconds are in it');

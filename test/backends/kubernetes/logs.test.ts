@@ -4,21 +4,21 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { ClusterLogQuery } from '../../../src/app/cluster/cluster.ts';
-import { openServer, type PretendServer, type Reply, status } from './support/server.ts';
+import { openServer, type FakeServer, type Reply, status } from './support/server.ts';
 
 const over: Reply = { json: { status: { phase: 'Succeeded' } } };
 const logPath = '/api/v1/namespaces/vision/pods/train/log';
 
 /** All pieces of the log, and what was said of lost lines. */
 async function read(
-  server: PretendServer,
+  server: FakeServer,
   query: ClusterLogQuery = {},
 ): Promise<{ readonly pieces: readonly string[]; readonly said: readonly string[] }> {
   const pieces: string[] = [];
   const said: string[] = [];
   const onLost = (why: string | null): void => void said.push(why === null ? 'again' : 'lost');
   const onCut = (): void => void said.push('cut');
-  for await (const piece of server.cluster().logs('train', 'main', { ...query, onLost, onCut }))
+  for await (const piece of server.cluster().logs('train', 'main', { ...query, onLost, onTruncated: onCut }))
     pieces.push(Buffer.from(piece).toString('utf8'));
   return { pieces, said };
 }
@@ -75,7 +75,7 @@ suite('the log of a pod that is over', () => {
     });
     await read(server, { tail: 7, since: Date.UTC(2026, 10, 22) });
     const words = (): readonly string[] =>
-      server.asked.filter(({ path }) => path === logPath).map(({ query }) => decodeURIComponent(query.toString()));
+      server.requests.filter(({ path }) => path === logPath).map(({ query }) => decodeURIComponent(query.toString()));
     const same = 'container=main&tailLines=7&sinceTime=2026-11-22T00:00:00.000Z';
     assert.deepEqual(words(), [same, same]);
     phase = 'Running';

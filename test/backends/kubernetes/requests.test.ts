@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { failure, now, openServer, status, type Asked, type Reply } from './support/server.ts';
+import { failure, now, openServer, status, type RecordedRequest, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
 const wanted: V1Job = {
@@ -28,12 +28,12 @@ suite('lists', () => {
         : { json: { items: [job('c')], metadata: {} } },
     );
     assert.deepEqual(await names(server.cluster().jobs({})), ['a', 'b', 'c']);
-    assert.deepEqual(server.lines(), Array(2).fill('GET /apis/batch/v1/namespaces/vision/jobs'));
+    assert.deepEqual(server.requestLines(), Array(2).fill('GET /apis/batch/v1/namespaces/vision/jobs'));
     assert.deepEqual(
-      server.asked.map(({ query }) => query.get('limit')),
+      server.requests.map(({ query }) => query.get('limit')),
       ['500', '500'],
     );
-    assert.equal(server.asked[0]?.headers['authorization'], 'Bearer secret');
+    assert.equal(server.requests[0]?.headers['authorization'], 'Bearer secret');
   });
 
   test('that grew too old go on as they are now', async (t) => {
@@ -51,12 +51,12 @@ suite('lists', () => {
     const server = await openServer(t, () => ({
       json: { items: [{ metadata: { namespace: 'vision', labels } }, { metadata: { namespace: 'other' } }] },
     }));
-    const found = await Array.fromAsync(server.cluster().homeless({ everywhere: true }));
+    const found = await Array.fromAsync(server.cluster().unscheduledPods({ allNamespaces: true }));
     assert.deepEqual(found.flat(), [
       { namespace: 'vision', job: 'train' },
       { namespace: 'other', job: null },
     ]);
-    const [{ path, query, headers }] = server.asked as readonly [Asked];
+    const [{ path, query, headers }] = server.requests as readonly [RecordedRequest];
     assert.deepEqual([path, query.get('fieldSelector')], ['/api/v1/pods', 'spec.nodeName=,status.phase=Pending']);
     assert.match(String(headers['accept']), /as=PartialObjectMetadataList/);
   });
@@ -70,7 +70,7 @@ suite('lists', () => {
       lastTimestamp: new Date(now + second * 1_000).toISOString(),
     });
     const server = await openServer(t, () => ({ json: { items: [event('a', 2), event('a', 1), event('b', 1)] } }));
-    const found = await server.cluster().refusedPods({});
+    const found = await server.cluster().podCreationErrors({});
     assert.deepEqual(
       found.map(({ object, message }) => [object.uid, message]),
       [
@@ -78,13 +78,13 @@ suite('lists', () => {
         ['b', 'at 1'],
       ],
     );
-    const [{ path, query }] = server.asked as readonly [Asked];
+    const [{ path, query }] = server.requests as readonly [RecordedRequest];
     assert.deepEqual(
       [path, query.get('fieldSelector')],
       ['/api/v1/namespaces/vision/events', 'involvedObject.kind=Job,reason=FailedCreate'],
     );
     const closed = await openServer(t, () => status(403, 'Forbidden', 'no'));
-    assert.deepEqual(await closed.cluster().refusedPods({ everywhere: true }), []);
+    assert.deepEqual(await closed.cluster().podCreationErrors({ allNamespaces: true }), []);
   });
 
   test('of a namespace that does not exist is no empty one', async (t) => {
@@ -97,22 +97,22 @@ suite('lists', () => {
       path.endsWith('/jobs') ? { json: { items: [] } } : status(403, 'Forbidden', 'no'),
     );
     assert.deepEqual(await names(closed.cluster().jobs({})), []);
-    assert.deepEqual(await names(closed.cluster().jobs({ everywhere: true })), []);
+    assert.deepEqual(await names(closed.cluster().jobs({ allNamespaces: true })), []);
   });
 
   test('of every namespace, and of none there', async (t) => {
     const server = await openServer(t, () => ({ json: { items: null } }));
-    assert.deepEqual(await names(server.cluster().pods({ everywhere: true })), []);
+    assert.deepEqual(await names(server.cluster().pods({ allNamespaces: true })), []);
     assert.deepEqual(await names(server.cluster().pods({ namespace: 'other', job: 'train' })), []);
-    assert.deepEqual(server.lines(), ['GET /api/v1/pods', 'GET /api/v1/namespaces/other/pods']);
-    assert.equal(server.asked[1]?.query.get('labelSelector'), 'job-name=train');
+    assert.deepEqual(server.requestLines(), ['GET /api/v1/pods', 'GET /api/v1/namespaces/other/pods']);
+    assert.equal(server.requests[1]?.query.get('labelSelector'), 'job-name=train');
   });
 });
 
 test('a request is made again so often and no more', async (t) => {
   const server = await openServer(t, () => status(503, '', 'etcd is away'));
   const error = await failure(server.cluster().job('a'));
-  assert.deepEqual([server.asked.length, error.code, error.lines], [4, 5, ['etcd is away']]);
+  assert.deepEqual([server.requests.length, error.code, error.lines], [4, 5, ['etcd is away']]);
 });
 
 suite('a creation whose reply is lost', () => {
@@ -120,7 +120,7 @@ suite('a creation whose reply is lost', () => {
     const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: there() }));
     assert.equal((await server.cluster().create(wanted)).metadata?.uid, 'u1');
     assert.deepEqual(
-      server.lines().map((line) => line.split(' ')[0]),
+      server.requestLines().map((line) => line.split(' ')[0]),
       ['POST', 'GET'],
     );
   });
@@ -132,7 +132,7 @@ suite('a creation whose reply is lost', () => {
     });
     assert.equal((await server.cluster().create(wanted)).metadata?.uid, 'u1');
     assert.deepEqual(
-      server.lines().map((line) => line.split(' ')[0]),
+      server.requestLines().map((line) => line.split(' ')[0]),
       ['POST', 'GET', 'POST'],
     );
   });
@@ -160,13 +160,13 @@ suite('a creation whose reply is lost', () => {
     const leave = new AbortController();
     setTimeout(() => leave.abort(late), 100);
     assert.equal(await failure(server.cluster().create(wanted, { signal: leave.signal })), late);
-    assert.equal(server.asked.length, 1);
+    assert.equal(server.requests.length, 1);
   });
 
   test('is left alone where nobody answers', async (t) => {
     const server = await openServer(t, () => ({ drop: true }));
     assert.equal((await failure(server.cluster().create(wanted))).code, 5);
-    assert.equal(server.lines().filter((line) => line.startsWith('POST')).length, 1);
+    assert.equal(server.requestLines().filter((line) => line.startsWith('POST')).length, 1);
   });
 });
 
@@ -257,7 +257,7 @@ suite('a deletion', () => {
       return isDeleted && method === 'GET' ? status(404, 'NotFound', 'gone') : { json: there() };
     });
     assert.equal(await server.cluster().remove('train'), 'gone');
-    const deletion = server.asked.find(({ method }) => method === 'DELETE');
+    const deletion = server.requests.find(({ method }) => method === 'DELETE');
     assert.match(deletion?.body ?? '', /"propagationPolicy":"Background","preconditions":\{"uid":"u1"\}/);
     // Without its length the body would be read as the next request on that connection.
     assert.equal(deletion?.headers['content-length'], String(deletion?.body.length));
@@ -267,7 +267,7 @@ suite('a deletion', () => {
   test('of what is not there asks for nothing', async (t) => {
     const server = await openServer(t, () => status(404, 'NotFound', 'no'));
     assert.equal(await server.cluster().remove('train'), 'absent');
-    assert.equal(server.asked.length, 1);
+    assert.equal(server.requests.length, 1);
   });
 
   test('another Job of the name counts as gone', async (t) => {
@@ -297,7 +297,7 @@ test('a quota is read with its amounts, and one for some pods only is left out',
   const server = await openServer(t, () => ({ json: { metadata: {}, items } }));
   const all = { name: 'all', hard: { 'requests.cpu': '4', pods: '9' }, used: { 'requests.cpu': '3', pods: '1' } };
   assert.deepEqual(await server.cluster().quotas(), [all]);
-  assert.deepEqual(server.lines(), ['GET /api/v1/namespaces/vision/resourcequotas']);
+  assert.deepEqual(server.requestLines(), ['GET /api/v1/namespaces/vision/resourcequotas']);
 });
 
 test('nobody there is unreachable, with what was tried', async (t) => {
@@ -318,8 +318,8 @@ suite('a ConfigMap is written', () => {
       method === 'GET' ? status(404, 'NotFound', 'none') : { json: {}, status: 201 },
     );
     await server.cluster().writeConfigMap('list', 'default', { list: 'x' });
-    assert.deepEqual(server.lines(), [`GET ${path}/list`, `POST ${path}`]);
-    assert.deepEqual((JSON.parse(server.asked[1]?.body ?? '') as { data: object }).data, { list: 'x' });
+    assert.deepEqual(server.requestLines(), [`GET ${path}/list`, `POST ${path}`]);
+    assert.deepEqual((JSON.parse(server.requests[1]?.body ?? '') as { data: object }).data, { list: 'x' });
   });
 
   test('over what another has written meanwhile, whose labels stay', async (t) => {
@@ -334,12 +334,12 @@ suite('a ConfigMap is written', () => {
     });
     await server.cluster().writeConfigMap('list', 'default', { list: 'x' });
     assert.deepEqual(
-      server.lines(),
+      server.requestLines(),
       Array(2)
         .fill([`GET ${path}/list`, `PUT ${path}/list`])
         .flat(),
     );
-    const last = JSON.parse(server.asked.at(-1)?.body ?? '') as { metadata: { labels: object } };
+    const last = JSON.parse(server.requests.at(-1)?.body ?? '') as { metadata: { labels: object } };
     assert.deepEqual(last.metadata.labels, { of: 'lab' });
   });
 
@@ -348,11 +348,11 @@ suite('a ConfigMap is written', () => {
       method === 'GET' ? { json: { metadata: {} } } : status(409, 'Conflict', 'changed'),
     );
     await failure(busy.cluster().writeConfigMap('list', 'default', {}));
-    assert.ok(busy.asked.length <= 10);
+    assert.ok(busy.requests.length <= 10);
     const barred = await openServer(t, ({ method }) =>
       method === 'GET' ? { json: { metadata: {} } } : status(403, 'Forbidden', 'no'),
     );
     assert.equal((await failure(barred.cluster().writeConfigMap('list', 'default', {}))).code, 1);
-    assert.equal(barred.asked.length, 2);
+    assert.equal(barred.requests.length, 2);
   });
 });

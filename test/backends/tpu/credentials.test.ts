@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createCaller, type Credentials } from '../../../src/backends/tpu/api.ts';
-import { createCredentials, createLogin, tokenIn, type RunProgram } from '../../../src/backends/tpu/credentials.ts';
+import { createGoogleApiClient, type Credentials } from '../../../src/backends/tpu/api.ts';
+import { createCredentials, createLogin, parseToken, type RunProgram } from '../../../src/backends/tpu/credentials.ts';
 import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
@@ -37,7 +37,7 @@ test('a machine is this one only by its whole name', () => {
 });
 
 test('a refused login names the command that makes a new one', () => {
-  assert.match(to('').refused({}), /gcloud auth application-default login$/);
+  assert.match(to('').invalidate({}), /gcloud auth application-default login$/);
 });
 
 /** A token command that prints these in turn, and then the last for ever. */
@@ -92,13 +92,16 @@ suite('a token command', () => {
 
 test('a token is a bare word, or JSON as OAuth and gcloud write it', () => {
   const at = Date.parse('2026-11-21T08:00:00Z');
-  assert.deepEqual(tokenIn(' ya29.a0-b_c/d+e==\n', at), { word: 'ya29.a0-b_c/d+e==', until: null });
-  assert.deepEqual(tokenIn('{"access_token":"t","expires_in":60}', at), { word: 't', until: at + 60_000 });
+  assert.deepEqual(parseToken(' ya29.a0-b_c/d+e==\n', at), { value: 'ya29.a0-b_c/d+e==', expiresAt: null });
+  assert.deepEqual(parseToken('{"access_token":"t","expires_in":60}', at), { value: 't', expiresAt: at + 60_000 });
   const gcloud = '{"credential":{"access_token":"t","token_expiry":"2026-11-21T09:00:00Z"}}';
-  assert.deepEqual(tokenIn(gcloud, at), { word: 't', until: at + 3_600_000 });
-  assert.deepEqual(tokenIn('{"credential":{"access_token":"t","token_expiry":null}}', at), { word: 't', until: null });
+  assert.deepEqual(parseToken(gcloud, at), { value: 't', expiresAt: at + 3_600_000 });
+  assert.deepEqual(parseToken('{"credential":{"access_token":"t","token_expiry":null}}', at), {
+    value: 't',
+    expiresAt: null,
+  });
   for (const text of ['', 'two words', '{"access_token":"two words"}', '{"access_token":', '{}', 'a\r\nb: c']) {
-    assert.equal(tokenIn(text, at), undefined, JSON.stringify(text));
+    assert.equal(parseToken(text, at), undefined, JSON.stringify(text));
   }
 });
 
@@ -110,8 +113,11 @@ suite('a login that the cloud refuses in the middle', () => {
       headers['authorization'] === `Bearer ${good}`
         ? undefined
         : failure(401, 'UNAUTHENTICATED', 'invalid credentials');
-    const credentials: Credentials = { headers: () => login.headers(), refused: (shown) => login.refused(shown) };
-    return { server, caller: createCaller({ env: {}, endpoint: () => Promise.resolve(server.url), credentials }) };
+    const credentials: Credentials = { headers: () => login.headers(), invalidate: (shown) => login.invalidate(shown) };
+    return {
+      server,
+      caller: createGoogleApiClient({ env: {}, endpoint: () => Promise.resolve(server.url), credentials }),
+    };
   }
   const list = 'v2/projects/p/locations/us-central2-b/nodes';
 
@@ -124,7 +130,7 @@ suite('a login that the cloud refuses in the middle', () => {
       [true, true, true],
     );
     assert.equal(asked.length, 2);
-    assert.equal(server.asked.length, 6);
+    assert.equal(server.requests.length, 6);
   });
 
   test('is not tried a third time, and the answer says how to log in and shows no token', async (t) => {
@@ -137,7 +143,7 @@ suite('a login that the cloud refuses in the middle', () => {
       assert.equal(answer.error.kind, 'unreachable');
       assert.match(answer.error.message, /tpu\.tokenCommand/);
       assert.doesNotMatch(JSON.stringify(answer), /stale/);
-      assert.ok(server.asked.length <= 2);
+      assert.ok(server.requests.length <= 2);
     }
     assert.ok(asked.length <= 2);
   });
@@ -148,20 +154,24 @@ suite('a login that the cloud refuses in the middle', () => {
     const answer = await caller.list(list, 'nodes');
     assert.ok(!answer.ok);
     assert.equal(answer.error.noLogin, true);
-    assert.equal(server.asked.length, 1);
+    assert.equal(server.requests.length, 1);
     const again = await caller.list(list, 'nodes');
     assert.equal(!again.ok && again.error.noLogin, true);
-    assert.equal(server.asked.length, 1, 'for a few seconds nobody is asked at all');
+    assert.equal(server.requests.length, 1, 'for a few seconds nobody is asked at all');
     assert.equal(asked.length, 2);
   });
 
   test('is harmless on this machine, where none is shown', async (t) => {
     const server = await openTpuServer(t);
     server.fault = () => failure(401, 'UNAUTHENTICATED', 'your login has expired');
-    const caller = createCaller({ env: {}, endpoint: () => Promise.resolve(server.url), credentials: to(server.url) });
+    const caller = createGoogleApiClient({
+      env: {},
+      endpoint: () => Promise.resolve(server.url),
+      credentials: to(server.url),
+    });
     const answer = await caller.list(list, 'nodes');
     assert.ok(!answer.ok);
     assert.equal(answer.status, 'UNAUTHENTICATED');
-    assert.equal(server.asked.length, 1);
+    assert.equal(server.requests.length, 1);
   });
 });

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { classify, type StatusBody } from '../../../src/backends/tpu/api.ts';
-import type { CloudErrorKind } from '../../../src/core/job.ts';
+import { classifyError, type StatusBody } from '../../../src/backends/tpu/api.ts';
+import type { CloudErrorKind } from '../../../src/core/model/job.ts';
 
 /**
  * The kind, then the code, the status and the message, `-` where one is missing. Without a status it is in an operation, where
@@ -56,7 +56,7 @@ const rows = table
 suite('an error of the cloud', () => {
   for (const [kind, body] of rows) {
     test(`${kind}: ${body.code} ${(body.message ?? '').slice(0, 70)}`, () => {
-      const error = classify(body);
+      const error = classifyError(body);
       assert.equal(error.kind, kind);
       assert.notEqual(error.message, '');
       // The words are kept whole, also the id that differs each time: somebody may have to quote it.

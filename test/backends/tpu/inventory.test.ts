@@ -52,21 +52,21 @@ test('all zones are asked in one question of each kind, and what belongs togethe
   });
   server.pageLength = 1;
 
-  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: null });
-  assert.deepEqual(missed, []);
+  const { tpus, unchecked } = await listTpus(server.api, { project: 'p', zones: null });
+  assert.deepEqual(unchecked, []);
   assert.deepEqual(tpus, [
     {
       project: 'p',
       zone: 'us-central2-b',
       name: 'dev',
       resource: `${parent}/nodes/dev`,
-      node: 'STOPPED',
-      queued: null,
-      type: 'V4 2x2x1',
+      nodeState: 'STOPPED',
+      queuedResourceState: null,
+      accelerator: 'V4 2x2x1',
       pricing: 'preemptible',
       label: null,
-      sharedBy: null,
-      owner: null,
+      sharedByInstallation: null,
+      metadataOwner: null,
       createdAt: Date.parse('2026-05-01T09:00:00Z'),
     },
     {
@@ -74,13 +74,13 @@ test('all zones are asked in one question of each kind, and what belongs togethe
       zone: 'us-central2-b',
       name: 'llama-000007-2',
       resource: queued,
-      node: 'READY',
-      queued: 'ACTIVE',
-      type: 'v4-16',
+      nodeState: 'READY',
+      queuedResourceState: 'ACTIVE',
+      accelerator: 'v4-16',
       pricing: 'spot',
       label: { installation: 'abc123', job: '000007', allocation: 2 },
-      sharedBy: null,
-      owner: null,
+      sharedByInstallation: null,
+      metadataOwner: null,
       createdAt: Date.parse('2026-05-01T11:00:00Z'),
     },
     {
@@ -88,18 +88,18 @@ test('all zones are asked in one question of each kind, and what belongs togethe
       zone: 'us-central2-b',
       name: 'waits',
       resource: `${parent}/queuedResources/waits`,
-      node: null,
-      queued: 'WAITING_FOR_RESOURCES',
-      type: 'v4-8',
+      nodeState: null,
+      queuedResourceState: 'WAITING_FOR_RESOURCES',
+      accelerator: 'v4-8',
       pricing: 'spot',
       label: null,
-      sharedBy: 'abc123',
-      owner: 'grace',
+      sharedByInstallation: 'abc123',
+      metadataOwner: 'grace',
       createdAt: Date.parse('2026-05-01T10:30:00Z'),
     },
   ]);
   assert.deepEqual(
-    new Set(server.asked.map(({ path }) => path)),
+    new Set(server.requests.map(({ path }) => path)),
     new Set(['/v2/projects/p/locations/-/nodes', '/v2/projects/p/locations/-/queuedResources']),
   );
 });
@@ -109,16 +109,19 @@ test('of the named zones only, and a zone that the cloud could not ask is told w
   server.addNode({ name: `${parent}/nodes/here`, state: 'READY', schedulingConfig: { reserved: true } });
   server.addNode({ name: 'projects/p/locations/us-east5-a/nodes/there', state: 'READY' });
   server.unreachable = ['projects/p/locations/us-west4-a', 'europe-west4-b'];
-  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  const { tpus, unchecked } = await listTpus(server.api, {
+    project: 'p',
+    zones: ['us-central2-b', 'us-west4-a'],
+  });
   assert.deepEqual(
     tpus.map(({ name, pricing }) => `${name} ${pricing}`),
     ['here reserved'],
   );
   assert.deepEqual(
-    missed.map(({ zone }) => zone),
+    unchecked.map(({ zone }) => zone),
     ['us-west4-a'],
   );
-  assert.equal((await listTpus(server.api, { project: 'p', zones: null })).missed.length, 2);
+  assert.equal((await listTpus(server.api, { project: 'p', zones: null })).unchecked.length, 2);
 });
 
 test('a server that refuses to list all zones at once is asked zone by zone, and each may refuse for itself', async (t) => {
@@ -128,23 +131,31 @@ test('a server that refuses to list all zones at once is asked zone by zone, and
     if (path.includes('/locations/-/')) return failure(400, 'INVALID_ARGUMENT', 'no wildcards');
     return path.includes('us-west4-a') ? failure(403, 'PERMISSION_DENIED', 'not yours') : undefined;
   };
-  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  const { tpus, unchecked } = await listTpus(server.api, {
+    project: 'p',
+    zones: ['us-central2-b', 'us-west4-a'],
+  });
   assert.deepEqual(
     tpus.map(({ name }) => name),
     ['here'],
   );
-  assert.deepEqual(missed, [{ project: 'p', zone: 'us-west4-a', says: 'PERMISSION_DENIED: not yours', asleep: false }]);
+  assert.deepEqual(unchecked, [
+    { project: 'p', zone: 'us-west4-a', message: 'PERMISSION_DENIED: not yours', isEmulatorStopped: false },
+  ]);
 });
 
 test('half an answer is none: without the queue the nodes are not shown as all there is', async (t) => {
   const server = await openTpuServer(t);
   server.addNode({ name: `${parent}/nodes/here`, state: 'READY' });
   server.fault = ({ path }) => (path.endsWith('queuedResources') ? 'drop' : undefined);
-  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  const { tpus, unchecked } = await listTpus(server.api, {
+    project: 'p',
+    zones: ['us-central2-b', 'us-west4-a'],
+  });
   assert.deepEqual(tpus, []);
-  assert.equal(missed.length, 1);
-  assert.equal(missed[0]?.zone, null);
-  assert.match(missed[0]?.says ?? '', /did not answer/);
+  assert.equal(unchecked.length, 1);
+  assert.equal(unchecked[0]?.zone, null);
+  assert.match(unchecked[0]?.message ?? '', /did not answer/);
 });
 
 test('a value of another type makes the whole answer unreadable, and nothing is concluded from it', async (t) => {
@@ -170,8 +181,8 @@ test('a value of another type makes the whole answer unreadable, and nothing is 
   for (const [field, items] of [['nodes', [whole]] as const, ...wrong]) {
     const server = await openTpuServer(t);
     server.fault = ({ path }) => (path.endsWith(field) ? { status: 200, body: { [field]: items } } : undefined);
-    const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b'] });
+    const { tpus, unchecked } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b'] });
     assert.equal(tpus.length, items[0] === whole ? 1 : 0, JSON.stringify(items));
-    assert.equal(missed.length, items[0] === whole ? 0 : 1, JSON.stringify(items));
+    assert.equal(unchecked.length, items[0] === whole ? 0 : 1, JSON.stringify(items));
   }
 });

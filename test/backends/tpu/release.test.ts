@@ -4,17 +4,17 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createTpuCapacity } from '../../../src/backends/tpu/capacity.ts';
 import type { CapacityPort } from '../../../src/app/ports.ts';
-import type { Rule } from '../../../src/core/spec.ts';
-import { clock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
+import type { RecoveryRule } from '../../../src/core/model/spec.ts';
+import { fixedClock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
 import { failure, openTpuServer, parent, type Fault, type TpuServer } from './support/server.ts';
 
 const queue = { mode: 'queued-resources' } as const;
 
 function capacityOf(server: TpuServer): CapacityPort {
-  return createTpuCapacity({ apiFor: () => server.api, clock, sshKeyLines: () => Promise.resolve('') });
+  return createTpuCapacity({ apiFor: () => server.api, clock: fixedClock, sshKeyLines: () => Promise.resolve('') });
 }
 
-const deletions = (server: TpuServer) => server.questions().filter((question) => question.startsWith('DELETE'));
+const deletions = (server: TpuServer) => server.requestLines().filter((question) => question.startsWith('DELETE'));
 const unanswered = failure(503, 'UNAVAILABLE', 'away');
 
 suite('a release', () => {
@@ -68,7 +68,7 @@ suite('a release', () => {
     test(`touches nothing that is labelled as of ${whose}`, async (t) => {
       const server = await openTpuServer(t);
       server.addNode(nodeOf({ labels: theirs }));
-      server.addQueued(queuedOf('ACTIVE', { asked: { labels: theirs } }));
+      server.addQueued(queuedOf('ACTIVE', { node: { labels: theirs } }));
       for (const mode of ['tpu-vm', 'queued-resources'] as const) {
         assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
       }
@@ -144,7 +144,7 @@ suite('a release', () => {
     server.fault = ({ method }) => (method === 'DELETE' ? { status: 200, body: { name: 'o' } } : undefined);
     const ref = tpuRef({ spec: queue, allocation: { releasedAt: now } });
     assert.deepEqual(await capacityOf(server).release(ref), { kind: 'done' });
-    const [fact] = await capacityOf(server).look([ref]);
+    const [fact] = await capacityOf(server).observe([ref]);
     assert.equal(fact?.kind === 'known' ? fact.value.state : '', 'provisioning');
     await capacityOf(server).release(ref);
     assert.equal(deletions(server).length, 2);
@@ -152,18 +152,18 @@ suite('a release', () => {
 });
 
 suite('a standing TPU', () => {
-  const reapply: Rule = { reason: 'preempted', answer: { then: 'resume', on: 'new' } };
-  const fail: Rule = { reason: 'preempted', answer: { then: 'fail', on: 'same' } };
+  const reapply: RecoveryRule = { reason: 'preempted', answer: { then: 'resume', on: 'new' } };
+  const fail: RecoveryRule = { reason: 'preempted', answer: { then: 'fail', on: 'same' } };
   const id = 'lab-v4';
-  const standing = (
-    rules: readonly Rule[],
+  const persistent = (
+    rules: readonly RecoveryRule[],
     releasedAt: number | null = now,
     mode: 'tpu-vm' | 'queued-resources' = 'tpu-vm',
-    had: { readonly made?: string } = {},
+    had: { readonly creationTime?: string } = {},
   ) =>
     tpuRef({
-      spec: { ownership: 'standing', mode },
-      allocation: { name: id, ownership: 'standing', releasedAt, ...had },
+      spec: { ownership: 'persistent', mode },
+      allocation: { name: id, ownership: 'persistent', releasedAt, ...had },
       rules,
     });
   const old = { id, labels: {}, createTime: '2026-04-01T00:00:00.123456789Z' };
@@ -171,36 +171,36 @@ suite('a standing TPU', () => {
   test('is let go where a rule says that a new one is to be made', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ ...old, state: 'PREEMPTED' }));
-    assert.deepEqual(await capacityOf(server).release(standing([reapply])), { kind: 'done' });
+    assert.deepEqual(await capacityOf(server).release(persistent([reapply])), { kind: 'done' });
     assert.deepEqual(deletions(server), [`DELETE nodes/${id}`]);
   });
 
   test('goes with the queued resource that made it, whatever that is called', async (t) => {
     const server = await openTpuServer(t);
-    const request = queuedOf('SUSPENDED', { id: 'lab-request', asked: {} });
+    const request = queuedOf('SUSPENDED', { id: 'lab-request', node: {} });
     server.addQueued(request);
     server.addNode(nodeOf({ ...old, queuedResource: request.name }));
-    await capacityOf(server).release(standing([reapply]));
+    await capacityOf(server).release(persistent([reapply]));
     assert.deepEqual(deletions(server), ['DELETE queuedResources/lab-request?force=true']);
   });
 
-  const left: readonly (readonly [string, ReturnType<typeof standing>, object, string])[] = [
-    ['no rule says so', standing([fail]), {}, 'refused'],
-    ['there are no rules', standing([]), {}, 'refused'],
-    ['the record has not committed to it', standing([reapply], null), {}, 'refused'],
-    ['a jobman has made it for one job', standing([reapply]), { labels }, 'refused'],
-    ['it is new already', standing([reapply]), { createTime: '2026-05-01T12:00:01Z' }, 'done'],
+  const left: readonly (readonly [string, ReturnType<typeof persistent>, object, string])[] = [
+    ['no rule says so', persistent([fail]), {}, 'refused'],
+    ['there are no rules', persistent([]), {}, 'refused'],
+    ['the record has not committed to it', persistent([reapply], null), {}, 'refused'],
+    ['a jobman has made it for one job', persistent([reapply]), { labels }, 'refused'],
+    ['it is new already', persistent([reapply]), { createTime: '2026-05-01T12:00:01Z' }, 'done'],
     [
       'it is another than the job had',
-      standing([reapply], now, 'tpu-vm', { made: '2026-03-31T00:00:00Z' }),
+      persistent([reapply], now, 'tpu-vm', { creationTime: '2026-03-31T00:00:00Z' }),
       {},
       'done',
     ],
-    ['it is on its way out', standing([reapply]), { state: 'DELETING' }, 'done'],
-    ['others would go with it', standing([reapply]), { queuedResource: `${parent}/queuedResources/many` }, 'refused'],
+    ['it is on its way out', persistent([reapply]), { state: 'DELETING' }, 'done'],
+    ['others would go with it', persistent([reapply]), { queuedResource: `${parent}/queuedResources/many` }, 'refused'],
     [
       'its queued resource cannot be read',
-      standing([reapply]),
+      persistent([reapply]),
       { queuedResource: `${parent}/queuedResources/broken` },
       'failed',
     ],
@@ -219,7 +219,7 @@ suite('a standing TPU', () => {
 
   test('that is not there is let go', async (t) => {
     const server = await openTpuServer(t);
-    assert.deepEqual(await capacityOf(server).release(standing([reapply])), { kind: 'done' });
+    assert.deepEqual(await capacityOf(server).release(persistent([reapply])), { kind: 'done' });
   });
 });
 
@@ -231,13 +231,13 @@ suite('a sweep', () => {
     server.pageLength = 2;
     const request = queuedOf('ACTIVE', { id: 'ours-queued' });
     server.addQueued(request);
-    server.addQueued(queuedOf('ACTIVE', { id: 'theirs-queued', asked: { labels: other } }));
+    server.addQueued(queuedOf('ACTIVE', { id: 'theirs-queued', node: { labels: other } }));
     server.addNode(nodeOf({ id: 'ours', state: 'PREEMPTED' }));
     server.addNode(nodeOf({ id: 'ours-queued', queuedResource: request.name }));
     server.addNode(nodeOf({ id: 'orphan', queuedResource: `${parent}/queuedResources/gone` }));
     server.addNode(nodeOf({ id: 'theirs', labels: other }));
     server.addNode(nodeOf({ id: 'nobody', labels: {} }));
-    const found = await capacityOf(server).sweep([tpuRef(), tpuRef({ job: { id: '000009' } })]);
+    const found = await capacityOf(server).listLabelled([tpuRef(), tpuRef({ job: { id: '000009' } })]);
     assert.deepEqual(
       found.kind === 'known' &&
         found.value.map(({ resource, state }) => `${resource.replace(`${parent}/`, '')} ${state}`),
@@ -251,7 +251,7 @@ suite('a sweep', () => {
       allocation: 1,
       state: 'PREEMPTED',
     });
-    assert.equal(server.questions().filter((question) => question === 'GET nodes').length, 1);
+    assert.equal(server.requestLines().filter((question) => question === 'GET nodes').length, 1);
   });
 
   test('that could not look everywhere is unknown', async (t) => {
@@ -260,25 +260,25 @@ suite('a sweep', () => {
     const places = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
     for (const part of ['us-east5-b/nodes', 'us-east5-b/queuedResources', 'us-central2-b/nodes']) {
       server.fault = ({ path }) => (path.endsWith(part) ? unanswered : undefined);
-      assert.equal((await capacityOf(server).sweep(places)).kind, 'unknown');
+      assert.equal((await capacityOf(server).listLabelled(places)).kind, 'unknown');
     }
     server.fault = () => undefined;
     server.unreachable = ['us-central2-b'];
-    assert.equal((await capacityOf(server).sweep(places)).kind, 'unknown');
+    assert.equal((await capacityOf(server).listLabelled(places)).kind, 'unknown');
   });
 
   test('and what it found can be let go, if it is still what it was', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ id: 'ours' }));
     server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
-    const found = await capacityOf(server).sweep([tpuRef()]);
+    const found = await capacityOf(server).listLabelled([tpuRef()]);
     const strays = found.kind === 'known' ? found.value : [];
     assert.equal(strays.length, 2);
-    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
+    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseOrphan(stray), { kind: 'done' });
     assert.deepEqual(deletions(server), ['DELETE queuedResources/waiting?force=true', 'DELETE nodes/ours']);
     // Somebody has made something of that name since.
     server.addNode(nodeOf({ id: 'ours', labels: other }));
-    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
+    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseOrphan(stray), { kind: 'done' });
     assert.equal(deletions(server).length, 2);
   });
 
@@ -293,8 +293,8 @@ suite('a sweep', () => {
         allocation: 1,
         state: '',
       } as const;
-      assert.equal((await capacityOf(server).releaseStray(stray)).kind, 'refused');
+      assert.equal((await capacityOf(server).releaseOrphan(stray)).kind, 'refused');
     }
-    assert.equal(server.asked.length, 0);
+    assert.equal(server.requests.length, 0);
   });
 });

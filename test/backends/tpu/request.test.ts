@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createCaller, createTpuApi } from '../../../src/backends/tpu/api.ts';
+import { createGoogleApiClient, createTpuApi } from '../../../src/backends/tpu/api.ts';
 import { createTpuCapacity, requestAllocation } from '../../../src/backends/tpu/capacity.ts';
-import type { OutcomeResult } from '../../../src/core/observation.ts';
-import { clock, labels, name, nodeOf, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
-import { failure, listen, openTpuServer, parent, type Asked, type TpuServer } from './support/server.ts';
+import type { OutcomeResult } from '../../../src/core/model/observation.ts';
+import { fixedClock, labels, name, nodeOf, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
+import { failure, listen, openTpuServer, parent, type RecordedRequest, type TpuServer } from './support/server.ts';
 
 const keys = 'alice:ssh-ed25519 AAAA jobman';
 const queue = { mode: 'queued-resources' } as const;
@@ -16,9 +16,9 @@ function kind(result: OutcomeResult): string {
 }
 
 /** The one question that a request with these options comes to. */
-async function sent(server: TpuServer, options: RefOptions = {}): Promise<Asked> {
+async function sent(server: TpuServer, options: RefOptions = {}): Promise<RecordedRequest> {
   assert.deepEqual(await requestAllocation(server.api, tpuRef(options), keys), { kind: 'done' });
-  const [asked] = server.asked.splice(0);
+  const [asked] = server.requests.splice(0);
   assert.ok(asked);
   server.empty();
   return asked;
@@ -106,7 +106,7 @@ suite('the request', () => {
 
   test('for a shared TPU carries its own name, a label of ours that names no job, and its owner', async (t) => {
     const asked = await sent(await openTpuServer(t), {
-      spec: { ownership: 'standing' },
+      spec: { ownership: 'persistent' },
       allocation: { name: 'lab-v4' },
     });
     assert.equal(asked.query.get('nodeId'), 'lab-v4');
@@ -119,7 +119,9 @@ suite('the request', () => {
     const server = await openTpuServer(t);
     const ids = [];
     for (const requestFailures of [0, 0, 1]) {
-      ids.push((await sent(server, { spec: queue, allocation: { requestFailures } })).query.get('requestId'));
+      ids.push(
+        (await sent(server, { spec: queue, allocation: { errorCount: requestFailures } })).query.get('requestId'),
+      );
     }
     const other = await sent(server, { spec: queue, allocation: { ordinal: 2 } });
     assert.equal(ids[0], ids[1]);
@@ -136,7 +138,7 @@ suite('the request', () => {
 });
 
 suite('the reply', () => {
-  const posts = (asked: Asked) => asked.method === 'POST';
+  const posts = (asked: RecordedRequest) => asked.method === 'POST';
 
   const replies = [
     ['an operation', undefined, 'done'],
@@ -217,11 +219,11 @@ suite('the reply', () => {
     assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'refused invalid');
     server.addQueued(queuedOf('WAITING_FOR_RESOURCES'));
     assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'done');
-    server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { asked: { labels: {} } }));
+    server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { node: { labels: {} } }));
     assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'refused invalid');
-    const standing = tpuRef({ spec: { ownership: 'standing' }, allocation: { name } });
+    const persistent = tpuRef({ spec: { ownership: 'persistent' }, allocation: { name } });
     server.addNode(nodeOf({ labels: {} }));
-    assert.equal(kind(await requestAllocation(server.api, standing, keys)), 'done');
+    assert.equal(kind(await requestAllocation(server.api, persistent, keys)), 'done');
   });
 
   test('says that the name is taken, and then nobody can say by whom', async (t) => {
@@ -236,13 +238,13 @@ test('without keys to log in with nothing is asked for', async (t) => {
   const server = await openTpuServer(t);
   const capacity = createTpuCapacity({
     apiFor: () => server.api,
-    clock,
+    clock: fixedClock,
     sshKeyLines: () => Promise.reject(new Error('ENOSPC: no space left on device')),
   });
   const result = await capacity.request(tpuRef());
   assert.equal(result.kind, 'failed');
   assert.match(result.kind === 'failed' ? result.evidence.detail : '', /keys .* no space left/);
-  assert.equal(server.asked.length, 0);
+  assert.equal(server.requests.length, 0);
 });
 
 test('nobody listens there: nothing was sent, and the sentence says where', async () => {
@@ -250,10 +252,10 @@ test('nobody listens there: nothing was sent, and the sentence says where', asyn
   const { port, close } = await listen();
   await close();
   const api = createTpuApi(
-    createCaller({
+    createGoogleApiClient({
       env: {},
       endpoint: () => Promise.resolve(`http://127.0.0.1:${port}`),
-      credentials: { headers: () => Promise.resolve({}), refused: () => '' },
+      credentials: { headers: () => Promise.resolve({}), invalidate: () => '' },
     }),
   );
   const result = await requestAllocation(api, tpuRef(), keys);
@@ -267,16 +269,20 @@ test('whoever cannot say where the cloud is, or who we are, has sent nothing', a
   for (const options of [
     {
       endpoint: () => Promise.reject(new Error(sentence)),
-      credentials: { headers: () => Promise.resolve({}), refused: () => '' },
+      credentials: { headers: () => Promise.resolve({}), invalidate: () => '' },
     },
     {
       endpoint: () => Promise.resolve(server.url),
-      credentials: { headers: () => Promise.reject(new Error(sentence)), refused: () => '' },
+      credentials: { headers: () => Promise.reject(new Error(sentence)), invalidate: () => '' },
     },
   ]) {
-    const result = await requestAllocation(createTpuApi(createCaller({ env: {}, ...options })), tpuRef(), keys);
+    const result = await requestAllocation(
+      createTpuApi(createGoogleApiClient({ env: {}, ...options })),
+      tpuRef(),
+      keys,
+    );
     assert.equal(kind(result), 'failed unreachable');
     assert.equal(result.kind === 'failed' && result.evidence.detail, sentence);
   }
-  assert.equal(server.asked.length, 0);
+  assert.equal(server.requests.length, 0);
 });

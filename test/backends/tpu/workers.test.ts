@@ -7,9 +7,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { WorkerRef } from '../../../src/app/ports.ts';
-import type { WorkerId } from '../../../src/core/spec.ts';
-import { minute } from '../../../src/core/time.ts';
-import { createTpuWorkers, sshKeyLines, type SshWay, type TpuWorkers } from '../../../src/backends/tpu/workers.ts';
+import type { WorkerId } from '../../../src/core/model/spec.ts';
+import { minute } from '../../../src/core/model/time.ts';
+import { createTpuWorkers, sshKeyLines, type SshAccess, type TpuWorkers } from '../../../src/backends/tpu/workers.ts';
 import { createHostKeys } from '../../../src/remote/ssh-keys.ts';
 import { createSshPool, type SshPool, type SshTarget } from '../../../src/remote/ssh.ts';
 import { findProgram, requireReal } from '../../support/real.ts';
@@ -38,7 +38,7 @@ interface Bench {
   readonly targets: SshTarget[];
   readonly forgotten: (readonly [string, boolean])[];
   time: number;
-  way: () => Promise<SshWay>;
+  way: () => Promise<SshAccess>;
   /** What each worker tells about itself. */
   attributes: object[];
 }
@@ -68,14 +68,14 @@ async function openBench(t: Scope): Promise<Bench> {
     targets: [],
     forgotten: [],
     time: now,
-    way: () => Promise.resolve({ port: 2222, userConfig: false }),
+    way: () => Promise.resolve({ port: 2222, usesUserConfig: false }),
     attributes: [],
     workers: createTpuWorkers({
       home: world.home,
       user: 'alice',
       pool,
       apiFor: () => server.api,
-      sshFor: () => bench.way(),
+      sshAccessFor: () => bench.way(),
       now: () => bench.time,
     }),
   };
@@ -91,15 +91,15 @@ function attributesOf(...keys: readonly (readonly [string, string])[]): object {
 suite('the way to a worker', () => {
   test('is its outer address, the common port, the user that jobman runs as, and jobman’s own key', async (t) => {
     const bench = await openBench(t);
-    assert.equal((await bench.workers.reach(workerRef(0))).kind, 'open');
+    assert.equal((await bench.workers.findTransport(workerRef(0))).kind, 'open');
     assert.deepEqual(bench.targets, [
       {
         host: '34.1.2.3',
         port: 2222,
-        userConfig: false,
+        usesUserConfig: false,
         user: 'alice',
         keyFile: join(bench.world.home, 'ssh', 'id_ed25519'),
-        pin: 'ab12cd-000007-1-w0',
+        pinName: 'ab12cd-000007-1-w0',
         hostKeys: [],
       },
     ]);
@@ -108,10 +108,10 @@ suite('the way to a worker', () => {
 
   test('is its inner address where it has no other, and as the manifest says', async (t) => {
     const bench = await openBench(t);
-    await bench.workers.reach(workerRef(1, { spec: { remoteUser: 'bob', privateKey: '/keys/lab' } }));
+    await bench.workers.findTransport(workerRef(1, { spec: { remoteUser: 'bob', privateKey: '/keys/lab' } }));
     const [target] = bench.targets;
     assert.equal(
-      `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pin}`,
+      `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pinName}`,
       'bob@10.128.0.6 /keys/lab ab12cd-000007-1-w1',
     );
   });
@@ -129,7 +129,7 @@ suite('the way to a worker', () => {
       const refused = { message: /is not a host name/ };
       await assert.rejects(bench.workers.sshHost(ref), refused);
       await assert.rejects(bench.workers.sshArgv(ref, []), refused);
-      const reach = await bench.workers.reach(ref);
+      const reach = await bench.workers.findTransport(ref);
       assert.match(reach.kind === 'closed' ? reach.reason : '', refused.message);
     }
     assert.deepEqual(bench.targets, []);
@@ -137,12 +137,17 @@ suite('the way to a worker', () => {
 
   test('is not known while the cloud has told no address, or nobody can tell the port', async (t) => {
     const bench = await openBench(t);
-    for (const ref of [workerRef(2), workerRef(3), workerRef('here'), workerRef(0, { allocation: { hosts: null } })]) {
-      const reach = await bench.workers.reach(ref);
+    for (const ref of [
+      workerRef(2),
+      workerRef(3),
+      workerRef('controller'),
+      workerRef(0, { allocation: { hosts: null } }),
+    ]) {
+      const reach = await bench.workers.findTransport(ref);
       assert.match(reach.kind === 'closed' ? reach.reason : '', /no address of worker/);
     }
     bench.way = () => Promise.reject(new Error('the built-in cloud does not run'));
-    assert.deepEqual(await bench.workers.reach(workerRef(0)), {
+    assert.deepEqual(await bench.workers.findTransport(workerRef(0)), {
       kind: 'closed',
       reason: 'the built-in cloud does not run',
     });
@@ -156,55 +161,55 @@ suite('the host key', () => {
       attributesOf(['ssh-rsa', 'AAAArsa'], ['ssh-ed25519', firstKey], ['hostname', 't1v-n-1']),
       attributesOf(['ssh-ed25519', 'AAAAsecond\n']),
     ];
-    await Promise.all([bench.workers.reach(workerRef(0)), bench.workers.reach(workerRef(1))]);
-    await bench.workers.reach(workerRef(0));
+    await Promise.all([bench.workers.findTransport(workerRef(0)), bench.workers.findTransport(workerRef(1))]);
+    await bench.workers.findTransport(workerRef(0));
     const published = [[`ssh-ed25519 ${firstKey}`, 'ssh-rsa AAAArsa'], ['ssh-ed25519 AAAAsecond']];
     assert.equal(bench.targets.length, 3);
-    for (const { pin, hostKeys } of bench.targets) assert.deepEqual(hostKeys, published[Number(pin.at(-1))]);
-    assert.deepEqual(bench.server.questions(), [`POST nodes/${name}:getGuestAttributes`]);
-    assert.deepEqual(bench.server.asked[0]?.body, { workerIds: [''] });
+    for (const { pinName: pin, hostKeys } of bench.targets) assert.deepEqual(hostKeys, published[Number(pin.at(-1))]);
+    assert.deepEqual(bench.server.requestLines(), [`POST nodes/${name}:getGuestAttributes`]);
+    assert.deepEqual(bench.server.requests[0]?.body, { workerIds: [''] });
   });
 
   test('that is not published yet is asked for again after a while, until it is known', async (t) => {
     const bench = await openBench(t);
     const published = bench.server.fault;
     bench.server.fault = () => failure(503, 'UNAVAILABLE', 'away');
-    await bench.workers.reach(workerRef(0));
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     bench.server.fault = published;
     bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     bench.time += minute;
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     bench.time += minute;
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     const known = `ssh-ed25519 ${firstKey}`;
     assert.deepEqual(
       bench.targets.map(({ hostKeys }) => hostKeys),
       [[], [], [], [known], [known]],
     );
-    assert.equal(bench.server.asked.length, 2);
+    assert.equal(bench.server.requests.length, 2);
   });
 
   test('that is pinned is not asked for', async (t) => {
     const bench = await openBench(t);
     await createHostKeys(bench.world.home).pin('ab12cd-000007-1-w0', `ssh-ed25519 ${firstKey}`);
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     assert.deepEqual(bench.targets[0]?.hostKeys, []);
-    assert.equal(bench.server.asked.length, 0);
+    assert.equal(bench.server.requests.length, 0);
   });
 
   test('that is no key is not passed on', async (t) => {
     const bench = await openBench(t);
     bench.attributes = [attributesOf(['ssh-ed25519', '* @cert-authority']), attributesOf(['ssh-ed25519', ''])];
-    await bench.workers.reach(workerRef(0));
+    await bench.workers.findTransport(workerRef(0));
     assert.deepEqual(bench.targets[0]?.hostKeys, []);
   });
 
   test('is forgotten with an allocation that was released, and with no other', async (t) => {
     const bench = await openBench(t);
-    bench.workers.forget(workerRef(0));
-    bench.workers.forget(workerRef(0, { allocation: { releasedAt: now } }));
+    bench.workers.disconnect(workerRef(0));
+    bench.workers.disconnect(workerRef(0, { allocation: { releasedAt: now } }));
     assert.deepEqual(bench.forgotten, [
       ['ab12cd-000007-1-w', false],
       ['ab12cd-000007-1-w', true],
@@ -248,7 +253,7 @@ suite('the system’s ssh', () => {
       return `${config.get('connecttimeout')} ${config.get('serveraliveinterval')} ${config.get('serveralivecountmax')}`;
     };
     assert.equal(await limits(), '15 15 3', 'the built-in cloud, whose workers no configuration is about');
-    bench.way = () => Promise.resolve({ port: 2222, userConfig: true });
+    bench.way = () => Promise.resolve({ port: 2222, usesUserConfig: true });
     assert.equal(await limits(), '15 15 3', 'a configuration that says nothing');
     const told = await openBench(t);
     told.way = bench.way;
@@ -286,20 +291,20 @@ suite('the system’s ssh', () => {
   test('on a TPU that existed before is given the keys of its user too', async (t) => {
     if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
     const bench = await openBench(t);
-    bench.way = () => Promise.resolve({ port: 2222, userConfig: true });
+    bench.way = () => Promise.resolve({ port: 2222, usesUserConfig: true });
     const keys = join(bench.world.folder, '.ssh');
     mkdirSync(keys);
     for (const name of ['id_rsa', 'google_compute_engine']) writeFileSync(join(keys, name), '');
-    const files = async (ownership: 'owned' | 'standing'): Promise<readonly (string | undefined)[]> => {
+    const files = async (ownership: 'ephemeral' | 'persistent'): Promise<readonly (string | undefined)[]> => {
       const { options } = await bench.workers.sshHost(workerRef(0, { spec: { ownership } }));
       return ['IdentityFile', 'IdentitiesOnly'].flatMap((name) =>
         options.flatMap(([option, value]) => (option === name ? [value.replaceAll('"', '')] : [])),
       );
     };
     const own = join(bench.world.home, 'ssh', 'id_ed25519');
-    assert.deepEqual(await files('owned'), [own, 'yes']);
-    assert.deepEqual(await files('standing'), [own, join(keys, 'id_rsa'), join(keys, 'google_compute_engine')]);
-    const argv = await bench.workers.sshArgv(workerRef(0, { spec: { ownership: 'standing' } }), []);
+    assert.deepEqual(await files('ephemeral'), [own, 'yes']);
+    assert.deepEqual(await files('persistent'), [own, join(keys, 'id_rsa'), join(keys, 'google_compute_engine')]);
+    const argv = await bench.workers.sshArgv(workerRef(0, { spec: { ownership: 'persistent' } }), []);
     assert.match(execFileSync('ssh', ['-G', ...argv.slice(1)], { encoding: 'utf8' }), /google_compute_engine$/m);
   });
 

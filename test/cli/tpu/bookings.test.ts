@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { createRecordSheet } from '../../../src/lab/bookings.ts';
-import type { LabRecord } from '../../../src/lab/record.ts';
+import { createLocalSheet } from '../../../src/lab/bookings.ts';
+import type { LabStore } from '../../../src/lab/lab-store.ts';
 import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
 import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
 import { aUser } from '../../lab/sample.ts';
@@ -13,14 +13,14 @@ import { aTpu, openLabWorld } from './lab-world.ts';
 const terminal = { columns: 100, rows: 30 };
 
 async function openLab() {
-  const sheets: { of: LabRecord | null } = { of: null };
-  const world = openLabWorld({ sheet: async () => createRecordSheet(sheets.of as LabRecord, () => 7) });
+  const sheets: { of: LabStore | null } = { of: null };
+  const world = openLabWorld({ sheet: async () => createLocalSheet(sheets.of as LabStore, () => 7) });
   sheets.of = world.record;
   await furnish(world.record);
   return world;
 }
 
-async function furnish(record: LabRecord): Promise<void> {
+async function furnish(record: LabStore): Promise<void> {
   await record.addUser(aUser('xibo', { sheetName: 'Xibo', logins: ['xb'] }));
   await record.addUser(aUser('lyy'));
   for (const [alias, changes] of [
@@ -53,7 +53,7 @@ suite('bookings in the record', () => {
       user: 'Xibo',
       note: '',
       scriptNote: 'until monday',
-      belongs: '',
+      owner: '',
       zone: 'europe-west4-a',
       accelerator: 'v2-32',
       isPreemptible: false,
@@ -125,10 +125,10 @@ suite('bookings in a spreadsheet', () => {
   async function openSheet(t: TestContext, rows: readonly (readonly string[])[]) {
     const server = await openSheetServer(rows);
     t.after(() => server.close());
-    const record: { of: LabRecord | null } = { of: null };
+    const record: { of: LabStore | null } = { of: null };
     const api = createSheetsApi({ id: sheetId, tab: null, credentials: '', endpoint: server.url }, 2_000);
     const world = openLabWorld({
-      sheet: async () => createGoogleSheet(api, record.of as LabRecord, { tab: null, prefix: 'lab-' }),
+      sheet: async () => createGoogleSheet(api, record.of as LabStore, { tab: null, prefix: 'lab-' }),
     });
     record.of = world.record;
     await furnish(world.record);

@@ -6,21 +6,21 @@ import { dirname } from 'node:path';
 import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
 import { defaultLabSettings } from '../../../src/app/settings.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
-import { minute } from '../../../src/core/time.ts';
-import type { AllocationFields, Attempt, Job } from '../../../src/core/job.ts';
-import type { LabUser } from '../../../src/lab/people.ts';
-import type { LabJob } from '../../../src/lab/record.ts';
+import { minute } from '../../../src/core/model/time.ts';
+import type { AllocationFields, Attempt, Job } from '../../../src/core/model/job.ts';
+import type { LabUser } from '../../../src/lab/users.ts';
+import type { LabJob } from '../../../src/lab/lab-store.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import { openStore } from '../../../src/store/store.ts';
-import { living, localSpec, tpuSpec } from '../../support/builders.ts';
+import { withAttempts, localSpec, tpuSpec } from '../../support/builders.ts';
 import { aLabJob, aReport, aUser, noon } from '../../lab/sample.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
-import { pretend, type Pretend, type PretendOptions } from '../support/pretend.ts';
-import { aLab, said, servicesOf, type Door } from './lab-world.ts';
+import { createCliHarness, type CliHarness, type CliHarnessOptions } from '../support/harness.ts';
+import { aLab, runCli, servicesOf, type RunCli } from './lab-world.ts';
 
 export type CheckWorld = Awaited<ReturnType<typeof openCheckWorld>>;
 
-export interface Given {
+export interface CheckJobOptions {
   readonly attempts: readonly Partial<Attempt>[];
   readonly allocations?: readonly Partial<AllocationFields>[];
   readonly job?: Partial<Job>;
@@ -30,10 +30,10 @@ export interface Given {
   /** How many of the attempts have a window; all without it. */
   readonly windows?: number;
   /** Whether their scripts have called upd-log; they have without it. */
-  readonly isTold?: boolean;
+  readonly isReported?: boolean;
 }
 
-const { capacity: spot } = tpuSpec({}, { ownership: 'standing', pricing: 'preemptible' });
+const { capacity: spot } = tpuSpec({}, { ownership: 'persistent', pricing: 'preemptible' });
 
 export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) {
   const { home, folder } = openWorld(scope);
@@ -46,10 +46,10 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
     const stored = await store.load(id);
     if (stored === undefined) throw new Error(`there is no job ${id}`);
     const { job, revision } = stored;
-    await store.commit({ job: changes(job), revision, events: [], folded: [], wakeAt: null, epoch: null });
+    await store.commit({ job: changes(job), revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
   }
-  const parts = (options: PretendOptions): Pretend =>
-    pretend({ cwd: folder, ...options, services: { home, ...options.services } });
+  const harnessFor = (options: CliHarnessOptions): CliHarness =>
+    createCliHarness({ cwd: folder, ...options, services: { home, ...options.services } });
   return {
     home,
     record,
@@ -62,19 +62,19 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
       labJob = {},
       hangGrace,
       windows = attempts.length,
-      isTold = true,
-    }: Given): Promise<string> {
+      isReported = true,
+    }: CheckJobOptions): Promise<string> {
       const { limits } = localSpec();
       const spec = localSpec({
-        ...(hangGrace !== undefined && { limits: { ...limits, troubleTimeout: hangGrace } }),
+        ...(hangGrace !== undefined && { limits: { ...limits, failedCallTimeout: hangGrace } }),
         capacity: spot,
-        command: { ...localSpec().command, place: 'here' },
+        command: { ...localSpec().command, runsOn: 'controller' },
         recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10 } },
       });
-      const made = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
-      const { id } = made.job;
+      const inserted = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+      const { id } = inserted.job;
       await becomes(id, (now) => ({
-        ...living(
+        ...withAttempts(
           now,
           allocations,
           attempts.map((one) => ({ allocation: 1, ...one })),
@@ -84,25 +84,26 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
       await record.addJob(aLabJob(id, 'ada', labJob));
       for (let attempt = 1; attempt <= windows; attempt += 1) {
         const { session, window } = await record.openWindow(id, attempt, noon);
-        if (isTold) await record.report(session, window.window, aReport(`/logs/${id}-${attempt}`, '/staging'));
+        if (isReported)
+          await record.reportWindow(session, window.window, aReport(`/logs/${id}-${attempt}`, '/staging'));
       }
       return id;
     },
     /** The text is what an attempt has printed by now; returns the path of its log. */
     log(id: string, attempt: number, text: string): string {
-      const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'here');
+      const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'controller');
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
       return path;
     },
-    tpu: ((argv, options = {}) => said(runTpu, lab, argv, parts(options))) as Door,
+    tpu: ((argv, options = {}) => runCli(runTpu, lab, argv, harnessFor(options))) as RunCli,
     /** A command that goes on: what it has printed, and the hands on its terminal. */
-    begin(argv: readonly string[], options: PretendOptions) {
+    begin(argv: readonly string[], options: CliHarnessOptions) {
       // A monitor looks when its time has come, so the clock must go.
       const began = performance.now();
-      const rest = parts({ now: () => noon + 100 * minute + (performance.now() - began), ...options });
-      scope.after(async () => rest.signal());
-      return { rest, ends: runTpu(argv, servicesOf(lab, rest)) };
+      const harness = harnessFor({ now: () => noon + 100 * minute + (performance.now() - began), ...options });
+      scope.after(async () => harness.signal());
+      return { rest: harness, ends: runTpu(argv, servicesOf(lab, harness)) };
     },
   };
 }

@@ -6,19 +6,19 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Client } from '../../../src/app/client.ts';
 import type { Services } from '../../../src/app/services.ts';
-import { withLife } from '../../../src/core/job.ts';
-import { presets } from '../../../src/core/recover.ts';
-import { minute } from '../../../src/core/time.ts';
+import { withLifecycle } from '../../../src/core/model/job.ts';
+import { presets } from '../../../src/core/policy/presets.ts';
+import { minute } from '../../../src/core/model/time.ts';
 import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
-import { ended, ready, running } from '../../support/builders.ts';
+import { endedAttempt, readyAllocation, runningAttempt } from '../../support/builders.ts';
 import { noon } from '../../lab/sample.ts';
 import { eventually } from '../../support/eventually.ts';
-import { view } from '../support/pretend.ts';
+import { jobView } from '../support/harness.ts';
 import { openCheckWorld, type CheckWorld } from './check-world.ts';
 
 const later = (): number => noon + 100 * minute;
-const lost = ended('preempted', { detail: 'the cloud took it (PREEMPTED)' });
-const grpc = ended('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'grpc' });
+const lost = endedAttempt('preempted', { detail: 'the cloud took it (PREEMPTED)' });
+const grpc = endedAttempt('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'grpc' });
 
 /** The status of the first row. */
 async function statusOf(world: CheckWorld): Promise<string> {
@@ -29,19 +29,19 @@ test('check says of each window how it is, and what it came of', async (t) => {
   const world = await openCheckWorld(t);
   const first = await world.job({
     attempts: [
-      { ...running, ...lost },
-      { ...running, ...grpc },
-      { ...running, how: 'resume', stage: 2 },
+      { ...runningAttempt, ...lost },
+      { ...runningAttempt, ...grpc },
+      { ...runningAttempt, startMode: 'resume', stage: 2 },
     ],
     labJob: { tag: 'vit', directory: '/code/vit', tpu: 'kmh-tpuvm-v2-32-preemptible-1' },
   });
   world.log(first, 3, 'Staging files...\nep=3.2 loss 0.3\n');
-  const oom = ended('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'out_of_memory' });
+  const oom = endedAttempt('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'out_of_memory' });
   await world.job({
-    attempts: [{ ...running, ...oom }],
-    job: { settled: { at: noon + 60 * minute, verdict: 'failed', reason: 'command_failed' } },
+    attempts: [{ ...runningAttempt, ...oom }],
+    job: { finish: { at: noon + 60 * minute, verdict: 'failed', reason: 'command_failed' } },
   });
-  await world.job({ attempts: [running], isTold: false });
+  await world.job({ attempts: [runningAttempt], isReported: false });
   const { code, out } = await world.tpu(['check', 'ada'], { now: later });
   assert.equal(code, 0);
   assert.equal(
@@ -60,11 +60,11 @@ test('check says of each window how it is, and what it came of', async (t) => {
 
 test('a job that went on on another TPU is the child of the window that it came of', async (t) => {
   const world = await openCheckWorld(t);
-  const settled = { at: noon + 60 * minute, verdict: 'failed', reason: 'preempted' } as const;
-  const father = await world.job({ attempts: [{ ...running, ...lost }], job: { settled } });
+  const finish = { at: noon + 60 * minute, verdict: 'failed', reason: 'preempted' } as const;
+  const parent = await world.job({ attempts: [{ ...runningAttempt, ...lost }], job: { finish } });
   const child = await world.job({
-    attempts: [running],
-    labJob: { father: { job: father, attempt: 1, how: 'resume' }, baseStage: 1, tpu: 'kmh-tpuvm-v2-32-2' },
+    attempts: [runningAttempt],
+    labJob: { parent: { job: parent, attempt: 1, startMode: 'resume' }, baseStage: 1, tpu: 'kmh-tpuvm-v2-32-2' },
   });
   world.log(child, 1, 'compiling the step\n');
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
@@ -73,14 +73,18 @@ test('a job that went on on another TPU is the child of the window that it came 
     '     2  Compiling                      stage 1, 2 < 1',
   ]);
   // What was cleared off the list is still what it came of.
-  await world.record.markWindows([{ job: father, attempt: 1 }], 'cleared', later());
+  await world.record.setWindowState([{ job: parent, attempt: 1 }], 'cleared', later());
   const after = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.deepEqual(after.out.split('\n').slice(1), ['     2  Compiling  stage 1, 2 < 1', '']);
 });
 
 test('what a rule goes on after says so, until the next attempt has begun', async (t) => {
   const world = await openCheckWorld(t);
-  const id = await world.job({ attempts: [{ ...running, ...lost }, {}], allocations: [ready], windows: 1 });
+  const id = await world.job({
+    attempts: [{ ...runningAttempt, ...lost }, {}],
+    allocations: [readyAllocation],
+    windows: 1,
+  });
   const status = () => statusOf(world);
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
   // While there is no capacity, that is said.
@@ -89,7 +93,7 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
     ...job,
     allocations: job.allocations.flatMap((one) => [
       one,
-      withLife({ ...one, ordinal: 2, readyAt: null, lastFailure: { at: noon, error } }),
+      withLifecycle({ ...one, ordinal: 2, readyAt: null, lastError: { at: noon, error } }),
     ]),
     attempts: job.attempts.map((one, index) => (index === 1 ? { ...one, allocation: 2 } : one)),
   }));
@@ -101,20 +105,20 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
     spec: { ...job.spec, recovery: { ...job.spec.recovery, rules: presets.pre } },
   }));
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
-  await world.becomes(id, (job) => ({ ...job, settled: { at: noon, verdict: 'failed', reason: 'preempted' } }));
+  await world.becomes(id, (job) => ({ ...job, finish: { at: noon, verdict: 'failed', reason: 'preempted' } }));
   assert.equal(await status(), 'error: preempted 09:00:00');
 });
 
 test('a job that its owner ended while it waited for its TPU is killed or stopped, at that time', async (t) => {
   const world = await openCheckWorld(t);
   const attempts = [
-    { ...running, ...lost },
-    { allocation: 2, ...ended('stopped', { detail: 'asked by the owner' }) },
+    { ...runningAttempt, ...lost },
+    { allocation: 2, ...endedAttempt('stopped', { detail: 'asked by the owner' }) },
   ];
-  const allocations = [{ ...ready, releasedAt: noon }, {}];
+  const allocations = [{ ...readyAllocation, releasedAt: noon }, {}];
   for (const verdict of ['cancelled', 'stopped'] as const) {
-    const settled = { at: noon + 90 * minute, verdict, reason: 'stopped' } as const;
-    await world.job({ attempts, allocations, windows: 1, job: { settled } });
+    const finish = { at: noon + 90 * minute, verdict, reason: 'stopped' } as const;
+    await world.job({ attempts, allocations, windows: 1, job: { finish } });
   }
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.match(out, /^ {5}1 {2}killed 09:30:00$/m);
@@ -123,27 +127,29 @@ test('a job that its owner ended while it waited for its TPU is killed or stoppe
 
 test('a job that waits for its TPU longer than others did says so', async (t) => {
   const world = await openCheckWorld(t);
-  const attempts = [{ ...running, ...lost }, { allocation: 2 }];
-  const taken = { ...ready, releasedAt: noon };
-  const settled = { at: noon + 5 * minute, verdict: 'succeeded', reason: 'succeeded' } as const;
+  const attempts = [{ ...runningAttempt, ...lost }, { allocation: 2 }];
+  const taken = { ...readyAllocation, releasedAt: noon };
+  const finish = { at: noon + 5 * minute, verdict: 'succeeded', reason: 'succeeded' } as const;
   const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
-  const waiting = [taken, { lastFailure: { at: noon, error } }];
+  const waiting = [taken, { lastError: { at: noon, error } }];
   await world.job({ attempts, allocations: waiting, windows: 1 });
   const status = () => statusOf(world);
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h');
   for (const minutes of [1, 2, 3, 4, 5]) {
-    const allocations = [taken, { ...ready, readyAt: noon + minutes * minute }];
-    await world.job({ attempts, allocations, job: { settled } });
+    const allocations = [taken, { ...readyAllocation, readyAt: noon + minutes * minute }];
+    await world.job({ attempts, allocations, job: { finish } });
   }
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h, longer than usual');
 });
 
 test('a program that has ended and is not judged yet does not run', async (t) => {
   const world = await openCheckWorld(t);
-  const id = await world.job({ attempts: [{ ...running, exitSeen: { at: noon, worker: 'here', exitCode: 1 } }] });
+  const id = await world.job({
+    attempts: [{ ...runningAttempt, exitSeen: { at: noon, worker: 'controller', exitCode: 1 } }],
+  });
   const untold = await world.job({
-    attempts: [{ ...running, exitSeen: { at: noon, worker: 'here', exitCode: 1 } }],
-    isTold: false,
+    attempts: [{ ...runningAttempt, exitSeen: { at: noon, worker: 'controller', exitCode: 1 } }],
+    isReported: false,
   });
   for (const job of [id, untold]) world.log(job, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
@@ -154,7 +160,7 @@ test('a program that has ended and is not judged yet does not run', async (t) =>
 test('a controller that was killed is brought back by a look; that none runs is said where something is under way', async (t) => {
   const world = await openCheckWorld(t);
   assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'nothing is under way');
-  await world.job({ attempts: [running] });
+  await world.job({ attempts: [runningAttempt] });
   assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs: this is what was last seen/);
   assert.match((await world.tpu(['check', 'ada', '--json'])).err, /No controller runs/);
   // A reboot leaves the file that says which one runs.
@@ -169,10 +175,10 @@ test('a controller that was killed is brought back by a look; that none runs is 
 
 test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {
   const world = await openCheckWorld(t);
-  await world.job({ attempts: [{ ...running, ...ended('succeeded', { detail: 'exit code 0' }) }] });
-  await world.job({ attempts: [{ ...running, ...ended('stopped', { detail: 'asked by the owner' }) }] });
-  const closed = await world.job({ attempts: [running] });
-  await world.record.markWindows([{ job: closed, attempt: 1 }], 'closed', noon);
+  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit code 0' }) }] });
+  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'asked by the owner' }) }] });
+  const closed = await world.job({ attempts: [runningAttempt] });
+  await world.record.setWindowState([{ job: closed, attempt: 1 }], 'closed', noon);
   await world.job({ attempts: [{}], windows: 0 });
   const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
   assert.match(out, /^ {5}1 {2}finished 09:00:00$/m);
@@ -185,7 +191,7 @@ test('letters choose columns in their order, and v shows the last lines also whe
   const world = await openCheckWorld(t, {
     settings: { ...defaultUserSettings, monitor_columns: 'sw', show_length: 30 },
   });
-  const id = await world.job({ attempts: [running] });
+  const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'a line that is older than what is shown\nep=1 \u001b[31mred\u001b[0m\n');
   const lines = async (...words: string[]): Promise<readonly string[]> =>
     (await world.tpu(['check', 'ada', ...words], { now: later })).out.split('\n');
@@ -197,8 +203,8 @@ test('letters choose columns in their order, and v shows the last lines also whe
 
 test('v alone names the window above what it printed', async (t) => {
   const world = await openCheckWorld(t);
-  const first = await world.job({ attempts: [running], labJob: { directory: '/code/vit' } });
-  const second = await world.job({ attempts: [running] });
+  const first = await world.job({ attempts: [runningAttempt], labJob: { directory: '/code/vit' } });
+  const second = await world.job({ attempts: [runningAttempt] });
   world.log(first, 1, 'ep=1\n');
   world.log(second, 1, 'ep=2\n');
   const { out } = await world.tpu(['check', 'ada', '-v'], { now: later });
@@ -207,12 +213,12 @@ test('v alone names the window above what it printed', async (t) => {
 
 test('a job says that a worker is silent and when it counts as hung, also where it has not told where its log is', async (t) => {
   const world = await openCheckWorld(t);
-  const silent = { ...ready, silentSince: noon + 99 * minute, silentWho: 'worker' } as const;
-  await world.job({ attempts: [running], allocations: [silent], isTold: false });
-  const answersNot = await world.job({ attempts: [running], allocations: [silent] });
+  const silent = { ...readyAllocation, unreachableSince: noon + 99 * minute, unreachableWho: 'worker' } as const;
+  await world.job({ attempts: [runningAttempt], allocations: [silent], isReported: false });
+  const answersNot = await world.job({ attempts: [runningAttempt], allocations: [silent] });
   world.log(answersNot, 1, 'ep=1\n');
-  const given = { attempts: [running], allocations: [ready], hangGrace: 5 * minute };
-  const id = await world.job({ ...given, isTold: false });
+  const given = { attempts: [runningAttempt], allocations: [readyAllocation], hangGrace: 5 * minute };
+  const id = await world.job({ ...given, isReported: false });
   const told = await world.job(given);
   for (const job of [id, told]) {
     const path = world.log(job, 1, 'ep=1\nE0000 GRPC error: Connection reset by peer\n');
@@ -223,9 +229,9 @@ test('a job says that a worker is silent and when it counts as hung, also where 
   assert.match(out, /^ {5}2 {2}Running\(ep 1\), no answer for 1m$/m);
   assert.match(out, /^ {5}3 {2}starting; its log says grpc, ends \d\d:43:00 if silent until then$/m);
   assert.match(out, /^ {5}4 {2}Running\(ep 1\); its log says grpc, ends \d\d:43:00 if silent until then$/m);
-  const jobs = [view({ id, user: 'ada' }), view({ id: told, user: 'ada' })];
-  const answer = (refused: string) => ({ id: refused, ok: false, message: '', code: 4 });
-  const acknowledged = await world.tpu(['ack', 'ada'], { now: later, jobs, answer });
+  const jobs = [jobView({ id, owner: 'ada' }), jobView({ id: told, owner: 'ada' })];
+  const answer = (refused: string) => ({ id: refused, ok: false, message: '', exitCode: 4 });
+  const acknowledged = await world.tpu(['ack', 'ada'], { now: later, jobs, answerCommand: answer });
   for (const window of [3, 4]) {
     const says = new RegExp(
       `^Window ${window}: its log says grpc; it is ended at \\d\\d:43:00 if it prints nothing`,
@@ -237,7 +243,7 @@ test('a job says that a worker is silent and when it counts as hung, also where 
 
 test('where nobody knows how a run is, its last lines are shown unasked', async (t) => {
   const world = await openCheckWorld(t);
-  const id = await world.job({ attempts: [running] });
+  const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'the error of the fit is small\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
   assert.deepEqual(out.split('\n').slice(1, 3), ['running, Unknown', '    | the error of the fit is small']);
@@ -245,7 +251,7 @@ test('where nobody knows how a run is, its last lines are shown unasked', async 
 
 test('--json tells everything, whatever the letters', async (t) => {
   const world = await openCheckWorld(t);
-  const id = await world.job({ attempts: [running], labJob: { tag: 'vit' } });
+  const id = await world.job({ attempts: [runningAttempt], labJob: { tag: 'vit' } });
   world.log(id, 1, 'Sampling 3\n');
   const { out } = await world.tpu(['--json', 'check', 'ada', '-w'], { now: later });
   assert.deepEqual(JSON.parse(out), {
@@ -260,10 +266,10 @@ test('--json tells everything, whatever the letters', async (t) => {
     tpu: 'kmh-tpuvm-v2-32-1',
     tpuShort: 'v2-32-1',
     message: 'Sampling 3\n',
-    closed: false,
+    windowClosed: false,
     status: 'running',
     phase: 'Sampling',
-    waits: null,
+    waitReason: null,
     trouble: null,
     hangsAt: null,
     since: '2026-11-20T12:00:00.000Z',
@@ -272,7 +278,7 @@ test('--json tells everything, whatever the letters', async (t) => {
 
 test('a second look reads the new bytes alone, and a lost or broken memory only costs reading', async (t) => {
   const world = await openCheckWorld(t);
-  const id = await world.job({ attempts: [running] });
+  const id = await world.job({ attempts: [runningAttempt] });
   const status = () => statusOf(world);
   world.log(id, 1, 'ep=1\n');
   assert.equal(await status(), 'Running(ep 1)');
@@ -295,7 +301,7 @@ test('a user without windows, and a narrow terminal', async (t) => {
   assert.deepEqual([none.code, none.out], [0, '']);
   assert.match(none.err, /ada has no windows/);
   await world.job({
-    attempts: [running],
+    attempts: [runningAttempt],
     labJob: { tag: 'a-tag-that-takes-some-room', directory: '/code/a-long-folder' },
   });
   const { out } = await world.tpu(['check', 'ada'], { now: later, terminal: { columns: 40, rows: 20 } });
@@ -308,7 +314,7 @@ test('a user without windows, and a narrow terminal', async (t) => {
 
 test('the monitor draws what changed, letters show and hide, q leaves and the last frame stays', async (t) => {
   const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
-  const id = await world.job({ attempts: [running], labJob: { tag: 'vit' } });
+  const id = await world.job({ attempts: [runningAttempt], labJob: { tag: 'vit' } });
   world.log(id, 1, 'Staging files...\n');
   const { rest, ends } = world.begin(['monitor', 'ada'], {
     terminal: { columns: 80, rows: 24 },
@@ -321,30 +327,30 @@ test('the monitor draws what changed, letters show and hide, q leaves and the la
   world.log(id, 1, 'Staging files...\nep=4\n');
   await shows(/Running\(ep 4\)/);
   const before = rest.out().length;
-  rest.type('d');
+  rest.typeKeys('d');
   await shows(/WINDOW {2}TAG {2}TPU {6}STATUS/);
   // What did not change was not written again.
   assert.ok(!rest.out().slice(before).includes('\u001b[2J'));
   rest.resize({ columns: 50, rows: 10 });
   await shows(/1 {2}vit {2}v2-32-1\n {2}.*Running\(ep 4\)/);
-  rest.type('q');
+  rest.typeKeys('q');
   assert.equal(await ends, 0);
 });
 
 test('a monitor that is taller than the terminal shows the newest', async (t) => {
   const world = await openCheckWorld(t);
-  for (let index = 0; index < 12; index += 1) await world.job({ attempts: [{ ...running, ...grpc }] });
+  for (let index = 0; index < 12; index += 1) await world.job({ attempts: [{ ...runningAttempt, ...grpc }] });
   const { rest, ends } = world.begin(['monitor', 'ada', '-w'], { terminal: { columns: 80, rows: 8 } });
   assert.ok(await eventually(async () => /8 above/.test(rest.out())), rest.out());
   assert.match(rest.out(), /^ {4}12$/m);
   assert.doesNotMatch(rest.out(), /^ {5}1$/m);
-  rest.type('q');
+  rest.typeKeys('q');
   assert.equal(await ends, 0);
 });
 
 test('elsewhere than on a terminal the monitor prints a line for each change', async (t) => {
   const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
-  const id = await world.job({ attempts: [running] });
+  const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'ep=1\n');
   const { rest, ends } = world.begin(['monitor', 'ada', '-ws', '--json'], {});
   const lines = (): readonly string[] => rest.out().split('\n').slice(0, -1);
@@ -361,7 +367,7 @@ test('a monitor in a pipe says what it waits for where there is nothing to show'
   const { rest, ends } = world.begin(['monitor', 'ada', '-ws'], {});
   assert.ok(await eventually(async () => rest.err() !== ''), rest.err());
   assert.match(rest.err(), /^ada has no windows yet; waiting for one\. Ctrl-C leaves\.$/m);
-  const id = await world.job({ attempts: [running] });
+  const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'ep=1\n');
   assert.ok(await eventually(async () => /^ +1 +Running\(ep 1\)$/m.test(rest.out())), rest.out());
   rest.signal();

@@ -11,8 +11,8 @@ import { table } from '../../../src/cli/tpu/table.ts';
 import { siteOf } from '../../../src/lab/site.ts';
 import { aUser } from '../../lab/sample.ts';
 import { openWorld } from '../../support/world.ts';
-import { view } from '../support/pretend.ts';
-import { aTpu, openLabWorld, openUsualLab, objectsIn } from './lab-world.ts';
+import { jobView } from '../support/harness.ts';
+import { aTpu, openLabWorld, openSampleLab, jsonLines } from './lab-world.ts';
 
 const terminal = { columns: 60, rows: 30 };
 
@@ -38,14 +38,14 @@ suite('the registry of TPUs', () => {
     );
   });
   test('what a later line does not say stays', async () => {
-    const { record, tpu } = await openUsualLab();
+    const { record, tpu } = await openSampleLab();
     await tpu(['register', 'kmh-tpuvm-v2-32-6', 'version=tpu-vm-base']);
     await tpu(['register', 'kmh-tpuvm-v2-32-6', 'pricing=spot']);
     const found = (await record.tpus()).find(({ name }) => name === 'kmh-tpuvm-v2-32-6');
     assert.deepEqual([found?.zone, found?.pricing, found?.runtimeVersion], ['europe-west4-a', 'spot', 'tpu-vm-base']);
   });
   test('an alias that means something else is changed after a yes', async () => {
-    const { record, tpu } = await openUsualLab();
+    const { record, tpu } = await openSampleLab();
     const line = ['-ta', 'v2-32-6', 'kmh-tpuvm-v2-32-7'];
     assert.equal((await tpu(line)).code, 2);
     assert.equal((await record.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-6');
@@ -63,7 +63,7 @@ suite('the registry of TPUs', () => {
   ];
   for (const [line, sentence] of refused) {
     test(`refused: ${line.join(' ')}`, async () => {
-      const { record, tpu } = await openUsualLab();
+      const { record, tpu } = await openSampleLab();
       const { code, err } = await tpu(line);
       assert.match(err, sentence);
       assert.equal(code, 2);
@@ -72,7 +72,7 @@ suite('the registry of TPUs', () => {
     });
   }
   test('aliases and TPUs can be forgotten', async () => {
-    const { record, tpu } = await openUsualLab();
+    const { record, tpu } = await openSampleLab();
     assert.match((await tpu(['del-tpu-alias', 'v2-32-66'])).err, /Did you mean v2-32-6\?/);
     assert.equal((await tpu(['del-tpu-alias', 'v2-32-6'])).code, 0);
     assert.equal((await tpu(['unregister', 'v2-32-p1'])).code, 2);
@@ -88,7 +88,7 @@ suite('the registry of TPUs', () => {
 suite('check-rules', () => {
   test('the answers are those of the table in force', async () => {
     const { out } = await openLabWorld().tpu(['check-rules', '--json']);
-    const rows = objectsIn<Record<string, string>>(out);
+    const rows = jsonLines<Record<string, string>>(out);
     const [resumed, nothing] = ['reapply, resume', 'nothing'];
     assert.deepEqual(
       rows.map(({ rule, preempted, grpc, failed }) => [rule, preempted, grpc, failed]),
@@ -106,7 +106,7 @@ suite('check-rules', () => {
 test('in a copied home every command that changes something refuses, and one that reads does not', async () => {
   const says = 'copy is a copy of home, which is still there.';
   // Whatever else the command would ask for is not there, and would be another message.
-  const world = openLabWorld({ expectOriginal: () => Promise.reject(new JobmanError(says, exitCode.unreachable)) });
+  const world = openLabWorld({ assertOriginalHome: () => Promise.reject(new JobmanError(says, exitCode.unreachable)) });
   await world.record.addUser(aUser('xibo'));
   await world.record.changeTpu('lab-1', () => aTpu('lab-1'));
   await world.record.changeTpu('lab-2', () => aTpu('lab-2'));
@@ -120,31 +120,31 @@ test('in a copied home every command that changes something refuses, and one tha
 
 suite('ack', () => {
   test("has the user's jobs under way looked at, and no others", async () => {
-    const { lookedAt, job, tpu } = await openUsualLab();
+    const { checkedJobs, job, tpu } = await openSampleLab();
     for (const user of ['xibo', 'xibo', 'lyy']) await job(user);
     const jobs = [
-      view({ id: '000001', user: 'xibo' }),
-      view({ id: '000002', user: 'xibo', phase: 'succeeded' }),
-      view({ id: '000003', user: 'lyy' }),
+      jobView({ id: '000001', owner: 'xibo' }),
+      jobView({ id: '000002', owner: 'xibo', phase: 'succeeded' }),
+      jobView({ id: '000003', owner: 'lyy' }),
     ];
-    const answer = (id: string) => ({ id, ok: false, message: '', code: 4 });
-    const { code, out, asked } = await tpu(['ack', 'xibo'], { jobs, answer });
+    const answer = (id: string) => ({ id, ok: false, message: '', exitCode: 4 });
+    const { code, out, commands } = await tpu(['ack', 'xibo'], { jobs, answerCommand: answer });
     assert.equal(code, 0);
-    assert.deepEqual(asked, ['judge 000001']);
+    assert.deepEqual(commands, ['accept-exit 000001']);
     assert.doesNotMatch(out, /decided now/);
     assert.match(
       (await tpu(['ack', 'xibo'], { jobs })).out,
       /^Window 1: its program has ended; what follows is decided now/m,
     );
-    lookedAt.splice(1);
+    checkedJobs.splice(1);
     assert.match(out, /Checking 1 job of xibo now: window 1\./);
-    assert.deepEqual(lookedAt, ['000001']);
+    assert.deepEqual(checkedJobs, ['000001']);
     assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no job under way/);
   });
   test('prints an object for each job with --json', async () => {
-    const { job, tpu } = await openUsualLab();
+    const { job, tpu } = await openSampleLab();
     await job('xibo');
-    const jobs = [view({ id: '000001', user: 'xibo' })];
+    const jobs = [jobView({ id: '000001', owner: 'xibo' })];
     const { out } = await tpu(['ack', 'xibo', '--json'], { jobs });
     const said = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
     assert.deepEqual(JSON.parse(out), said);
@@ -152,13 +152,13 @@ suite('ack', () => {
   });
 
   test("without a user, everybody's, also where nobody knows who types", async () => {
-    const { lookedAt, job, tpu } = await openUsualLab();
+    const { checkedJobs, job, tpu } = await openSampleLab();
     for (const user of ['xibo', 'lyy']) await job(user);
-    const jobs = [view({ id: '000001', user: 'xibo' }), view({ id: '000002', user: 'lyy' })];
+    const jobs = [jobView({ id: '000001', owner: 'xibo' }), jobView({ id: '000002', owner: 'lyy' })];
     const { code, out } = await tpu(['ack'], { jobs });
     assert.equal(code, 0);
     assert.match(out, /^Checking 1 job of xibo now: window 1\.$[^]*^Checking 1 job of lyy now: window 1\.$/m);
-    assert.deepEqual(lookedAt, ['000001', '000002']);
+    assert.deepEqual(checkedJobs, ['000001', '000002']);
     assert.match((await tpu(['ack'], { jobs: [] })).out, /^No user has a job under way/);
   });
 });
@@ -203,7 +203,7 @@ suite('help', () => {
 });
 
 test('signs that were typed are shown in what is said about them, and not done', async () => {
-  const { tpu } = await openUsualLab();
+  const { tpu } = await openSampleLab();
   for (const line of [
     ['check', '\u001b[2J'],
     ['\u001b[2J', 'x'],
@@ -221,7 +221,7 @@ test('signs that were typed are shown in what is said about them, and not done',
 
 suite('completion', () => {
   const proposals = async (...words: readonly string[]): Promise<readonly string[]> => {
-    const world = await openUsualLab();
+    const world = await openSampleLab();
     await world.job('xibo', { tag: 'baseline' });
     const { out } = await world.tpu(['__complete', ...words]);
     return out
@@ -250,7 +250,7 @@ suite('completion', () => {
     assert.deepEqual(await proposals('nonsense', ''), []);
   });
   test('behind jobman tpu as behind tpu', async () => {
-    const world = await openUsualLab();
+    const world = await openSampleLab();
     for (const words of [[''], ['reset-w'], ['check', 'x'], ['run', 'rule=re'], ['nonsense', '']]) {
       const { out } = await world.jobman(['__complete', 'tpu', ...words]);
       assert.equal(out, (await world.tpu(['__complete', ...words])).out);
@@ -271,14 +271,14 @@ suite('completion', () => {
 
 test('news is told once to the user whose it is', async () => {
   const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home: '/h', userHome: '/u' });
-  const world = await openUsualLab({ site: async () => site });
+  const world = await openSampleLab({ site: async () => site });
   await world.job('xibo', { tag: 'best', tpu: 'kmh-tpuvm-v2-32-6' });
   const peeked = await world.tpu(['news', 'xibo', '--peek']);
   assert.match(peeked.out, /^window 1, code, v2-32-6, best\n {2}20 Nov 08:00 {2}created$/m);
   // Somebody else who looks takes no news away.
   assert.match((await world.tpu(['news', 'xibo', '--user', 'lyy'])).out, /created/);
   const json = await world.tpu(['--json', 'news', 'xibo', '--peek']);
-  assert.deepEqual(JSON.parse(json.out).events, [{ at: '2026-11-20T12:00:00.000Z', says: 'created' }]);
+  assert.deepEqual(JSON.parse(json.out).events, [{ at: '2026-11-20T12:00:00.000Z', message: 'created' }]);
   assert.match((await world.tpu(['news', 'xibo'])).out, /created/);
   assert.equal((await world.tpu(['news', 'lyy'])).out, '', 'the news of another user');
   const again = await world.tpu(['news', 'xibo']);

@@ -6,12 +6,12 @@ import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { root } from '../../support/root.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
-import { openLabWorld, openUsualLab, type LabWorld } from './lab-world.ts';
+import { openLabWorld, openSampleLab, type LabWorld } from './lab-world.ts';
 
 const told = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
 
 async function withWindow(): Promise<LabWorld> {
-  const world = await openUsualLab();
+  const world = await openSampleLab();
   await world.job('xibo');
   return world;
 }
@@ -21,7 +21,7 @@ suite('upd-log', () => {
     const { record, tpu } = await withWindow();
     const { code, out, err } = await tpu(told);
     assert.deepEqual([code, out, err], [0, '', '']);
-    const { at: _, ...report } = (await record.windowOf('xibo', 1))?.window.report ?? { at: 0 };
+    const { at: _, ...report } = (await record.findWindow('xibo', 1))?.window.report ?? { at: 0 };
     assert.deepEqual(report, {
       logFolder: '/kmh//logs/1',
       stageFolder: '/stage/1',
@@ -39,7 +39,7 @@ suite('upd-log', () => {
       err,
       /Window 1 of xibo \(job 000001\) had told the log folder \/kmh\/\/logs\/1 before; now it is \/kmh\/logs\/2/,
     );
-    assert.equal((await record.windowOf('xibo', 1))?.window.report?.logFolder, '/kmh/logs/2');
+    assert.equal((await record.findWindow('xibo', 1))?.window.report?.logFolder, '/kmh/logs/2');
   });
   const wrong: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
     [
@@ -60,7 +60,7 @@ suite('upd-log', () => {
       const said = await tpu(line);
       assert.match(said.err, sentence);
       assert.equal(said.code, code);
-      assert.equal((await record.windowOf('xibo', 1))?.window.report, null);
+      assert.equal((await record.findWindow('xibo', 1))?.window.report, null);
     });
   }
 });
@@ -73,7 +73,7 @@ test('a script tells of its own window only; by hand any window can be put right
     assert.equal(code, 4);
     assert.match(err, /This is the script of window lyy:1, and it told of xibo:1; nothing was noted down/);
   }
-  const untouched = (await record.windowOf('xibo', 1))?.window;
+  const untouched = (await record.findWindow('xibo', 1))?.window;
   assert.deepEqual([untouched?.report, untouched?.finishedAt], [null, null]);
   for (const env of [{}, { JOBMAN_WINDOW: 'xibo:1' }]) {
     assert.equal((await tpu(told, { env })).code, 0);
@@ -84,7 +84,7 @@ test('a script tells of its own window only; by hand any window can be put right
 test('a record that cannot be written is said, and neither stops a script nor makes a failure of it', async () => {
   const full = (): Promise<never> => Promise.reject(new JobmanError('The disk is full.', exitCode.unreachable));
   const { record } = openLabWorld();
-  const { tpu } = openLabWorld({ record: { ...record, report: full, finish: full } });
+  const { tpu } = openLabWorld({ store: { ...record, reportWindow: full, finishWindow: full } });
   for (const line of [told, ['finish-job', 'xibo:1']]) {
     const { code, err } = await tpu(line);
     assert.deepEqual([code, err], [0, 'tpu: The disk is full.\n']);
@@ -95,20 +95,20 @@ suite('finish-job', () => {
   test('is noted down, and twice is once', async () => {
     const { record, tpu } = await withWindow();
     await tpu(told);
-    assert.deepEqual(await tpu(['finish-job', 'xibo:1']), { code: 0, out: '', err: '', asked: [] });
-    const first = (await record.windowOf('xibo', 1))?.window.finishedAt;
+    assert.deepEqual(await tpu(['finish-job', 'xibo:1']), { code: 0, out: '', err: '', commands: [] });
+    const first = (await record.findWindow('xibo', 1))?.window.finishedAt;
     assert.notEqual(first, null);
     const again = await tpu(['finish-job', 'xibo:1'], { now: () => 1 });
     assert.equal(again.code, 0);
     assert.match(again.err, /had been finished before; nothing has changed/);
-    assert.equal((await record.windowOf('xibo', 1))?.window.finishedAt, first);
+    assert.equal((await record.findWindow('xibo', 1))?.window.finishedAt, first);
   });
   test('before upd-log it counts, and says what is missing', async () => {
     const { record, tpu } = await withWindow();
     const { code, err } = await tpu(['finish-job', 'xibo:1']);
     assert.equal(code, 0);
     assert.match(err, /upd-log was never called for it/);
-    assert.notEqual((await record.windowOf('xibo', 1))?.window.finishedAt, null);
+    assert.notEqual((await record.findWindow('xibo', 1))?.window.finishedAt, null);
   });
   test('of an unknown window is code 3, of no window code 2', async () => {
     const { tpu } = await withWindow();
@@ -129,10 +129,10 @@ test('their way is short: neither the table of commands nor what draws on a term
       load(join(dirname(file), from));
     }
   };
-  for (const file of ['run-tpu.ts', 'commands/upd-log.ts']) load(join('src/cli/tpu', file));
+  for (const file of ['run-tpu.ts', 'commands/window-reports.ts']) load(join('src/cli/tpu', file));
   assert.deepEqual([...loaded].toSorted(), [
     'src/app/errors.ts',
-    'src/cli/tpu/commands/upd-log.ts',
+    'src/cli/tpu/commands/window-reports.ts',
     'src/cli/tpu/run-tpu.ts',
   ]);
 });

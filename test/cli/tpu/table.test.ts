@@ -2,16 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Known } from '../../../src/cli/tpu/command.ts';
-import { days } from '../../../src/cli/tpu/commands/help.ts';
-import { keysOf } from '../../../src/cli/tpu/line.ts';
-import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
-import { formerWord, formerWords, table } from '../../../src/cli/tpu/table.ts';
-import type { LabRecord } from '../../../src/lab/record.ts';
-import { aTpu, openLabWorld, openUsualLab } from './lab-world.ts';
+import type { KnownNames } from '../../../src/cli/tpu/command.ts';
+import { cheatSheet } from '../../../src/cli/tpu/commands/help.ts';
+import { acceptedKeys } from '../../../src/cli/tpu/tokenize.ts';
+import { findCommand, parseArguments } from '../../../src/cli/tpu/parse-arguments.ts';
+import { replacementHint, removedCommands, table } from '../../../src/cli/tpu/table.ts';
+import type { LabStore } from '../../../src/lab/lab-store.ts';
+import { aTpu, openLabWorld, openSampleLab } from './lab-world.ts';
 
 /** Whoever and whatever the examples speak of. */
-const known: Known = {
+const known: KnownNames = {
   users: ['ada', 'bob', 'xibo', 'lyy', 'NAME'].map((name, id) => ({ name, id })),
   tpus: [aTpu('kmh-tpuvm-v2-32-1'), aTpu('lab-tpu-v2-32-1')],
   tpuAliases: new Map(
@@ -31,7 +31,7 @@ suite('a command takes nothing twice', () => {
   for (const row of table) {
     const { names, takes, args } = row;
     test(names[0], () => {
-      assert.deepEqual(twice(keysOf(row)), [], 'a key');
+      assert.deepEqual(twice(acceptedKeys(row)), [], 'a key');
       const flags = Object.entries(row.flags).flatMap(([name, { also = [] }]) => [name, ...also]);
       assert.deepEqual(twice(flags), [], 'a flag');
       assert.ok(
@@ -44,7 +44,7 @@ suite('a command takes nothing twice', () => {
 });
 
 suite('examples can be typed', () => {
-  const rows = [...table.flatMap(({ examples }) => examples), ...days.flatMap(([, examples]) => examples)];
+  const rows = [...table.flatMap(({ examples }) => examples), ...cheatSheet.flatMap(([, examples]) => examples)];
   for (const [command] of rows) {
     const line = /\$\((tpu .*?)\)|(?:^|<\()(tpu .*?)\)?$/.exec(command);
     test(command, () => {
@@ -53,7 +53,7 @@ suite('examples can be typed', () => {
         .split(' ')
         .slice(1);
       const { row, verb, rest } = findCommand(table, typed);
-      readWords(row, verb, rest, known);
+      parseArguments(row, verb, rest, known);
     });
   }
 });
@@ -80,14 +80,14 @@ test('lines of the older manual can be typed in forms that no example and no lin
     'finish-job xibo:101',
   ]) {
     const { row, verb, rest } = findCommand(table, line.split(' '));
-    readWords(row, verb, rest, known);
+    parseArguments(row, verb, rest, known);
   }
 });
 
 test('words that are gone are no commands, and name some that are there', () => {
-  for (const word of formerWords) {
+  for (const word of removedCommands) {
     assert.ok(!table.some(({ names }) => names.includes(word)), word);
-    for (const [, verb = ''] of formerWord(word)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
+    for (const [, verb = ''] of replacementHint(word)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
       assert.ok(
         table.some(({ names }) => names.includes(verb)),
         `${word}: tpu ${verb}`,
@@ -103,16 +103,16 @@ const reading: ReadonlySet<string> = new Set([
   'tpuAliases',
   'job',
   'jobs',
-  'lives',
-  'alike',
+  'jobStates',
+  'similarJobs',
   'windows',
-  'windowOf',
+  'findWindow',
   'bookings',
   'eventsSince',
-] satisfies readonly (keyof LabRecord)[]);
+] satisfies readonly (keyof LabStore)[]);
 
 /** The record, and what was asked of it beyond reading. */
-function watched(record: LabRecord): { readonly record: LabRecord; readonly written: string[] } {
+function watched(record: LabStore): { readonly record: LabStore; readonly written: string[] } {
   const written: string[] = [];
   const proxy = new Proxy(record, {
     get(target, name) {
@@ -129,10 +129,10 @@ const goesOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
 suite('reads only', () => {
   for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
     test(row.names[0], async () => {
-      const world = await openUsualLab();
+      const world = await openSampleLab();
       await world.job('xibo', { tag: 'baseline' });
       const { record, written } = watched(world.record);
-      const { tpu } = openLabWorld({ record });
+      const { tpu } = openLabWorld({ store: record });
       for (const [example] of row.examples) {
         const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
         if (goesOn(line)) continue;

@@ -1,23 +1,23 @@
-// find, book and release: what the booking sheet says of TPUs.
+// find, book and release: the commands about the booking sheet.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capital, inertWord } from '../../../app/figures.ts';
-import { findTpus, type FoundTpu, groupsOf } from '../../../lab/find.ts';
-import { holdSentences, jobsOfManifests, jobsOn, jobsThere } from '../../../lab/holds.ts';
-import type { LabUser } from '../../../lab/people.ts';
+import { capitalize, escapeLine } from '../../../app/format.ts';
+import { findTpus, type FoundTpu, groupByStatus } from '../../../lab/find-tpus.ts';
+import { formatUsage, manifestJobsOn, jobsOn, readJobsByTpu } from '../../../lab/tpu-usage.ts';
+import type { LabUser } from '../../../lab/users.ts';
 import { type LabTpu } from '../../../lab/tpus.ts';
-import { type Booking, type BookingChange, type BookingSheet, notesIn } from '../../../lab/bookings.ts';
-import { type TpuCli, tpuOf, type Words } from '../command.ts';
-import { actingFor, typing } from '../people.ts';
-import { confirmDespite, notesOf, printTable } from '../terminal.ts';
+import { type Booking, type BookingChange, type BookingSheet, joinNotes } from '../../../lab/bookings.ts';
+import { type TpuCli, requiredTpu, type ParsedArguments } from '../command.ts';
+import { resolveActingUser, currentUser } from '../resolve-user.ts';
+import { confirmDespite, readNotes, printTable } from '../terminal.ts';
 
 type Style = 'full' | 'category' | 'category_note';
 
-export async function find(cli: TpuCli, words: Words): Promise<number> {
-  const { types, flags, keys } = words;
+export async function find(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { types, flags, keys } = args;
   const sheet = await cli.lab.sheet();
-  const { record } = cli.lab;
-  const [{ bookings, problems }, tpus, aliases] = await Promise.all([sheet.read(), record.tpus(), record.tpuAliases()]);
+  const { store } = cli.lab;
+  const [{ bookings, problems }, tpus, aliases] = await Promise.all([sheet.read(), store.tpus(), store.tpuAliases()]);
   const only = flags.has('n') === flags.has('p') ? null : flags.has('n') ? 'normal' : 'preemptible';
   const found = findTpus(
     await withJobs(cli, bookings),
@@ -27,16 +27,16 @@ export async function find(cli: TpuCli, words: Words): Promise<number> {
   if (cli.json) {
     for (const one of found) {
       const { booking, ...known } = one;
-      cli.print(JSON.stringify({ ...booking, status: statusWord(one), ...known }));
+      cli.print(JSON.stringify({ ...booking, status: formatStatus(one), ...known }));
     }
   } else if (found.length === 0) {
-    cli.note(`${capital(sheet.called)} has no such TPU${types.length === 0 ? ' yet' : `: ${types.join(' ')}`}.`);
+    cli.note(`${capitalize(sheet.name)} has no such TPU${types.length === 0 ? ' yet' : `: ${types.join(' ')}`}.`);
   } else printFound(cli, found, (keys['style'] ?? 'category_note') as Style);
-  for (const line of problems) cli.note(inertWord(`note: ${sheet.called}, ${line}.`));
+  for (const line of problems) cli.note(escapeLine(`note: ${sheet.name}, ${line}.`));
   return exitCode.ok;
 }
 
-/** The bookings, and `running` for what the sheet calls free although a job is under way there: people take what is free. */
+/** Shows a TPU as running if the sheet calls it free but a job is under way there, because people take free TPUs. */
 async function withJobs(cli: TpuCli, bookings: readonly Booking[]): Promise<readonly Booking[]> {
   const client = await cli.services.client();
   const views = new Map<string, ReturnType<typeof client.show>>();
@@ -46,14 +46,14 @@ async function withJobs(cli: TpuCli, bookings: readonly Booking[]): Promise<read
     return view;
   };
   const { rows } = await client.list({});
-  const there = await jobsThere(cli.lab.record, rows);
-  const users = await cli.lab.record.users();
+  const jobsByTpu = await readJobsByTpu(cli.lab.store, rows);
+  const users = await cli.lab.store.users();
   return Promise.all(
     bookings.map(async (booking) => {
       if (booking.status.kind !== 'free') return booking;
-      const [first] = there.on(booking.tpu);
-      const [other] = first === undefined ? await jobsOfManifests({ show }, rows, there, booking.tpu) : [];
-      const owner = first?.job.user ?? other?.user;
+      const [first] = jobsByTpu.on(booking.tpu);
+      const [other] = first === undefined ? await manifestJobsOn({ show }, rows, jobsByTpu, booking.tpu) : [];
+      const owner = first?.job.user ?? other?.owner;
       if (owner === undefined) return booking;
       const user = users.find(({ name }) => name === owner)?.sheetName ?? owner;
       const where = typeof first?.window !== 'number' ? `job ${first?.job.job ?? other?.id}` : `window ${first.window}`;
@@ -66,76 +66,76 @@ function printFound(cli: TpuCli, found: readonly FoundTpu[], style: Style): void
   if (style === 'full') {
     const head = ['ALIAS', 'TPU', 'STATUS', 'USER', 'NOTE', 'SCRIPT NOTE', 'BELONGS', 'ZONE'];
     const rows = found.map((one) => {
-      const { tpu, user, note, scriptNote, belongs, zone } = one.booking;
-      return [one.aliases.join(', '), tpu, statusWord(one), user, note, scriptNote, belongs, zone];
+      const { tpu, user, note, scriptNote, owner, zone } = one.booking;
+      return [one.aliases.join(', '), tpu, formatStatus(one), user, note, scriptNote, owner, zone];
     });
     return printTable(cli, [head, ...rows.map((row) => row.map((cell) => cell || '-'))]);
   }
-  for (const [index, { heading, found: ones }] of groupsOf(found).entries()) {
+  for (const [index, { heading, found: ones }] of groupByStatus(found).entries()) {
     if (index > 0) cli.print('');
     cli.print(`${heading}:`);
     const rows = ones.map(({ aliases, booking }) => [
       `  ${aliases.join(', ')}`,
-      booking.status.kind === 'unknown' ? `${booking.status.words} ${booking.user}`.trim() : booking.user,
-      style === 'category' ? '' : notesIn(booking),
+      booking.status.kind === 'unknown' ? `${booking.status.text} ${booking.user}`.trim() : booking.user,
+      style === 'category' ? '' : joinNotes(booking),
     ]);
     printTable(cli, rows);
   }
 }
 
-function statusWord({ booking: { status } }: FoundTpu): string {
-  return status.kind === 'unknown' ? status.words : status.kind;
+function formatStatus({ booking: { status } }: FoundTpu): string {
+  return status.kind === 'unknown' ? status.text : status.kind;
 }
 
-export async function book(cli: TpuCli, words: Words): Promise<number> {
-  const tpu = tpuOf(words);
-  const { user } = await actingFor(cli, words, `book ${tpu.name}`);
-  const note = await notesOf(cli, words, 'Which notes? Say them on the line: ssn=until_monday');
+export async function book(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const tpu = requiredTpu(args);
+  const { user } = await resolveActingUser(cli, args, `book ${tpu.name}`);
+  const note = await readNotes(cli, args, 'Which notes? Say them on the line: ssn=until_monday');
   const sheet = await cli.lab.sheet();
-  const booking = await bookingNow(sheet, tpu);
-  if (booking !== null && isOthers(booking, user)) {
-    const fact = `${booking.alias} is ${wordsOf(booking)} by ${sheet.called}.`;
+  const booking = await readBooking(sheet, tpu);
+  if (booking !== null && isBookedByOther(booking, user)) {
+    const fact = `${booking.alias} is ${formatBooking(booking)} by ${sheet.name}.`;
     if (!(await confirmDespite(cli, fact, `Book it for ${user.sheetName} all the same?`))) return exitCode.failed;
   }
-  // A user who runs there keeps running; everybody else reserves it.
+  // A user whose job runs there keeps `running`; any other user reserves the TPU.
   const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
   const change: BookingChange = {
     ...(isRunning ? {} : { status: 'reserved' }),
     user: user.sheetName,
     ...(note === null ? {} : { scriptNote: note }),
   };
-  const before = await changed(sheet, tpu, change, booking);
-  const was = before.user === user.sheetName ? '' : ` It was ${wordsOf(before)}.`;
+  const before = await changeBooking(sheet, tpu, change, booking);
+  const was = before.user === user.sheetName ? '' : ` It was ${formatBooking(before)}.`;
   const status = isRunning ? 'running' : 'reserved';
   if (cli.json) printBooking(cli, tpu, status, user.sheetName, before);
-  else cli.tell(inertWord(`${tpu.name} is ${status} for ${user.sheetName} in ${sheet.called}.${was}`));
+  else cli.printSentence(escapeLine(`${tpu.name} is ${status} for ${user.sheetName} in ${sheet.name}.${was}`));
   return exitCode.ok;
 }
 
-export async function release(cli: TpuCli, words: Words): Promise<number> {
-  const tpu = tpuOf(words);
-  const users = await cli.lab.record.users();
-  const named = words.user === null ? null : (users.find(({ name }) => name === words.user) ?? null);
-  const typist = typing(cli, users);
+export async function release(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const tpu = requiredTpu(args);
+  const users = await cli.lab.store.users();
+  const named = args.user === null ? null : (users.find(({ name }) => name === args.user) ?? null);
+  const actor = currentUser(cli, users);
   const sheet = await cli.lab.sheet();
-  const booking = await bookingNow(sheet, tpu);
-  if (booking !== null && named !== null && isOthers(booking, named)) {
+  const booking = await readBooking(sheet, tpu);
+  if (booking !== null && named !== null && isBookedByOther(booking, named)) {
     throw new JobmanError(
-      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}, and not ${named.name}'s. Nothing was changed.`,
+      `${tpu.name} is ${formatBooking(booking)} by ${sheet.name}, and not ${named.name}'s. Nothing was changed.`,
       exitCode.conflict,
     );
   }
-  // Without a name on the line whoever types is asked before somebody else's is let go.
-  if (booking !== null && named === null && typist !== null && isOthers(booking, typist)) {
-    const fact = `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}.`;
+  // Without a name on the line, the user who types confirms before another user's booking is released.
+  if (booking !== null && named === null && actor !== null && isBookedByOther(booking, actor)) {
+    const fact = `${tpu.name} is ${formatBooking(booking)} by ${sheet.name}.`;
     if (!(await confirmDespite(cli, fact, 'Release it all the same?'))) return exitCode.failed;
   }
   await refuseWhileInUse(cli, tpu);
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
-  const before = await changed(sheet, tpu, free, booking);
-  const was = before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
+  const before = await changeBooking(sheet, tpu, free, booking);
+  const was = before.status.kind === 'free' ? '' : ` It was ${formatBooking(before)}.`;
   if (cli.json) printBooking(cli, tpu, 'free', '', before);
-  else cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
+  else cli.printSentence(escapeLine(`${tpu.name} is free in ${sheet.name}.${was}`));
   return exitCode.ok;
 }
 
@@ -143,56 +143,63 @@ function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, be
   cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: { status: before.status.kind, user: before.user } }));
 }
 
-/** A booking says who uses a TPU, so one with a job under way is not free. Throws JobmanError (4) with what ends the job. */
+/** A TPU with a job under way stays booked. Throws JobmanError (4) with the commands that end the jobs. */
 async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
   const client = await cli.services.client();
-  const { jobs, others } = await jobsOn(client, cli.lab.record, name);
-  if (jobs.length === 0 && others.length === 0) return;
-  const sentences = holdSentences({ jobs, others }, name);
+  const { jobs, otherJobs } = await jobsOn(client, cli.lab.store, name);
+  if (jobs.length === 0 && otherJobs.length === 0) return;
+  const sentences = formatUsage({ jobs, otherJobs }, name);
   const [first = ''] = sentences;
-  throw new JobmanError(inertWord(`${capital(first)}, so its booking stays. Nothing was changed.`), exitCode.conflict, [
-    ...sentences.slice(1).map((one) => inertWord(one)),
-    ...jobs.map(({ job, window }) =>
-      window === null ? `jobman cancel ${job.job}    ends it` : `tpu kill w=${window} ${job.user}    ends it`,
-    ),
-    ...others.map(({ id }) => `jobman cancel ${id}    ends it`),
-  ]);
+  throw new JobmanError(
+    escapeLine(`${capitalize(first)}, so its booking stays. Nothing was changed.`),
+    exitCode.conflict,
+    [
+      ...sentences.slice(1).map((one) => escapeLine(one)),
+      ...jobs.map(({ job, window }) =>
+        window === null ? `jobman cancel ${job.job}    ends it` : `tpu kill w=${window} ${job.user}    ends it`,
+      ),
+      ...otherJobs.map(({ id }) => `jobman cancel ${id}    ends it`),
+    ],
+  );
 }
 
-async function bookingNow(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
+async function readBooking(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
   const { bookings } = await sheet.read();
   return bookings.find(({ tpu }) => tpu === name) ?? null;
 }
 
-/** Changes it unless somebody else came first. Throws JobmanError (3) where it has no row, (4) where somebody did. */
-async function changed(
+/**
+ * Changes the booking unless another user changed it first. Throws JobmanError: (3) if the sheet has no row for the
+ * TPU, (4) if another user was first.
+ */
+async function changeBooking(
   sheet: BookingSheet,
   { name }: LabTpu,
   change: BookingChange,
-  asked: Booking | null,
+  expected: Booking | null,
 ): Promise<Booking> {
   const { before, refused } = await sheet.change(name, change, (now) =>
-    now.user === asked?.user && now.status.kind === asked.status.kind
+    now.user === expected?.user && now.status.kind === expected.status.kind
       ? null
-      : `${name} is ${wordsOf(now)} since a moment ago. Nothing was changed.`,
+      : `${name} is ${formatBooking(now)} since a moment ago. Nothing was changed.`,
   );
   if (refused !== null) throw new JobmanError(refused, exitCode.conflict);
   if (before === null) {
-    throw new JobmanError(`${sheet.called} has no row for ${name}.`, exitCode.notFound, [
+    throw new JobmanError(`${sheet.name} has no row for ${name}.`, exitCode.notFound, [
       'A row has the alias of the TPU in its column B; `tpu -lta` shows them.',
     ]);
   }
   return before;
 }
 
-function isOthers({ status, user }: Booking, me: LabUser): boolean {
+function isBookedByOther({ status, user }: Booking, me: LabUser): boolean {
   return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me.sheetName;
 }
 
-function wordsOf(booking: Booking): string {
+function formatBooking(booking: Booking): string {
   const { status, user } = booking;
-  const notes = notesIn(booking);
-  const word = status.kind === 'unknown' ? `"${status.words}"` : status.kind;
+  const notes = joinNotes(booking);
+  const word = status.kind === 'unknown' ? `"${status.text}"` : status.kind;
   const whose = user === '' ? '' : ` ${status.kind === 'running' ? 'by' : 'for'} ${user}`;
   return `${word}${whose}${notes === '' ? '' : ` (${notes})`}`;
 }

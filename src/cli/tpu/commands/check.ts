@@ -1,95 +1,96 @@
-// `tpu check`, `tpu monitor` and `tpu news`: the jobs of a user, once, as they change, and what happened to them.
+// `tpu check`, `tpu monitor` and `tpu news`: a user's jobs once, live, and their recent events.
 
 import { exitCode } from '../../../app/errors.ts';
-import { moment, inertWord } from '../../../app/figures.ts';
-import { createLooker, isUnderWay } from '../../../lab/check.ts';
-import { clockFor } from '../../../lab/local-time.ts';
-import { clockOf, type JobNews, newsKinds, newsOf } from '../../../lab/news.ts';
-import { actsForAnother, type LabUser } from '../../../lab/people.ts';
+import { toRfc3339, escapeLine } from '../../../app/format.ts';
+import { createCheckReader, isUnderWay } from '../../../lab/check-rows.ts';
+import { timeFormatter } from '../../../lab/local-time.ts';
+import { newsTimeFormatter, type JobNews, newsEventKinds, groupNews } from '../../../lab/news.ts';
+import { actsForAnother, type LabUser } from '../../../lab/users.ts';
 import { shortName } from '../../../lab/tpus.ts';
-import { replaceKilled, wakerOf } from '../../controller.ts';
-import { hanging } from '../../render/cell.ts';
+import { restartIfKilled, createWaker } from '../../controller.ts';
+import { hangingIndent } from '../../render/cell.ts';
 import { columnsOf } from '../../screen.ts';
-import type { TpuBody, TpuCli } from '../command.ts';
-import { typing, userOf } from '../people.ts';
+import type { TpuHandler, TpuCli } from '../command.ts';
+import { currentUser, resolveUser } from '../resolve-user.ts';
 import { columnsFor, rowJson, rowLines } from '../screen/rows.ts';
 
-export const check: TpuBody = async (desk, words) => {
-  const { io, lab, screen, services } = desk;
-  const user = await userOf(desk, words);
+export const check: TpuHandler = async (cli, args) => {
+  const { io, lab, screen, services } = cli;
+  const user = await resolveUser(cli, args);
   const { namePrefix } = await lab.site();
-  const looker = createLooker({ record: lab.record, home: services.home, user, namePrefix });
+  const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix });
   const now = io.now();
-  const rows = await looker.look(now);
-  looker.keep();
-  if (desk.json) {
+  const rows = await reader.read(now);
+  reader.saveCache();
+  if (cli.json) {
     io.stdout.write(rows.map((row) => `${JSON.stringify(rowJson(row))}\n`).join(''));
-    await replaceKilled(desk, wakerOf(desk), rows.some(isUnderWay));
+    await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));
     return exitCode.ok;
   }
   const lines = rowLines(rows, {
-    letters: columnsFor(words.letters, user.settings),
+    letters: columnsFor(args.letters, user.settings),
     columns: columnsOf(io.stdout),
-    ink: screen.out,
-    clock: clockFor(user.settings.time_zone, now),
+    style: screen.styleOut,
+    clock: timeFormatter(user.settings.time_zone, now),
   });
   io.stdout.write([...lines.heading, ...lines.rows.flat()].map((line) => `${line}\n`).join(''));
-  if (rows.length === 0) desk.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` begins a job.`);
-  await replaceKilled(desk, wakerOf(desk), rows.some(isUnderWay));
+  if (rows.length === 0) cli.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` begins a job.`);
+  await restartIfKilled(cli, createWaker(cli), rows.some(isUnderWay));
   return exitCode.ok;
 };
 
-export const monitor: TpuBody = async (desk, words) => monitorOf(desk, await userOf(desk, words), words.letters);
+export const monitor: TpuHandler = async (cli, args) => runMonitor(cli, await resolveUser(cli, args), args.letters);
 
-/** The monitor of that user, for `tpu run` too; the columns that they have chosen where no letters say others. */
-export async function monitorOf(desk: TpuCli, user: LabUser, letters = ''): Promise<number> {
-  const { lab, services } = desk;
+/** The monitor of the user, also for `tpu run`. Without letters it shows the columns of the user's settings. */
+export async function runMonitor(cli: TpuCli, user: LabUser, letters = ''): Promise<number> {
+  const { lab, services } = cli;
   const { namePrefix } = await lab.site();
-  const looker = createLooker({ record: lab.record, home: services.home, user, namePrefix });
+  const reader = createCheckReader({ store: lab.store, home: services.home, user, namePrefix });
   const { watchWindows } = await import('../screen/monitor.ts');
-  return watchWindows(desk, { user, letters, looker });
+  return watchWindows(cli, { user, letters, reader });
 }
 
-const linesMost = 12;
+const maxNewsLines = 12;
 
-export const news: TpuBody = async (desk, words) => {
-  const { record } = desk.lab;
-  const user = await userOf(desk, words);
-  const events = await record.eventsSince(user.name, user.newsSeen, newsKinds);
+export const news: TpuHandler = async (cli, args) => {
+  const { store } = cli.lab;
+  const user = await resolveUser(cli, args);
+  const events = await store.eventsSince(user.name, user.newsSeen, newsEventKinds);
   const ids = [...new Set(events.map(({ job }) => job))];
-  const windows = await record.windows({ jobs: ids, cleared: true });
+  const windows = await store.windows({ jobs: ids, cleared: true });
   const inWindows = new Set(windows.map(({ job }) => job.job));
-  const jobs = ids.every((id) => inWindows.has(id)) ? [] : await record.jobs(user.name);
-  const told = newsOf(events, jobs, windows);
-  if (desk.json) for (const one of told) desk.print(JSON.stringify(newsJson(one)));
-  else await show(desk, told, user.settings.time_zone);
+  const jobs = ids.every((id) => inWindows.has(id)) ? [] : await store.jobs(user.name);
+  const groups = groupNews(events, jobs, windows);
+  if (cli.json) for (const one of groups) cli.print(JSON.stringify(newsJson(one)));
+  else await printNews(cli, groups, user.settings.time_zone);
   const last = events.at(-1)?.number;
-  // Told first and marked then: what was not read to its end is news again; and what somebody else has read.
-  const isTheirs = !actsForAnother(typing(desk, await record.users()), user.name);
-  if (last !== undefined && isTheirs && !words.flags.has('peek')) {
-    await record.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
+  // Print first and record as seen afterwards, so that interrupted output is news again. News that another user reads
+  // stays news.
+  const isTheirs = !actsForAnother(currentUser(cli, await store.users()), user.name);
+  if (last !== undefined && isTheirs && !args.flags.has('peek')) {
+    await store.changeUser(user.name, (now) => ({ ...now, newsSeen: Math.max(now.newsSeen, last) }));
   }
-  if (told.length === 0) desk.note(`Nothing has happened to the jobs of ${user.name} since they last looked.`);
+  if (groups.length === 0) cli.note(`Nothing has happened to the jobs of ${user.name} since they last looked.`);
   return exitCode.ok;
 };
 
-async function show(desk: TpuCli, told: readonly JobNews[], zone: string): Promise<void> {
-  const { io, screen, lab } = desk;
-  const clock = clockOf(zone, io.now());
+async function printNews(cli: TpuCli, groups: readonly JobNews[], zone: string): Promise<void> {
+  const { io, screen, lab } = cli;
+  const clock = newsTimeFormatter(zone, io.now());
   const columns = columnsOf(io.stdout) ?? 1_000;
   const { namePrefix } = await lab.site();
   const text: string[] = [];
-  for (const [index, { job, windows, lines }] of told.entries()) {
+  for (const [index, { job, windows, lines }] of groups.entries()) {
     const which = windows.length === 0 ? `job ${job.job}` : `window ${windows.join(', ')}`;
     const parts = [which, job.directory.split('/').at(-1) ?? '', shortName(job.tpu, namePrefix), job.tag ?? ''];
     if (index > 0) text.push('');
-    text.push(screen.out('bold', inertWord(parts.filter((part) => part !== '').join(', '))));
-    const shown = lines.slice(-linesMost);
+    text.push(screen.styleOut('bold', escapeLine(parts.filter((part) => part !== '').join(', '))));
+    const shown = lines.slice(-maxNewsLines);
     if (shown.length < lines.length) text.push(`  ${lines.length - shown.length} earlier: jobman history ${job.job}`);
-    for (const { at, says } of shown) text.push(...hanging(`  ${clock(at)}  `, inertWord(says), columns));
+    for (const { at, message } of shown) text.push(...hangingIndent(`  ${clock(at)}  `, escapeLine(message), columns));
   }
-  // Written as one: after a night there are hundreds of lines.
-  if (text.length > 0) desk.print(text.join('\n'));
+  // One write: there may be hundreds of lines.
+  if (text.length > 0) cli.print(text.join('\n'));
 }
 
 function newsJson({ job, windows, lines }: JobNews): object {
@@ -101,6 +102,6 @@ function newsJson({ job, windows, lines }: JobNews): object {
     directory,
     tpu,
     tag,
-    events: lines.map(({ at, says }) => ({ at: moment(at), says })),
+    events: lines.map(({ at, message }) => ({ at: toRfc3339(at), message })),
   };
 }

@@ -1,20 +1,21 @@
-// tldr, check-rules and completion: what explains `tpu` and proposes its words.
+// tldr, check-rules and completion.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import type { Evidence } from '../../../core/job.ts';
-import { answerFor, presets } from '../../../core/recover.ts';
-import type { Answer, RuledReason } from '../../../core/spec.ts';
+import type { Evidence } from '../../../core/model/job.ts';
+import { answerFor } from '../../../core/decide/recover.ts';
+import { presets } from '../../../core/policy/presets.ts';
+import type { RuleAnswer, RecoverableReason } from '../../../core/model/spec.ts';
 import type { Example } from '../../command.ts';
 import { completionScript } from '../../commands/help.ts';
 import { shells } from '../../completion/proposals.ts';
 import { inColumns } from '../../render/aligned.ts';
 import { columnsOf } from '../../screen.ts';
-import { textOf, type TpuCli, type Words } from '../command.ts';
+import { requiredText, type TpuCli, type ParsedArguments } from '../command.ts';
 import { presets as ruleNames } from '../table/shared.ts';
 import { printTable } from '../terminal.ts';
 
-/** A test reads each of them as a line would be read. */
-export const days: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
+/** A test parses each example as a command line. */
+export const cheatSheet: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
   [
     'Begin',
     [
@@ -63,63 +64,64 @@ export const days: readonly (readonly [heading: string, rows: readonly Example[]
   ],
 ];
 
-export async function tldr(desk: TpuCli): Promise<number> {
-  const columns = columnsOf(desk.io.stdout);
-  const lines = days.flatMap(([heading, rows], index) => [
+export async function tldr(cli: TpuCli): Promise<number> {
+  const columns = columnsOf(cli.io.stdout);
+  const lines = cheatSheet.flatMap(([heading, rows], index) => [
     ...(index === 0 ? [] : ['']),
     heading,
     ...inColumns(rows, columns),
   ]);
-  for (const line of lines) desk.print(line);
+  for (const line of lines) cli.print(line);
   return exitCode.ok;
 }
 
-const ends: readonly (readonly [key: string, heading: string, reason: RuledReason, evidence: Evidence])[] = [
-  ['preempted', 'TPU PREEMPTED', 'preempted', { detail: '' }],
-  ['grpc', 'GRPC ERROR', 'command_failed', { detail: '', pattern: 'grpc' }],
-  ['failed', 'OTHER FAILURES', 'command_failed', { detail: '' }],
-  ['succeeded', 'SUCCESS', 'succeeded', { detail: '' }],
-];
+const ruleColumns: readonly (readonly [key: string, heading: string, reason: RecoverableReason, evidence: Evidence])[] =
+  [
+    ['preempted', 'TPU PREEMPTED', 'preempted', { detail: '' }],
+    ['grpc', 'GRPC ERROR', 'command_failed', { detail: '', pattern: 'grpc' }],
+    ['failed', 'OTHER FAILURES', 'command_failed', { detail: '' }],
+    ['succeeded', 'SUCCESS', 'succeeded', { detail: '' }],
+  ];
 
-export async function checkRules(desk: TpuCli): Promise<number> {
-  // Nothing else in a spec has a part in the answer.
+export async function checkRules(cli: TpuCli): Promise<number> {
+  // The answer depends on no other field of a spec.
   const others = { budget: { preemptions: 0, failures: 0 }, delay: 0, delayMax: 0, unreachableGrace: 0 };
   const rows = ruleNames.map((rule) => ({
     rule,
-    answers: ends.map(([key, , reason, evidence]) => {
+    answers: ruleColumns.map(([key, , reason, evidence]) => {
       const { then, on } = answerFor({ ...others, preset: rule, rules: presets[rule] }, reason, evidence);
-      return [key, answerWords(then, on)] as const;
+      return [key, formatAnswer(then, on)] as const;
     }),
   }));
-  if (desk.json) {
-    for (const { rule, answers } of rows) desk.print(JSON.stringify({ rule, ...Object.fromEntries(answers) }));
+  if (cli.json) {
+    for (const { rule, answers } of rows) cli.print(JSON.stringify({ rule, ...Object.fromEntries(answers) }));
     return exitCode.ok;
   }
-  printTable(desk, [
-    ['RULE', ...ends.map(([, heading]) => heading)],
+  printTable(cli, [
+    ['RULE', ...ruleColumns.map(([, heading]) => heading)],
     ...rows.map(({ rule, answers }) => [rule, ...answers.map(([, words]) => words)]),
   ]);
-  desk.note(
+  cli.note(
     '`pre` is what a job on a preemptible or spot TPU gets unless rule= is said, `pass` what it gets on others.',
   );
-  desk.note(
+  cli.note(
     'A worker that has fallen silent, and a call between workers that took too long, are answered as a GRPC error is.',
   );
   return exitCode.ok;
 }
 
-function answerWords(then: Answer['then'], on: Answer['on']): string {
+function formatAnswer(then: RuleAnswer['then'], on: RuleAnswer['on']): string {
   if (then === 'done') return 'done';
   if (then === 'fail') return 'nothing';
   return on === 'new' ? `reapply, ${then}` : then;
 }
 
-export async function completion(desk: TpuCli, words: Words): Promise<number> {
-  const word = textOf(words, 'shell');
+export async function completion(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const word = requiredText(args, 'shell');
   const shell = shells.find((one) => one === word);
   if (shell === undefined) {
     throw new JobmanError(`\`${word}\` is no shell that is known here: ${shells.join(', ')}.`, exitCode.usage);
   }
-  desk.io.stdout.write(completionScript(shell, 'tpu'));
+  cli.io.stdout.write(completionScript(shell, 'tpu'));
   return exitCode.ok;
 }

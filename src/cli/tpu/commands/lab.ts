@@ -4,49 +4,49 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText, inertWord } from '../../../app/figures.ts';
+import { pluralize, escapeLine } from '../../../app/format.ts';
 import { readRegularFile } from '../../../app/files.ts';
-import { checkCount, examine, type LabState } from '../../../lab/doctor.ts';
-import { applyImport, type ImportLine, type ImportParts, planImport } from '../../../lab/import-data.ts';
-import { type OldData, oldDataIn } from '../../../lab/old-data.ts';
-import { runSpec, writtenLine } from '../../../lab/run.ts';
-import { jsonLines } from '../../../schema/json.ts';
+import { checkCount, runChecks, type LabState } from '../../../lab/doctor.ts';
+import { applyImport, type ImportLine, type ImportContext, planImport } from '../../../lab/import-old-data.ts';
+import { type OldData, parseOldData } from '../../../lab/old-data.ts';
+import { buildRunSpec, formatCommandLine } from '../../../lab/run-spec.ts';
+import { formatJsonProblems } from '../../../schema/json.ts';
 import { JsonTextError } from '../../../schema/tree.ts';
 import { disk } from '../../disk.ts';
-import { showImport } from '../../render/import-lines.ts';
-import { surroundings } from '../begin-job.ts';
-import { textOf, type TpuBody, type TpuCli, wordsInUse } from '../command.ts';
+import { printImport } from '../../render/import-lines.ts';
+import { tpuSpecContext } from '../create-lab-job.ts';
+import { requiredText, type TpuHandler, type TpuCli, namesInUse } from '../command.ts';
 
-export const doctor: TpuBody = async (desk) => {
-  const findings = examine(await gather(desk));
-  if (desk.json) for (const finding of findings) desk.print(JSON.stringify(finding));
+export const doctor: TpuHandler = async (cli) => {
+  const findings = runChecks(await readLabState(cli));
+  if (cli.json) for (const finding of findings) cli.print(JSON.stringify(finding));
   else {
-    for (const { says, remedy } of findings) {
-      desk.tell(inertWord(says));
-      desk.tell(`  ${inertWord(remedy)}`);
+    for (const { message, remedy } of findings) {
+      cli.printSentence(escapeLine(message));
+      cli.printSentence(`  ${escapeLine(remedy)}`);
     }
-    if (findings.length === 0) desk.tell(`All is well, as far as ${countText(checkCount, 'check')} can tell.`);
+    if (findings.length === 0) cli.printSentence(`All is well, as far as ${pluralize(checkCount, 'check')} can tell.`);
   }
   return findings.length === 0 ? exitCode.ok : exitCode.failed;
 };
 
-async function gather(desk: TpuCli): Promise<LabState> {
-  const { lab, services } = desk;
-  const { record } = lab;
+async function readLabState(cli: TpuCli): Promise<LabState> {
+  const { lab, services } = cli;
+  const { store } = lab;
   const client = await services.client();
-  const [users, tpus, tpuAliases, jobs, windows, bookings, words, site, list, wrongModes] = await Promise.all([
-    record.users(),
-    record.tpus(),
-    record.tpuAliases(),
-    record.jobs(),
-    record.windows({ cleared: true }),
-    record.bookings(),
-    wordsInUse(desk),
+  const [users, tpus, tpuAliases, jobs, windows, bookings, reserved, site, list, wrongModes] = await Promise.all([
+    store.users(),
+    store.tpus(),
+    store.tpuAliases(),
+    store.jobs(),
+    store.windows({ cleared: true }),
+    store.bookings(),
+    namesInUse(cli),
     lab.site(),
     client.list({ all: true }),
-    services.labHome().then((home) => home.wrong()),
+    services.labHome().then((home) => home.wrongModes()),
   ]);
-  const gone = await goneOf([
+  const gone = await findMissing([
     ...users.flatMap(({ directories }) => Object.values(directories)),
     ...windows.flatMap(({ window: { report, clearedAt } }) =>
       report === null || clearedAt !== null ? [] : [report.stageFolder],
@@ -59,23 +59,23 @@ async function gather(desk: TpuCli): Promise<LabState> {
     jobs,
     windows,
     rows: new Map(list.rows.map((row) => [row.id, row])),
-    tmux: await tmuxWindows(
-      desk,
+    tmux: await listTmuxWindows(
+      cli,
       users.map(({ session }) => session),
     ),
     bookings: site.spreadsheet === null ? bookings : [],
     zones: site.zones,
     wrongModes,
-    controllerRuns: (await (await services.controller()).status()).running,
-    words,
+    isControllerRunning: (await (await services.controller()).status()).running,
+    reserved,
     isGone: (folder) => gone.has(folder),
   };
 }
 
-async function tmuxWindows({ lab, note }: TpuCli, sessions: readonly string[]): Promise<LabState['tmux']> {
+async function listTmuxWindows({ lab, note }: TpuCli, sessions: readonly string[]): Promise<LabState['tmux']> {
   const found = new Map<string, readonly number[]>();
   try {
-    const host = await lab.windows();
+    const host = await lab.tmuxWindows();
     if (host.tmux === null) return found;
     for (const session of sessions) found.set(session, (await host.list(session)) ?? []);
   } catch (error) {
@@ -85,13 +85,13 @@ async function tmuxWindows({ lab, note }: TpuCli, sessions: readonly string[]): 
   return found;
 }
 
-/** A share whose server is away never answers. */
-const patienceMs = 3_000;
+/** Time limit for stat: a share whose server is down never answers. */
+const statTimeoutMs = 3_000;
 
-/** Those that are certainly not there: a folder on a disk that does not answer, or that this login may not look into, may be. */
-async function goneOf(folders: readonly string[]): Promise<ReadonlySet<string>> {
+/** Folders that certainly do not exist. A folder on a disk that does not answer, or without permission, may exist. */
+async function findMissing(folders: readonly string[]): Promise<ReadonlySet<string>> {
   const gone = new Set<string>();
-  const looks = [...new Set(folders)].map(async (folder) => {
+  const checks = [...new Set(folders)].map(async (folder) => {
     try {
       if (!(await stat(folder)).isDirectory()) gone.add(folder);
     } catch (error) {
@@ -101,50 +101,50 @@ async function goneOf(folders: readonly string[]): Promise<ReadonlySet<string>> 
   });
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
+    timer = setTimeout(resolve, statTimeoutMs);
   });
-  await Promise.race([Promise.all(looks), late]);
+  await Promise.race([Promise.all(checks), late]);
   clearTimeout(timer);
   return new Set(gone);
 }
 
-export const importData: TpuBody = async (desk, words) => {
-  const data = await read(resolve(desk.io.cwd, textOf(words, 'file')));
-  const parts = await partsOf(desk);
-  const isMeant = words.flags.has('apply');
-  const { record } = desk.lab;
-  const lines = await (isMeant ? applyImport(record, data, parts) : planImport(record, data, parts));
-  const others = await settingsOf(desk, data, isMeant);
-  showImport(desk, [...lines, ...others], isMeant);
+export const importData: TpuHandler = async (cli, args) => {
+  const data = await readDataFile(resolve(cli.io.cwd, requiredText(args, 'file')));
+  const context = await importContext(cli);
+  const isMeant = args.flags.has('apply');
+  const { store } = cli.lab;
+  const lines = await (isMeant ? applyImport(store, data, context) : planImport(store, data, context));
+  const others = await importSiteSettings(cli, data, isMeant);
+  printImport(cli, [...lines, ...others], isMeant);
   return exitCode.ok;
 };
 
-async function read(path: string): Promise<OldData> {
-  if (disk.look(path).kind === 'folder') {
+async function readDataFile(path: string): Promise<OldData> {
+  if (disk.inspect(path).kind === 'folder') {
     throw new JobmanError(`${path} is a folder; \`tpu import\` takes a data.json.`, exitCode.usage, [
       `The folder jobs/ of the TPU manager: jobman import ${path}`,
     ]);
   }
-  const text = textIn(path);
+  const text = readDataText(path);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [
-      await placeIn(text, path),
+      await formatJsonError(text, path),
     ]);
   }
-  const data = oldDataIn(value);
+  const data = parseOldData(value);
   if (data !== undefined) return data;
   throw new JobmanError(`${path} is no data.json: it has no "users". Nothing was changed.`, exitCode.usage);
 }
 
-/** A data.json of many years has some megabytes. */
-const dataMost = 64 * 1024 * 1024;
+/** A data.json with years of history has several megabytes. */
+const maxDataBytes = 64 * 1024 * 1024;
 
-function textIn(path: string): string {
+function readDataText(path: string): string {
   try {
-    return readRegularFile(path, dataMost).toString('utf8');
+    return readRegularFile(path, maxDataBytes).toString('utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
       throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
@@ -154,53 +154,73 @@ function textIn(path: string): string {
   }
 }
 
-async function placeIn(text: string, path: string): Promise<string> {
+async function formatJsonError(text: string, path: string): Promise<string> {
   const { parseJson } = await import('../../../schema/yaml.ts');
   try {
     parseJson(text);
     return path;
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    return jsonLines(text, path, [error.found]).join('');
+    return formatJsonProblems(text, path, [error.finding]).join('');
   }
 }
 
-async function partsOf(desk: TpuCli): Promise<ImportParts> {
-  const [words, around] = await Promise.all([wordsInUse(desk), surroundings(desk)]);
+async function importContext(cli: TpuCli): Promise<ImportContext> {
+  const [reserved, contextFor] = await Promise.all([namesInUse(cli), tpuSpecContext(cli)]);
   return {
-    words,
-    now: desk.io.now(),
+    reserved,
+    now: cli.io.now(),
     specOf: ({ tpu, directory, tag, rule, monitor, configs }) =>
-      runSpec({ directory, tag, ...around(tpu), rule, monitor, written: writtenLine(tpu.name, configs) }),
+      buildRunSpec({
+        directory,
+        tag,
+        ...contextFor(tpu),
+        rule,
+        monitor,
+        commandLine: formatCommandLine(tpu.name, configs),
+      }),
   };
 }
 
-/** Settings of the site. The W&B key goes into a file of its own, and into no record. */
-async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boolean): Promise<readonly ImportLine[]> {
+/** Imports settings of the site. The W&B key goes into its own file and never into the database. */
+async function importSiteSettings(
+  { lab, services }: TpuCli,
+  data: OldData,
+  isMeant: boolean,
+): Promise<readonly ImportLine[]> {
   const lines: ImportLine[] = [];
   const { condaEnvironment, wandbKeyFile } = await lab.site();
-  const take = async (key: string, here: string | null, says: string, value: () => Promise<string>): Promise<void> => {
+  const importSetting = async (
+    key: string,
+    here: string | null,
+    message: string,
+    value: () => Promise<string>,
+  ): Promise<void> => {
     const what = `setting ${key}`;
-    if (here !== null) return void lines.push({ kind: 'have', what, says: '' });
+    if (here !== null) return void lines.push({ kind: 'exists', subject: what, message: '' });
     const given = isMeant ? await value() : '';
     if (isMeant) await setSetting(services.home, key, given);
-    lines.push({ kind: 'take', what, says: isMeant && given !== says ? `${says}: ${given}` : says });
+    lines.push({
+      kind: 'import',
+      subject: what,
+      message: isMeant && given !== message ? `${message}: ${given}` : message,
+    });
   };
   const { wandbKey, condaEnvironment: conda } = data;
-  if (conda !== null) await take('lab.condaEnvironment', condaEnvironment, conda, async () => conda);
+  if (conda !== null) await importSetting('lab.condaEnvironment', condaEnvironment, conda, async () => conda);
   if (wandbKey === null) return lines;
-  await take('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you may read', async () => {
-    const { file } = await (await services.labHome()).keepSecret('wandb_api_key', wandbKey);
+  await importSetting('lab.wandbKeyFile', wandbKeyFile, 'the W&B key, in a file that only you may read', async () => {
+    const { file } = await (await services.labHome()).saveSecret('wandb_api_key', wandbKey);
     return file;
   });
   return lines;
 }
 
-export const initLab: TpuBody = async (desk, { keys }) => {
+export const initLab: TpuHandler = async (cli, { keys }) => {
   const { group } = keys;
   if (group === undefined) {
     throw new JobmanError('Which group of the system is to share it? Say group=NAME.', exitCode.usage);
   }
-  for (const sentence of await (await desk.services.labHome()).share(group)) desk.tell(sentence);
+  for (const sentence of await (await cli.services.labHome()).share(group)) cli.printSentence(sentence);
   return exitCode.ok;
 };

@@ -1,69 +1,70 @@
-// run, resume and rerun: a working directory on a TPU, and the job of a window once more. On its own TPU that is the next attempt
-// of the job, on another the first of a job that names this one its father.
+// run, resume and rerun: start a working directory on a TPU, or start the job of a window again. On the same TPU that
+// is the next attempt of the job; on another TPU it is the first attempt of a new job that names this one as its
+// parent.
 
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capital, inertWord } from '../../../app/figures.ts';
-import { isSettledPhase } from '../../../core/phase.ts';
-import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
-import { stageOf, triesOf } from '../../../lab/lineage.ts';
-import { newName } from '../../../lab/names.ts';
-import { directoryOf, type LabUser } from '../../../lab/people.ts';
-import type { LabJob } from '../../../lab/record.ts';
+import { capitalize, escapeLine } from '../../../app/format.ts';
+import { isFinishedPhase } from '../../../core/decide/phase.ts';
+import { readBookings, readHolders, readJobsByTpu, othersBooking } from '../../../lab/tpu-usage.ts';
+import { stageOf, attemptsOf } from '../../../lab/lineage.ts';
+import { parseName } from '../../../lab/names.ts';
+import { directoryOf, type LabUser } from '../../../lab/users.ts';
+import type { LabJob } from '../../../lab/lab-store.ts';
 import {
-  configWords,
+  configArguments,
   type LabRule,
-  runSpec,
-  specElsewhere,
+  buildRunSpec,
+  retargetSpec,
   tpuInScript,
   tpusOfTypes,
-  usualRule,
-  writtenLine,
-} from '../../../lab/run.ts';
-import { type LabTpu, shortName, tpuNamed } from '../../../lab/tpus.ts';
-import { wake } from '../../controller.ts';
-import { beginJob, bookFor, surroundings } from '../begin-job.ts';
-import { type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
-import { actingFor } from '../people.ts';
-import { endJobs, labTpuOf, type TakeParts, type TakeRequest, takeTpu, withParts } from '../take.ts';
-import { canAsk, notesOf, question } from '../terminal.ts';
-import { windowCalled } from '../windows.ts';
+  defaultRule,
+  formatCommandLine,
+} from '../../../lab/run-spec.ts';
+import { type LabTpu, shortName, tpuFromName } from '../../../lab/tpus.ts';
+import { wakeController } from '../../controller.ts';
+import { createLabJob, bookFor, tpuSpecContext } from '../create-lab-job.ts';
+import { type TpuHandler, type TpuCli, type ParsedArguments, namesInUse } from '../command.ts';
+import { resolveActingUser } from '../resolve-user.ts';
+import { endJobs, resolveTpu, type ClaimContext, type ClaimRequest, claimTpu, withClaimContext } from '../claim-tpu.ts';
+import { canAsk, readNotes, ask } from '../terminal.ts';
+import { findWindow } from '../user-windows.ts';
 
-const noNotes = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
+const noNotesMessage = 'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes';
 
-const usualDirectory = 1;
+const defaultDirectory = 1;
 
-export async function run(desk: TpuCli, words: Words): Promise<number> {
-  const { user, by } = await actingFor(desk, words, 'run a job');
-  const number = words.numbers['dir'] ?? usualDirectory;
-  const directory = await codeOf(user, number);
-  const { tag: said } = words.keys;
-  const tag = said === undefined ? null : newName('tag', said, await wordsInUse(desk));
-  const configs = configWords(words.configs, user.aliases, desk.ownKeys);
-  return withParts(desk, async (parts) => {
-    const tpu = words.tpu ?? (await tpuFor(desk, words, user, directory, parts));
-    const notes = await notesOf(desk, words, noNotes);
-    const request = { tpu, user, by, apply: words.flags.has('apply'), force: words.flags.has('f') };
-    const taking = await takeTpu(desk, parts, request);
-    const around = (await surroundings(desk))(tpu, taking.zone);
-    await taking.prepare();
-    const monitor = words.keys['monitor'] !== 'false';
-    const spec = runSpec({
+export async function run(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { user, by } = await resolveActingUser(cli, args, 'run a job');
+  const number = args.numbers['dir'] ?? defaultDirectory;
+  const directory = await codeDirectory(user, number);
+  const { tag: tagArgument } = args.keys;
+  const tag = tagArgument === undefined ? null : parseName('tag', tagArgument, await namesInUse(cli));
+  const configs = configArguments(args.configs, user.aliases, cli.ownKeys);
+  return withClaimContext(cli, async (parts) => {
+    const tpu = args.tpu ?? (await chooseTpu(cli, args, user, directory, parts));
+    const notes = await readNotes(cli, args, noNotesMessage);
+    const request = { tpu, user, by, apply: args.flags.has('apply'), force: args.flags.has('f') };
+    const claim = await claimTpu(cli, parts, request);
+    const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
+    await claim.prepare();
+    const monitor = args.keys['monitor'] !== 'false';
+    const spec = buildRunSpec({
       directory,
       tag,
-      ...around,
-      rule: (words.keys['rule'] as LabRule | undefined) ?? usualRule(tpu),
+      ...specContext,
+      rule: (args.keys['rule'] as LabRule | undefined) ?? defaultRule(tpu),
       monitor,
-      written: writtenLine(tpu.name, configs),
+      commandLine: formatCommandLine(tpu.name, configs),
     });
-    const { id, window } = await beginJob(desk, parts.client, {
+    const { id, window } = await createLabJob(cli, parts.client, {
       user,
       by,
       tpu,
       spec,
-      manifest: `# Made by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.written ?? ''}\n`,
+      manifest: `# Made by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.userScript ?? ''}\n`,
       labJob: {
         user: user.name,
         directory,
@@ -72,247 +73,257 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
         configs,
         tag,
         monitor,
-        logStage: words.flags.has('log-stage'),
-        father: null,
+        logStage: args.flags.has('log-stage'),
+        parent: null,
         baseStage: 0,
       },
-      taking,
+      claim,
       notes,
     });
-    const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
-    sayBegun(desk, { window, id, does: `runs ${directory} on ${where}` });
-    return goOnWatching(desk, words, user);
+    const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
+    printStarted(cli, { window, id, action: `runs ${directory} on ${where}` });
+    return startMonitor(cli, args, user);
   });
 }
 
-export function sayBegun(
-  desk: TpuCli,
-  { window, id, does }: { readonly window: number; readonly id: string; readonly does: string },
+export function printStarted(
+  cli: TpuCli,
+  { window, id, action }: { readonly window: number; readonly id: string; readonly action: string },
 ): void {
-  if (desk.json) desk.print(JSON.stringify({ window, job: id }));
-  else desk.tell(`Window ${window}: job ${id} ${does}`);
+  if (cli.json) cli.print(JSON.stringify({ window, job: id }));
+  else cli.printSentence(`Window ${window}: job ${id} ${action}`);
 }
 
-async function codeOf(user: LabUser, number: number): Promise<string> {
+async function codeDirectory(user: LabUser, number: number): Promise<string> {
   const directory = directoryOf(user, number);
-  if (!(await isThere(directory, 'isDirectory')))
+  if (!(await exists(directory, 'isDirectory')))
     throw new JobmanError(`Working directory ${number} of ${user.name} is gone: ${directory}`, exitCode.notFound, [
       `tpu set-cur ${number} ${user.name}    gives the number to the folder that you are in`,
     ]);
-  if (await isThere(join(directory, 'staging.sh'), 'isFile')) return directory;
+  if (await exists(join(directory, 'staging.sh'), 'isFile')) return directory;
   throw new JobmanError(
     `Working directory ${number} of ${user.name} has no staging.sh, which is what tpu run runs: ${directory}`,
     exitCode.notFound,
   );
 }
 
-async function isThere(path: string, kind: 'isDirectory' | 'isFile'): Promise<boolean> {
+async function exists(path: string, kind: 'isDirectory' | 'isFile'): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   return found?.[kind]() === true;
 }
 
-async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: TakeParts): Promise<LabTpu> {
-  if (words.types.length > 0 || words.flags.has('auto')) return freeTpu(desk, words.types, user, parts);
+async function chooseTpu(
+  cli: TpuCli,
+  args: ParsedArguments,
+  user: LabUser,
+  directory: string,
+  parts: ClaimContext,
+): Promise<LabTpu> {
+  if (args.types.length > 0 || args.flags.has('auto')) return findFreeTpu(cli, args.types, user, parts);
   const file = join(directory, 'ka.sh');
   const text = await readFile(file, 'utf8').catch(() => '');
-  const said = tpuInScript(text, file);
+  const scriptTpu = tpuInScript(text, file);
   const lacks =
     text === ''
       ? `the line names none, and there is no ${file}`
       : `the line names none, and ${file} does not say it in a way that can be read without running it`;
-  if (said === null && !canAsk(desk))
-    throw new JobmanError(`Which TPU? ${capital(lacks)}.`, exitCode.usage, [
+  if (scriptTpu === null && !canAsk(cli))
+    throw new JobmanError(`Which TPU? ${capitalize(lacks)}.`, exitCode.usage, [
       'tpu -lta    lists the TPUs and their aliases; -auto takes one that is free',
     ]);
-  const name = said ?? (await question(desk, `Which TPU? (${lacks})`));
-  const { record } = desk.lab;
-  const [known, aliases] = await Promise.all([record.tpus(), record.tpuAliases()]);
+  const name = scriptTpu ?? (await ask(cli, `Which TPU? (${lacks})`));
+  const { store } = cli.lab;
+  const [known, aliases] = await Promise.all([store.tpus(), store.tpuAliases()]);
   const full = aliases.get(name) ?? name;
-  const tpu = known.find((one) => one.name === full) ?? tpuNamed(full);
+  const tpu = known.find((one) => one.name === full) ?? tpuFromName(full);
   if (tpu === null)
     throw new JobmanError(
-      `The registry has no TPU "${name}"${said === null ? '' : `, which ${file} names`}.`,
+      `The registry has no TPU "${name}"${scriptTpu === null ? '' : `, which ${file} names`}.`,
       exitCode.notFound,
       [`tpu register ${name} zone=ZONE type=v2-32    adds it`],
     );
-  if (said !== null) desk.note(`${file} names ${tpu.name}.`);
+  if (scriptTpu !== null) cli.note(`${file} names ${tpu.name}.`);
   return tpu;
 }
 
-const isAbsent = 'the cloud has none of that name';
+const absentReason = 'the cloud has none of that name';
 
 /**
- * The first that nobody uses, those first that the sheet reserves for this user. Throws JobmanError (4) where none is free, with
- * what each is used for; (3) where there is none of those types.
+ * The first unused TPU; TPUs that the sheet reserves for this user come first. Throws JobmanError: (4) with the reasons
+ * if none is free, (3) if the registry has no TPU of these types.
  */
-async function freeTpu(
-  desk: TpuCli,
+async function findFreeTpu(
+  cli: TpuCli,
   types: readonly string[],
   user: LabUser,
-  { client, tpus, signal }: TakeParts,
+  { client, tpus, signal }: ClaimContext,
 ): Promise<LabTpu> {
-  const { record } = desk.lab;
-  const said = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;
-  const of = tpusOfTypes(await record.tpus(), types);
+  const { store } = cli.lab;
+  const ofTypes = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;
+  const of = tpusOfTypes(await store.tpus(), types);
   if (of.length === 0)
-    throw new JobmanError(`The registry has no TPU${said}.`, exitCode.notFound, [
+    throw new JobmanError(`The registry has no TPU${ofTypes}.`, exitCode.notFound, [
       'tpu -lta    lists those that it has',
     ]);
-  const [{ rows }, { bookings, says }, { namePrefix }] = await Promise.all([
+  const [{ rows }, { bookings, warnings }, { namePrefix }] = await Promise.all([
     client.list({}),
-    bookingsNow(() => desk.lab.sheet()),
-    desk.lab.site(),
+    readBookings(() => cli.lab.sheet()),
+    cli.lab.site(),
   ]);
-  for (const sentence of says) desk.note(inertWord(sentence));
-  const there = await jobsThere(record, rows);
+  for (const sentence of warnings) cli.note(escapeLine(sentence));
+  const jobsByTpu = await readJobsByTpu(store, rows);
   const isMine = ({ name }: LabTpu): boolean =>
     bookings.some(
       ({ tpu, status, user: whose }) => tpu === name && status.kind === 'reserved' && whose === user.sheetName,
     );
-  const inTheWay: string[] = [];
+  const reasons: string[] = [];
   let unsure = 0;
   let absent: string | null = null;
   for (const tpu of of.toSorted((one, other) => Number(isMine(other)) - Number(isMine(one)))) {
-    const why = await whyNot(tpu);
+    const why = await reasonInUse(tpu);
     const called = shortName(tpu.name, namePrefix);
     if (why === null) {
-      desk.note(`${called} is free.`);
+      cli.note(`${called} is free.`);
       return tpu;
     }
-    inTheWay.push(`${called}: ${why}`);
-    if (why === isAbsent) absent ??= called;
+    reasons.push(`${called}: ${why}`);
+    if (why === absentReason) absent ??= called;
   }
   if (unsure === of.length)
     throw new JobmanError(
-      `Whether a TPU${said} is free cannot be told now; nothing was begun.`,
+      `Whether a TPU${ofTypes} is free cannot be told now; nothing was begun.`,
       exitCode.unreachable,
-      inTheWay,
+      reasons,
     );
-  // Nothing is created without its name.
+  // A TPU is created only if the user names it.
   const hint = absent === null ? [] : [`tpu run ${absent} ${user.name} -apply    creates it first`];
-  throw new JobmanError(`No TPU${said} is free.`, exitCode.conflict, [...inTheWay, ...hint]);
+  throw new JobmanError(`No TPU${ofTypes} is free.`, exitCode.conflict, [...reasons, ...hint]);
 
-  async function whyNot(tpu: LabTpu): Promise<string | null> {
-    const [job] = there.on(tpu.name);
-    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${job.row.status} there`;
+  async function reasonInUse(tpu: LabTpu): Promise<string | null> {
+    const [job] = jobsByTpu.on(tpu.name);
+    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${job.row.statusText} there`;
     const booking = othersBooking(bookings, tpu.name, user);
     if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
     const state = await tpus.describe(tpu);
     if (state.kind === 'unknown') {
       unsure += 1;
-      return state.says;
+      return state.message;
     }
-    if (state.state === 'absent') return isAbsent;
+    if (state.state === 'absent') return absentReason;
     if (state.state !== 'ready') return `it is ${state.state}`;
-    const { holders, says: silent } = await holdersNow(tpus, tpu, [], signal);
+    const { holders, warnings: unreachable } = await readHolders(tpus, tpu, [], signal);
     const [holder] = holders;
     if (holder !== undefined) return `${holder.user} holds its device with ${holder.command.slice(0, 60)}`;
-    return silent[0] ?? null;
+    return unreachable[0] ?? null;
   }
 }
 
-export const resume: TpuBody = (desk, words) => again(desk, words, 'resume');
-export const rerun: TpuBody = (desk, words) => again(desk, words, 'rerun');
+export const resume: TpuHandler = (cli, args) => restartJobs(cli, args, 'resume');
+export const rerun: TpuHandler = (cli, args) => restartJobs(cli, args, 'rerun');
 
-type How = 'resume' | 'rerun';
+type RestartMode = 'resume' | 'rerun';
 
-interface Again extends Omit<TakeRequest, 'job' | 'also'> {
-  readonly how: How;
-  readonly number: number;
+interface RestartRequest extends Omit<ClaimRequest, 'job' | 'otherEffects'> {
+  readonly startMode: RestartMode;
+  readonly window: number;
   readonly labJob: LabJob;
   readonly view: JobView;
 }
 
-async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
-  const { user, by } = await actingFor(desk, words, `${how} a job`);
-  if (words.tpu !== null && words.windows.length > 1)
+async function restartJobs(cli: TpuCli, args: ParsedArguments, startMode: RestartMode): Promise<number> {
+  const { user, by } = await resolveActingUser(cli, args, `${startMode} a job`);
+  if (args.tpu !== null && args.windows.length > 1)
     throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
-  const agreed = { apply: words.flags.has('apply'), force: words.flags.has('f') };
-  return withParts(desk, async (parts) => {
-    for (const number of words.windows) {
-      const { job: labJob } = await windowCalled(desk, user, number);
+  const agreed = { apply: args.flags.has('apply'), force: args.flags.has('f') };
+  return withClaimContext(cli, async (parts) => {
+    for (const number of args.windows) {
+      const { job: labJob } = await findWindow(cli, user, number);
       const view = await parts.client.show(labJob.job);
-      const tpu = words.tpu ?? (await labTpuOf(desk, labJob.tpu));
-      const begin = tpu.name === labJob.tpu ? beginHere : beginElsewhere;
-      await begin(desk, parts, { ...agreed, how, user, by, number, labJob, view, tpu });
-      if (how !== 'resume' || labJob.father !== null) continue;
-      // A job that continues another may have its folders from there.
-      const windows = await desk.lab.record.windows({ jobs: [labJob.job], cleared: true });
+      const tpu = args.tpu ?? (await resolveTpu(cli, labJob.tpu));
+      const begin = tpu.name === labJob.tpu ? restartOnSameTpu : restartOnOtherTpu;
+      await begin(cli, parts, { ...agreed, startMode, user, by, window: number, labJob, view, tpu });
+      if (startMode !== 'resume' || labJob.parent !== null) continue;
+      // A job with a parent may have its folders from the parent.
+      const windows = await cli.lab.store.windows({ jobs: [labJob.job], cleared: true });
       if (windows.every(({ window }) => window.report === null))
-        desk.note(
+        cli.note(
           `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
         );
     }
-    return goOnWatching(desk, words, user);
+    return startMonitor(cli, args, user);
   });
 }
 
-async function beginHere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
-  const { how, user, by, number, labJob, view, tpu } = wanted;
+async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
+  const { startMode, user, by, window: number, labJob, view, tpu } = request;
   const { client } = parts;
-  if (!isSettledPhase(view.phase))
+  if (!isFinishedPhase(view.phase))
     throw new JobmanError(
-      `Window ${number} of ${user.name} (job ${labJob.job}) is ${view.status} already.`,
+      `Window ${number} of ${user.name} (job ${labJob.job}) is ${view.statusText} already.`,
       exitCode.conflict,
-      [`tpu kill ${number} ${user.name}    ends it first; then tpu ${how} ${number} ${user.name}`],
+      [`tpu kill ${number} ${user.name}    ends it first; then tpu ${startMode} ${number} ${user.name}`],
     );
-  const taking = await takeTpu(desk, parts, { ...wanted, job: labJob.job });
-  await taking.prepare();
-  const unbook = await bookFor(desk, { user, tpu, taking, notes: null });
-  const answer = await client.ask(labJob.job, how, { by, onBehalf: true });
+  const claim = await claimTpu(cli, parts, { ...request, job: labJob.job });
+  await claim.prepare();
+  const unbook = await bookFor(cli, { user, tpu, claim, notes: null });
+  const answer = await client.sendCommand(labJob.job, startMode, { by, onBehalf: true });
   if (!answer.ok) {
     await unbook();
-    throw new JobmanError(answer.message, answer.code);
+    throw new JobmanError(answer.message, answer.exitCode);
   }
-  const { window } = await desk.lab.record.openWindow(labJob.job, view.attempts.length + 1, desk.io.now());
-  await wake(desk, client);
-  const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
-  sayBegun(desk, { window: window.window, id: labJob.job, does: `${does(how, number)} on ${where}` });
+  const { window } = await cli.lab.store.openWindow(labJob.job, view.attempts.length + 1, cli.io.now());
+  await wakeController(cli, client);
+  const where = shortName(tpu.name, (await cli.lab.site()).namePrefix);
+  printStarted(cli, {
+    window: window.window,
+    id: labJob.job,
+    action: `${formatAction(startMode, number)} on ${where}`,
+  });
 }
 
-/** A job that comes of this one. Where this one is under way it is ended first, which is asked about. */
-async function beginElsewhere(desk: TpuCli, parts: TakeParts, wanted: Again): Promise<void> {
-  const { how, user, by, number, labJob, view, tpu } = wanted;
+/** Creates a job with this one as its parent. If this one is under way, the user confirms and it is ended first. */
+async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: RestartRequest): Promise<void> {
+  const { startMode, user, by, window: number, labJob, view, tpu } = request;
   const { client, signal } = parts;
-  const isOver = isSettledPhase(view.phase);
-  const { namePrefix } = await desk.lab.site();
+  const isOver = isFinishedPhase(view.phase);
+  const { namePrefix } = await cli.lab.site();
   const newest = view.attempts.at(-1)?.attempt ?? 1;
-  const also = isOver
+  const otherEffects = isOver
     ? []
-    : [`window ${number} is ${view.status} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
-  const taking = await takeTpu(desk, parts, { ...wanted, also });
-  const around = (await surroundings(desk))(tpu, taking.zone);
-  if (!isOver) await endJobs(desk, client, [labJob.job], { by, signal });
-  await taking.prepare();
-  const spec = specElsewhere(view.spec, around, labJob);
-  const { job: father, ...same } = labJob;
-  const { id, window } = await beginJob(desk, client, {
+    : [`window ${number} is ${view.statusText} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
+  const claim = await claimTpu(cli, parts, { ...request, otherEffects });
+  const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
+  if (!isOver) await endJobs(cli, client, [labJob.job], { by, signal });
+  await claim.prepare();
+  const spec = retargetSpec(view.spec, specContext, labJob);
+  const { job: parent, ...same } = labJob;
+  const { id, window } = await createLabJob(cli, client, {
     user,
     by,
     tpu,
     spec,
-    manifest: `# Made by: tpu ${how} windows=${number} tpu=${tpu.name} ${user.name}\n`,
+    manifest: `# Made by: tpu ${startMode} windows=${number} tpu=${tpu.name} ${user.name}\n`,
     labJob: {
       ...same,
       tpu: tpu.name,
-      father: { job: father, attempt: newest, how },
-      baseStage: how === 'resume' ? stageOf(labJob, triesOf(view) ?? { attempts: [] }, newest) + 1 : 0,
+      parent: { job: parent, attempt: newest, startMode },
+      baseStage: startMode === 'resume' ? stageOf(labJob, attemptsOf(view) ?? { attempts: [] }, newest) + 1 : 0,
     },
-    taking,
+    claim,
     notes: null,
   });
-  sayBegun(desk, { window, id, does: `${does(how, number)} on ${shortName(tpu.name, namePrefix)}` });
+  printStarted(cli, { window, id, action: `${formatAction(startMode, number)} on ${shortName(tpu.name, namePrefix)}` });
 }
 
-function does(how: How, number: number): string {
-  return how === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
+function formatAction(startMode: RestartMode, number: number): string {
+  return startMode === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
 }
 
-/** Goes on as `tpu monitor` on a terminal, as the user's settings say; -q and --json want nothing more. */
-export async function goOnWatching(desk: TpuCli, words: Words, user: LabUser): Promise<number> {
-  const { io, quiet, json } = desk;
-  if (!io.stdout.isTerminal || quiet || json || words.flags.has('q') || !user.settings.monitor_after_run)
+/** Continues as `tpu monitor` on a terminal, if the user's settings allow it. -q and --json prevent it. */
+export async function startMonitor(cli: TpuCli, args: ParsedArguments, user: LabUser): Promise<number> {
+  const { io, quiet, json } = cli;
+  if (!io.stdout.isTerminal || quiet || json || args.flags.has('q') || !user.settings.monitor_after_run)
     return exitCode.ok;
-  const { monitorOf } = await import('./check.ts');
-  return monitorOf(desk, user);
+  const { runMonitor } = await import('./check.ts');
+  return runMonitor(cli, user);
 }

@@ -1,138 +1,153 @@
-// solve: finds out what is wrong with a TPU and repairs it, causes first. After each repair it looks again; what did not help is
-// not repeated.
+// solve: finds and repairs problems of a TPU, causes first. After each repair it checks again; it does not repeat a
+// repair that did not help.
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { minute, second } from '../../../core/time.ts';
-import { askPython, type Finding, findings, gatherFacts, hasWorkers, type SolveFacts } from '../../../lab/solve.ts';
+import { minute, second } from '../../../core/model/time.ts';
+import {
+  checkPython,
+  type TpuProblem,
+  findProblems,
+  gatherFacts,
+  hasWorkers,
+  type SolveFacts,
+} from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { wandbKey } from '../../../lab/site-setup.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/figures.ts';
-import { applyRemedies, atDesk, confirmUse, hasFailed, known, wandbOf, type AtDesk } from '../at-desk.ts';
-import { bookExistence } from '../begin-job.ts';
-import type { TpuBody, TpuCli } from '../command.ts';
+import { escapeLine } from '../../../app/format.ts';
+import {
+  applySetups,
+  withTpuContext,
+  confirmUse,
+  hasFailed,
+  requireKnown,
+  wandbSetup,
+  type TpuContext,
+} from '../tpu-context.ts';
+import { bookExistence } from '../create-lab-job.ts';
+import type { TpuHandler, TpuCli } from '../command.ts';
 
-/** Limit of a wait for something that comes by itself. */
-const waitMost = 10 * minute;
+/** Time limit for a problem that ends without a repair. */
+const maxWait = 10 * minute;
 
-export const solve: TpuBody = (cli, words) =>
-  atDesk(cli, words, async (at) => {
-    const { tpu } = at;
-    const key = await wandbKey(at.site, cli.io.env);
+export const solve: TpuHandler = (cli, args) =>
+  withTpuContext(cli, args, async (context) => {
+    const { tpu } = context;
+    const key = await wandbKey(context.site, cli.io.env);
     const tried = new Set<string>();
-    const until = performance.now() + waitMost;
+    const until = performance.now() + maxWait;
     for (;;) {
-      const facts = await look(at, key !== null);
-      const { made } = known(tpu, facts.state);
-      const wrong = findings(facts);
-      if (words.flags.has('dry-run')) return dryVerdict(cli, tpu, wrong);
+      const facts = await diagnose(context, key !== null);
+      const { uid } = requireKnown(tpu, facts.state);
+      const wrong = findProblems(facts);
+      if (args.flags.has('dry-run')) return printDiagnosis(cli, tpu, wrong);
       const next = wrong.find((one) => isWorthTrying(one, tried, until));
-      if (next === undefined) return verdict(cli, tpu, wrong, tried);
+      if (next === undefined) return printResult(cli, tpu, wrong, tried);
       tried.add(next.name);
-      const line = `${next.name}: ${inertWord(next.says)}`;
-      if (cli.json) at.say(line);
+      const line = `${next.name}: ${escapeLine(next.message)}`;
+      if (cli.json) context.report(line);
       else cli.print(line);
-      const isDone = await repair(at, next, { key, made });
-      if (!isDone) at.say(`${next.name}: not repaired`);
+      const isDone = await repair(context, next, { key, uid });
+      if (!isDone) context.report(`${next.name}: not repaired`);
     }
   });
 
-/** Python comes last: while anything else is wrong its answer would say no more. */
-async function look(at: AtDesk, hasKey: boolean): Promise<SolveFacts> {
-  const { tpu, tpus, site, signal, cli } = at;
+/** Python is checked last: its answer says nothing while there is another problem. */
+async function diagnose(context: TpuContext, hasKey: boolean): Promise<SolveFacts> {
+  const { tpu, tpus, site, signal, cli } = context;
   const facts = await gatherFacts(tpus, tpu, { site, hasKey, now: () => cli.io.now(), signal });
-  const isWell = hasWorkers(facts.state) && findings(facts).length === 0;
+  const isWell = hasWorkers(facts.state) && findProblems(facts).length === 0;
   if (!isWell || site.python === null) return facts;
-  at.say(`asking ${site.python} on the workers`);
-  return { ...facts, environment: await askPython(tpus, tpu, site, signal) };
+  context.report(`asking ${site.python} on the workers`);
+  return { ...facts, environment: await checkPython(tpus, tpu, site, signal) };
 }
 
-function isWorthTrying({ name, repair: { kind } }: Finding, tried: ReadonlySet<string>, until: number): boolean {
-  if (kind === 'by hand') return false;
+function isWorthTrying({ name, repair: { kind } }: TpuProblem, tried: ReadonlySet<string>, until: number): boolean {
+  if (kind === 'manual') return false;
   if (kind === 'wait') return performance.now() < until;
   return !tried.has(name);
 }
 
-/** False when it was not done, or did not go well; what went wrong has been said. */
+/** False if the repair was not done or failed. The reason is already printed. */
 async function repair(
-  at: AtDesk,
-  finding: Finding,
-  { key, made }: { readonly key: string | null; readonly made: string | undefined },
+  context: TpuContext,
+  problem: TpuProblem,
+  { key, uid }: { readonly key: string | null; readonly uid: string | undefined },
 ): Promise<boolean> {
-  const { cli, tpu, tpus, signal, say } = at;
-  const { repair: how, workers } = finding;
+  const { cli, tpu, tpus, signal, report } = context;
+  const { repair: step, workers } = problem;
   try {
-    switch (how.kind) {
+    switch (step.kind) {
       case 'apply':
-        say(`making ${tpu.name}`);
-        await tpus.apply(tpu, say, signal);
-        await bookExistence(cli, tpu.name, 'free', say);
+        report(`making ${tpu.name}`);
+        await tpus.apply(tpu, report, signal);
+        await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'reapply':
-        if (!(await confirmUse(at, false, `Delete ${tpu.name} and make it anew`))) return false;
-        await tpus.reapply(tpu, say, signal, { made });
-        await bookExistence(cli, tpu.name, 'free', say);
+        if (!(await confirmUse(context, false, `Delete ${tpu.name} and make it anew`))) return false;
+        await tpus.reapply(tpu, report, signal, { uid });
+        await bookExistence(cli, tpu.name, 'free', report);
         return true;
       case 'restart':
-        if (!(await confirmUse(at, finding.name !== 'stopped', `Restart ${tpu.name}`))) return false;
-        await tpus.restart(tpu, say, signal);
+        if (!(await confirmUse(context, problem.name !== 'stopped', `Restart ${tpu.name}`))) return false;
+        await tpus.restart(tpu, report, signal);
         return true;
       case 'script': {
-        say(how.says);
-        const script = `(\n${how.script}\n) 2>&1\n`;
-        const answers = await tpus.onWorkers(tpu, script, { timeoutMs: how.within, signal, workers });
+        report(step.description);
+        const script = `(\n${step.script}\n) 2>&1\n`;
+        const answers = await tpus.onWorkers(tpu, script, { timeoutMs: step.timeout, signal, workers });
         for (const answer of answers) {
-          const lines = answer.kind === 'no_answer' ? answer.says : answer.output.trim();
-          for (const line of lines.split('\n').filter((one) => one !== '')) say(`worker ${answer.worker}: ${line}`);
+          const lines = answer.kind === 'no_answer' ? answer.message : answer.output.trim();
+          for (const line of lines.split('\n').filter((one) => one !== '')) report(`worker ${answer.worker}: ${line}`);
         }
         return !answers.some(hasFailed);
       }
       case 'login':
         if (key === null) return false;
-        say(how.says);
-        return await applyRemedies(at, [wandbOf(key)]);
+        report(step.description);
+        return await applySetups(context, [wandbSetup(key)]);
       case 'end': {
-        if (!(await confirm(cli, `End what holds its devices?`, `${finding.says}.`))) return false;
-        const pids = how.holders.map(({ worker, pid }) => ({ worker, pid }));
-        const { left, missed } = await tpus.end(tpu, { folders: [], pids, graceMs: 10 * second }, signal);
-        for (const one of left) say(`process ${one.pid} on worker ${one.worker} does not die`);
-        for (const one of missed) say(`worker ${one.worker}: ${one.says}`);
-        return left.length === 0 && missed.length === 0;
+        if (!(await confirm(cli, `End what holds its devices?`, `${problem.message}.`))) return false;
+        const pids = step.holders.map(({ worker, pid }) => ({ worker, pid }));
+        const { left, unreachable } = await tpus.endPrograms(tpu, { folders: [], pids, graceMs: 10 * second }, signal);
+        for (const one of left) report(`process ${one.pid} on worker ${one.worker} does not die`);
+        for (const one of unreachable) report(`worker ${one.worker}: ${one.message}`);
+        return left.length === 0 && unreachable.length === 0;
       }
       case 'wait':
-        say(`waiting for it`);
-        await pause(Math.min(how.length, 5 * second), undefined, { signal }).catch(() => undefined);
-        if (signal.aborted) throw new JobmanError(`Interrupted: ${finding.says}.`, exitCode.interrupted);
+        report(`waiting for it`);
+        await pause(Math.min(step.duration, 5 * second), undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) throw new JobmanError(`Interrupted: ${problem.message}.`, exitCode.interrupted);
         return true;
-      case 'by hand':
+      case 'manual':
         return false;
     }
   } catch (error) {
-    // A refusal of the cloud fails this step only. An interruption, or a question without a terminal, ends the command.
+    // A refusal by the cloud fails this step only. An interruption, or a question without a terminal, ends the command.
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted || error.code === exitCode.usage)
       throw error;
-    for (const line of [error.message, ...error.lines]) cli.complain(inertWord(line));
+    for (const line of [error.message, ...error.lines]) cli.printStderr(escapeLine(line));
     return false;
   }
 }
 
-function dryVerdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[]): number {
+function printDiagnosis(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[]): number {
   for (const one of wrong) {
-    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: wordsOf(one) }));
+    if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, ...one, repair: formatRepair(one) }));
     else {
-      cli.print(`${one.name}: ${inertWord(one.says)}`);
-      cli.print(`  would: ${inertWord(wordsOf(one))}`);
+      cli.print(`${one.name}: ${escapeLine(one.message)}`);
+      cli.print(`  would: ${escapeLine(formatRepair(one))}`);
     }
   }
   if (wrong.length > 0) return exitCode.failed;
-  if (!cli.json) cli.tell(`${tpu.name}: nothing is wrong that can be seen.`);
+  if (!cli.json) cli.printSentence(`${tpu.name}: nothing is wrong that can be seen.`);
   return exitCode.ok;
 }
 
-function wordsOf({ repair: how, workers }: Finding): string {
+function formatRepair({ repair: step, workers }: TpuProblem): string {
   const where = workers.length === 0 ? '' : ` on worker${workers.length === 1 ? '' : 's'} ${workers.join(', ')}`;
-  switch (how.kind) {
+  switch (step.kind) {
     case 'apply':
       return 'create it';
     case 'reapply':
@@ -141,36 +156,36 @@ function wordsOf({ repair: how, workers }: Finding): string {
       return 'restart its machines';
     case 'script':
     case 'login':
-      return `${how.says}${where}`;
+      return `${step.description}${where}`;
     case 'end':
-      return `end ${how.holders.length === 1 ? 'that program' : `those ${how.holders.length} programs`}, after a question`;
+      return `end ${step.holders.length === 1 ? 'that program' : `those ${step.holders.length} programs`}, after a question`;
     case 'wait':
       return 'wait for it';
-    case 'by hand':
-      return `nothing; ${how.says}`;
+    case 'manual':
+      return `nothing; ${step.description}`;
   }
 }
 
-function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: ReadonlySet<string>): number {
+function printResult(cli: TpuCli, tpu: LabTpu, wrong: readonly TpuProblem[], tried: ReadonlySet<string>): number {
   const isWell = wrong.length === 0;
   if (cli.json) {
-    const left = wrong.map(({ name, says, workers }) => ({ name, says, workers }));
+    const left = wrong.map(({ name, message, workers }) => ({ name, message, workers }));
     cli.print(JSON.stringify({ tpu: tpu.name, isWell, tried: [...tried], left }));
   } else if (isWell) {
     const how = tried.size === 0 ? 'nothing is wrong that can be seen' : `it is well again (${[...tried].join(', ')})`;
-    cli.tell(`${tpu.name}: ${how}.`);
+    cli.printSentence(`${tpu.name}: ${how}.`);
   } else {
-    cli.tell(`${tpu.name} is not well:`);
+    cli.printSentence(`${tpu.name} is not well:`);
     for (const one of wrong)
-      cli.print(`  ${one.name}: ${inertWord(`${one.says}${handWords(tpu, one, tried.has(one.name))}`)}`);
+      cli.print(`  ${one.name}: ${escapeLine(`${one.message}${formatAdvice(tpu, one, tried.has(one.name))}`)}`);
   }
   return isWell ? exitCode.ok : exitCode.failed;
 }
 
-function handWords({ name }: LabTpu, { repair: how }: Finding, isTried: boolean): string {
-  if (how.kind === 'by hand') return `; ${how.says}`;
+function formatAdvice({ name }: LabTpu, { repair: step }: TpuProblem, isTried: boolean): string {
+  if (step.kind === 'manual') return `; ${step.description}`;
   if (!isTried) return '';
-  // A machine that does not come back by itself is exchanged; whether it may be is for a person to say.
-  const further = how.kind === 'restart' ? `; \`tpu reapply ${name}\` makes it anew` : '';
+  // A machine that does not recover needs a new TPU, which the user has to request.
+  const further = step.kind === 'restart' ? `; \`tpu reapply ${name}\` makes it anew` : '';
   return `; what was tried did not help${further}`;
 }

@@ -1,111 +1,114 @@
-// Tidying up: what is over leaves the list, windows are closed, and what fits nothing any more goes.
+// Tidying up: removes finished jobs from the list, and closes windows without a job on it.
 
 import { exitCode } from '../../../app/errors.ts';
-import { isSettledPhase } from '../../../core/phase.ts';
-import type { LabUser } from '../../../lab/people.ts';
-import type { LabAttempt } from '../../../lab/record.ts';
-import { fatesOf, toClear, wentOn, type Which } from '../../../lab/lineage.ts';
-import { clearWindows, closeWindows, listOf, windowCalled, windowsText } from '../windows.ts';
-import { actingFor } from '../people.ts';
-import type { TpuBody, TpuCli } from '../command.ts';
-import { endWithPrograms } from './kill.ts';
+import { isFinishedPhase } from '../../../core/decide/phase.ts';
+import type { LabUser } from '../../../lab/users.ts';
+import type { WindowWithJob } from '../../../lab/lab-store.ts';
+import { outcomesOf, windowsToClear, isContinuedIn, type ClearFilter } from '../../../lab/lineage.ts';
+import { clearWindows, closeWindows, readUserWindows, findWindow, formatWindows } from '../user-windows.ts';
+import { resolveActingUser } from '../resolve-user.ts';
+import type { TpuHandler, TpuCli } from '../command.ts';
+import { endJobsAndPrograms } from './kill.ts';
 
-/** clean: everything that is over, and then windows that show nothing that is on the list. */
-export const clean: TpuBody = async (desk, words) => {
-  const { user } = await actingFor(desk, words, 'clean up');
-  await clear(desk, user, { which: 'all', resumed: words.flags.has('re') });
-  await closeZombieWindows(desk, user);
+export const clean: TpuHandler = async (cli, args) => {
+  const { user } = await resolveActingUser(cli, args, 'clean up');
+  await clearList(cli, user, { filter: 'all', includeContinued: args.flags.has('re') });
+  await closeZombieWindows(cli, user);
   return exitCode.ok;
 };
 
-export function clearing(which: Which): TpuBody {
-  return async (desk, words) => {
-    const { user } = await actingFor(desk, words, 'clear the list');
-    await clear(desk, user, { which, resumed: false });
+export function clearCommand(filter: ClearFilter): TpuHandler {
+  return async (cli, args) => {
+    const { user } = await resolveActingUser(cli, args, 'clear the list');
+    await clearList(cli, user, { filter, includeContinued: false });
     return exitCode.ok;
   };
 }
 
-async function clear(
-  desk: TpuCli,
+async function clearList(
+  cli: TpuCli,
   user: LabUser,
-  what: { readonly which: Which; readonly resumed: boolean },
+  what: { readonly filter: ClearFilter; readonly includeContinued: boolean },
 ): Promise<void> {
-  const list = await listOf(desk, await desk.services.client(), user);
-  const windows = toClear(list, list.windows, what);
-  await clearWindows(desk, user, windows);
-  if (desk.json) desk.print(JSON.stringify({ cleared: numbersOf(windows) }));
-  else tellCleared(desk, user, windows, `Nothing of ${user.name} is to be cleared.`);
+  const list = await readUserWindows(cli, await cli.services.client(), user);
+  const windows = windowsToClear(list, list.windows, what);
+  await clearWindows(cli, user, windows);
+  if (cli.json) cli.print(JSON.stringify({ cleared: numbersOf(windows) }));
+  else printCleared(cli, user, windows, `Nothing of ${user.name} is to be cleared.`);
 }
 
-function tellCleared(desk: TpuCli, { name }: LabUser, windows: readonly LabAttempt[], none: string): void {
-  desk.tell(windows.length === 0 ? none : `Cleared ${windowsText(numbersOf(windows))} of ${name}.`);
+function printCleared(cli: TpuCli, { name }: LabUser, windows: readonly WindowWithJob[], none: string): void {
+  cli.printSentence(windows.length === 0 ? none : `Cleared ${formatWindows(numbersOf(windows))} of ${name}.`);
 }
 
-function numbersOf(windows: readonly LabAttempt[]): readonly number[] {
+function numbersOf(windows: readonly WindowWithJob[]): readonly number[] {
   return windows.map(({ window }) => window.window);
 }
 
-/** A window is closed and leaves the list, and its job is ended. One that a running job continues stays on the list. */
-export const killWindow: TpuBody = async (desk, words) => {
-  const { user, by } = await actingFor(desk, words, 'close a window');
-  const client = await desk.services.client();
+/**
+ * Closes the window, takes it off the list and ends its job. A window whose work continues in a live job stays on the
+ * list.
+ */
+export const killWindow: TpuHandler = async (cli, args) => {
+  const { user, by } = await resolveActingUser(cli, args, 'close a window');
+  const client = await cli.services.client();
   let code: number = exitCode.ok;
-  for (const number of words.windows) {
-    const found = await windowCalled(desk, user, number);
-    const list = await listOf(desk, client, user);
+  for (const number of args.windows) {
+    const found = await findWindow(cli, user, number);
+    const list = await readUserWindows(cli, client, user);
     const { job } = found;
-    const closed = `Closed ${windowsText([number])} of ${user.name}`;
-    if (wentOn(list, list.windows)(found) && fatesOf(list)(job.job) === 'live') {
-      await closeWindows(desk, user, [number]);
-      desk.tell(`${closed}; it stays on the list, because what came of it is running.`);
+    const closed = `Closed ${formatWindows([number])} of ${user.name}`;
+    if (isContinuedIn(list, list.windows)(found) && outcomesOf(list)(job.job) === 'live') {
+      await closeWindows(cli, user, [number]);
+      cli.printSentence(`${closed}; it stays on the list, because what came of it is running.`);
       continue;
     }
     const phase = list.phaseOf(job.job);
-    // Cleared first: a window that is closed under its program would be taken for one closed by hand.
-    await clearWindows(desk, user, [found]);
-    if (phase !== null && !isSettledPhase(phase)) {
-      code = Math.max(code, await endWithPrograms(desk, { user, by, jobs: [job] }));
+    // Clear first: a window that closes while its program runs counts as closed by the user.
+    await clearWindows(cli, user, [found]);
+    if (phase !== null && !isFinishedPhase(phase)) {
+      code = Math.max(code, await endJobsAndPrograms(cli, { user, by, jobs: [job] }));
     }
-    desk.tell(`${closed}.`);
+    cli.printSentence(`${closed}.`);
   }
   return code;
 };
 
-export const zombieWindows: TpuBody = async (desk, words) => {
-  const { user } = await actingFor(desk, words, 'close windows');
-  if (!(await closeZombieWindows(desk, user)))
-    desk.tell(
+export const zombieWindows: TpuHandler = async (cli, args) => {
+  const { user } = await resolveActingUser(cli, args, 'close windows');
+  if (!(await closeZombieWindows(cli, user)))
+    cli.printSentence(
       `No window that jobman opened for ${user.name} is without a job; windows of other programs do not count.`,
     );
   return exitCode.ok;
 };
 
-/** Only what jobman opened; never a window of theirs, nor the shell at 0. True where there was one. */
-async function closeZombieWindows(desk: TpuCli, user: LabUser): Promise<boolean> {
+/** Closes only windows that jobman opened and that are not on the list, never the shell at 0. True if there was one. */
+async function closeZombieWindows(cli: TpuCli, user: LabUser): Promise<boolean> {
   const [there, windows] = await Promise.all([
-    (await desk.lab.windows()).list(user.session),
-    desk.lab.record.windows({ user: user.name }),
+    (await cli.lab.tmuxWindows()).list(user.session),
+    cli.lab.store.windows({ user: user.name }),
   ]);
   const listed = new Set(numbersOf(windows));
   const numbers = (there ?? []).filter((number) => number !== 0 && !listed.has(number));
-  await closeWindows(desk, user, numbers);
-  if (numbers.length > 0) desk.tell(`Closed ${windowsText(numbers)} of ${user.name} in tmux, of no job on the list.`);
+  await closeWindows(cli, user, numbers);
+  if (numbers.length > 0)
+    cli.printSentence(`Closed ${formatWindows(numbers)} of ${user.name} in tmux, of no job on the list.`);
   return numbers.length > 0;
 }
 
-export const zombieJobs: TpuBody = async (desk, words) => {
-  const { user } = await actingFor(desk, words, 'clear the list');
-  const host = await desk.lab.windows();
+export const zombieJobs: TpuHandler = async (cli, args) => {
+  const { user } = await resolveActingUser(cli, args, 'clear the list');
+  const host = await cli.lab.tmuxWindows();
   if (host.tmux === null) {
-    desk.tell('There is no tmux on this machine, so no job lacks a window.');
+    cli.printSentence('There is no tmux on this machine, so no job lacks a window.');
     return exitCode.ok;
   }
   const there = new Set(await host.list(user.session));
-  const list = await listOf(desk, await desk.services.client(), user);
-  const fateOf = fatesOf(list);
-  const windows = list.windows.filter(({ window }) => !there.has(window.window) && fateOf(window.job) !== 'live');
-  await clearWindows(desk, user, windows);
-  tellCleared(desk, user, windows, `No job of ${user.name} that is over lacks its window.`);
+  const list = await readUserWindows(cli, await cli.services.client(), user);
+  const outcomeOf = outcomesOf(list);
+  const windows = list.windows.filter(({ window }) => !there.has(window.window) && outcomeOf(window.job) !== 'live');
+  await clearWindows(cli, user, windows);
+  printCleared(cli, user, windows, `No job of ${user.name} that is over lacks its window.`);
   return exitCode.ok;
 };

@@ -1,22 +1,22 @@
-// The registry of TPUs: which there are, what is known of each, and what people call them.
+// The registry of TPUs and their aliases.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../catalogue/did-you-mean.ts';
-import { kept, newName } from '../../../lab/names.ts';
-import { acceleratorCalled, aliasesOf, isTpuName, type LabTpu, tpuNamed } from '../../../lab/tpus.ts';
-import type { LabRecord } from '../../../lab/record.ts';
+import { normalizeName, parseName } from '../../../lab/names.ts';
+import { parseAccelerator, aliasesOf, isTpuName, type LabTpu, tpuFromName } from '../../../lab/tpus.ts';
+import type { LabStore } from '../../../lab/lab-store.ts';
 import { confirm } from '../../prompt.ts';
-import { inertWord } from '../../../app/figures.ts';
+import { escapeLine } from '../../../app/format.ts';
 import { confirmDespite, printList } from '../terminal.ts';
-import { textOf, type TpuCli, tpuOf, type Words, wordsInUse } from '../command.ts';
+import { requiredText, type TpuCli, requiredTpu, type ParsedArguments, namesInUse } from '../command.ts';
 
-export async function listTpuAliases(desk: TpuCli): Promise<number> {
-  const { record } = desk.lab;
-  const [tpus, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
-  const lost = [...byAlias].filter(([, full]) => !tpus.some(({ name }) => name === full));
-  return printList(desk, tpus, {
+export async function listTpuAliases(cli: TpuCli): Promise<number> {
+  const { store } = cli.lab;
+  const [tpus, byAlias] = await Promise.all([store.tpus(), store.tpuAliases()]);
+  const dangling = [...byAlias].filter(([, full]) => !tpus.some(({ name }) => name === full));
+  return printList(cli, tpus, {
     json: (tpu) => ({ ...tpu, aliases: aliasesOf(tpu.name, byAlias) }),
-    none: 'No TPU is known yet. `tpu -ta v2-32-1 FULL_NAME zone=ZONE` registers one with an alias.',
+    emptyMessage: 'No TPU is known yet. `tpu -ta v2-32-1 FULL_NAME zone=ZONE` registers one with an alias.',
     headings: ['ALIAS', 'TPU', 'TYPE', 'ZONE', 'PRICING'],
     cells: ({ name, accelerator, zone, pricing }) => [
       aliasesOf(name, byAlias).join(', ') || '-',
@@ -25,16 +25,16 @@ export async function listTpuAliases(desk: TpuCli): Promise<number> {
       zone ?? '-',
       pricing,
     ],
-    more: lost.map(([alias, full]) => [alias, full, 'not registered', '-', '-']),
+    extraRows: dangling.map(([alias, full]) => [alias, full, 'not registered', '-', '-']),
   });
 }
 
-export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
-  const use = await wordsInUse(desk);
-  const alias = newName('TPU alias', textOf(words, 'alias'), use);
-  const name = textOf(words, 'full');
-  const { record } = desk.lab;
-  // An alias of an alias would lead elsewhere as soon as that one is changed.
+export async function addTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const use = await namesInUse(cli);
+  const alias = parseName('TPU alias', requiredText(args, 'alias'), use);
+  const name = requiredText(args, 'full');
+  const { store } = cli.lab;
+  // An alias of an alias would change its meaning with the other alias.
   const meant = use.tpuAliases.get(name);
   if (meant !== undefined) {
     throw new JobmanError(`${name} is an alias itself; say the full name: tpu -ta ${alias} ${meant}`, exitCode.usage);
@@ -42,59 +42,60 @@ export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
   const before = use.tpuAliases.get(alias);
   if (before !== undefined && before !== name) {
     const fact = `${alias} is ${before} now, for everybody.`;
-    if (!(await confirmDespite(desk, fact, `Should it be ${name}?`))) return exitCode.failed;
+    if (!(await confirmDespite(cli, fact, `Should it be ${name}?`))) return exitCode.failed;
   }
   const isNew = !use.tpus.includes(name);
-  const tpu = await record.together(async (together) => {
-    const known = await registered(together, name, words);
-    await together.setTpuAlias(alias, name);
+  const tpu = await store.transaction(async (transaction) => {
+    const known = await registerTpu(transaction, name, args);
+    await transaction.setTpuAlias(alias, name);
     return known;
   });
-  desk.tell(`${alias} is ${name}${isNew ? `, which is registered now: ${facts(tpu)}` : ''}.`);
-  if (tpu.zone === null) desk.note(`note: Its zone is not known; \`tpu register ${name} zone=...\` says it.`);
+  cli.printSentence(`${alias} is ${name}${isNew ? `, which is registered now: ${formatTpu(tpu)}` : ''}.`);
+  if (tpu.zone === null) cli.note(`note: Its zone is not known; \`tpu register ${name} zone=...\` says it.`);
   return exitCode.ok;
 }
 
-export async function register(desk: TpuCli, words: Words): Promise<number> {
-  const name = textOf(words, 'full');
-  const tpu = await registered(desk.lab.record, name, words);
-  desk.tell(`${name} is registered: ${facts(tpu)}.`);
-  if (tpu.zone === null) desk.note('note: Its zone is not known yet; zone= says it.');
+export async function register(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const name = requiredText(args, 'full');
+  const tpu = await registerTpu(cli.lab.store, name, args);
+  cli.printSentence(`${name} is registered: ${formatTpu(tpu)}.`);
+  if (tpu.zone === null) cli.note('note: Its zone is not known yet; zone= says it.');
   return exitCode.ok;
 }
 
-const blank = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
+const unknownFields = { project: null, zone: null, pricing: 'ondemand', runtimeVersion: null } as const;
 
-/** Writes down what the line says of that TPU; what it does not say stays as it was, or is what the name tells. */
-async function registered(record: LabRecord, name: string, words: Words): Promise<LabTpu> {
-  const { zone, type, pricing, project, version } = words.keys;
+/** Stores the fields that the line gives. Other fields keep their value, or follow from the name. */
+async function registerTpu(store: LabStore, name: string, args: ParsedArguments): Promise<LabTpu> {
+  const { zone, type, pricing, project, version } = args.keys;
   if (!isTpuName(name)) {
     throw new JobmanError(
-      `\`${inertWord(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
+      `\`${escapeLine(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
       exitCode.usage,
     );
   }
   if (zone !== undefined && !/^[a-z]+(-[a-z]+)+\d+-[a-z]$/.test(zone)) {
-    throw new JobmanError(`\`${inertWord(zone)}\` is no zone, such as us-central2-b.`, exitCode.usage);
+    throw new JobmanError(`\`${escapeLine(zone)}\` is no zone, such as us-central2-b.`, exitCode.usage);
   }
-  const accelerator = type === undefined ? undefined : acceleratorCalled(type);
+  const accelerator = type === undefined ? undefined : parseAccelerator(type);
   if (accelerator === null) {
-    throw new JobmanError(`\`${inertWord(type ?? '')}\` is no type of TPU, such as v2-32 or v5e-8.`, exitCode.usage);
+    throw new JobmanError(`\`${escapeLine(type ?? '')}\` is no type of TPU, such as v2-32 or v5e-8.`, exitCode.usage);
   }
   let known: LabTpu | undefined;
-  await record.changeTpu(name, (before) => {
-    const begun = before ?? tpuNamed(name) ?? (accelerator === undefined ? null : { ...blank, name, accelerator });
-    if (begun === null) {
+  await store.changeTpu(name, (before) => {
+    const base =
+      before ?? tpuFromName(name) ?? (accelerator === undefined ? null : { ...unknownFields, name, accelerator });
+    if (base === null) {
       throw new JobmanError(
         `The name ${name} does not tell the type of the TPU. Say it: type=v2-32. Nothing was changed.`,
         exitCode.usage,
       );
     }
     known = {
-      ...begun,
+      ...base,
       ...(zone === undefined ? {} : { zone }),
       ...(accelerator === undefined ? {} : { accelerator }),
-      // The row of the command allows no other words.
+      // The command's row allows no other values.
       ...(pricing === undefined ? {} : { pricing: pricing as LabTpu['pricing'] }),
       ...(project === undefined ? {} : { project }),
       ...(version === undefined ? {} : { runtimeVersion: version }),
@@ -105,37 +106,37 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
   return known;
 }
 
-function facts({ accelerator, zone, pricing }: LabTpu): string {
+function formatTpu({ accelerator, zone, pricing }: LabTpu): string {
   return `${accelerator}, ${pricing}, ${zone === null ? 'zone unknown' : `in ${zone}`}`;
 }
 
-export async function delTpuAlias(desk: TpuCli, words: Words): Promise<number> {
-  const alias = kept(textOf(words, 'alias'));
-  const { record } = desk.lab;
-  const all = await record.tpuAliases();
+export async function delTpuAlias(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const alias = normalizeName(requiredText(args, 'alias'));
+  const { store } = cli.lab;
+  const all = await store.tpuAliases();
   const name = all.get(alias);
   if (name === undefined) {
     const near = didYouMean(alias, [...all.keys()]);
     const guess = near === undefined ? ' `tpu -lta` shows them.' : ` Did you mean ${near}?`;
-    throw new JobmanError(`There is no TPU alias ${inertWord(alias)}.${guess}`, exitCode.notFound);
+    throw new JobmanError(`There is no TPU alias ${escapeLine(alias)}.${guess}`, exitCode.notFound);
   }
-  await record.setTpuAlias(alias, null);
-  desk.tell(`${alias} is no alias any more; it was ${name}, which stays registered.`);
+  await store.setTpuAlias(alias, null);
+  cli.printSentence(`${alias} is no alias any more; it was ${name}, which stays registered.`);
   return exitCode.ok;
 }
 
-export async function unregister(desk: TpuCli, words: Words): Promise<number> {
-  const { name } = tpuOf(words);
-  const { record } = desk.lab;
-  const aliases = aliasesOf(name, await record.tpuAliases());
+export async function unregister(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { name } = requiredTpu(args);
+  const { store } = cli.lab;
+  const aliases = aliasesOf(name, await store.tpuAliases());
   const also = aliases.length === 0 ? '' : ` with ${aliases.join(', ')}`;
-  const isMeant = await confirm(desk, `Forget ${name}${also}?`, `${name} would be forgotten${also}.`);
+  const isMeant = await confirm(cli, `Forget ${name}${also}?`, `${name} would be forgotten${also}.`);
   if (!isMeant) return exitCode.failed;
-  await record.together(async (together) => {
-    for (const alias of aliases) await together.setTpuAlias(alias, null);
-    await together.changeTpu(name, () => null);
-    await together.changeBooking(name, (booking) => (booking?.status === 'gone' ? null : booking));
+  await store.transaction(async (transaction) => {
+    for (const alias of aliases) await transaction.setTpuAlias(alias, null);
+    await transaction.changeTpu(name, () => null);
+    await transaction.changeBooking(name, (booking) => (booking?.status === 'gone' ? null : booking));
   });
-  desk.tell(`${name} is not registered any more; the TPU itself stays as it is.`);
+  cli.printSentence(`${name} is not registered any more; the TPU itself stays as it is.`);
   return exitCode.ok;
 }

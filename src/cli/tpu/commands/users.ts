@@ -1,73 +1,85 @@
-// Users who share the TPUs, and their working directories: the folders they run code from, by number.
+// Users who share the TPUs, and their working directories: numbered folders that they run code from.
 
 import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { countText, inertWord } from '../../../app/figures.ts';
-import { defaultAliases, newName } from '../../../lab/names.ts';
+import { pluralize, escapeLine } from '../../../app/format.ts';
+import { defaultAliases, parseName } from '../../../lab/names.ts';
 import {
   directoryOf,
   type LabUser,
   lowestFreeId,
   withDirectory,
   withoutDirectory,
-  withSwapped,
-} from '../../../lab/people.ts';
+  withSwappedDirectories,
+} from '../../../lab/users.ts';
 import { defaultUserSettings, userSetting } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
-import { numberOf, textOf, type TpuBody, type TpuCli, type Words, wordsInUse } from '../command.ts';
-import { actingFor, userOf } from '../people.ts';
-import { canAsk, printList, question } from '../terminal.ts';
+import {
+  requiredNumber,
+  requiredText,
+  type TpuHandler,
+  type TpuCli,
+  type ParsedArguments,
+  namesInUse,
+} from '../command.ts';
+import { resolveActingUser, resolveUser } from '../resolve-user.ts';
+import { canAsk, printList, ask } from '../terminal.ts';
 
-interface Item<Value> {
-  readonly asks: string;
-  readonly said: string | undefined;
-  readonly proposal: string;
-  readonly read: (word: string) => Value;
+interface Prompt<Value> {
+  readonly question: string;
+  readonly given: string | undefined;
+  readonly defaultValue: string;
+  readonly parse: (word: string) => Value;
 }
 
-/** Nothing is written before everything is known, and no tmux session is touched: the first window makes the session. */
-export async function addUser(desk: TpuCli, words: Words): Promise<number> {
-  const { record } = desk.lab;
-  const [use, users] = await Promise.all([wordsInUse(desk), record.users()]);
-  const { keys } = words;
-  const isAsking = canAsk(desk) && !desk.yes;
-  const said = words.texts['name'];
-  if (said === undefined && !isAsking) {
+/** Writes nothing until every value is valid. The first window creates the tmux session. */
+export async function addUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { store } = cli.lab;
+  const [use, users] = await Promise.all([namesInUse(cli), store.users()]);
+  const { keys } = args;
+  const isAsking = canAsk(cli) && !cli.yes;
+  const givenName = args.texts['name'];
+  if (givenName === undefined && !isAsking) {
     throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=ada', exitCode.usage);
   }
-  const find = <Value>(item: Item<Value>): Promise<Value> => valueOf(desk, item, isAsking);
-  const name = await find({ asks: 'Name', said, proposal: '', read: (word) => newName('user', word, use) });
+  const find = <Value>(item: Prompt<Value>): Promise<Value> => promptFor(cli, item, isAsking);
+  const name = await find({
+    question: 'Name',
+    given: givenName,
+    defaultValue: '',
+    parse: (word) => parseName('user', word, use),
+  });
   const session = await find({
-    asks: 'tmux session of their windows',
-    said: keys['session'],
-    proposal: name.replaceAll(/[:.]/g, '-'),
-    read: (word) => free(users, 'session', newName('session', word, use)),
+    question: 'tmux session of their windows',
+    given: keys['session'],
+    defaultValue: name.replaceAll(/[:.]/g, '-'),
+    parse: (word) => requireFree(users, 'session', parseName('session', word, use)),
   });
   const sheetName = await find({
-    asks: 'Name in the booking sheet',
-    said: keys['sheet'],
-    proposal: name,
-    // The name decides whose a booking is.
-    read: (word) => free(users, 'sheetName', word),
+    question: 'Name in the booking sheet',
+    given: keys['sheet'],
+    defaultValue: name,
+    // The sheet name identifies the owner of a booking.
+    parse: (word) => requireFree(users, 'sheetName', word),
   });
   const lowest = String(lowestFreeId(users));
   const id = await find({
-    asks: 'Id, a number for life',
-    said: keys['id'],
-    proposal: lowest,
-    // Somebody else may be given it meanwhile: what is only proposed is the lowest that is free when it is written.
-    read(word) {
+    question: 'Id, a number for life',
+    given: keys['id'],
+    defaultValue: lowest,
+    // Another user may get this id meanwhile, so a proposed id is chosen again when it is stored.
+    parse(word) {
       if (word === lowest && keys['id'] === undefined) return null;
-      if (/^\d{1,6}$/.test(word)) return free(users, 'id', Number(word));
+      if (/^\d{1,6}$/.test(word)) return requireFree(users, 'id', Number(word));
       throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
     },
   });
   const zone = await find({
-    asks: "Time zone: local (this machine's), us, cn or a name such as Europe/Berlin",
-    said: keys['tz'],
-    proposal: defaultUserSettings.time_zone,
-    read(word) {
+    question: "Time zone: local (this machine's), us, cn or a name such as Europe/Berlin",
+    given: keys['tz'],
+    defaultValue: defaultUserSettings.time_zone,
+    parse(word) {
       const found = userSetting('time_zone').read(word);
       if (typeof found === 'string') return found;
       throw new JobmanError(
@@ -77,19 +89,19 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     },
   });
   const folder = await find({
-    asks: 'Working directory 1 (- for none yet)',
-    said: keys['dir'],
-    // Away from a terminal nobody said that this folder is one to run from.
-    proposal: isAsking ? desk.io.cwd : '-',
-    read: (word) => folderFrom(desk, word),
+    question: 'Working directory 1 (- for none yet)',
+    given: keys['dir'],
+    // Without a terminal the user cannot confirm the current folder.
+    defaultValue: isAsking ? cli.io.cwd : '-',
+    parse: (word) => parseFolder(cli, word),
   });
   const logins = await find({
-    asks: 'Login names that are theirs alone, parted by commas (- for none)',
-    said: keys['login'],
-    proposal: '-',
-    read: (word) => (word === '-' ? [] : word.split(',').filter((login) => login !== '')),
+    question: 'Login names that are theirs alone, parted by commas (- for none)',
+    given: keys['login'],
+    defaultValue: '-',
+    parse: (word) => (word === '-' ? [] : word.split(',').filter((login) => login !== '')),
   });
-  const added = await record.addUser({
+  const added = await store.addUser({
     name,
     id,
     session,
@@ -99,32 +111,32 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     aliases: defaultAliases,
     settings: { ...defaultUserSettings, time_zone: zone },
     nextWindow: 1,
-    createdAt: desk.io.now(),
+    createdAt: cli.io.now(),
     newsSeen: 0,
   });
-  desk.tell(inertWord(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
-  if (folder === null) desk.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
-  else desk.note(`Then: tpu run TPU ${added.name}; tpu -lta lists the TPUs`);
+  cli.printSentence(escapeLine(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
+  if (folder === null) cli.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
+  else cli.note(`Then: tpu run TPU ${added.name}; tpu -lta lists the TPUs`);
   return exitCode.ok;
 }
 
-async function valueOf<Value>(desk: TpuCli, item: Item<Value>, isAsking: boolean): Promise<Value> {
-  const { asks, said, proposal, read } = item;
-  if (said !== undefined) return read(said);
-  if (!isAsking) return read(proposal);
+async function promptFor<Value>(cli: TpuCli, item: Prompt<Value>, isAsking: boolean): Promise<Value> {
+  const { question, given, defaultValue, parse } = item;
+  if (given !== undefined) return parse(given);
+  if (!isAsking) return parse(defaultValue);
   for (;;) {
     try {
-      return read(await question(desk, asks, proposal));
+      return parse(await ask(cli, question, defaultValue));
     } catch (error) {
       // Ask again after a wrong answer, but not at the end of the input.
       if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
-      desk.complain(error.message);
+      cli.printStderr(error.message);
     }
   }
 }
 
-/** The value, unless somebody has it. The record looks again when it is written. */
-function free<Value extends string | number>(
+/** Returns the value unless another user has it. The store checks again when it writes. */
+function requireFree<Value extends string | number>(
   users: readonly LabUser[],
   what: 'session' | 'id' | 'sheetName',
   value: Value,
@@ -135,30 +147,30 @@ function free<Value extends string | number>(
   throw new JobmanError(`The ${called} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
 }
 
-function folderFrom(desk: TpuCli, word: string): string | null {
+function parseFolder(cli: TpuCli, word: string): string | null {
   if (word === '-') return null;
-  const folder = folderCalled(desk, word);
+  const folder = resolveFolder(cli, word);
   checkFolder(folder);
   return folder;
 }
 
-export async function delUser(desk: TpuCli, words: Words): Promise<number> {
-  const { user: name } = words;
+export async function delUser(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { user: name } = args;
   if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user ada', exitCode.usage);
-  const { record } = desk.lab;
-  const windows = (await record.windows({ user: name })).length;
-  const left = windows === 0 ? '' : ` ${countText(windows, 'window')} on the list would stay.`;
+  const { store } = cli.lab;
+  const windows = (await store.windows({ user: name })).length;
+  const left = windows === 0 ? '' : ` ${pluralize(windows, 'window')} on the list would stay.`;
   const refused = `${name} would be taken off the list of users.${left}`;
-  if (!(await confirm(desk, `Take ${name} off the list of users?${left}`, refused))) return exitCode.failed;
-  await record.dropUser(name);
-  desk.tell(`${name} is no user any more. Jobs, folders and tmux windows stay as they are.`);
+  if (!(await confirm(cli, `Take ${name} off the list of users?${left}`, refused))) return exitCode.failed;
+  await store.removeUser(name);
+  cli.printSentence(`${name} is no user any more. Jobs, folders and tmux windows stay as they are.`);
   return exitCode.ok;
 }
 
-export async function listUsers(desk: TpuCli): Promise<number> {
-  return printList(desk, await desk.lab.record.users(), {
+export async function listUsers(cli: TpuCli): Promise<number> {
+  return printList(cli, await cli.lab.store.users(), {
     json: (user) => user,
-    none: 'There are no users yet. `tpu add-user` adds one.',
+    emptyMessage: 'There are no users yet. `tpu add-user` adds one.',
     headings: ['ID', 'USER', 'SESSION', 'IN THE SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
     cells: ({ id, name, session, sheetName, settings, directories, logins }) => [
       String(id),
@@ -173,26 +185,26 @@ export async function listUsers(desk: TpuCli): Promise<number> {
   });
 }
 
-export const setCur: TpuBody = (desk, words) => setFolder(desk, words, words.numbers['dir'] ?? 1, desk.io.cwd);
+export const setCur: TpuHandler = (cli, args) => setDirectory(cli, args, args.numbers['dir'] ?? 1, cli.io.cwd);
 
-export const setDir: TpuBody = (desk, words) =>
-  setFolder(desk, words, numberOf(words, 'dir'), folderCalled(desk, textOf(words, 'path')));
+export const setDir: TpuHandler = (cli, args) =>
+  setDirectory(cli, args, requiredNumber(args, 'dir'), resolveFolder(cli, requiredText(args, 'path')));
 
-async function setFolder(desk: TpuCli, words: Words, number: number, folder: string): Promise<number> {
-  const { user } = await actingFor(desk, words, `set working directory ${number}`);
+async function setDirectory(cli: TpuCli, args: ParsedArguments, number: number, folder: string): Promise<number> {
+  const { user } = await resolveActingUser(cli, args, `set working directory ${number}`);
   checkFolder(folder);
-  await desk.lab.record.changeUser(user.name, (now) => withDirectory(now, number, folder));
+  await cli.lab.store.changeUser(user.name, (now) => withDirectory(now, number, folder));
   const before = user.directories[number];
   const was = before === undefined || before === folder ? '' : ` It was ${before}.`;
-  desk.tell(inertWord(`Working directory ${number} of ${user.name} is ${folder}.${was}`));
+  cli.printSentence(escapeLine(`Working directory ${number} of ${user.name} is ${folder}.${was}`));
   if (!existsSync(join(folder, 'staging.sh'))) {
-    desk.note('note: There is no staging.sh in it, which `tpu run` sources.');
+    cli.note('note: There is no staging.sh in it, which `tpu run` sources.');
   }
   return exitCode.ok;
 }
 
-/** The absolute path. `~` is the home of the caller, which not every shell expands behind `dir=`. */
-export function folderCalled({ io }: Pick<TpuCli, 'io'>, path: string): string {
+/** The absolute path. Not every shell expands `~` after `dir=`. */
+export function resolveFolder({ io }: Pick<TpuCli, 'io'>, path: string): string {
   return resolve(
     io.cwd,
     path.replace(/^~(?=\/|$)/, () => io.userHome),
@@ -202,44 +214,44 @@ export function folderCalled({ io }: Pick<TpuCli, 'io'>, path: string): string {
 export function checkFolder(folder: string): void {
   const facts = statSync(folder, { throwIfNoEntry: false });
   if (facts?.isDirectory() !== true) {
-    throw new JobmanError(`There is no folder ${inertWord(folder)}. Nothing was changed.`, exitCode.notFound);
+    throw new JobmanError(`There is no folder ${escapeLine(folder)}. Nothing was changed.`, exitCode.notFound);
   }
 }
 
-export async function getDir(desk: TpuCli, words: Words): Promise<number> {
-  desk.print(directoryOf(await userOf(desk, words), numberOf(words, 'dir')));
+export async function getDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  cli.print(directoryOf(await resolveUser(cli, args), requiredNumber(args, 'dir')));
   return exitCode.ok;
 }
 
-export async function listDirs(desk: TpuCli, words: Words): Promise<number> {
-  const { name: user, directories } = await userOf(desk, words);
+export async function listDirs(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const { name: user, directories } = await resolveUser(cli, args);
   const remark = (dir: string, path: string): string => (existsSync(path) ? (dir === '1' ? 'default' : '') : 'is gone');
-  return printList(desk, Object.entries(directories), {
+  return printList(cli, Object.entries(directories), {
     json: ([dir, path]) => ({ user, dir: Number(dir), path, gone: !existsSync(path) }),
-    none: `${user} has no working directory yet. \`tpu set-cur 1 ${user}\` makes this folder the first.`,
+    emptyMessage: `${user} has no working directory yet. \`tpu set-cur 1 ${user}\` makes this folder the first.`,
     headings: ['DIR', 'PATH', ''],
-    cells: ([dir, path]) => [dir, inertWord(path), remark(dir, path)],
+    cells: ([dir, path]) => [dir, escapeLine(path), remark(dir, path)],
     sides: { 0: 'right' },
   });
 }
 
-export async function delDir(desk: TpuCli, words: Words): Promise<number> {
-  const number = numberOf(words, 'dir');
-  const { user } = await actingFor(desk, words, `forget working directory ${number}`);
+export async function delDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const number = requiredNumber(args, 'dir');
+  const { user } = await resolveActingUser(cli, args, `forget working directory ${number}`);
   const folder = directoryOf(user, number);
-  await desk.lab.record.changeUser(user.name, (now) => withoutDirectory(now, number));
-  desk.tell(
-    inertWord(`${user.name} has no working directory ${number} any more; the folder ${folder} stays as it is.`),
+  await cli.lab.store.changeUser(user.name, (now) => withoutDirectory(now, number));
+  cli.printSentence(
+    escapeLine(`${user.name} has no working directory ${number} any more; the folder ${folder} stays as it is.`),
   );
   return exitCode.ok;
 }
 
-export async function swapDir(desk: TpuCli, words: Words): Promise<number> {
-  const [one, other] = [numberOf(words, 'dir'), numberOf(words, 'with')];
-  const { user } = await actingFor(desk, words, `swap working directories ${one} and ${other}`);
-  const now = await desk.lab.record.changeUser(user.name, (before) => withSwapped(before, one, other));
+export async function swapDir(cli: TpuCli, args: ParsedArguments): Promise<number> {
+  const [one, other] = [requiredNumber(args, 'dir'), requiredNumber(args, 'with')];
+  const { user } = await resolveActingUser(cli, args, `swap working directories ${one} and ${other}`);
+  const now = await cli.lab.store.changeUser(user.name, (before) => withSwappedDirectories(before, one, other));
   for (const number of [one, other]) {
-    desk.tell(inertWord(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
+    cli.printSentence(escapeLine(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
   }
   return exitCode.ok;
 }

@@ -1,21 +1,21 @@
-// Commands of `tpu` about jobs, and those that tidy up.
+// Commands of `tpu` about jobs, and commands that tidy up.
 
 import { grouped } from '../../command.ts';
-import { choice, mark, value, word } from '../../flags.ts';
+import { choiceFlag, boolFlag, valueFlag, stringFlag } from '../../flags.ts';
 import { parseCount } from '../../parse.ts';
 import { tpuCommand } from '../command.ts';
-import { anyDirectory, askNotes, columnLetters, notes, parseYesOrNo, presets, takingFlags } from './shared.ts';
+import { anyDirectory, askNotes, columnLetters, notes, parseBoolean, presets, claimFlags } from './shared.ts';
 
-const tail = value('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
-const rule = choice('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
+const tail = valueFlag('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
+const rule = choiceFlag('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
 
-const again = {
+const restartDefinition = {
   usage: 'windows=N [tpu=T] [user]',
-  takes: { user: true, tpu: 'maybe one', windows: 'some' },
-  flags: takingFlags,
+  takes: { user: true, tpu: 'optional', windows: 'some' },
+  flags: claimFlags,
 } as const;
 
-export const jobs = grouped('Jobs', [
+export const jobCommands = grouped('Jobs', [
   tpuCommand({
     names: ['run'],
     usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
@@ -33,28 +33,28 @@ export const jobs = grouped('Jobs', [
       ['tpu run lab-tpu-v2-32-1 ada rule=resume', 'by its full name; it goes on after a GRPC error'],
       ['tpu run v2-32 ada', 'on a free v2-32'],
     ],
-    exits: {
+    exitCodes: {
       2: 'something is wrong with the line; nothing was begun',
       4: 'the TPU is in use, and you did not say yes',
     },
     takes: {
       user: true,
-      tpu: 'maybe one',
+      tpu: 'optional',
       types: 'accelerators',
       configs: true,
       keys: {
-        tag: word('A word to know it by', 'T'),
+        tag: stringFlag('A word to know it by', 'T'),
         rule,
-        monitor: value('False: no rule answers its end', 'True', parseYesOrNo),
+        monitor: valueFlag('False: no rule answers its end', 'True', parseBoolean),
         ssn: notes,
       },
     },
     args: [anyDirectory],
     flags: {
-      ...takingFlags,
+      ...claimFlags,
       ssn: askNotes,
-      'log-stage': mark('Tell the program how often it was resumed: --config.stage=n'),
-      auto: mark('Any TPU that is free'),
+      'log-stage': boolFlag('Tell the program how often it was resumed: --config.stage=n'),
+      auto: boolFlag('Any TPU that is free'),
     },
     load: async () => (await import('../commands/run.ts')).run,
   }),
@@ -66,7 +66,7 @@ export const jobs = grouped('Jobs', [
       ['tpu resume windows=101 ada', 'on the same TPU'],
       ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another one'],
     ],
-    ...again,
+    ...restartDefinition,
     load: async () => (await import('../commands/run.ts')).resume,
   }),
   tpuCommand({
@@ -77,7 +77,7 @@ export const jobs = grouped('Jobs', [
       ['tpu rerun windows=101 ada', 'on the same TPU'],
       ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another one'],
     ],
-    ...again,
+    ...restartDefinition,
     load: async () => (await import('../commands/run.ts')).rerun,
   }),
   tpuCommand({
@@ -90,7 +90,7 @@ export const jobs = grouped('Jobs', [
       ['tpu -kj 101 102 ada', 'two of them'],
       ['tpu kill v2-32-6 ada', "ada's jobs on that TPU"],
     ],
-    takes: { user: true, tpu: 'maybe one', windows: 'any' },
+    takes: { user: true, tpu: 'optional', windows: 'any' },
     load: async () => (await import('../commands/kill.ts')).kill,
   }),
   tpuCommand({
@@ -131,7 +131,7 @@ export const jobs = grouped('Jobs', [
       windows: 'one',
       keys: { n: tail },
     },
-    flags: { f: mark('Go on as lines come', 'follow') },
+    flags: { f: boolFlag('Go on as lines come', 'follow') },
     changes: false,
     load: async () => (await import('../commands/windows.ts')).log,
   }),
@@ -141,14 +141,14 @@ export const jobs = grouped('Jobs', [
     summary: 'What happened to your jobs since you last looked',
     examples: [['tpu news ada --peek', 'and have it told again next time']],
     takes: { user: true },
-    flags: { peek: mark('Look, and leave it as news') },
+    flags: { peek: boolFlag('Look, and leave it as news') },
     load: async () => (await import('../commands/check.ts')).news,
   }),
   tpuCommand({
     names: ['attach'],
     summary: "Go to the user's tmux session, to that window",
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
-    takes: { user: true, windows: 'maybe one' },
+    takes: { user: true, windows: 'optional' },
     changes: false,
     load: async () => (await import('../commands/windows.ts')).attach,
   }),
@@ -177,7 +177,7 @@ export const jobs = grouped('Jobs', [
   }),
 ]);
 
-export const tidy = grouped('Tidy up', [
+export const cleanupCommands = grouped('Tidy up', [
   tpuCommand({
     names: ['clean'],
     usage: '[user] [-re]',
@@ -188,7 +188,7 @@ export const tidy = grouped('Tidy up', [
       ['tpu clean ada -re', 'also what was resumed or begun again since'],
     ],
     takes: { user: true },
-    flags: { re: mark('Also jobs that were resumed or begun again') },
+    flags: { re: boolFlag('Also jobs that were resumed or begun again') },
     load: async () => (await import('../commands/tidy.ts')).clean,
   }),
   tpuCommand({
@@ -196,21 +196,21 @@ export const tidy = grouped('Tidy up', [
     summary: 'Take what has finished or failed off the list',
     examples: [['tpu clear ada', 'nothing is lost: `jobman list --all` has it still']],
     takes: { user: true },
-    load: async () => (await import('../commands/tidy.ts')).clearing('all'),
+    load: async () => (await import('../commands/tidy.ts')).clearCommand('all'),
   }),
   tpuCommand({
     names: ['clear-finished'],
     summary: 'Take what has finished off the list',
     examples: [['tpu clear-finished ada', 'and leave what failed']],
     takes: { user: true },
-    load: async () => (await import('../commands/tidy.ts')).clearing('finished'),
+    load: async () => (await import('../commands/tidy.ts')).clearCommand('finished'),
   }),
   tpuCommand({
     names: ['clear-error'],
     summary: 'Take what has failed off the list',
     examples: [['tpu clear-error ada', 'and leave what finished']],
     takes: { user: true },
-    load: async () => (await import('../commands/tidy.ts')).clearing('failed'),
+    load: async () => (await import('../commands/tidy.ts')).clearCommand('failed'),
   }),
   tpuCommand({
     names: ['kill-window', '-kw'],

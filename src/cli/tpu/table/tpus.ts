@@ -1,17 +1,15 @@
-// Commands of `tpu` about TPUs.
-
 import { grouped } from '../../command.ts';
-import { choice, mark, word } from '../../flags.ts';
+import { choiceFlag, boolFlag, stringFlag } from '../../flags.ts';
 import { tpuCommand } from '../command.ts';
 import { alias, askNotes, notes } from './shared.ts';
 
 const fullName = { name: 'full', needed: true, summary: "TPU's full name" } as const;
-const zone = word('Its zone', 'zone');
-const type = word('Its type, if its name does not say it', 'v2-32');
-const pricing = choice('How Google charges for it', ['ondemand', 'preemptible', 'spot']);
-const normal = mark('Not as a preemptible one, whatever the registry says');
+const zone = stringFlag('Its zone', 'zone');
+const type = stringFlag('Its type, if its name does not say it', 'v2-32');
+const pricing = choiceFlag('How Google charges for it', ['ondemand', 'preemptible', 'spot']);
+const normal = boolFlag('Not as a preemptible one, whatever the registry says');
 
-export const tpus = grouped('TPUs', [
+export const tpuCommands = grouped('TPUs', [
   tpuCommand({
     names: ['find'],
     usage: '[types]... [-n|-p] [style=full]',
@@ -24,13 +22,13 @@ export const tpus = grouped('TPUs', [
     takes: {
       types: 'families',
       keys: {
-        style: choice('How much of each row', ['full', 'category', 'category_note']),
+        style: choiceFlag('How much of each row', ['full', 'category', 'category_note']),
       },
     },
     flags: {
-      n: mark('Only those that are not preemptible', 'normal'),
-      p: mark('Only preemptible ones', 'preemptible'),
-      a: mark('All types', 'all'),
+      n: boolFlag('Only those that are not preemptible', 'normal'),
+      p: boolFlag('Only preemptible ones', 'preemptible'),
+      a: boolFlag('All types', 'all'),
     },
     changes: false,
     load: async () => (await import('../commands/bookings.ts')).find,
@@ -64,7 +62,7 @@ export const tpus = grouped('TPUs', [
     names: ['check-status', '-cktpu'],
     summary: "Google's word for its state: ready, preempted, creating, ...",
     examples: [['tpu check-status v2-32-6', 'one word']],
-    exits: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
+    exitCodes: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
     takes: { tpu: 'one' },
     changes: false,
     load: async () => (await import('../commands/tpus.ts')).checkStatus,
@@ -83,7 +81,7 @@ export const tpus = grouped('TPUs', [
     summary: 'Find out what is wrong with a TPU, and put it right',
     examples: [['tpu solve v2-32-6 --dry-run', 'what it would do']],
     takes: { tpu: 'one' },
-    flags: { 'dry-run': mark('Say what would be done, and do nothing', 'dry') },
+    flags: { 'dry-run': boolFlag('Say what would be done, and do nothing', 'dry') },
     load: async () => (await import('../commands/solve.ts')).solve,
   }),
   tpuCommand({
@@ -157,7 +155,7 @@ export const tpus = grouped('TPUs', [
     names: ['del-tpu-alias'],
     summary: 'Take a short name of a TPU away',
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
-    args: [{ ...alias, of: 'TPU aliases' }],
+    args: [{ ...alias, suggests: 'TPU aliases' }],
     load: async () => (await import('../commands/tpu-registry.ts')).delTpuAlias,
   }),
   tpuCommand({
@@ -170,8 +168,8 @@ export const tpus = grouped('TPUs', [
         zone,
         type,
         pricing,
-        project: word('The project of Google Cloud, if not that of the settings', 'project'),
-        version: word('The runtime version to create it with', 'version'),
+        project: stringFlag('The project of Google Cloud, if not that of the settings', 'project'),
+        version: stringFlag('The runtime version to create it with', 'version'),
       },
     },
     args: [fullName],

@@ -1,21 +1,19 @@
-// The bytes of an object, or the range that is asked for, and their checksums.
-
 import { createHash } from 'node:crypto';
 import { closeSync, constants, createReadStream, existsSync, fstatSync, openSync, readlinkSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { refusals } from './errors.ts';
+import { storageErrors } from './errors.ts';
 import type { Method } from './methods.ts';
-import { checkRead, etagOf, type StoredObject } from './objects.ts';
+import { checkReadPreconditions, etagOf, type StoredObject } from './objects.ts';
 import { preconditionsOf, readRange } from './requests.ts';
 
 export const download: Method = async ({ finder }, call) => {
   const { request, response, query } = call;
   const name = call.part('name');
-  const found = finder.needObject(call.part('bucket'), name, call);
-  checkRead(found, preconditionsOf(query), request.headers);
-  // An open file stays readable, whatever becomes of its name.
+  const found = finder.requireObject(call.part('bucket'), name, call);
+  checkReadPreconditions(found, preconditionsOf(query), request.headers);
+  // An open file stays readable after a rename or removal.
   const descriptor = name.endsWith('/') ? openSync('/dev/null', 'r') : openObject(found);
-  let isHandedOn = false;
+  let isStreaming = false;
   try {
     const size = fstatSync(descriptor).size;
     const range = readRange(request.headers.range, size);
@@ -43,36 +41,36 @@ export const download: Method = async ({ finder }, call) => {
       response.end();
       return null;
     }
-    isHandedOn = true;
-    // A reader that goes away in the middle is no mistake of ours.
+    isStreaming = true;
+    // A reader that disconnects is no error.
     await pipeline(createReadStream('', { fd: descriptor, start: from, end: to }), response).catch(() => undefined);
     return null;
   } finally {
-    if (!isHandedOn) closeSync(descriptor);
+    if (!isStreaming) closeSync(descriptor);
   }
 };
 
 /**
- * Opens the object's file for reading. Throws where a worker has put a link in its place, or in that of a folder above it, since
- * the object was found: that would lead to another file of this machine.
+ * Throws when a worker has replaced the file, or a folder above it, by a link since the object was found: the link
+ * could lead to another file of this machine.
  */
 export function openObject({ bucket, name, path }: StoredObject): number {
   let descriptor: number;
   try {
-    // A FIFO would be waited for.
+    // O_NONBLOCK: opening a FIFO would block.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? ''))
-      throw refusals.noObject(bucket, name);
+      throw storageErrors.objectNotFound(bucket, name);
     throw error;
   }
-  if (fstatSync(descriptor).isFile() && isAt(descriptor, path)) return descriptor;
+  if (fstatSync(descriptor).isFile() && isOpenAt(descriptor, path)) return descriptor;
   closeSync(descriptor);
-  throw refusals.noObject(bucket, name);
+  throw storageErrors.objectNotFound(bucket, name);
 }
 
-/** Whether what is open is at that path, which has no links. Only Linux tells. */
-function isAt(descriptor: number, path: string): boolean {
+/** True when the path, which has no links, is the open file. Linux only; true elsewhere. */
+function isOpenAt(descriptor: number, path: string): boolean {
   try {
     return readlinkSync(`/proc/self/fd/${String(descriptor)}`).replace(/ \(deleted\)$/, '') === path;
   } catch {
@@ -86,7 +84,7 @@ export interface Checksums {
   readonly md5Hash: string;
 }
 
-/** The polynomial of Castagnoli, its bits in reverse. Node's zlib has another. */
+/** The reversed Castagnoli polynomial. Node's zlib has another CRC. */
 const polynomial = 0x82f63b78;
 
 const table = new Uint32Array(256).map((_, byte) => {
@@ -95,14 +93,13 @@ const table = new Uint32Array(256).map((_, byte) => {
   return sum >>> 0;
 });
 
-/** Goes on from the sum of the bytes before; the first begins with 0. */
+/** Continues the checksum of the preceding bytes; the first call passes 0. */
 export function crc32c(bytes: Uint8Array, before = 0): number {
   let sum = ~before;
   for (const byte of bytes) sum = (sum >>> 8) ^ (table[(sum ^ byte) & 0xff] ?? 0);
   return ~sum >>> 0;
 }
 
-/** Of a whole file, read once. */
 export async function checksumsOf(path: string): Promise<Checksums> {
   const md5 = createHash('md5');
   let sum = 0;

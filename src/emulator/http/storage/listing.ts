@@ -1,5 +1,3 @@
-// Lists of objects: names in the order of whole names, folded at a delimiter, a page at a time.
-
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StoredObject } from './objects.ts';
@@ -7,35 +5,35 @@ import type { StoredObject } from './objects.ts';
 export interface ListQuery {
   readonly prefix: string;
   readonly delimiter: string;
-  /** Names not before this one. */
+  /** Inclusive. */
   readonly startOffset: string;
-  /** Names before this one; empty for all. */
+  /** Exclusive; empty for all. */
   readonly endOffset: string;
-  /** Names after this one. */
+  /** Exclusive: the last name of the previous page. */
   readonly after: string;
   readonly includeTrailingDelimiter: boolean;
-  readonly most: number;
+  readonly limit: number;
 }
 
 export interface Listing {
   readonly items: readonly StoredObject[];
   readonly prefixes: readonly string[];
-  /** The last name, where there are more. */
+  /** The last name of this page, if there are more. */
   readonly next: string | undefined;
 }
 
-interface Named {
+interface WalkEntry {
   readonly name: string;
   readonly path: string;
 }
 
-/** One page of a bucket's objects. `root` is its folder; `look` finds the object of a name, undefined where it is none. */
+/** One page of a bucket's objects. `root` is its folder; `findObject` returns undefined for any other file. */
 export function listObjects(
   root: string,
   query: ListQuery,
-  look: (name: string, path: string) => StoredObject | undefined,
+  findObject: (name: string, path: string) => StoredObject | undefined,
 ): Listing {
-  const { prefix, delimiter, startOffset, endOffset, after, includeTrailingDelimiter, most } = query;
+  const { prefix, delimiter, startOffset, endOffset, after, includeTrailingDelimiter, limit } = query;
   const items: StoredObject[] = [];
   const prefixes: string[] = [];
   let last = '';
@@ -44,22 +42,22 @@ export function listObjects(
     if (endOffset !== '' && name >= endOffset) break;
     const end = delimiter === '' ? -1 : name.indexOf(delimiter, prefix.length);
     const folded = end < 0 ? undefined : name.slice(0, end + delimiter.length);
-    const told = folded ?? name;
-    if (told <= after || (name < startOffset && told < startOffset)) continue;
+    const listedName = folded ?? name;
+    if (listedName <= after || (name < startOffset && listedName < startOffset)) continue;
     const isItem = folded === undefined || (includeTrailingDelimiter && folded === name);
-    const item = isItem ? look(name, path) : undefined;
+    const item = isItem ? findObject(name, path) : undefined;
     const isPrefix = folded !== undefined && prefixes.at(-1) !== folded;
     if (item === undefined && !isPrefix) continue;
-    if (items.length + prefixes.length >= most) return { items, prefixes, next: last };
+    if (items.length + prefixes.length >= limit) return { items, prefixes, next: last };
     if (item !== undefined) items.push(item);
     if (isPrefix) prefixes.push(folded);
-    last = told;
+    last = listedName;
   }
   return { items, prefixes, next: undefined };
 }
 
-/** Names of a folder in the order of whole names: a folder stands where its slash puts it. */
-function* walk(root: string, folder: string, query: ListQuery): Generator<Named> {
+/** Names in the order of whole names: a folder sorts with its slash. */
+function* walk(root: string, folder: string, query: ListQuery): Generator<WalkEntry> {
   const path = join(root, folder);
   const names = entriesOf(path)
     .flatMap((entry) => (entry.isDirectory() ? [`${entry.name}/`] : entry.isFile() ? [entry.name] : []))
@@ -70,17 +68,17 @@ function* walk(root: string, folder: string, query: ListQuery): Generator<Named>
       yield { name, path: join(path, own) };
       continue;
     }
-    // Whole folders that lie before what is asked for, or beside it, are not read.
-    const isAside = !name.startsWith(query.prefix) && !query.prefix.startsWith(name);
+    // Skip folders before or outside the requested range without reading them.
+    const isOutsidePrefix = !name.startsWith(query.prefix) && !query.prefix.startsWith(name);
     const isBefore = [query.after, query.startOffset].some((start) => name < start && !start.startsWith(name));
-    if (isAside || isBefore) continue;
+    if (isOutsidePrefix || isBefore) continue;
     yield { name, path: join(path, own) };
     const isFolded = query.delimiter === '/' && name.length > query.prefix.length;
     if (!isFolded) yield* walk(root, name, query);
   }
 }
 
-/** None of a folder that a worker has removed meanwhile, or that cannot be found by its name, which is no UTF-8 or too long. */
+/** Empty when a worker has removed the folder, or when its name is too long or no UTF-8 and cannot be opened. */
 function entriesOf(path: string): Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true });

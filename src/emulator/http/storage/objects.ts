@@ -1,14 +1,13 @@
 /**
- * Objects: the files of a bucket's folder. The folder is the truth, because workers change it without asking: an object is
- * there when its file is, its generation is the moment of its last change, and what Storage knows besides (the type, a
- * person's metadata, checksums) is a note outside of the bucket which counts only for the generation that it was written
- * for. All that changes something happens in one go, without waiting, so that no two requests meet in between.
+ * Objects are the files of a bucket's folder. The folder is authoritative, because workers change it directly: an
+ * object exists when its file does, and its generation is the file's modification time. Other data (content type,
+ * metadata, checksums) is in a note outside the bucket, valid only for the generation that it was written for. Every
+ * change is synchronous, so that no two requests interleave.
  *
- * An object whose name ends in a slash is a folder. One that a worker has made is an object too, as gcsfuse makes it; one that
- * was made here only because an object lies in it is none, and goes with the last object.
- *
- * Impossible are two names of which one is a folder of the other (`a` and `a/b`), and names with `.`, `..` or nothing
- * between two slashes. Links that a worker has made are no objects, and nothing is reached through them.
+ * An object whose name ends in a slash is a folder. A folder of a worker is an object too, as with gcsfuse. A folder
+ * that only holds other objects is none, and is removed with the last of them. Two names of which one is a folder of
+ * the other (`a` and `a/b`) are not possible, nor names with `.`, `..` or an empty segment. Symbolic links of workers
+ * are never followed.
  */
 
 import { createHash } from 'node:crypto';
@@ -26,35 +25,33 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { bucketPattern, placeInZone, type BucketPlace, type Buckets } from '../../world/buckets.ts';
+import { bucketPattern, locationInZone, type BucketLocation, type Buckets } from '../../world/buckets.ts';
 import type { Checksums } from './downloads.ts';
-import { refusals } from './errors.ts';
+import { storageErrors } from './errors.ts';
 import { listObjects, type Listing, type ListQuery } from './listing.ts';
 import type { StorageCall } from './requests.ts';
 
 export interface Objects {
   find(bucket: string, name: string): StoredObject | undefined;
-  /** Makes the file the object, if the preconditions hold; the file is gone from where it was either way. */
-  put(bucket: string, name: string, file: string, about: ObjectAbout, only: Preconditions): StoredObject;
-  /** Replaces what is said of it. */
-  describe(object: StoredObject, about: ObjectAbout): StoredObject;
+  /** Makes the file the object if the preconditions hold. Moves or deletes the file in either case. */
+  put(bucket: string, name: string, file: string, about: ObjectAttributes, preconditions: Preconditions): StoredObject;
+  update(object: StoredObject, about: ObjectAttributes): StoredObject;
   remove(object: StoredObject): void;
   list(bucket: string, query: ListQuery): Listing;
 }
 
-/** The objects of all buckets. */
 export function openObjects(buckets: Buckets, notes: Notes): Objects {
   function find(bucket: string, name: string): StoredObject | undefined {
-    if (!isPossible(name)) return undefined;
-    const path = pathBelow(buckets.folder(bucket), name);
-    return path === undefined ? undefined : look(bucket, name, path);
+    if (!isValidName(name)) return undefined;
+    const path = objectPath(buckets.folder(bucket), name);
+    return path === undefined ? undefined : readObject(bucket, name, path);
   }
 
-  function look(bucket: string, name: string, path: string): StoredObject | undefined {
+  function readObject(bucket: string, name: string, path: string): StoredObject | undefined {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
     const isFolder = name.endsWith('/');
     if (found === undefined || (isFolder ? !found.isDirectory() : !found.isFile())) return undefined;
-    // A folder changes with everything in it; as an object it does not.
+    // The modification time of a folder changes with its contents, so a folder object uses the creation time.
     const changed = isFolder ? found.birthtimeNs : found.mtimeNs;
     const generation = String(changed / 1_000n || 1n);
     const note = notes.read(bucket, name);
@@ -72,70 +69,68 @@ export function openObjects(buckets: Buckets, notes: Notes): Objects {
     };
   }
 
-  /** Makes a folder where it is missing; false where it is there. Throws where something else stands in the way of `name`. */
+  /** Creates a folder; false if it exists. Throws when another object blocks `name`. */
   function makeFolder(bucket: string, folder: string, name: string): boolean {
     const path = join(buckets.folder(bucket), folder.slice(0, -1));
     const found = lstatSync(path, { throwIfNoEntry: false });
-    if (found !== undefined && !found.isDirectory()) throw inTheWay(folder.slice(0, -1), name);
+    if (found !== undefined && !found.isDirectory()) throw nameConflict(folder.slice(0, -1), name);
     if (found === undefined) mkdirSync(path);
     return found === undefined;
   }
 
-  function noteFolder(bucket: string, folder: string, note: Pick<Note, 'about' | 'isImplied'>): void {
+  function writeFolderNote(bucket: string, folder: string, note: Pick<Note, 'about' | 'isImplied'>): void {
     const { birthtimeNs } = lstatSync(join(buckets.folder(bucket), folder), { bigint: true });
     notes.write(bucket, folder, { generation: String(birthtimeNs / 1_000n || 1n), metageneration: 1, ...note });
   }
 
-  /** The folders above an object, made where they are missing. */
-  function makeWay(bucket: string, name: string): void {
+  function makeParents(bucket: string, name: string): void {
     for (const folder of foldersAbove(name)) {
-      if (makeFolder(bucket, folder, name)) noteFolder(bucket, folder, implied);
+      if (makeFolder(bucket, folder, name)) writeFolderNote(bucket, folder, implied);
     }
   }
 
-  /** Takes away the folders above that are empty now and that nobody has asked for. */
-  function clearWay(bucket: string, name: string): void {
+  /** Removes the parents that are now empty and that no client created. */
+  function removeEmptyParents(bucket: string, name: string): void {
     for (const folder of foldersAbove(name).toReversed()) {
       if (notes.read(bucket, folder)?.isImplied !== true || find(bucket, folder) !== undefined) return;
       try {
         rmdirSync(join(buckets.folder(bucket), folder));
       } catch {
-        // Something is in it still.
         return;
       }
       notes.drop(bucket, folder);
     }
   }
 
-  function putFile(bucket: string, name: string, file: string, about: ObjectAbout, isNew: boolean): void {
+  function putFile(bucket: string, name: string, file: string, about: ObjectAttributes, isNew: boolean): void {
     const path = join(buckets.folder(bucket), name);
-    if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw inTheWay(`${name}/`, name);
-    moveOver(file, path, isNew);
+    if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw nameConflict(`${name}/`, name);
+    replaceFile(file, path, isNew);
     const generation = String(lstatSync(path, { bigint: true }).mtimeNs / 1_000n);
     notes.write(bucket, name, { generation, metageneration: 1, about });
   }
 
   return {
     find,
-    put(bucket, name, file, about, only) {
+    put(bucket, name, file, about, preconditions) {
       try {
-        if (!isPossible(name))
-          throw refusals.invalid(`The emulator keeps objects as files; ${JSON.stringify(name)} is no path.`);
+        if (!isValidName(name))
+          throw storageErrors.invalid(`The emulator keeps objects as files; ${JSON.stringify(name)} is no path.`);
         const current = find(bucket, name);
-        checkPreconditions(current, only);
-        makeWay(bucket, name);
+        checkPreconditions(current, preconditions);
+        makeParents(bucket, name);
         if (name.endsWith('/')) {
           makeFolder(bucket, name, name);
-          noteFolder(bucket, name, { about });
-        } else putFile(bucket, name, file, about, only.ifGenerationMatch === '0');
+          writeFolderNote(bucket, name, { about });
+        } else putFile(bucket, name, file, about, preconditions.ifGenerationMatch === '0');
       } finally {
         rmSync(file, { force: true });
       }
       const made = find(bucket, name);
-      if (made === undefined) throw refusals.noObject(bucket, name);
+      if (made === undefined) throw storageErrors.objectNotFound(bucket, name);
       return made;
     },
-    describe(object, about) {
+    update(object, about) {
       const { bucket, name, generation, metageneration } = object;
       notes.write(bucket, name, { generation, metageneration: metageneration + 1, about });
       return { ...object, about, metageneration: metageneration + 1 };
@@ -143,19 +138,19 @@ export function openObjects(buckets: Buckets, notes: Notes): Objects {
     remove({ bucket, name, path }) {
       notes.drop(bucket, name);
       if (!name.endsWith('/')) unlinkSync(path);
-      else if (readdirSync(path).length > 0) return noteFolder(bucket, name, implied);
+      else if (readdirSync(path).length > 0) return writeFolderNote(bucket, name, implied);
       else rmdirSync(path);
-      clearWay(bucket, name);
+      removeEmptyParents(bucket, name);
     },
-    list: (bucket, query) => listObjects(buckets.folder(bucket), query, (name, path) => look(bucket, name, path)),
+    list: (bucket, query) => listObjects(buckets.folder(bucket), query, (name, path) => readObject(bucket, name, path)),
   };
 }
 
-/** The notes about a folder that nobody has asked for. */
+/** The note of a folder that no client created. */
 const implied = { about: {}, isImplied: true } as const;
 
-/** Where an object's file would be. Undefined where the way leads through something that is no folder. */
-function pathBelow(root: string, name: string): string | undefined {
+/** The path of an object's file. Undefined when a parent is not a folder. */
+function objectPath(root: string, name: string): string | undefined {
   const parts = partsOf(name);
   let path = root;
   for (const part of parts.slice(0, -1)) {
@@ -165,21 +160,21 @@ function pathBelow(root: string, name: string): string | undefined {
   return join(path, parts.at(-1) ?? '');
 }
 
-/** Makes a file that of an object. With `isNew` it takes no other's place. */
-function moveOver(file: string, path: string, isNew: boolean): void {
+/** Moves a file into the bucket. With `isNew`, it never replaces another file. */
+function replaceFile(file: string, path: string, isNew: boolean): void {
   const before = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   const { mtimeNs } = lstatSync(file, { bigint: true });
-  // Two states within one tick of the disk's clock are two generations all the same.
+  // A change within one tick of the disk's clock is still a new generation.
   if (before !== undefined && mtimeNs / 1_000n <= before.mtimeNs / 1_000n) {
     const after = Number(before.mtimeNs / 1_000_000n + 1n) / 1_000;
     utimesSync(file, after, after);
   }
   if (!isNew) return renameSync(file, path);
   try {
-    // Unlike a rename, a link is made only where nothing stands, whatever a worker does meanwhile.
+    // Unlike a rename, a hard link fails when the name exists, even if a worker has just created it.
     linkSync(file, path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw refusals.precondition();
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw storageErrors.preconditionFailed();
     throw error;
   }
   unlinkSync(file);
@@ -191,31 +186,29 @@ function foldersAbove(name: string): string[] {
   return parts.map((_, index) => `${parts.slice(0, index + 1).join('/')}/`);
 }
 
-/** The parts of a path; the slash at the end of a folder's name is none. */
+/** The segments of a name, without the empty one after a folder's slash. */
 function partsOf(name: string): readonly string[] {
   return (name.endsWith('/') ? name.slice(0, -1) : name).split('/');
 }
 
-/** As many bytes as Google allows. More could be longer than the disk takes, with some of its folders made already. */
-const longestName = 1024;
+/** Google's limit. A longer name could fail on disk after some of its folders were created. */
+const maxNameBytes = 1024;
 
-/** Whether a file can have that name below a folder. */
-function isPossible(name: string): boolean {
+function isValidName(name: string): boolean {
   return (
     !name.includes('\0') &&
-    Buffer.byteLength(name) <= longestName &&
+    Buffer.byteLength(name) <= maxNameBytes &&
     partsOf(name).every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= 255)
   );
 }
 
-function inTheWay(other: string, name: string): Error {
-  return refusals.invalid(
+function nameConflict(other: string, name: string): Error {
+  return storageErrors.invalid(
     `The emulator keeps a bucket as a folder, so ${JSON.stringify(name)} cannot be beside ${JSON.stringify(other)}.`,
   );
 }
 
-/** An object as a client describes it, and gets it back. */
-export interface ObjectAbout extends Partial<Checksums> {
+export interface ObjectAttributes extends Partial<Checksums> {
   readonly contentType?: string;
   readonly contentEncoding?: string;
   readonly contentDisposition?: string;
@@ -229,76 +222,73 @@ export interface ObjectAbout extends Partial<Checksums> {
 export interface StoredObject {
   readonly bucket: string;
   readonly name: string;
-  /** Of its file or folder. */
   readonly path: string;
   readonly size: number;
-  /** Microseconds, as Google's are: a later state of the object has a larger one. */
+  /** Microseconds, as at Google: increases with each change. */
   readonly generation: string;
   readonly metageneration: number;
   /** Milliseconds. */
   readonly updatedAt: number;
-  readonly about: ObjectAbout;
+  readonly about: ObjectAttributes;
 }
 
-/** Changes with the object and with what is said of it. */
+/** Changes with the object and with its attributes. */
 export function etagOf({ generation, metageneration }: StoredObject): string {
   return Buffer.from(`${generation}/${String(metageneration)}`).toString('base64');
 }
 
 export interface Finder {
-  /** A bucket must exist to be looked at; a worker that looks at one uses it. Throws where it does not. */
-  readonly need: (bucket: string, call: StorageCall) => void;
-  /** The bucket for a write, which makes it. Throws where none may have that name. */
-  readonly makeByUse: (bucket: string, call: StorageCall) => void;
-  /** The object, in that generation if one is named. Throws where there is none. */
-  readonly needObject: (bucket: string, name: string, call: StorageCall, generation?: string | null) => StoredObject;
+  /** A read by a worker creates a missing bucket. Throws when the bucket does not exist otherwise. */
+  readonly requireBucket: (bucket: string, call: StorageCall) => void;
+  /** A write creates a missing bucket. Throws for an invalid name. */
+  readonly ensureBucket: (bucket: string, call: StorageCall) => void;
+  /** The object, of that generation if given. Throws when it does not exist. */
+  readonly requireObject: (bucket: string, name: string, call: StorageCall, generation?: string | null) => StoredObject;
 }
 
 export function createFinder(buckets: Buckets, objects: Objects): Finder {
-  /** The place that a bucket gets which is first used by this call. */
-  const placeFor = ({ zone }: StorageCall): BucketPlace | undefined =>
-    zone === undefined ? undefined : placeInZone(zone);
+  const locationFor = ({ zone }: StorageCall): BucketLocation | undefined =>
+    zone === undefined ? undefined : locationInZone(zone);
 
-  function need(bucket: string, call: StorageCall): void {
-    if (call.zone !== undefined && bucketPattern.test(bucket)) buckets.use(bucket, placeFor(call));
-    if (!buckets.has(bucket)) throw refusals.noBucket();
+  function requireBucket(bucket: string, call: StorageCall): void {
+    if (call.zone !== undefined && bucketPattern.test(bucket)) buckets.ensure(bucket, locationFor(call));
+    if (!buckets.has(bucket)) throw storageErrors.bucketNotFound();
   }
 
-  function makeByUse(bucket: string, call: StorageCall): void {
-    if (!bucketPattern.test(bucket)) throw refusals.invalid(`Invalid bucket name: '${bucket}'`);
-    buckets.use(bucket, placeFor(call));
-    // A worker may have put something else in its place.
-    if (!buckets.has(bucket)) throw refusals.noBucket();
+  function ensureBucket(bucket: string, call: StorageCall): void {
+    if (!bucketPattern.test(bucket)) throw storageErrors.invalid(`Invalid bucket name: '${bucket}'`);
+    buckets.ensure(bucket, locationFor(call));
+    // A worker may have created a file or link with that name.
+    if (!buckets.has(bucket)) throw storageErrors.bucketNotFound();
   }
 
-  function needObject(
+  function requireObject(
     bucket: string,
     name: string,
     call: StorageCall,
     generation = call.query.get('generation'),
   ): StoredObject {
-    need(bucket, call);
+    requireBucket(bucket, call);
     const found = objects.find(bucket, name);
     if (found === undefined || (generation !== null && generation !== found.generation)) {
-      throw refusals.noObject(bucket, name);
+      throw storageErrors.objectNotFound(bucket, name);
     }
     return found;
   }
 
-  return { need, makeByUse, needObject };
+  return { requireBucket, ensureBucket, requireObject };
 }
 
-/** A note about one object. */
 interface Note {
   readonly generation: string;
   readonly metageneration: number;
-  readonly about: ObjectAbout;
-  /** A folder that nobody has asked for. */
+  readonly about: ObjectAttributes;
+  /** True for a folder that no client created. */
   readonly isImplied?: true;
 }
 
 export interface Notes {
-  /** Undefined where there is none, or none that can be read. */
+  /** Undefined when there is no readable note. */
   read(bucket: string, name: string): Note | undefined;
   write(bucket: string, name: string, note: Note): void;
   drop(bucket: string, name: string): void;
@@ -326,7 +316,7 @@ export function openNotes(folder: string): Notes {
   };
 }
 
-/** Conditions on the object as it is, or nothing is done; `ifGenerationMatch: '0'` is "there is none". */
+/** Conditions on the current object. `ifGenerationMatch: '0'` means that it must not exist. */
 export interface Preconditions {
   readonly ifGenerationMatch?: string | undefined;
   readonly ifGenerationNotMatch?: string | undefined;
@@ -334,43 +324,42 @@ export interface Preconditions {
   readonly ifMetagenerationNotMatch?: string | undefined;
 }
 
-/** Throws where one does not hold. */
-export function checkPreconditions(current: StoredObject | undefined, only: Preconditions): void {
+export function checkPreconditions(current: StoredObject | undefined, preconditions: Preconditions): void {
   const generation = current?.generation ?? '0';
   const metageneration = current === undefined ? undefined : String(current.metageneration);
   const holds =
-    (only.ifGenerationMatch === undefined || only.ifGenerationMatch === generation) &&
-    (only.ifGenerationNotMatch === undefined || only.ifGenerationNotMatch !== generation) &&
-    (only.ifMetagenerationMatch === undefined || only.ifMetagenerationMatch === metageneration) &&
-    (only.ifMetagenerationNotMatch === undefined || only.ifMetagenerationNotMatch !== metageneration);
-  if (!holds) throw refusals.precondition();
+    (preconditions.ifGenerationMatch === undefined || preconditions.ifGenerationMatch === generation) &&
+    (preconditions.ifGenerationNotMatch === undefined || preconditions.ifGenerationNotMatch !== generation) &&
+    (preconditions.ifMetagenerationMatch === undefined || preconditions.ifMetagenerationMatch === metageneration) &&
+    (preconditions.ifMetagenerationNotMatch === undefined || preconditions.ifMetagenerationNotMatch !== metageneration);
+  if (!holds) throw storageErrors.preconditionFailed();
 }
 
 /**
- * The same for reading, where a generation or an ETag that the reader has already is no mistake of theirs: 304.
+ * Throws 304 instead when the reader already has the generation or ETag.
  * https://cloud.google.com/storage/docs/request-preconditions
  */
-export function checkRead(
+export function checkReadPreconditions(
   current: StoredObject,
-  only: Preconditions,
+  preconditions: Preconditions,
   headers: { readonly 'if-match'?: string | undefined; readonly 'if-none-match'?: string | undefined },
 ): void {
-  const { ifGenerationNotMatch, ifMetagenerationNotMatch, ...must } = only;
+  const { ifGenerationNotMatch, ifMetagenerationNotMatch, ...must } = preconditions;
   checkPreconditions(current, must);
   const wanted = headers['if-match'];
-  if (wanted !== undefined && wanted !== '*' && !tagsIn(wanted).includes(etagOf(current)))
-    throw refusals.precondition();
+  if (wanted !== undefined && wanted !== '*' && !parseEtags(wanted).includes(etagOf(current)))
+    throw storageErrors.preconditionFailed();
   const known = headers['if-none-match'];
   if (
     ifGenerationNotMatch === current.generation ||
     ifMetagenerationNotMatch === String(current.metageneration) ||
-    (known !== undefined && (known === '*' || tagsIn(known).includes(etagOf(current))))
+    (known !== undefined && (known === '*' || parseEtags(known).includes(etagOf(current))))
   ) {
-    throw refusals.notModified();
+    throw storageErrors.notModified();
   }
 }
 
-/** Google writes its tags without the quotes that HTTP wants; clients send them in either form. */
-function tagsIn(header: string): readonly string[] {
+/** Google writes ETags without the quotes of HTTP; clients send both forms. */
+function parseEtags(header: string): readonly string[] {
   return header.split(',').map((tag) => tag.trim().replace(/^(?:W\/)?"?|"$/g, ''));
 }

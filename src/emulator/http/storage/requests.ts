@@ -1,34 +1,29 @@
-/**
- * A request to Storage, taken apart: paths, parameters, headers, JSON; and the JSON that is written back.
- */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bucketPattern } from '../../world/buckets.ts';
-import { refusals } from './errors.ts';
+import { storageErrors } from './errors.ts';
 import type { Preconditions } from './objects.ts';
-import { bodyOf } from './uploads.ts';
+import { readBody } from './uploads.ts';
 
-/** The subject of a path: a bucket, an object in it, and for copies those that are made. */
 export type PathPart = 'bucket' | 'name' | 'toBucket' | 'toName';
 
-/** One request, taken apart. */
 export interface StorageCall {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly query: URLSearchParams;
-  /** `http://host:port`, as the client has written it. */
+  /** `http://host:port`, from the client's Host header. */
   readonly origin: string;
-  /** A part of the path, decoded; empty where the path has none of that name. */
+  /** A decoded part of the path; empty when the path does not have it. */
   readonly part: (name: PathPart) => string;
-  /** Where the worker is that asks; undefined for whoever asks from this machine. */
+  /** The zone of the calling worker; undefined for a client on this machine. */
   readonly zone: string | undefined;
 }
 
-/** An answer as JSON; null: an answer was given. */
+/** A JSON reply, or null when the method has already answered. */
 export type Answer = object | null;
 
 /**
- * The parts of a path that is Storage's, decoded; undefined for any other. The name of an object is one part, in the JSON
- * API because its slashes are written as %2F, by plain path because it is all the rest.
+ * The decoded parts of a Storage path; undefined for any other. The name of an object is one part, because the JSON API
+ * encodes its slashes and a plain path ends with it.
  */
 export function pathParts(pathname: string): readonly string[] | undefined {
   try {
@@ -49,12 +44,10 @@ export function pathParts(pathname: string): readonly string[] | undefined {
   }
 }
 
-/** Whether those are the bucket and the object of a plain path, as the XML API has it. */
-export function isPlain(path: readonly string[]): boolean {
+export function isPlainPath(path: readonly string[]): boolean {
   return path.length === 2 && path[0] !== 'storage';
 }
 
-/** The preconditions on the object, as the parameters say them. */
 export function preconditionsOf(query: URLSearchParams): Preconditions {
   return {
     ifGenerationMatch: query.get('ifGenerationMatch') ?? undefined,
@@ -64,46 +57,43 @@ export function preconditionsOf(query: URLSearchParams): Preconditions {
   };
 }
 
-/** A header that was sent once; undefined for any other. */
+/** Undefined when the header is missing or repeated. */
 export function header(request: IncomingMessage, name: string): string | undefined {
   const value = request.headers[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** `bytes=0-9`, `bytes=5-`, `bytes=-3`: the first and the last byte; undefined for all. Throws where there is none of them. */
+/** Parses `bytes=0-9`, `bytes=5-`, `bytes=-3`; undefined for all bytes. Throws when the range is empty. */
 export function readRange(text: string | undefined, size: number): readonly [from: number, to: number] | undefined {
   const [range, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(text ?? '') ?? [];
   if (range === undefined || (first === '' && last === '')) return undefined;
   const from = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const to = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
-  if (from >= size || to < from) throw refusals.badRange();
+  if (from >= size || to < from) throw storageErrors.badRange();
   return [from, to];
 }
 
-const pageMost = 1_000;
+const maxPageSize = 1_000;
 
-/** How many items a page may have. */
 export function pageSize(query: URLSearchParams): number {
-  const asked = Number(query.get('maxResults') ?? pageMost);
-  return Number.isInteger(asked) && asked > 0 ? Math.min(asked, pageMost) : pageMost;
+  const requested = Number(query.get('maxResults') ?? maxPageSize);
+  return Number.isInteger(requested) && requested > 0 ? Math.min(requested, maxPageSize) : maxPageSize;
 }
 
-/** The name after which a page begins. */
 export function pageStart(query: URLSearchParams): string {
   return Buffer.from(query.get('pageToken') ?? '', 'base64url').toString('utf8');
 }
 
-/** The token of the next page, where one follows that name. */
-export function nextPage(last: string | undefined): object {
+/** `last` is the last name of this page, if there are more. */
+export function nextPageField(last: string | undefined): object {
   return last === undefined ? {} : { nextPageToken: Buffer.from(last).toString('base64url') };
 }
 
-/** The body as a JSON object; an empty one is `{}`. Throws on anything else. */
-export async function jsonOf(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
-  return parseJson(await bodyOf(request));
+/** The body as a JSON object; `{}` when empty. Throws on anything else. */
+export async function readJson(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
+  return parseJson(await readBody(request));
 }
 
-/** The same of bytes that were read. */
 export function parseJson(bytes: Buffer): Readonly<Record<string, unknown>> {
   const text = bytes.toString('utf8').trim();
   if (text === '') return {};
@@ -111,13 +101,12 @@ export function parseJson(bytes: Buffer): Readonly<Record<string, unknown>> {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // The error below covers this case too.
   }
-  throw refusals.invalid('Parse Error');
+  throw storageErrors.invalid('Parse Error');
 }
 
-/** Answers with JSON. */
-export function reply(response: ServerResponse, status: number, body: object): void {
+export function sendJson(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body);
   response.writeHead(status, {
     'content-type': 'application/json; charset=UTF-8',

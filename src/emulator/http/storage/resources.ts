@@ -1,15 +1,12 @@
-/**
- * Buckets and objects as the JSON API shows them, and what its clients may say of an object.
- * https://cloud.google.com/storage/docs/json_api/v1/objects
- */
-import type { BucketPlace, Buckets } from '../../world/buckets.ts';
-import { refusals } from './errors.ts';
-import { etagOf, type ObjectAbout, type StoredObject } from './objects.ts';
+/** https://cloud.google.com/storage/docs/json_api/v1/objects */
+import type { BucketLocation, Buckets } from '../../world/buckets.ts';
+import { storageErrors } from './errors.ts';
+import { etagOf, type ObjectAttributes, type StoredObject } from './objects.ts';
 
-/** A bucket that exists. `origin` is how the client calls this server. */
+/** The bucket must exist. `origin` is the URL of this server for the client. */
 export function bucketResource(buckets: Buckets, bucket: string, origin: string): object {
-  const at = new Date(buckets.madeAt(bucket)).toISOString();
-  const place = buckets.place(bucket);
+  const at = new Date(buckets.createdAt(bucket)).toISOString();
+  const location = buckets.location(bucket);
   return {
     kind: 'storage#bucket',
     id: bucket,
@@ -22,14 +19,14 @@ export function bucketResource(buckets: Buckets, bucket: string, origin: string)
     updated: at,
     storageClass: 'STANDARD',
     iamConfiguration: { uniformBucketLevelAccess: { enabled: true } },
-    ...placeFields(place),
+    ...locationFields(location),
   };
 }
 
-/** Where a bucket is, in the fields of its resource; none while it was not placed. */
-export function placeFields(place: BucketPlace | undefined): object {
-  if (place === undefined) return {};
-  const { location, locationType, dataLocations } = place;
+/** The location fields of a bucket's resource; none before its first use. */
+export function locationFields(bucketLocation: BucketLocation | undefined): object {
+  if (bucketLocation === undefined) return {};
+  const { location, locationType, dataLocations } = bucketLocation;
   return {
     location,
     locationType,
@@ -37,7 +34,6 @@ export function placeFields(place: BucketPlace | undefined): object {
   };
 }
 
-/** An object, as it is now. */
 export function objectResource(object: StoredObject, origin: string): object {
   const { bucket, name, generation, metageneration, size, updatedAt, about } = object;
   const at = new Date(updatedAt).toISOString();
@@ -61,8 +57,7 @@ export function objectResource(object: StoredObject, origin: string): object {
   };
 }
 
-/** The fields of an object that are its owner's to say. */
-const saidFields = [
+const writableFields = [
   'contentType',
   'contentEncoding',
   'contentDisposition',
@@ -73,20 +68,19 @@ const saidFields = [
   'md5Hash',
 ] as const;
 
-/** A new object as a client describes it. */
-export function aboutOf(said: Readonly<Record<string, unknown>>): ObjectAbout {
-  return merged({}, said);
+export function readAttributes(fields: Readonly<Record<string, unknown>>): ObjectAttributes {
+  return mergeAttributes({}, fields);
 }
 
-/** The object as it stands, with this change; null takes a field away, and so it does a key of the metadata. */
-export function merged(before: ObjectAbout, said: Readonly<Record<string, unknown>>): ObjectAbout {
+/** Merges a change into the attributes; null removes a field or a metadata key. */
+export function mergeAttributes(before: ObjectAttributes, fields: Readonly<Record<string, unknown>>): ObjectAttributes {
   const about: Record<string, unknown> = { ...before };
-  for (const field of saidFields) {
-    const value = said[field];
+  for (const field of writableFields) {
+    const value = fields[field];
     if (value === null) delete about[field];
     else if (typeof value === 'string') about[field] = value;
   }
-  const { metadata } = said;
+  const { metadata } = fields;
   if (metadata === null) delete about['metadata'];
   else if (typeof metadata === 'object') {
     const all = Object.entries({ ...before.metadata, ...metadata }).filter(([, value]) => value !== null);
@@ -95,14 +89,14 @@ export function merged(before: ObjectAbout, said: Readonly<Record<string, unknow
   return about;
 }
 
-/** The type that a header gives, where the client has not said one. */
-export function withType(about: ObjectAbout, contentType: string | undefined): ObjectAbout {
+/** Adds the type of a header unless the client has set one. */
+export function withType(about: ObjectAttributes, contentType: string | undefined): ObjectAttributes {
   return about.contentType !== undefined || contentType === undefined ? about : { ...about, contentType };
 }
 
-/** The name of a new object. Throws without one. */
-export function nameOf(query: URLSearchParams, said: Readonly<Record<string, unknown>>): string {
-  const name = query.get('name') ?? said['name'];
+/** Throws when there is no name. */
+export function requestedName(query: URLSearchParams, fields: Readonly<Record<string, unknown>>): string {
+  const name = query.get('name') ?? fields['name'];
   if (typeof name === 'string' && name !== '') return name;
-  throw refusals.invalid('An object needs a name.');
+  throw storageErrors.invalid('An object needs a name.');
 }

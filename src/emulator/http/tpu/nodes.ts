@@ -1,6 +1,4 @@
-// The methods of nodes, of queued resources, and of the nodes of the first API.
-
-import { CloudError, texts } from '../../wire/errors.ts';
+import { CloudError, cloudErrors } from '../../wire/errors.ts';
 import { decode, encode } from '../../wire/json.ts';
 import {
   emptyRequest,
@@ -17,7 +15,7 @@ import {
 import { guestAttributesAt } from '../../world/guest-attributes.ts';
 import { reservationData } from '../../world/limits.ts';
 import { performMaintenance, simulateMaintenance } from '../../world/maintenance.ts';
-import { deleteNode } from '../../world/node-life.ts';
+import { deleteNode } from '../../world/node-lifecycle.ts';
 import { checkZone, createNode, startNode, stopNode, updateNode } from '../../world/node-requests.ts';
 import { nodeData } from '../../world/nodes.ts';
 import { operationReply } from '../../world/operations.ts';
@@ -31,8 +29,17 @@ import {
 } from '../../world/queued-resources.ts';
 import type { NodeRecord, OperationRecord } from '../../world/records.ts';
 import type { World } from '../../world/world.ts';
-import { listReply, once, readMethods, recordAsked, zonesAsked } from './lists.ts';
-import { alpha, both, page, unknownParameter, type Call, type Method, type Methods, type Target } from './method.ts';
+import { listReply, withRequestId, readMethods, requestedRecord, requestedZones } from './lists.ts';
+import {
+  alphaVersions,
+  v2Versions,
+  pageParameters,
+  unknownParameter,
+  type Call,
+  type Method,
+  type Methods,
+  type Target,
+} from './method.ts';
 
 export const nodeMethods: Methods = {
   ...readMethods(
@@ -41,72 +48,72 @@ export const nodeMethods: Methods = {
     (node, writing) => encode(nodeMessage, nodeData(node), writing),
   ),
   'POST nodes': {
-    versions: both,
+    versions: v2Versions,
     query: ['nodeId', 'requestId'],
     changes: true,
     answer(world, target, call, writing) {
       if (call.query['requestId'] !== undefined && call.version === 'v2') throw unknownParameter('requestId');
-      return once(world, target, call, writing, () =>
+      return withRequestId(world, target, call, writing, () =>
         createNode(world, target, call.query['nodeId'], decode(nodeMessage, call.body ?? {}, call.version, 'node')),
       );
     },
   },
   'PATCH nodes/id': {
-    versions: both,
+    versions: v2Versions,
     query: ['updateMask'],
     changes: true,
     answer(world, target, call, writing) {
       const body = decode(nodeMessage, call.body ?? {}, call.version, 'node');
-      const node = recordAsked(world, world.nodes, target);
+      const node = requestedRecord(world, world.nodes, target);
       return operationReply(updateNode(world, call.version, node, body, call.query['updateMask']), writing);
     },
   },
   'DELETE nodes/id': {
-    versions: both,
+    versions: v2Versions,
     query: ['requestId'],
     changes: true,
     answer(world, target, call, writing) {
       if (call.query['requestId'] !== undefined && call.version === 'v2') throw unknownParameter('requestId');
-      return once(world, target, call, writing, () =>
-        deleteNode(world, call.version, recordAsked(world, world.nodes, target)),
+      return withRequestId(world, target, call, writing, () =>
+        deleteNode(world, call.version, requestedRecord(world, world.nodes, target)),
       );
     },
   },
-  'POST nodes/id:start': nodeVerb((world, node, call) => startNode(world, call.version, node)),
-  'POST nodes/id:stop': nodeVerb((world, node, call) => stopNode(world, call.version, node)),
+  'POST nodes/id:start': customNodeMethod((world, node, call) => startNode(world, call.version, node)),
+  'POST nodes/id:stop': customNodeMethod((world, node, call) => stopNode(world, call.version, node)),
   'POST nodes/id:simulateMaintenanceEvent': {
-    ...nodeVerb((world, node, call, asked) =>
-      simulateMaintenance(world, call.version, node, (asked['workerIds'] ?? []) as string[]),
+    ...customNodeMethod((world, node, call, body) =>
+      simulateMaintenance(world, call.version, node, (body['workerIds'] ?? []) as string[]),
     ),
-    versions: alpha,
+    versions: alphaVersions,
   },
   'POST nodes/id:performMaintenance': {
-    ...nodeVerb((world, node, call) => performMaintenance(world, call.version, node)),
-    versions: alpha,
+    ...customNodeMethod((world, node, call) => performMaintenance(world, call.version, node)),
+    versions: alphaVersions,
   },
   'POST nodes/id:getGuestAttributes': {
-    versions: both,
+    versions: v2Versions,
     answer(world, target, call) {
-      const asked = decode(guestAttributesRequest, call.body ?? {}, call.version, '');
-      const node = recordAsked(world, world.nodes, target);
-      const ids = ((asked['workerIds'] ?? []) as string[]).filter((id) => id !== '');
+      const body = decode(guestAttributesRequest, call.body ?? {}, call.version, '');
+      const node = requestedRecord(world, world.nodes, target);
+      const ids = ((body['workerIds'] ?? []) as string[]).filter((id) => id !== '');
       const workers = ids.length === 0 ? node.workers.map((worker) => String(worker.index)) : ids;
-      const path = textOf(asked, 'queryPath');
+      const path = textOf(body, 'queryPath');
       return { guestAttributes: workers.map((id) => guestAttributes(node, id, path)) };
     },
   },
 };
 
 /**
- * Nodes of the first API (TPU Nodes, a machine of the user's beside a TPU of Google's), which gcloud's oldest commands ask
- * for (`gcloud compute tpus list`). Google does not make them any more, so there are none.
+ * Nodes of API v1 (TPU Nodes: a VM of the user with a separate TPU), which `gcloud compute tpus list` requests. Google
+ * no longer creates them, so there are none.
  */
-export const oldNodes: Methods = {
+export const legacyNodeMethods: Methods = {
   'GET nodes': {
     versions: ['v1'],
-    query: page,
+    query: pageParameters,
     answer(world, target) {
-      zonesAsked(world, target);
+      requestedZones(world, target);
       return {};
     },
   },
@@ -114,33 +121,32 @@ export const oldNodes: Methods = {
     versions: ['v1'],
     query: ['nodeId', 'requestId'],
     answer(world) {
-      throw texts.badRequest('TPU Nodes are not made any more; create a TPU VM (v2) instead.', world.eid());
+      throw cloudErrors.badRequest('TPU Nodes are not made any more; create a TPU VM (v2) instead.', world.eid());
     },
   },
   ...Object.fromEntries(
     ['GET nodes/id', 'DELETE nodes/id', 'POST nodes/id:start', 'POST nodes/id:stop', 'POST nodes/id:reimage'].map(
-      (key) => [key, { versions: ['v1'], query: ['requestId'], answer: noOldNode }],
+      (key) => [key, { versions: ['v1'], query: ['requestId'], answer: legacyNodeNotFound }],
     ),
   ),
 };
 
-function noOldNode(world: World, target: Target): Data {
+function legacyNodeNotFound(world: World, target: Target): Data {
   checkZone(world, target.zone);
-  throw texts.notFound(target.name);
+  throw cloudErrors.notFound(target.name);
 }
 
-function nodeVerb(act: (world: World, node: NodeRecord, call: Call, asked: Data) => OperationRecord): Method {
+function customNodeMethod(act: (world: World, node: NodeRecord, call: Call, body: Data) => OperationRecord): Method {
   return {
-    versions: both,
+    versions: v2Versions,
     changes: true,
     answer(world, target, call, writing) {
-      const asked = decode(workersRequest, call.body ?? {}, call.version, '');
-      return operationReply(act(world, recordAsked(world, world.nodes, target), call, asked), writing);
+      const body = decode(workersRequest, call.body ?? {}, call.version, '');
+      return operationReply(act(world, requestedRecord(world, world.nodes, target), call, body), writing);
     },
   };
 }
 
-/** The attributes of a worker that the query path means. */
 function guestAttributes(node: NodeRecord, id: string, queryPath: string): Data {
   const worker = node.workers[Number(id)];
   if (worker === undefined) {
@@ -160,55 +166,55 @@ export const queuedMethods: Methods = {
     (queued, writing) => encode(queuedMessage, queuedData(queued), writing),
   ),
   'POST queuedResources': {
-    versions: both,
+    versions: v2Versions,
     query: ['queuedResourceId', 'requestId'],
     changes: true,
     answer: (world, target, call, writing) =>
-      once(world, target, call, writing, () => {
+      withRequestId(world, target, call, writing, () => {
         const body = decode(queuedMessage, call.body ?? {}, call.version, 'queued_resource');
         return createQueued(world, target, call.query['queuedResourceId'], body);
       }),
   },
   'DELETE queuedResources/id': {
-    versions: both,
+    versions: v2Versions,
     query: ['force', 'requestId'],
     changes: true,
     answer: (world, target, call, writing) =>
-      once(world, target, call, writing, () => {
+      withRequestId(world, target, call, writing, () => {
         const force = call.query['force']?.toLowerCase() === 'true';
-        return deleteQueued(world, call.version, recordAsked(world, world.queued, target), force);
+        return deleteQueued(world, call.version, requestedRecord(world, world.queued, target), force);
       }),
   },
   'POST queuedResources/id:reset': {
-    versions: both,
+    versions: v2Versions,
     changes: true,
     answer(world, target, call, writing) {
       decode(emptyRequest, call.body ?? {}, call.version, '');
-      return operationReply(resetQueued(world, call.version, recordAsked(world, world.queued, target)), writing);
+      return operationReply(resetQueued(world, call.version, requestedRecord(world, world.queued, target)), writing);
     },
   },
   'GET queuedResources/id:getMaintenanceInfo': {
-    versions: alpha,
+    versions: alphaVersions,
     answer: (world, target, _call, writing) =>
-      encode(maintenanceInfo, maintenanceOf(world, recordAsked(world, world.queued, target)), writing),
+      encode(maintenanceInfo, maintenanceOf(world, requestedRecord(world, world.queued, target)), writing),
   },
   'POST queuedResources/id:performMaintenanceQueuedResource': {
-    versions: alpha,
+    versions: alphaVersions,
     changes: true,
     answer(world, target, call, writing) {
-      const asked = decode(nodeNamesRequest, call.body ?? {}, call.version, '');
-      const queued = recordAsked(world, world.queued, target);
-      const names = (asked['nodeNames'] ?? []) as string[];
+      const body = decode(nodeNamesRequest, call.body ?? {}, call.version, '');
+      const queued = requestedRecord(world, world.queued, target);
+      const names = (body['nodeNames'] ?? []) as string[];
       return operationReply(maintainQueued(world, call.version, queued, names), writing);
     },
   },
   'GET reservations': {
-    versions: alpha,
-    query: page,
+    versions: alphaVersions,
+    query: pageParameters,
     answer: (world, target, call, writing) =>
       listReply(
         'reservations',
-        reservationData(world, target.project, zonesAsked(world, target)),
+        reservationData(world, target.project, requestedZones(world, target)),
         call,
         (reservation) => encode(reservationMessage, reservation, writing),
       ),

@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from '../../../../src/app/cluster/cluster.ts';
 import { JobmanError } from '../../../../src/app/errors.ts';
-import { createCluster, type ClusterOf } from '../../../../src/backends/kubernetes/cluster.ts';
+import { createCluster, type CreateClusterOptions } from '../../../../src/backends/kubernetes/cluster.ts';
 import type { KubeContext } from '../../../../src/backends/kubernetes/kubeconfig.ts';
 
-export interface Asked {
+export interface RecordedRequest {
   readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;
@@ -28,13 +28,16 @@ export type Reply =
   | { readonly drop: true }
   | { readonly parts: Iterable<string>; readonly cut?: true; readonly every?: number };
 
-export interface PretendServer {
+export interface FakeServer {
   readonly url: string;
-  readonly asked: readonly Asked[];
+  readonly requests: readonly RecordedRequest[];
   /** `GET /api/v1/nodes`, one line for each request. */
-  lines(): readonly string[];
+  requestLines(): readonly string[];
   /** The cluster at this server; its namespace is `vision`. */
-  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait' | 'retry'>): Cluster;
+  cluster(
+    context?: Partial<KubeContext>,
+    more?: Pick<CreateClusterOptions, 'limits' | 'lists' | 'onWait' | 'retry'>,
+  ): Cluster;
 }
 
 /** A Status as an API server writes it. */
@@ -51,17 +54,17 @@ export function status(
 /** Closed, with its clusters, when the test is over. */
 export async function openServer(
   scope: { after(fn: () => Promise<void>): void },
-  answer: (asked: Asked, number: number) => Reply,
-): Promise<PretendServer> {
-  const asked: Asked[] = [];
+  answer: (requests: RecordedRequest, number: number) => Reply,
+): Promise<FakeServer> {
+  const requests: RecordedRequest[] = [];
   const server = createServer((incoming, outgoing) => {
     void (async () => {
       let body = '';
       for await (const part of incoming) body += String(part);
       const { pathname: path, searchParams: query } = new URL(incoming.url ?? '', 'http://x');
       const one = { method: incoming.method ?? '', path, query, body, headers: incoming.headers };
-      asked.push(one);
-      const reply = answer(one, asked.length);
+      requests.push(one);
+      const reply = answer(one, requests.length);
       if ('drop' in reply) outgoing.destroy();
       else if ('parts' in reply) {
         outgoing.writeHead(200, { 'content-type': 'text/plain' });
@@ -88,8 +91,8 @@ export async function openServer(
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     url,
-    asked,
-    lines: () => asked.map(({ method, path }) => `${method} ${path}`),
+    requests,
+    requestLines: () => requests.map(({ method, path }) => `${method} ${path}`),
     cluster(context = {}, more = {}) {
       const cluster = createCluster({
         context: {
@@ -98,13 +101,13 @@ export async function openServer(
           cluster: { server: url },
           user: { token: 'secret' },
           userName: 'ada',
-          from: 'a test',
+          source: 'a test',
           ...context,
         },
         flavorKey: 'jobman/flavor',
         env: {},
         now: () => now,
-        retry: { tries: 4, triesBroken: 2, first: 1, most: 10 },
+        retry: { maxTries: 4, maxTriesIfBroken: 2, initialDelay: 1, maxDelay: 10 },
         ...more,
       });
       clusters.push(cluster);

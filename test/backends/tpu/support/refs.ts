@@ -2,16 +2,16 @@
 
 import type { AllocationRef, Clock } from '../../../../src/app/ports.ts';
 import type { QueuedResource, TpuNode } from '../../../../src/backends/tpu/api.ts';
-import type { AllocationFields, Job } from '../../../../src/core/job.ts';
-import type { Rule, TpuSpec } from '../../../../src/core/spec.ts';
-import { minute, second } from '../../../../src/core/time.ts';
+import type { AllocationFields, Job } from '../../../../src/core/model/job.ts';
+import type { RecoveryRule, TpuSpec } from '../../../../src/core/model/spec.ts';
+import { minute, second } from '../../../../src/core/model/time.ts';
 import { aJob, allocationOf, localSpec, tpuCapacity } from '../../../support/builders.ts';
-import { parent, place } from './server.ts';
+import { parent, location } from './server.ts';
 
 export const now = Date.parse('2026-05-01T12:00:00Z');
 
 /** A clock that stands still; the adapter only reads it. */
-export const clock: Clock = { now: () => now, at: () => () => undefined };
+export const fixedClock: Clock = { now: () => now, at: () => () => undefined };
 
 export const name = 'llama-000007-1';
 
@@ -19,19 +19,19 @@ export interface RefOptions {
   readonly job?: Partial<Job>;
   readonly spec?: Partial<TpuSpec>;
   readonly allocation?: Partial<AllocationFields>;
-  readonly rules?: readonly Rule[];
+  readonly rules?: readonly RecoveryRule[];
 }
 
 /** Asked for and accepted a minute ago, unless told otherwise. */
 export function tpuRef({ job = {}, spec = {}, allocation = {}, rules = [] }: RefOptions = {}): AllocationRef {
-  const given = localSpec({ name: 'llama', capacity: tpuCapacity({ ...place, name: 'llama', ...spec }) });
-  const made = aJob(
+  const given = localSpec({ name: 'llama', capacity: tpuCapacity({ ...location, name: 'llama', ...spec }) });
+  const baseJob = aJob(
     { ...given, recovery: { ...given.recovery, preset: 'custom', rules } },
     { id: '000007', installation: 'ab12cd', owner: 'alice', createdAt: now - 2 * minute, ...job },
   );
-  const accepted = { requestedAt: now - minute, acceptedAt: now - minute + second };
-  const asked = allocationOf(made, allocation.ordinal ?? 1, { ...accepted, ...allocation });
-  return { allocation: asked, job: { ...made, wish: null, allocations: [asked], ...job } };
+  const accepted = { requestedAt: now - minute, confirmedAt: now - minute + second };
+  const requested = allocationOf(baseJob, allocation.ordinal ?? 1, { ...accepted, ...allocation });
+  return { allocation: requested, job: { ...baseJob, startRequest: null, allocations: [requested], ...job } };
 }
 
 /** The labels of `tpuRef()`'s allocation. */
@@ -52,15 +52,15 @@ export function nodeOf(part: Partial<TpuNode> & { readonly id?: string } = {}): 
   return { name: `${parent}/nodes/${id}`, state: 'READY', labels, networkEndpoints: endpoints, ...rest };
 }
 
-/** A queued resource of ours in that state; `asked` is the node that it is to make. */
+/** A queued resource of ours in that state; `node` is the node that it is to make. */
 export function queuedOf(
   state: string,
-  part: { readonly id?: string; readonly asked?: Partial<TpuNode>; readonly more?: object } = {},
+  part: { readonly id?: string; readonly node?: Partial<TpuNode>; readonly more?: object } = {},
 ): QueuedResource {
-  const { id = name, asked = { labels }, more = {} } = part;
+  const { id = name, node = { labels }, more = {} } = part;
   return {
     name: `${parent}/queuedResources/${id}`,
-    tpu: { nodeSpec: [{ nodeId: id, node: asked }] },
+    tpu: { nodeSpec: [{ nodeId: id, node }] },
     state: { state, stateInitiator: 'SERVICE', ...more },
   };
 }

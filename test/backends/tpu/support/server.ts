@@ -7,19 +7,19 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  createCaller,
+  createGoogleApiClient,
   createTpuApi,
   type Operation,
   type QueuedResource,
   type TpuApi,
   type TpuNode,
 } from '../../../../src/backends/tpu/api.ts';
-import { createFront } from '../../../../src/emulator/http/front.ts';
-import type { NodeRecord, OperationRecord, QueuedRecord } from '../../../../src/emulator/world/records.ts';
+import { createFrontEnd } from '../../../../src/emulator/http/front-end.ts';
+import type { NodeRecord, OperationRecord, QueuedResourceRecord } from '../../../../src/emulator/world/records.ts';
 import type { World } from '../../../../src/emulator/world/world.ts';
 import { openBareWorld } from '../../../emulator/bare-world.ts';
 
-export interface Asked {
+export interface RecordedRequest {
   readonly method: string;
   /** `/v2/projects/p/locations/us-central2-b/nodes`, without what follows the question mark. */
   readonly path: string;
@@ -38,14 +38,14 @@ export interface TpuServer {
   readonly url: string;
   readonly api: TpuApi;
   readonly world: World;
-  readonly asked: Asked[];
+  readonly requests: RecordedRequest[];
   /** Zones that a list says it could not ask. */
   unreachable: string[];
   /** How many things a page of a list holds. */
   pageLength: number;
   /** The full names of what the lists leave out although it is there. */
   readonly unlisted: Set<string>;
-  fault: (asked: Asked) => Fault | undefined;
+  fault: (asked: RecordedRequest) => Fault | undefined;
   /** Where every question is sent on to, as a login page of the network in between does. */
   redirect: string | undefined;
   addNode(node: TpuNode): void;
@@ -54,11 +54,11 @@ export interface TpuServer {
   /** Nothing exists any more. */
   empty(): void;
   /** The questions so far as `GET nodes/x`, `DELETE queuedResources/y?force=true`. */
-  questions(): string[];
+  requestLines(): string[];
 }
 
-export const place = { project: 'p', zone: 'us-central2-b' };
-export const parent = `projects/${place.project}/locations/${place.zone}`;
+export const location = { project: 'p', zone: 'us-central2-b' };
+export const parent = `projects/${location.project}/locations/${location.zone}`;
 
 /** An error as Google's front end writes it. */
 export function failure(code: number, status: string, message: string): Fault {
@@ -93,27 +93,27 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
     closeWorld();
     rmSync(folder, { recursive: true });
   });
-  const front = createFront({
+  const front = createFrontEnd({
     world,
     storage: () => Promise.resolve(false),
     uid: process.getuid?.() ?? 0,
     info: () => ({}),
-    hostsSettled: () => Promise.resolve(),
-    wanted: () => undefined,
+    waitForHosts: () => Promise.resolve(),
+    onActivity: () => undefined,
   });
   const url = `http://127.0.0.1:${port}`;
 
   const server: TpuServer = {
     url,
     api: createTpuApi(
-      createCaller({
+      createGoogleApiClient({
         env: {},
         endpoint: () => Promise.resolve(url),
-        credentials: { headers: () => Promise.resolve({}), refused: () => 'log in again' },
+        credentials: { headers: () => Promise.resolve({}), invalidate: () => 'log in again' },
       }),
     ),
     world,
-    asked: [],
+    requests: [],
     unreachable: [],
     pageLength: 500,
     unlisted: new Set(),
@@ -123,19 +123,19 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
     addQueued: (queued) => world.queued.put(queued.name, queuedRecord(queued)),
     addOperation: (operation) => world.operations.put(operation.name, operationRecord(operation)),
     empty() {
-      for (const shelf of [world.nodes, world.queued]) for (const { name } of shelf.values()) shelf.remove(name);
+      for (const table of [world.nodes, world.queued]) for (const { name } of table.values()) table.remove(name);
     },
-    questions: () =>
-      server.asked.map(({ method, path, query }) => {
-        const words = query.size === 0 ? '' : `?${query.toString()}`;
-        return `${method} ${path.replace(new RegExp(`^/v2(alpha1)?/${parent}/`), '')}${words}`;
+    requestLines: () =>
+      server.requests.map(({ method, path, query }) => {
+        const queryText = query.size === 0 ? '' : `?${query.toString()}`;
+        return `${method} ${path.replace(new RegExp(`^/v2(alpha1)?/${parent}/`), '')}${queryText}`;
       }),
   };
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { asked, text } = await read(request, url);
-    server.asked.push(asked);
-    const fault = server.fault(asked);
+    const { recorded, text } = await read(request, url);
+    server.requests.push(recorded);
+    const fault = server.fault(recorded);
     if (fault === 'drop') {
       request.socket.destroy();
       return;
@@ -143,15 +143,15 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
     let reply = fault;
     if (typeof reply !== 'object') {
       const sent = new URL(request.url ?? '', url);
-      if (asked.method === 'GET' && /\/(nodes|queuedResources|operations)$/.test(asked.path))
+      if (recorded.method === 'GET' && /\/(nodes|queuedResources|operations)$/.test(recorded.path))
         sent.searchParams.set('pageSize', String(server.pageLength));
       const body = text === '' ? {} : { body: text };
       const headers = { host: `127.0.0.1:${port}` };
-      const told = await front.fetch(new Request(sent, { method: asked.method, headers, ...body }), {
+      const emulatorReply = await front.fetch(new Request(sent, { method: recorded.method, headers, ...body }), {
         incoming: request,
         outgoing: response,
       });
-      reply = { status: told.status, body: edited(server, await told.json()) };
+      reply = { status: emulatorReply.status, body: withListFaults(server, await emulatorReply.json()) };
     }
     if (fault === 'lose') {
       request.socket.destroy();
@@ -168,23 +168,26 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
   return server;
 }
 
-async function read(request: IncomingMessage, url: string): Promise<{ readonly asked: Asked; readonly text: string }> {
+async function read(
+  request: IncomingMessage,
+  url: string,
+): Promise<{ readonly recorded: RecordedRequest; readonly text: string }> {
   const parts: Buffer[] = [];
   for await (const part of request) parts.push(part as Buffer);
   const text = Buffer.concat(parts).toString();
   const { pathname, searchParams } = new URL(request.url ?? '', url);
-  const asked = {
+  const recorded = {
     method: request.method ?? '',
     path: decodeURIComponent(pathname),
     query: searchParams,
     headers: request.headers,
     body: text === '' ? undefined : (JSON.parse(text) as unknown),
   };
-  return { asked, text };
+  return { recorded, text };
 }
 
 /** A list as the test wants it to be incomplete. */
-function edited({ unlisted, unreachable }: TpuServer, body: unknown): unknown {
+function withListFaults({ unlisted, unreachable }: TpuServer, body: unknown): unknown {
   const lists = Object.entries(body as object).map(([field, items]: [string, unknown]) => [
     field,
     Array.isArray(items) ? items.filter((item: { name?: string }) => !unlisted.has(item.name ?? '')) : items,
@@ -213,7 +216,7 @@ function nodeRecord({
     ...recorded,
     nodeId: recorded.id,
     id: '1',
-    asked: { networkConfig: { enableExternalIps: true }, ...asked },
+    spec: { networkConfig: { enableExternalIps: true }, ...asked },
     type: asked.acceleratorType ?? 'v4-16',
     // Also states that the emulator never comes to.
     state: state as NodeRecord['state'],
@@ -234,16 +237,16 @@ function nodeRecord({
   };
 }
 
-function queuedRecord({ name, createTime, tpu, state, ...asked }: QueuedResource): QueuedRecord {
+function queuedRecord({ name, createTime, tpu, state, ...asked }: QueuedResource): QueuedResourceRecord {
   const recorded = recordedOf(name, createTime);
   return {
     ...recorded,
     queuedId: recorded.id,
     uid: '1',
-    asked,
+    spec: asked,
     nodes: (tpu?.nodeSpec ?? []).map(({ nodeId = '', node = {} }) => ({ nodeId, node: { ...node } })),
     multislice: false,
-    state: state?.state as QueuedRecord['state'],
+    state: state?.state as QueuedResourceRecord['state'],
     initiator: 'SERVICE',
     error: null,
     validAfter: null,

@@ -1,0 +1,201 @@
+// Faults: everything that goes wrong in a world, from one seed. What is enabled, and how hard it blows, differs by seed.
+
+import type { Chance } from './chance.ts';
+import { hour, minute, second } from '../src/core/model/time.ts';
+import type { CloudModel } from './cloud.ts';
+import type { OwnerClient, Controllers, ControllerProcess } from './controllers.ts';
+import type { Disk } from './outputs.ts';
+import { killFromOutside } from './hosts.ts';
+import type { InvariantChecker } from './invariants.ts';
+import { interruptMachine, isAlive, loseMachine, restartHost, disconnectHost, removeMachine } from './world.ts';
+import type { Machine, World } from './world.ts';
+
+/** The wall clock of the machine that the controllers run on, against the world's time. */
+export interface WallClock {
+  offset: number;
+  /** How far it was set back, all in all. */
+  setBack: number;
+}
+
+export interface FaultContext {
+  readonly world: World;
+  readonly cloudModel: CloudModel;
+  readonly disk: Disk;
+  readonly wallClock: WallClock;
+  readonly checker: InvariantChecker;
+  readonly controllers: Controllers;
+  readonly client: Pick<OwnerClient, 'sendCommand'>;
+  /** Splits off a generator for each purpose. */
+  readonly chance: Chance;
+  /** The owners' own, which they also use elsewhere. */
+  readonly owners: Chance;
+  readonly ids: () => readonly string[];
+}
+
+export interface FaultIntensity {
+  /** How probably a controller is killed while it works. */
+  readonly killProbability: number;
+  readonly length: number;
+}
+
+export function drawFaultIntensity(chance: Chance): FaultIntensity {
+  return { killProbability: chance.pick([0, 0.5, 0.9]), length: chance.between(3, 12) * minute };
+}
+
+/** Accidents come one after another from now on, until `isActive` says no. */
+export function startFaults(chance: Chance, parts: FaultContext, isActive: () => boolean): void {
+  const { timeline } = parts.world;
+  /** Clocks that go back and two controllers at a moment do not come together: nothing can tell them apart then. */
+  const hasSuspension = chance.yes(0.3);
+  const enabled = faultsOf(chance, parts).filter(([name]) => {
+    const isRare = name.startsWith('clock') || name === 'dead host';
+    if (name === 'suspension') return hasSuspension;
+    if (name === 'clock backward' || name.startsWith('clock a day')) return !hasSuspension && chance.yes(0.2);
+    return chance.yes(isRare ? 0.2 : 0.4);
+  });
+
+  function nextFault(): void {
+    timeline.after(chance.between(1, 60) * second, () => {
+      if (!isActive()) return;
+      if (enabled.length > 0) chance.pick(enabled)[1]();
+      nextFault();
+    });
+  }
+  nextFault();
+}
+
+/** Every accident of the storm, each as often as it is in the list. */
+function faultsOf(chance: Chance, parts: FaultContext): readonly (readonly [string, () => void])[] {
+  const { world, cloudModel, disk, controllers, checker, wallClock } = parts;
+  const { timeline } = world;
+  const commandChances = {
+    variants: parts.chance.fork('ways of saying it'),
+    disableRecovery: parts.chance.fork('words that nothing is to follow'),
+  };
+
+  function during(what: string, seconds: number, set: (on: boolean) => void): void {
+    world.log(`storm: ${what} for ${seconds} s`);
+    set(true);
+    timeline.after(seconds * second, () => {
+      set(false);
+      world.log(`storm: over: ${what}`);
+    });
+  }
+
+  function fillDisk(seconds: number): void {
+    world.diskFullUntil = Math.max(world.diskFullUntil, timeline.now + seconds * second);
+    during('the disk is full', seconds, (on) => (disk.isFull = on));
+  }
+
+  function cutNetwork(seconds: number): void {
+    world.longestNetworkCut += seconds * second;
+    world.networkCutUntil = Math.max(world.networkCutUntil, timeline.now + seconds * second);
+    during('the line to all hosts is cut', seconds, (on) => (cloudModel.isNetworkCut = on));
+  }
+
+  /** The process stands still, another takes the lease when it has run out, and the first goes on as if nothing had been. */
+  function suspend(): void {
+    onController((controllerProcess) => {
+      // Who takes the lease by force holds the machine's lock, and nobody else begins beside it.
+      if (!controllerProcess.hasLease) return;
+      world.log(`${controllerProcess.process.name} is suspended`);
+      controllerProcess.process.suspend();
+      timeline.after(chance.between(1, 20) * second, () => {
+        if (controllerProcess.process.isDead) return;
+        controllers.start('the last one does not answer', false);
+      });
+      timeline.after(chance.between(20, 90) * second, () => {
+        world.log(`${controllerProcess.process.name} goes on`);
+        controllerProcess.process.resume();
+      });
+    });
+  }
+
+  function jump(length: number): void {
+    world.log(`storm: the controller's clock jumps by ${length}`);
+    wallClock.offset += length;
+    wallClock.setBack += Math.max(0, -length);
+    if (length > 0) checker.clockJumpedForward();
+  }
+
+  /** Somebody sets the wrong date, and right again. */
+  function dayAhead(length: number): void {
+    jump(24 * hour);
+    timeline.after(length, () => jump(-24 * hour));
+  }
+
+  function onMachine(apply: (machine: Machine) => void): void {
+    const candidates = world.machines.filter(
+      (one) => one !== world.controllerMachine && (one.state === 'ready' || one.state === 'provisioning'),
+    );
+    if (candidates.length > 0) apply(chance.pick(candidates));
+  }
+
+  function onRun(apply: (run: World['runs'][number]) => void): void {
+    const alive = world.runs.filter(isAlive);
+    if (alive.length > 0) apply(chance.pick(alive));
+  }
+
+  function onController(apply: (controllerProcess: ControllerProcess) => void): void {
+    const alive = controllers.processes.filter(
+      (controllerProcess) => !controllerProcess.process.isDead && controllerProcess.exitReason === null,
+    );
+    if (alive.length > 0) apply(chance.pick(alive));
+  }
+
+  return [
+    ['preemption', () => onMachine((machine) => loseMachine(world, machine, 'preempted'))],
+    ['failure', () => onMachine((machine) => loseMachine(world, machine, 'failed'))],
+    ['disappearance', () => onMachine((machine) => machine.isPersistent || removeMachine(world, machine))],
+    [
+      'maintenance',
+      () => onMachine((machine) => void interruptMachine(world, machine, chance.between(10, 180) * second)),
+    ],
+    ['restart', () => onMachine((machine) => void restartHost(world, chance.pick(machine.hosts)))],
+    [
+      'silence',
+      () => onMachine((machine) => disconnectHost(world, chance.pick(machine.hosts), chance.between(5, 300) * second)),
+    ],
+    ['dead host', () => onMachine((machine) => disconnectHost(world, chance.pick(machine.hosts), Infinity))],
+    ['kill', () => onRun((one) => killFromOutside({ world }, one, chance.yes(0.5)))],
+    [
+      'outage',
+      () => during('the cloud is out of reach', chance.between(10, 300), (on) => (cloudModel.isCloudDown = on)),
+    ],
+    ['cut', () => cutNetwork(chance.between(10, 120))],
+    ['stockout', () => during('there is no capacity', chance.between(10, 300), (on) => (world.hasCapacity = !on))],
+    ['full disk', () => fillDisk(chance.between(5, 120))],
+    ['death', () => onController((controllerProcess) => controllerProcess.process.crash())],
+    ['suspension', suspend],
+    ['clock forward', () => jump(chance.between(10, 3_600) * second)],
+    ['clock backward', () => jump(-(chance.yes(0.5) ? chance.between(10, 900) * second : 24 * hour))],
+    ['clock a day ahead for a while', () => dayAhead(chance.between(5, 240) * second)],
+    ['word', () => giveCommand(parts, commandChances)],
+    ['word', () => giveCommand(parts, commandChances)],
+  ];
+}
+
+function giveCommand(
+  { owners, client, ids }: FaultContext,
+  { variants, disableRecovery }: { readonly variants: Chance; readonly disableRecovery: Chance },
+): void {
+  const all = ids();
+  if (all.length === 0) return;
+  const verb = owners.pick([
+    'stop',
+    'stop',
+    'start',
+    'resume',
+    'rerun',
+    'cancel',
+    'delete',
+    'resume',
+    'start',
+  ] as const);
+  const id = owners.pick(all);
+  // Of a chance of its own, so that older worlds stay what they were.
+  if (disableRecovery.yes(0.15)) void client.sendCommand('disable-recovery', id, {});
+  else if (verb === 'stop') void client.sendCommand(verb, id, { release: owners.yes(0.4) });
+  else if (verb === 'start') void client.sendCommand(verb, id, { commandOnly: variants.yes(0.3) });
+  else void client.sendCommand(verb, id, verb === 'delete' ? { force: variants.yes(0.5) } : {});
+}

@@ -1,0 +1,275 @@
+// History: the state of a job as its events alone tell it. The record is what is used; that both agree is the ninth invariant,
+// and what makes `history` and `events.jsonl` worth keeping.
+
+import type { Event } from '../src/core/model/event.ts';
+import { correctBackoff, correctTime } from '../src/core/decide/fold.ts';
+import type { Allocation, AllocationFields, Attempt, ExitSeen, Job, TriedAlternative } from '../src/core/model/job.ts';
+import type { Instant } from '../src/core/model/time.ts';
+
+/** The parts of a job's record that must be tellable from its events. */
+export interface HistoryState {
+  readonly desired: Job['desired'];
+  readonly cancelRequested: boolean;
+  readonly workdirCopy: number | undefined;
+  readonly recoveryDisabled: true | undefined;
+  readonly attempts: readonly object[];
+  readonly allocations: readonly object[];
+  readonly finish: Job['finish'];
+  readonly removed: boolean;
+}
+
+type UntypedRecord = Record<string, unknown>;
+
+/** Of an attempt: the moments that its backoff is counted by. */
+type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>;
+
+/** Tells the state of a job from its history, oldest event first. */
+function replay(events: readonly Event[]): HistoryState {
+  const attempts: UntypedRecord[] = [];
+  const allocations: UntypedRecord[] = [];
+  let desired: Job['desired'] = 'running';
+  let cancelRequested = false;
+  let workdirCopy: number | undefined;
+  let recoveryDisabled: true | undefined;
+  let finish: Job['finish'] = null;
+  let removed = false;
+  const allocation = (ordinal: number): UntypedRecord => allocationIn(allocations, ordinal);
+  const attempt = (ordinal: number): UntypedRecord => attempts[ordinal - 1] ?? {};
+  for (const event of events) {
+    switch (event.kind) {
+      case 'command_received':
+        ({ desired } = event);
+        workdirCopy = event.workdirCopy ?? workdirCopy;
+        if (event.verb === 'disable-recovery') recoveryDisabled = true;
+        else if (event.verb === 'accept-exit') Object.assign(attempt(attempts.length), { exitAcceptedAt: event.at });
+        else if (event.desired === 'running') {
+          recoveryDisabled = undefined;
+          finish = null;
+          cancelRequested = false;
+        } else if (event.verb !== 'stop') cancelRequested = true;
+        break;
+      case 'attempt_created':
+        allocation(event.allocation);
+        attempts.push(createdAttempt(event));
+        break;
+      case 'attempt_moved':
+        // The same one in another place: it was refused where it was asked for, and is asked for nowhere now.
+        if (attempt(event.attempt)['allocation'] === event.allocation)
+          Object.assign(allocation(event.allocation), { requestedAt: null, alternative: undefined });
+        allocation(event.allocation);
+        Object.assign(attempt(event.attempt), {
+          allocation: event.allocation,
+          notBefore: event.notBefore,
+          movedAt: event.at,
+        });
+        break;
+      case 'clock_set_back': {
+        const begun = correctAttemptTimes(attempts.at(-1), event.at);
+        for (const one of allocations) correctAllocationTimes(one, event.at, begun);
+        finish = correctFinishTime(finish, event.at, begun);
+        break;
+      }
+      case 'allocation_requested':
+        Object.assign(allocation(event.allocation), { requestedAt: event.at, alternative: event.alternative });
+        break;
+      case 'allocation_seen': {
+        const one = allocation(event.allocation);
+        one['lastObserved'] = { state: event.state, detail: event.detail, at: event.at };
+        // Ready for use is what can be used: what was let go before never is.
+        if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
+        break;
+      }
+      case 'allocation_released':
+        allocation(event.allocation)['releasedAt'] = event.at;
+        break;
+      case 'allocation_gone':
+        allocation(event.allocation)['goneAt'] = event.at;
+        break;
+      case 'alternative_exhausted': {
+        const { alternative, answer, at } = event;
+        const open = attempt(attempts.length);
+        const tried = (open['alternativesTried'] ?? []) as readonly TriedAlternative[];
+        const before = tried.find((one) => one.alternative === alternative);
+        const failedRequests = (before?.failedRequests ?? 0) + 1;
+        open['alternativesTried'] = [
+          ...tried.filter((one) => one !== before),
+          { alternative, failedRequests, answer, at },
+        ];
+        break;
+      }
+      case 'attempt_started':
+        attempt(event.attempt)['startedAt'] = event.at;
+        break;
+      case 'attempt_running':
+        attempt(event.attempt)['runningAt'] = event.at;
+        break;
+      case 'exit_seen': {
+        const { kind: _kind, attempt: ordinal, ...seen } = event;
+        attempt(ordinal)['exitSeen'] = seen;
+        break;
+      }
+      case 'attempt_ending':
+        attempt(event.attempt)['ending'] = {
+          reason: event.reason,
+          evidence: event.evidence,
+          since: event.since ?? event.at,
+        };
+        break;
+      case 'attempt_ended':
+        attempt(event.attempt)['endedAt'] = event.endedAt ?? event.at;
+        attempt(event.attempt)['exits'] = event.exits;
+        break;
+      case 'finished':
+        finish = { at: event.at, verdict: event.verdict, reason: event.reason };
+        break;
+      case 'removed':
+        removed = true;
+        break;
+      case 'created':
+      case 'allocation_refused':
+      case 'alternative_skipped':
+      case 'step_failed':
+      case 'step_run_manually':
+      case 'rule_applied':
+      case 'unreachable':
+      case 'reachable':
+        break;
+    }
+  }
+  return { desired, cancelRequested, workdirCopy, recoveryDisabled, attempts, allocations, finish, removed };
+}
+
+/** The allocation of that number; those before it are there too, since nothing was told of them yet. */
+function allocationIn(allocations: UntypedRecord[], ordinal: number): UntypedRecord {
+  while (allocations.length < ordinal) {
+    const next = allocations.length + 1;
+    allocations.push({
+      ordinal: next,
+      requestedAt: null,
+      lastObserved: null,
+      readyAt: null,
+      releasedAt: null,
+      goneAt: null,
+    });
+  }
+  return allocations[ordinal - 1] ?? {};
+}
+
+function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created' }>): UntypedRecord {
+  const { kind: _kind, at, attempt: ordinal, ...attempt } = event;
+  return { ...attempt, ordinal, createdAt: at, startedAt: null, runningAt: null, ending: null, endedAt: null };
+}
+
+/** Sets the times of the open attempt right, if there is one; the time at which it had begun, before. */
+function correctAttemptTimes(attempt: UntypedRecord | undefined, now: Instant): Instant | undefined {
+  if (attempt?.['endedAt'] !== null) return undefined;
+  const { createdAt, movedAt, notBefore } = attempt as unknown as Backoff;
+  attempt['notBefore'] = correctBackoff({ createdAt, notBefore, ...(movedAt !== undefined && { movedAt }) }, now);
+  correctFields(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], now, createdAt);
+  correctFields(attempt['ending'], ['since'], now, createdAt);
+  const { alternativesTried } = attempt;
+  if (Array.isArray(alternativesTried)) for (const one of alternativesTried) correctFields(one, ['at'], now, createdAt);
+  return createdAt;
+}
+
+function correctAllocationTimes(allocation: UntypedRecord, now: Instant, attemptStart: Instant | undefined): void {
+  correctFields(allocation, ['requestedAt'], now, attemptStart);
+  if (allocation['goneAt'] !== null) return;
+  correctFields(allocation, ['readyAt', 'releasedAt'], now, attemptStart);
+  correctFields(allocation['lastObserved'], ['at'], now, attemptStart);
+}
+
+function correctFinishTime(finish: Job['finish'], now: Instant, attemptStart: Instant | undefined): Job['finish'] {
+  return finish === null ? null : { ...finish, at: correctTime(finish.at, now, attemptStart) };
+}
+
+function correctFields(part: unknown, keys: readonly string[], now: Instant, attemptStart: Instant | undefined): void {
+  if (typeof part !== 'object' || part === null) return;
+  const loose = part as UntypedRecord;
+  for (const key of keys) {
+    const time = loose[key];
+    if (typeof time === 'number') loose[key] = correctTime(time, now, attemptStart);
+  }
+}
+
+export function recordedState(job: Job): HistoryState {
+  return {
+    desired: job.desired,
+    cancelRequested: job.cancelRequested,
+    workdirCopy: job.workdirCopy,
+    recoveryDisabled: job.recoveryDisabled,
+    attempts: job.attempts.map(({ failures: _failures, ending, alternativesTried, exitSeen, ...rest }) => ({
+      ...rest,
+      exitSeen: exitSeen === undefined ? undefined : withoutPattern(exitSeen),
+      alternativesTried: alternativesTried?.map(({ error: _error, ...one }) => one),
+      ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
+    })),
+    allocations: job.allocations.map(
+      ({ ordinal, requestedAt, alternative, lastObserved, readyAt, releasedAt, goneAt }) => ({
+        ordinal,
+        requestedAt,
+        // Where something is not asked for yet, its alternative may still be another.
+        alternative: requestedAt === null ? undefined : alternative,
+        lastObserved,
+        readyAt,
+        releasedAt,
+        goneAt,
+      }),
+    ),
+    finish: job.finish,
+    removed: job.removed,
+  };
+}
+
+/** The pattern is for people: no line of history tells it. */
+function withoutPattern({ pattern: _pattern, ...seen }: ExitSeen): Omit<ExitSeen, 'pattern'> {
+  return seen;
+}
+
+/** The ninth invariant: what history says and what the record says are the same. Also, each allocation fits its life. */
+export function historyMismatches(events: readonly Event[], job: Job): readonly string[] {
+  const replayed = canonical(replay(events));
+  const recorded = canonical(recordedState(job));
+  const differs =
+    replayed === recorded ? [] : [`9 history tells the state: history says ${replayed}, the record ${recorded}`];
+  return [...differs, ...job.allocations.flatMap(lifecycleMismatches)];
+}
+
+/** The fields that are null, and those that are not, in each part of an allocation's life, as its type says. */
+const fieldsOf: Readonly<Record<Allocation['lifecycle'], readonly [unset: readonly Field[], set: readonly Field[]]>> = {
+  planned: [['requestedAt', 'confirmedAt', 'readyAt', 'workers', 'hosts', 'firstMissedAt', 'releasedAt', 'goneAt'], []],
+  requested: [['confirmedAt', 'readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'], ['requestedAt']],
+  confirmed: [
+    ['readyAt', 'workers', 'hosts', 'releasedAt', 'goneAt'],
+    ['requestedAt', 'confirmedAt'],
+  ],
+  ready: [
+    ['releasedAt', 'goneAt'],
+    ['requestedAt', 'confirmedAt', 'readyAt', 'workers'],
+  ],
+  lost: [
+    ['releasedAt', 'goneAt'],
+    ['requestedAt', 'lastObserved'],
+  ],
+  releasing: [['unreachableSince', 'unreachableWho', 'goneAt'], ['releasedAt']],
+  gone: [['unreachableSince', 'unreachableWho', 'firstMissedAt'], ['goneAt']],
+};
+
+type Field = Exclude<keyof AllocationFields, 'ordinal' | 'ownership' | 'name'>;
+
+function lifecycleMismatches(allocation: Allocation): readonly string[] {
+  const [unset, set] = fieldsOf[allocation.lifecycle];
+  const wrong = [...unset.filter((key) => allocation[key] !== null), ...set.filter((key) => allocation[key] === null)];
+  return wrong.map(
+    (key) => `9 allocation ${allocation.ordinal} is ${allocation.lifecycle}, and its ${key} is not as there`,
+  );
+}
+
+/** JSON with the keys of every object in order, so that equal values give equal texts. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  const entries = Object.entries(value).filter(([, part]) => part !== undefined);
+  entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, part]) => `${JSON.stringify(key)}:${canonical(part)}`).join(',')}}`;
+}

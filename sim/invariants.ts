@@ -1,0 +1,250 @@
+// Invariants: what must be true in every world, whatever the storm. They are judged by what happened in the world and by what the
+// owners said. Where one speaks of the record itself (commit before act, history tells the state) the record is held against
+// the world. Each has its file in invariants/; here is when each is asked.
+
+import type { AllocationRef, CommitResult, Commit, Orphan } from '../src/app/ports.ts';
+import type { Event } from '../src/core/model/event.ts';
+import type { Job } from '../src/core/model/job.ts';
+import type { OutcomeResult } from '../src/core/model/observation.ts';
+import type { LogCopies } from './outputs.ts';
+import {
+  checkAlternatives,
+  alternativeKey,
+  checkEmpty,
+  checkGone,
+  checkReleases,
+  checkSlots,
+  checkSingleMachine,
+  hasReason,
+} from './invariants/capacity.ts';
+import {
+  checkAttempts,
+  checkBudget,
+  checkGrowth,
+  checkRequestRate,
+  checkStepFailures,
+  checkSteps,
+  checkCheckpoint,
+  checkNoOtherAlive,
+  checkEnded,
+  checkSetupBeforeStart,
+  checkSetupOnlyJob,
+} from './invariants/attempts.ts';
+import {
+  checkHistory,
+  checkLogCopies,
+  checkLogsBeforeRelease,
+  checkAccepted,
+  checkRecorded,
+  checkOrphan,
+} from './invariants/record.ts';
+import { createCheckContext, machineOf, newLedger } from './invariants/context.ts';
+import type { InvariantNumber, Ledger, CheckContext, Violation } from './invariants/context.ts';
+import type { Run, World } from './world.ts';
+
+export { invariants, slotCount } from './invariants/context.ts';
+export type { InvariantNumber, Violation } from './invariants/context.ts';
+
+export interface InvariantChecker {
+  /** The first invariant that was broken; nothing after it counts. */
+  readonly violation: Violation | null;
+  /** The record's owner has spoken: a new job, or a word about an old one. */
+  commandGiven(job: Job, events: readonly Event[]): void;
+  committed(commit: Commit, result: CommitResult): void;
+  called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'observe', ref: AllocationRef, detail: string): void;
+  /** `step` is `3/docker`, for the reply of a setup step. */
+  replied(kind: string, ref: AllocationRef, result: OutcomeResult, step?: string): void;
+  replyRecorded(result: OutcomeResult): void;
+  orphanReleased(orphan: Orphan): void;
+  runBegins(run: Run): void;
+  /** The controllers' clock jumped forward: patience that is counted by it may end early. */
+  clockJumpedForward(): void;
+  /** The storm is over: from here nothing is taken away, refused or lost. */
+  faultsStopped(): void;
+  /** How many calls that have effects, and how many commits, there were so far. */
+  readonly counts: { readonly actions: number; readonly observations: number; readonly commits: number };
+  job(id: string): Job;
+  /** When the owner of that job last gave a command, by the world's clock. */
+  lastCommandAt(id: string): number;
+  readonly jobs: readonly Job[];
+  fail(invariant: InvariantNumber, message: string): void;
+  checkAtRest(): void;
+}
+
+export function createInvariantChecker(world: () => World, logCopies: () => LogCopies): InvariantChecker {
+  const context = createCheckContext(world, logCopies);
+  const { ledgers, ledgerOf } = context;
+  /** Notes that are taken of a reply once it is in the record. */
+  const unrecorded = new WeakMap<OutcomeResult, () => void>();
+  const counts = { actions: 0, observations: 0, commits: 0 };
+  return {
+    get violation() {
+      return context.violation;
+    },
+    counts,
+    get jobs() {
+      return [...ledgers.values()].map((ledger) => ledger.job);
+    },
+    job: (id) => ledgerOf(id).job,
+    lastCommandAt: (id) => ledgerOf(id).lastCommandAt,
+    fail: context.fail,
+    faultsStopped() {
+      context.faultsStoppedAt = world().timeline.now;
+    },
+    clockJumpedForward() {
+      context.clockJumps.push(world().timeline.now);
+    },
+    commandGiven(job, events) {
+      const { now } = world().timeline;
+      const known = ledgers.get(job.id);
+      if (known === undefined) ledgers.set(job.id, newLedger(job, events, now));
+      else recordCommand(known, job, events, now);
+    },
+    committed(commit, result) {
+      if (result !== 'committed') return;
+      const ledger = ledgerOf(commit.job.id);
+      const before = ledger.job;
+      ledger.job = commit.job;
+      ledger.events.push(...commit.events);
+      ledger.commits += 1;
+      counts.commits += 1;
+      for (const { at: _at, ...event } of commit.events)
+        world().log(`record: ${commit.job.id} ${JSON.stringify(event)}`);
+      checkCommit(context, before, commit.job, ledger);
+    },
+    called(kind, ref, detail) {
+      if (kind === 'observe') {
+        counts.observations += 1;
+        return;
+      }
+      counts.actions += 1;
+      world().log(`call: ${kind} ${ref.job.id}/${ref.allocation.ordinal} ${detail}`);
+      checkCall(context, kind, ref, detail);
+    },
+    replied(kind, ref, result, step) {
+      recordReply(context, { kind, ref, result, step }, unrecorded);
+    },
+    replyRecorded(result) {
+      unrecorded.get(result)?.();
+    },
+    orphanReleased(orphan) {
+      counts.actions += 1;
+      checkOrphan(context, orphan);
+    },
+    runBegins(run) {
+      const ledger = ledgerOf(run.job);
+      ledger.attemptsBegun.add(run.attempt);
+      checkNoOtherAlive(context, run, ledger);
+      checkSetupBeforeStart(context, run, ledger);
+      checkBudget(context, run, ledger);
+      checkSlots(context, run, ledger);
+      checkCheckpoint(context, run, ledger);
+    },
+    checkAtRest() {
+      for (const ledger of ledgers.values()) {
+        checkEmpty(context, ledger);
+        checkHistory(context, ledger);
+      }
+      checkLogCopies(context);
+    },
+  };
+}
+
+function recordCommand(ledger: Ledger, job: Job, events: readonly Event[], now: number): void {
+  ledger.job = job;
+  const disablesRecovery = events.some(
+    (event) => event.kind === 'command_received' && event.verb === 'disable-recovery',
+  );
+  ledger.recoveryDisabledAfter = disablesRecovery
+    ? job.attempts.length
+    : job.desired === 'running'
+      ? null
+      : ledger.recoveryDisabledAfter;
+  // A settled job that holds nothing is off the list at once without force, and its logs are still copied.
+  ledger.wasForceRemoved ||= job.removed && (job.finish === null || holdsCapacity(job));
+  ledger.commandCount += 1;
+  ledger.failedAt = null;
+  ledger.lastCommandAt = now;
+  ledger.attemptsBegun = new Set();
+  ledger.events.push(...events);
+}
+
+function holdsCapacity({ allocations }: Job): boolean {
+  return allocations.some(
+    ({ ownership, requestedAt, goneAt }) => ownership === 'ephemeral' && requestedAt !== null && goneAt === null,
+  );
+}
+
+function checkCall(context: CheckContext, kind: string, ref: AllocationRef, detail: string): void {
+  const ledger = context.ledgerOf(ref.job.id);
+  checkRecorded(context, kind, ref, detail, ledger);
+  if (kind === 'request') {
+    checkRequestRate(context, ref, ledger);
+    checkAlternatives(context, ref, ledger);
+    checkSingleMachine(context, ref, ledger);
+  }
+  if (kind === 'step') checkSteps(context, ref, detail, ledger);
+  const machine = machineOf(context, ref);
+  if (kind === 'release' && machine !== undefined) checkLogsBeforeRelease(context, ref, machine, ledger);
+  if ((kind === 'release' || kind === 'stop') && machine !== undefined && !hasReason(context, ledger, machine)) {
+    context.fail(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
+  }
+}
+
+/** Keeps what the cloud and the hosts have answered; what a full disk or the end of a controller loses is not on record. */
+function recordReply(
+  context: CheckContext,
+  {
+    kind,
+    ref,
+    result,
+    step,
+  }: {
+    readonly kind: string;
+    readonly ref: AllocationRef;
+    readonly result: OutcomeResult;
+    readonly step: string | undefined;
+  },
+  unrecorded: WeakMap<OutcomeResult, () => void>,
+): void {
+  const reply = result.kind;
+  const error = result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
+  const ledger = context.ledgerOf(ref.job.id);
+  if (step !== undefined && (reply === 'failed' || reply === 'refused')) {
+    const failure = `${ref.job.attempts.length} ${step}`;
+    ledger.stepFailures.set(failure, (ledger.stepFailures.get(failure) ?? 0) + 1);
+  }
+  const key = `${kind}/${ref.allocation.ordinal}`;
+  if (reply === 'done') ledger.accepted.add(key);
+  else if (kind === 'request' || kind === 'release') {
+    if (reply === 'refused') ledger.refused.add(key);
+    if (kind === 'request' && (error === 'stockout' || error === 'quota' || error === 'permission')) {
+      const at = context.world().timeline.now;
+      const refusal = { at, allocation: ref.allocation.ordinal, isForbidden: error === 'permission' };
+      const alternative = alternativeKey(ref, ledger);
+      unrecorded.set(result, () => {
+        // A controller that was suspended may record an answer that a newer one has replaced since.
+        if ((ledger.refusals.get(alternative)?.at ?? 0) <= at) ledger.refusals.set(alternative, refusal);
+      });
+    }
+  } else ledger.workerFailures += 1;
+}
+
+function checkCommit(context: CheckContext, before: Job, job: Job, ledger: Ledger): void {
+  for (const allocation of job.allocations) {
+    const old = before.allocations[allocation.ordinal - 1];
+    if (allocation.goneAt !== null && (old === undefined || old.goneAt === null)) checkGone(context, job, allocation);
+    if (allocation.ownership === 'ephemeral') checkAccepted(context, job, allocation, old, ledger);
+    if (allocation.superseded !== undefined && old?.superseded === undefined)
+      ledger.supersededAt.set(allocation.ordinal, context.world().timeline.now);
+  }
+  checkReleases(context, before, job, ledger);
+  checkSetupOnlyJob(context, before, job);
+  checkAttempts(context, job);
+  checkStepFailures(context, job, ledger);
+  checkGrowth(context, job);
+  const attempt = job.attempts.at(-1);
+  for (const { alternative, failedRequests } of attempt?.alternativesTried ?? [])
+    ledger.rounds.set(`${attempt?.ordinal}/${alternative}`, failedRequests);
+  checkEnded(context, before, job);
+}

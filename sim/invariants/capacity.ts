@@ -1,0 +1,243 @@
+// What is requested, held and released: invariants 1, 3, 6, 12 and 13.
+
+import type { Allocation, Job } from '../../src/core/model/job.ts';
+import { second, minute } from '../../src/core/model/time.ts';
+import { zoneOf } from '../cloud.ts';
+import { findMachine, lastPrintedAt, isAlive, runName } from '../world.ts';
+import type { Machine, Run } from '../world.ts';
+import { maxDrainTime, maxReplyTime, slotCount } from './context.ts';
+import type { CheckContext, Ledger } from './context.ts';
+import type { AllocationRef } from '../../src/app/ports.ts';
+import { alternativesOf } from '../../src/core/model/spec.ts';
+import { ruleOf } from '../../src/core/decide/recover.ts';
+
+// ------------------------------------------------------------------------------------------ 6: a finished job holds nothing that it was not told to keep
+
+export function checkGone(context: CheckContext, job: Job, allocation: Allocation): void {
+  const { now } = context.world().timeline;
+  const machine = findMachine(context.world(), zoneOf({ job, allocation }), allocation.name);
+  if (machine === undefined || !isAllocation(machine, job, allocation)) return;
+  // An effect of just now cannot have been seen by an observation that began before.
+  if (now - machine.createdAt < 40 * second) return;
+  context.fail(
+    6,
+    `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`,
+  );
+}
+
+/**
+ * True if that machine is the allocation. Several machines in turn may have the name of a persistent allocation: its creation
+ * time identifies it once it was seen ready, and the labels of its request before that.
+ */
+function isAllocation({ labels, createdAt }: Machine, job: Job, { ordinal, creationTime }: Allocation): boolean {
+  if (creationTime !== undefined) return creationTime === `${createdAt}`;
+  return labels?.job === job.id && labels.allocation === ordinal;
+}
+
+export function checkEmpty(scene: CheckContext, { job, wasForceRemoved }: Ledger): void {
+  if (job.finish === null) return;
+  const { finish } = job.spec;
+  const isHeld = job.finish.verdict === 'failed' && finish.holdOnFailure !== undefined;
+  const isKept = job.desired === 'stopped' || finish.capacity === 'keep' || isHeld;
+  if (isKept) return;
+  for (const machine of scene.world().machines) {
+    if (machine.state === 'gone' || machine.isPersistent || machine.labels?.job !== job.id) continue;
+    // Capacity that a forced delete leaves behind is recorded as an orphan, for a person to release.
+    const isGone = job.allocations[machine.labels.allocation - 1]?.goneAt !== null;
+    if (wasForceRemoved && !isGone) continue;
+    // The late effect of a request is waited for by the clock, and may miss a wait that a jump has cut
+    // short. It carries our label: `gc` lists it.
+    if (isGone && scene.clockJumps.some((at) => at >= machine.createdAt - maxDrainTime)) continue;
+    scene.fail(6, `job ${job.id} is settled and ${machine.name} is still ${machine.state}`);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ 3, 6 and 10: what may be released, and when waiting for capacity may end
+
+/**
+ * A persistent allocation is released only by a rule that wants it recreated. The hosts of a failed job are held for
+ * as long as its owner said, unless he has another word or the machine is lost. Waiting ends where it has a limit.
+ */
+export function checkReleases(context: CheckContext, before: Job, job: Job, ledger: Ledger): void {
+  const { now } = context.world().timeline;
+  const { recovery, finish, limits } = job.spec;
+  const hasJustFinished = job.finish !== null && before.finish === null;
+  if (hasJustFinished) ledger.failedAt = job.finish.verdict === 'failed' ? now : null;
+  for (const { ordinal, ownership, name, releasedAt, lastObserved } of job.allocations) {
+    if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
+    const isRecreated = job.finish === null && recovery.rules.some(({ answer }) => answer.on === 'new');
+    if (ownership === 'persistent' && !isRecreated)
+      context.fail(3, `job ${job.id}: ${name}, which was there before it, is let go`);
+    const { holdOnFailure = 0 } = finish;
+    const failedAt = job.desired === 'running' && job.finish !== null ? ledger.failedAt : null;
+    const isShort =
+      failedAt !== null && now < failedAt + holdOnFailure * 0.9 && !context.clockJumps.some((at) => at >= failedAt);
+    if (ownership === 'ephemeral' && isShort && lastObserved?.state === 'ready' && ordinal === job.allocations.length)
+      context.fail(
+        6,
+        `job ${job.id}: ${name} is let go after ${now - failedAt} ms, and was to be held for ${holdOnFailure}`,
+      );
+  }
+  const isEphemeral = job.spec.capacity.ownership === 'ephemeral';
+  const hasGivenUp = hasJustFinished && job.finish.reason === 'allocation_failed' && ledger.refused.size === 0;
+  // A name that somebody else has taken is an end, too.
+  const isTaken = job.allocations.some(({ name }) =>
+    context.world().machines.some((one) => one.name === name && one.isPersistent),
+  );
+  if (isEphemeral && hasGivenUp && limits.capacityWait === null && !isTaken)
+    context.fail(10, `job ${job.id} has given up waiting for capacity, and its owner has set no limit`);
+}
+
+// ------------------------------------------------------------------------------------------ 1: unknown is not absent. A controller ends a program or releases a machine only for a reason that the world knows
+
+/**
+ * Every reason for a controller to end a program or to release a machine, as far as the world and the owner know of it:
+ * the owner's word, the cloud's act, a program that ended or overstayed, a host that was silent for too long.
+ */
+export function hasReason(context: CheckContext, ledger: Ledger, machine: Machine | undefined): boolean {
+  const { now } = context.world().timeline;
+  const { job } = ledger;
+  if (job.desired !== 'running' || ledger.commandCount > 0) return true;
+  // A job that only sets up is done when it has; checkSetupOnlyJob holds its end against the world.
+  if (job.spec.command.isSetupOnly === true && job.finish?.verdict === 'succeeded') return true;
+  const { limits, recovery } = job.spec;
+  if (ledger.workerFailures >= limits.setupTries) return true;
+  if (ledger.refused.size > 0) return true;
+  const runs = context.world().runs.filter((run) => run.job === job.id);
+  if (runs.some((run) => run.endedAt !== null)) return true;
+  const { failedCallTimeout = Infinity } = limits;
+  if (runs.some(({ hungAt }) => hungAt !== null && now - hungAt >= failedCallTimeout * 0.9)) return true;
+  for (const run of runs) {
+    if (run.startedAt === null) continue;
+    if (limits.maxRuntime !== null && now - run.startedAt >= limits.maxRuntime * 0.9) return true;
+    const gang = runs.filter(({ attempt }) => attempt === run.attempt);
+    const { silenceTimeout } = limits;
+    if (silenceTimeout !== null && gang.every((one) => now - lastPrintedAt(one, now) >= silenceTimeout * 0.9))
+      return true;
+  }
+  if (limits.capacityWait !== null && now - ledger.createdAt >= limits.capacityWait * 0.9) return true;
+  if (machine === undefined) return true;
+  if (hasWaitedLongEnough(ledger, machine) || isLateEffect(ledger, machine)) return true;
+  // One that was lost or let go may have come back by a late message.
+  const ofThatName = context.world().machines.filter((one) => one.name === machine.name);
+  if (ofThatName.some((one) => one.lostAt !== null || one.deletionRequestedAt !== null)) return true;
+  if (machine.wasInterrupted || machine.hosts.some((host) => host.restarts > 0)) return true;
+  // Two silences with no look between them are one to whoever looks.
+  const silentLongest = Math.max(...machine.hosts.map((host) => host.longestOutage(now)));
+  if (silentLongest + context.world().longestNetworkCut >= recovery.unreachableGrace * 0.8) return true;
+  return context.clockJumps.some((at) => at >= ledger.createdAt);
+}
+
+/** A queue that was waited in for as long as the owner allows, and that had given nothing when it was last looked at. */
+function hasWaitedLongEnough({ job, firstRequestedAt, supersededAt }: Ledger, machine: Machine): boolean {
+  const { capacity } = job.spec;
+  const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+  const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
+  const requestedAt = firstRequestedAt.get(ordinal);
+  const supersededTime = supersededAt.get(ordinal);
+  if (patience === undefined || requestedAt === undefined || supersededTime === undefined) return false;
+  // A list may be some seconds old, and a pass takes some after it.
+  const wasEmpty = machine.readyAt === null || machine.readyAt > supersededTime - 15 * second;
+  return wasEmpty && supersededTime - requestedAt >= patience * 0.9;
+}
+
+/** A machine of a request that got no answer, made after its place had nothing and was passed over for that. */
+function isLateEffect({ job, refusals, supersededAt }: Ledger, machine: Machine): boolean {
+  const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
+  const supersededTime = supersededAt.get(ordinal);
+  const wasRefused = [...refusals.values()].some((one) => one.allocation === ordinal);
+  return wasRefused && supersededTime !== undefined && machine.createdAt >= supersededTime;
+}
+
+/** A second machine is asked for while the first is well and nobody has let it go. */
+export function checkSingleMachine(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
+  if (ref.allocation.ordinal < 2) return;
+  for (const machine of context.world().machines) {
+    const { labels } = machine;
+    if (labels === null || labels.job !== ref.job.id || labels.allocation >= ref.allocation.ordinal) continue;
+    if (machine.state !== 'ready' || machine.deletionRequestedAt !== null) continue;
+    const wasReleased = ledger.accepted.has(`release/${labels.allocation}`);
+    if (!wasReleased)
+      context.fail(1, `job ${ref.job.id}: ${ref.allocation.name} is asked for while ${machine.name} is well`);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ 12: of several alternatives none is asked before its pace, and every one is asked in each round
+
+/** One stay of an allocation in a place. */
+export function requestKey(ref: AllocationRef, ledger: Ledger): string {
+  const key = alternativeKey(ref, ledger);
+  return `${ref.allocation.ordinal}/${key}/${ledger.rounds.get(key) ?? 0}`;
+}
+
+/** Which place of which attempt that allocation is for. */
+export function alternativeKey({ allocation }: AllocationRef, { job }: Ledger): string {
+  return `${job.attempts.length}/${allocation.alternative ?? 0}`;
+}
+
+/**
+ * Of several places none is asked for something new right after it has said that it has nothing, or soon after it has said
+ * that we lack a right, and none before every other that is open has been asked as often. Where the clock jumped forward
+ * meanwhile, or while that was being said, the wait may be over by it; a clock that is set back makes no wait short.
+ */
+export function checkAlternatives(context: CheckContext, ref: AllocationRef, ledger: Ledger): void {
+  const { job } = ledger;
+  const { capacity } = job.spec;
+  const { alternative = 0 } = ref.allocation;
+  const others = capacity.kind === 'tpu' ? (capacity.alternatives?.length ?? 0) : 0;
+  const attempt = job.attempts.at(-1);
+  if (others === 0 || attempt === undefined || (ledger.requests.get(requestKey(ref, ledger)) ?? []).length > 1) return;
+  const key = alternativeKey(ref, ledger);
+  const refusal = ledger.refusals.get(key);
+  const soon = refusal?.isForbidden === true ? 7 * minute : 20 * second;
+  const isSoon = refusal !== undefined && ledger.rounds.has(key) && context.world().timeline.now < refusal.at + soon;
+  if (isSoon && !context.clockJumps.some((at) => at >= refusal.at - maxReplyTime))
+    context.fail(12, `job ${job.id}: place ${alternative} is asked again too soon after it said that it has nothing`);
+  const isForbidden = (which: number): boolean =>
+    ledger.refusals.get(`${job.attempts.length}/${which}`)?.isForbidden === true;
+  const rounds = (which: number): number => ledger.rounds.get(`${job.attempts.length}/${which}`) ?? 0;
+  for (let other = 0; other <= others; other += 1) {
+    if (
+      !isForbidden(alternative) &&
+      !isForbidden(other) &&
+      rounds(other) < rounds(alternative) &&
+      !isAvoided(job, other)
+    )
+      context.fail(12, `job ${job.id}: place ${alternative} is asked again before place ${other}`);
+  }
+  if (isAvoided(job, alternative))
+    context.fail(12, `job ${job.id}: place ${alternative} is asked, whose zone a rule has turned from`);
+}
+
+/** A zone that a rule has turned from since the owner's newest word or the last success, as long as another is left. */
+function isAvoided(job: Job, alternative: number): boolean {
+  const { capacity, recovery } = job.spec;
+  if (capacity.kind !== 'tpu') return false;
+  const zones = alternativesOf(capacity).map(({ zone }) => zone);
+  const firstCounted = job.attempts.findLastIndex(
+    ({ startedByOwner, ordinal }) => startedByOwner || job.attempts[ordinal - 2]?.ending?.reason === 'succeeded',
+  );
+  const left = new Set(
+    job.attempts.slice(Math.max(0, firstCounted)).flatMap(({ ending, allocation }) => {
+      const isAvoidedNow = ending !== null && ruleOf(recovery, ending)?.avoidZone === true;
+      return isAvoidedNow ? [zones[job.allocations[allocation - 1]?.alternative ?? 0]] : [];
+    }),
+  );
+  return left.has(zones[alternative]) && zones.some((zone) => !left.has(zone));
+}
+
+// ------------------------------------------------------------------------------------------ 13: this machine never runs more jobs at once than it has slots
+
+/** No more jobs of this machine's own capacity have a program alive at once than there are slots. */
+export function checkSlots(scene: CheckContext, run: Run, { job }: Ledger): void {
+  if (job.spec.capacity.kind !== 'local') return;
+  const alive = new Set(
+    scene
+      .world()
+      .runs.filter((one) => one === run || isAlive(one))
+      .filter((one) => scene.ledgerOf(one.job).job.spec.capacity.kind === 'local')
+      .map((one) => one.job),
+  );
+  if (alive.size > slotCount)
+    scene.fail(13, `${runName(run)} begins as one of ${alive.size}, and there are ${slotCount} slots`);
+}

@@ -1,0 +1,166 @@
+// What is written: the record, its history and the copies of logs.
+
+import type { AllocationRef, Orphan } from '../../src/app/ports.ts';
+import type { Allocation, Job } from '../../src/core/model/job.ts';
+import { maxDrainTime } from './context.ts';
+import type { CheckContext, Ledger } from './context.ts';
+import { historyMismatches } from '../history-replay.ts';
+import { minute } from '../../src/core/model/time.ts';
+import { contentOf } from '../outputs.ts';
+import { outputOf, printedBytes, runName } from '../world.ts';
+import type { Machine, Run } from '../world.ts';
+
+// ------------------------------------------------------------------------------------------ 2, 3 and 4, for calls as they arrive: the record says so first, and of the thing that is meant
+
+export function checkRecorded(
+  context: CheckContext,
+  kind: string,
+  ref: AllocationRef,
+  detail: string,
+  ledger: Ledger,
+): void {
+  const { ordinal } = ref.allocation;
+  const allocation = ledger.job.allocations[ordinal - 1];
+  const name = `job ${ref.job.id}: ${kind} ${ordinal} ${detail}`;
+  if (allocation === undefined) {
+    context.fail(2, `${name} was done, and the record has no such allocation`);
+    return;
+  }
+  const [first = '', worker = ''] = detail.split('/');
+  switch (kind) {
+    case 'request':
+      if (allocation.requestedAt === null) context.fail(2, `${name} was done before the record said so`);
+      return;
+    case 'release':
+      if (allocation.releasedAt === null) context.fail(2, `${name} was done before the record said so`);
+      return;
+    case 'step':
+      if (allocation.releasedAt !== null) context.fail(3, `${name} was done on an allocation that was let go`);
+      return;
+    case 'start':
+    case 'stop': {
+      const attempt = ledger.job.attempts[Number(first) - 1];
+      if (attempt === undefined) {
+        context.fail(2, `${name} was done, and the record has no such attempt`);
+        return;
+      }
+      if (attempt.allocation !== ordinal)
+        context.fail(3, `${name} is about attempt ${first}, which is not on that allocation`);
+      if (kind === 'start' && attempt.startedAt === null) context.fail(2, `${name} was done before the record said so`);
+      const isOver = attempt.endedAt !== null || attempt.ending !== null;
+      if (kind === 'start' && isOver) context.fail(4, `${name} starts what the record has ended on ${worker}`);
+      if (kind === 'stop' && attempt.ending === null) context.fail(2, `${name} was done before the record said so`);
+    }
+  }
+}
+
+export function checkAccepted(
+  context: CheckContext,
+  job: Job,
+  allocation: Allocation,
+  old: Allocation | undefined,
+  ledger: Ledger,
+): void {
+  if (allocation.confirmedAt === null || allocation.confirmedAt === old?.confirmedAt) return;
+  const kind = allocation.releasedAt === null ? 'request' : 'release';
+  if (ledger.accepted.has(`${kind}/${allocation.ordinal}`)) return;
+  const hasExisted = context.world().machines.some((one) => one.name === allocation.name);
+  if (kind === 'request' && hasExisted) return;
+  context.fail(
+    3,
+    `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted, and nobody said so`,
+  );
+}
+
+/** Orphan collection deletes only what an allocation of ours was, and what that allocation does not claim any more. */
+export function checkOrphan(context: CheckContext, orphan: Orphan): void {
+  const ledger = context.ledgers.get(orphan.job);
+  if (ledger === undefined) {
+    context.fail(3, `${orphan.resource} was deleted, and no job here has ever claimed it`);
+    return;
+  }
+  const allocation = ledger.job.allocations[orphan.allocation - 1];
+  if (allocation === undefined)
+    context.fail(3, `${orphan.resource} was deleted, and no allocation here has that number`);
+  else if (allocation.goneAt === null) context.fail(3, `${orphan.resource} was swept away while its job claims it`);
+}
+
+// ------------------------------------------------------------------------------------------ 9: the record can be told from its events
+
+export function checkHistory(scene: CheckContext, { job, events }: Ledger): void {
+  for (const sentence of historyMismatches(events, job)) scene.fail(9, `job ${job.id}: ${sentence}`);
+}
+
+// ------------------------------------------------------------------------------------------ 11: no byte of a log is lost, copied twice or changed
+
+function logCopyOf(context: CheckContext, run: Run): Uint8Array {
+  const copy = context.logCopies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
+  return copy === undefined ? new Uint8Array(0) : contentOf(copy);
+}
+
+/**
+ * A machine that is let go takes its logs with it. So whatever the record knows to have ended there is held by then,
+ * unless something has stood in the way of reading it since.
+ */
+export function checkLogsBeforeRelease(
+  scene: CheckContext,
+  ref: AllocationRef,
+  machine: Machine,
+  { job, wasForceRemoved }: Ledger,
+): void {
+  const seen = job.allocations[ref.allocation.ordinal - 1]?.lastObserved?.state;
+  if (machine.state !== 'ready' || seen !== 'ready' || machine.deletionRequestedAt !== null || wasForceRemoved) return;
+  for (const run of scene.world().runs) {
+    if (run.host.machine !== machine || run.job !== job.id || run.endedAt === null) continue;
+    if ((job.attempts[run.attempt - 1]?.endedAt ?? null) === null) continue;
+    const since = run.endedAt - maxDrainTime;
+    const { networkCutUntil, diskFullUntil } = scene.world();
+    if (Math.max(machine.disruptedAt, networkCutUntil, diskFullUntil, ...scene.clockJumps) >= since) continue;
+    const held = logCopyOf(scene, run).length;
+    const all = printedBytes(run, scene.world().timeline.now);
+    if (held < all) scene.fail(11, `${machine.name} is let go, and we hold ${held} of ${all} bytes of ${runName(run)}`);
+  }
+}
+
+function checkLog(context: CheckContext, run: Run): void {
+  const { now } = context.world().timeline;
+  const held = logCopyOf(context, run);
+  const all = printedBytes(run, now);
+  if (held.length > all) {
+    context.fail(11, `we hold ${held.length} bytes of ${runName(run)}, which printed ${all}`);
+    return;
+  }
+  const truth = outputOf(run, 0, held.length);
+  const wrong = held.findIndex((byte, index) => byte !== truth[index]);
+  if (wrong >= 0) {
+    context.fail(11, `our copy of ${runName(run)} differs from what it printed at byte ${wrong}`);
+    return;
+  }
+  // An output out of reach from the program's end on may be lost with its machine. One that can be read must be there.
+  const isReachable = run.host.isUp && run.host.outage === null && run.host.machine.state === 'ready';
+  const { wasForceRemoved } = context.ledgerOf(run.job);
+  if (!isReachable || wasForceRemoved) return;
+  const due = run.endedAt === null ? printedBytes(run, now - minute) : all;
+  if (held.length < due)
+    context.fail(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
+}
+
+/** Every copy, once all is at rest. */
+export function checkLogCopies(context: CheckContext): void {
+  // A machine that was made anew under its name may have run an attempt again: the copy goes on with the last, where that
+  // has more to say than the first had.
+  const last = new Map<string, Run>();
+  const { now } = context.world().timeline;
+  for (const run of context.world().runs) {
+    const before = last.get(runName(run));
+    if (before === undefined || printedBytes(run, now) >= printedBytes(before, now)) last.set(runName(run), run);
+  }
+  for (const run of last.values()) checkLog(context, run);
+  for (const [key, copy] of context.logCopies().files) {
+    const [job, attempt, worker] = key.split('/');
+    const run = context
+      .world()
+      .runs.find((one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker);
+    if (run === undefined && copy.bytes > 0) context.fail(11, `we hold ${copy.bytes} bytes of ${key}, which never ran`);
+  }
+}

@@ -1,0 +1,219 @@
+// Archive: the data that jobman keeps of a cluster's jobs after the cluster has deleted them. The controller writes it
+// while it watches the jobs submitted from this installation; commands read it when the cluster no longer has the job.
+//
+// The archive is not a second state machine: no decision uses it. It holds the last observation and the job's events,
+// each with its own key, so that a repeated observation adds nothing.
+
+import { isFinishedPhase, type Phase } from '../../core/decide/phase.ts';
+import type { Instant } from '../../core/model/time.ts';
+import { pluralize, formatDuration, formatTime } from '../format.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
+import { clusterPhase, clusterResult, type ClusterResult } from './job-result.ts';
+
+/** A cluster and namespace to watch, and the access to it: the controller's own environment may differ. */
+export interface WatchedContext {
+  readonly server: string;
+  readonly namespace: string;
+  readonly context: string;
+  /** The setting `kubeConfig` at the submission, with an absolute path. */
+  readonly setting: { readonly type: 'default' | 'cluster' | 'file'; readonly file: string | null };
+  /** KUBECONFIG with absolute paths; null if it was not set. */
+  readonly kubeconfig: string | null;
+  readonly flavorAnnotation: string;
+  readonly requestedAt: Instant;
+}
+
+/** State of the copy. `truncated`: the pod was gone before the copy reached the end of the log. */
+type ArchivedLogState = 'open' | 'complete' | 'truncated';
+
+export interface ArchivedLog {
+  readonly pod: string;
+  readonly container: string;
+  readonly state: ArchivedLogState;
+}
+
+export interface ArchivedObservation {
+  readonly job: ClusterJob;
+  /** All pods ever observed, oldest first; a deleted pod keeps its last observation. */
+  readonly pods: readonly ClusterPod[];
+  readonly events: readonly ClusterEvent[];
+}
+
+export interface ArchivedJob extends ArchivedObservation {
+  readonly server: string;
+  readonly context: string;
+  readonly observedAt: Instant;
+  /** Time of the first observation without the job; null while it may exist. */
+  readonly goneAt: Instant | null;
+  /** The job left the list; its logs and history remain available by its name until `clean`. */
+  readonly hidden: boolean;
+  /** The submitted Job as JSON; null if it was not submitted from this installation. */
+  readonly object: string | null;
+  readonly logs: readonly ArchivedLog[];
+}
+
+/** One event of a job's history. A repeated observation of it has the same key. */
+export interface ClusterJobEvent {
+  readonly key: string;
+  readonly at: Instant;
+  readonly message: string;
+}
+
+export interface ArchiveQuery {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly server?: string;
+}
+
+/** Every method may throw StoreError. */
+export interface ClusterStore {
+  /** Makes the controller watch our jobs there. Safe to repeat. */
+  watchContext(context: WatchedContext): Promise<void>;
+  contexts(): Promise<readonly WatchedContext[]>;
+  /** Ends the watch of a context without jobs. Does nothing after a newer submission than `requestedAt`. */
+  unwatchContext(context: WatchedContext): Promise<void>;
+  /** Stores a submitted Job. The observations of a known job stay. */
+  archiveObject(at: Pick<ArchivedJob, 'server' | 'context' | 'observedAt' | 'job'>, object: string): Promise<void>;
+  /** Stores an observation and its events. The submitted object and the state of logs stay. */
+  archiveObservation(
+    observed: Omit<ArchivedJob, 'hidden' | 'object' | 'logs'>,
+    events: readonly ClusterJobEvent[],
+  ): Promise<void>;
+  archiveLog(uid: string, log: ArchivedLog): Promise<void>;
+  archiveEvent(uid: string, event: ClusterJobEvent): Promise<void>;
+  hide(uid: string): Promise<void>;
+  remove(uid: string): Promise<void>;
+  /** Newest first. */
+  jobs(query: ArchiveQuery): Promise<readonly ArchivedJob[]>;
+  job(uid: string): Promise<ArchivedJob | undefined>;
+  /** Oldest first. */
+  events(uid: string): Promise<readonly ClusterJobEvent[]>;
+}
+
+/** A job that disappeared before its end counts as cancelled. */
+export function archivedPhase({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt'>): Phase {
+  const phase = clusterPhase(job);
+  if (goneAt === null || (isFinishedPhase(phase) && phase !== 'stopped')) return phase;
+  return 'cancelled';
+}
+
+/** False if the cluster can no longer change the job. */
+export function mayBeActive({ job, goneAt }: Pick<ArchivedJob, 'job' | 'goneAt'>): boolean {
+  const phase = clusterPhase(job);
+  return goneAt === null && phase !== 'succeeded' && phase !== 'failed';
+}
+
+export function archivedResult(archived: ArchivedJob, now: Instant): ClusterResult {
+  const last = clusterResult({ ...archived, nodes: null, allPods: null }, now);
+  const phase = archivedPhase(archived);
+  if (phase !== 'cancelled' || archived.goneAt === null) return last;
+  const { name, startedAt } = archived.job;
+  // The program starts after the Job, once the pod has a node and an image.
+  const starts = archived.pods.flatMap(({ containers }) =>
+    containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt])),
+  );
+  const began = starts.length > 0 ? Math.min(...starts) : archived.pods.length === 0 ? startedAt : null;
+  const before =
+    began === null ? 'its program had not begun' : `it had run for ${formatDuration(archived.goneAt - began)}`;
+  const message = `${name} was deleted ${formatDuration(now - archived.goneAt)} ago, before it had ended; ${before}.`;
+  return { phase, reasonText: 'deleted', message, evidence: null };
+}
+
+/** Pods and events that are gone stay as they were. */
+export function mergeObservations(
+  before: ArchivedObservation | undefined,
+  now: ArchivedObservation,
+): ArchivedObservation {
+  if (before === undefined) return now;
+  const byUid = new Map([...before.pods, ...now.pods].map((pod) => [pod.uid, pod]));
+  const byKey = new Map([...before.events, ...now.events].map((event) => [eventKey(event), event]));
+  return {
+    job: now.job,
+    pods: [...byUid.values()].toSorted((one, other) => one.createdAt - other.createdAt).slice(-maxPods),
+    events: [...byKey.values()].toSorted((one, other) => one.lastAt - other.lastAt).slice(-maxEvents),
+  };
+}
+
+/** A Job with thousands of pods is described by its newest; the logs of all are kept. */
+const maxPods = 200;
+const maxEvents = 100;
+
+/** Oldest first. */
+export function clusterJobEvents({ job, pods, events }: ArchivedObservation): readonly ClusterJobEvent[] {
+  const jobEvents: ClusterJobEvent[] = [];
+  const add = (key: string, at: Instant | null, message: string): void => {
+    if (at !== null) jobEvents.push({ key, at, message });
+  };
+  const many = job.parallelism > 1 ? `, ${pluralize(job.parallelism, 'pod')} at once` : '';
+  add(
+    'created',
+    job.createdAt,
+    `created by ${job.owner ?? 'another tool'}: ${[...new Set(job.images)].join(', ')}${many}`,
+  );
+  add(`started ${job.startedAt}`, job.startedAt, 'the cluster has begun with it');
+  for (const { type, status, reason, message, at } of job.conditions) {
+    const phrase = conditionPhrases[`${type} ${status}`];
+    const why = [reason, message].filter((part) => part !== null && part !== '').join(': ');
+    if (phrase !== undefined) {
+      add(`${type} ${status} ${at}`, at, type === 'Failed' && why !== '' ? `${phrase}: ${why}` : phrase);
+    }
+  }
+  for (const pod of pods) {
+    for (const container of pod.containers) {
+      const name = pod.containers.length > 1 ? `${pod.name}, ${container.name},` : pod.name;
+      const key = `${pod.uid} ${container.name}`;
+      add(`${key} began ${container.startedAt}`, container.startedAt, `${name} runs on ${pod.node ?? 'a node'}`);
+      if (container.state === 'terminated') {
+        add(`${key} ended ${container.endedAt}`, container.endedAt, `${name} ${formatContainerEnd(container)}`);
+      }
+    }
+    const disruption = pod.conditions.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True');
+    if (disruption !== undefined) {
+      add(
+        `${pod.uid} taken`,
+        disruption.at,
+        `${pod.name} is taken off its node: ${disruption.message ?? disruption.reason ?? ''}`,
+      );
+    }
+  }
+  for (const event of events) {
+    if (event.type !== 'Warning') continue;
+    // The Job's condition already reports its end.
+    const isInConditions = job.conditions.some(
+      ({ reason, message }) => reason === event.reason && message === event.message,
+    );
+    if (isInConditions) continue;
+    const times =
+      event.count > 1 ? ` (${event.count} times, the last at ${formatTime(event.lastAt, event.firstAt)})` : '';
+    const of = event.object.kind === 'Job' ? '' : `${event.object.name}: `;
+    add(`event ${eventKey(event)}`, event.firstAt, `${of}${event.reason}: ${event.message}${times}`);
+  }
+  return jobEvents.toSorted((one, other) => one.at - other.at);
+}
+
+/** Only for jobman's own deletion: the cluster does not report who deletes with another tool. */
+export function deletedEvent(at: Instant, user: string): ClusterJobEvent {
+  return { key: 'deleted', at, message: `deleted by ${user}` };
+}
+
+export function goneEvent(at: Instant): ClusterJobEvent {
+  return { key: 'gone', at, message: 'seen gone from the cluster; what is kept here stays' };
+}
+
+const conditionPhrases: Readonly<Record<string, string>> = {
+  'Suspended True': 'suspended',
+  'Suspended False': 'resumed',
+  'Complete True': 'succeeded',
+  'Failed True': 'failed',
+};
+
+function formatContainerEnd({ exitCode, reason, signal }: ClusterContainer): string {
+  if (exitCode === 0) return 'ended with exit code 0';
+  const by = signal !== null && signal > 0 ? `by signal ${signal}` : `with exit code ${exitCode ?? 'unknown'}`;
+  return `ended ${by}${reason === null || reason === 'Error' ? '' : ` (${reason})`}`;
+}
+
+/** A repeated event changes its count, not its message. */
+function eventKey({ object, reason, message }: ClusterEvent): string {
+  return `${object.uid} ${reason} ${message.slice(0, 120)}`;
+}

@@ -1,0 +1,179 @@
+// Archived logs: our copies of container logs, one file per container. Each line starts with the cluster's timestamp,
+// so the end of a copy is the point to continue from. A second file for that point could contradict the copy after a
+// crash.
+
+import { closeSync, createReadStream, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { second, type Instant } from '../../core/model/time.ts';
+import { fileError } from '../errors.ts';
+import { fileModeIn, makeFolder } from '../files.ts';
+import type { ClusterJob } from './cluster.ts';
+
+/** Contains the name for people, and the uid because another job may get the same name. */
+export function archiveFolder(home: string, { name, uid }: Pick<ClusterJob, 'name' | 'uid'>): string {
+  return join(home, 'clusters', `${safeName(name)}_${safeName(uid)}`);
+}
+
+/** Kubernetes names have no underscore, so each pod and container has its own path. */
+export function archivedLogPath(folder: string, pod: string, container: string): string {
+  return join(folder, `${safeName(pod)}_${safeName(container)}.log`);
+}
+
+/** Replaces characters that no API server's name has and that could lead to another folder. */
+function safeName(text: string): string {
+  return text.replaceAll(/[^A-Za-z0-9.-]/g, '-');
+}
+
+export interface ArchivedLogWriter {
+  /** The last whole lines, at least two seconds of them, to continue from; empty without any. */
+  readonly tail: Uint8Array;
+  /** Adds timestamped lines. The first call removes a partial line that a crash left. Throws StoreError. */
+  append(lines: Uint8Array): void;
+  close(): void;
+}
+
+/** Throws StoreError. */
+export function openArchivedLog(path: string): ArchivedLogWriter {
+  return withFileErrors(path, () => {
+    makeFolder(dirname(path));
+    const file = openSync(path, 'a+', fileModeIn(dirname(path)));
+    try {
+      const { tail, completeBytes, size } = readEnd(file);
+      let endsInPartialLine = size > completeBytes;
+      return {
+        tail,
+        append(lines) {
+          withFileErrors(path, () => {
+            if (endsInPartialLine) ftruncateSync(file, completeBytes);
+            endsInPartialLine = false;
+            for (let from = 0; from < lines.length;) from += writeSync(file, lines, from);
+          });
+        },
+        close: () => closeSync(file),
+      };
+    } catch (error) {
+      closeSync(file);
+      throw error;
+    }
+  });
+}
+
+const firstBlock = 64 * 1024;
+const lineEnd = 0x0a;
+
+function readEnd(file: number): { readonly tail: Uint8Array; readonly completeBytes: number; readonly size: number } {
+  const { size } = fstatSync(file);
+  for (let length = firstBlock; ; length *= 2) {
+    const from = Math.max(0, size - length);
+    const block = Buffer.alloc(size - from);
+    for (let read = 0; read < block.length;) {
+      const count = readSync(file, block, read, block.length - read, from + read);
+      if (count === 0) break;
+      read += count;
+    }
+    const end = block.lastIndexOf(lineEnd) + 1;
+    // A block in the middle of the file begins with a partial line.
+    const begin = from === 0 ? 0 : block.indexOf(lineEnd) + 1;
+    const tail = block.subarray(begin, Math.max(begin, end));
+    const [first, last] = [lineTime(tail, 0), lineTime(tail, tail.lastIndexOf(lineEnd, tail.length - 2) + 1)];
+    const isEnough = first !== null && last !== null && Math.floor(last / second) - Math.floor(first / second) > 1;
+    if (from === 0 || isEnough) return { tail, completeBytes: from + end, size };
+  }
+}
+
+/** Null without a timestamp. */
+export function lineTime(bytes: Uint8Array, from: number): Instant | null {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, Math.min(40, bytes.length - from)).toString('latin1');
+  const at = Date.parse(text.slice(0, text.indexOf(' ')));
+  return Number.isNaN(at) ? null : at;
+}
+
+export interface ArchivedLogQuery {
+  readonly tail?: number;
+  readonly since?: Instant;
+}
+
+/** Yields whole lines, byte for byte as printed, without timestamps; nothing for an absent file. */
+export async function* readArchivedLog(
+  path: string,
+  { tail, since }: ArchivedLogQuery = {},
+): AsyncIterable<Uint8Array> {
+  let partialLine: Buffer = Buffer.alloc(0);
+  const last: Buffer[] = [];
+  try {
+    for await (const piece of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      const bytes = partialLine.length === 0 ? (piece as Buffer) : Buffer.concat([partialLine, piece as Buffer]);
+      const end = bytes.lastIndexOf(lineEnd) + 1;
+      partialLine = bytes.subarray(end);
+      const text = stripTimestamps(bytes.subarray(0, end), since);
+      if (text.length === 0) continue;
+      if (tail === undefined) yield text;
+      else keepLastLines(last, text, tail);
+    }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    throw fileError(path, error);
+  }
+  const rest = stripTimestamps(partialLine, since);
+  if (tail === undefined) {
+    if (rest.length > 0) yield rest;
+    return;
+  }
+  keepLastLines(last, rest, tail);
+  yield* last;
+}
+
+export function withoutTimestamps(lines: Uint8Array): Uint8Array {
+  return stripTimestamps(Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength), undefined);
+}
+
+function stripTimestamps(lines: Buffer, since: Instant | undefined): Buffer {
+  const text = Buffer.allocUnsafe(lines.length);
+  let size = 0;
+  for (let from = 0; from < lines.length;) {
+    const found = lines.indexOf(lineEnd, from);
+    const end = found < 0 ? lines.length : found + 1;
+    const gap = lines.indexOf(0x20, from);
+    const begin = gap < 0 || gap >= end ? from : gap + 1;
+    if (since === undefined || (lineTime(lines, from) ?? since) >= since) size += lines.copy(text, size, begin, end);
+    from = end;
+  }
+  return text.subarray(0, size);
+}
+
+function keepLastLines(blocks: Buffer[], text: Buffer, maxLines: number): void {
+  if (text.length === 0) return;
+  blocks.push(text);
+  let remaining = maxLines;
+  for (let index = blocks.length - 1; index >= 0; index -= 1) {
+    const block = blocks[index] ?? Buffer.alloc(0);
+    let from = block.length;
+    while (remaining > 0 && from > 0) {
+      from = from < 2 ? 0 : block.lastIndexOf(lineEnd, from - 2) + 1;
+      remaining -= 1;
+    }
+    if (from > 0 || remaining === 0) {
+      blocks[index] = block.subarray(from);
+      blocks.splice(0, index);
+      return;
+    }
+  }
+}
+
+export async function removeArchivedLogs(home: string, job: Pick<ClusterJob, 'name' | 'uid'>): Promise<void> {
+  const folder = archiveFolder(home, job);
+  try {
+    await rm(folder, { recursive: true, force: true });
+  } catch (error) {
+    throw fileError(folder, error);
+  }
+}
+
+function withFileErrors<T>(path: string, act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw fileError(path, error);
+  }
+}

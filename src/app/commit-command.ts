@@ -1,0 +1,192 @@
+// Commit command: from the owner's command to the commit and the answer. core/decide/commands.ts decides the effect of
+// each command.
+
+import { isLost } from '../core/decide/allocate.ts';
+import { applyCommand, type CommandOptions as CoreOptions, type Verb } from '../core/decide/commands.ts';
+import { checkCommand } from '../core/policy/permissions.ts';
+import {
+  formatVerdict,
+  heldAllocations,
+  isForceRemoved,
+  mayOutliveRemoval,
+  type Job,
+  type Finish,
+} from '../core/model/job.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { CommandResult, CommandOptions } from './client.ts';
+import { formatCapacityCost } from './phrases.ts';
+import { exitCode, StoreError } from './errors.ts';
+import type { LogFiles, Store, StoredJob } from './ports.ts';
+import { capitalize } from './format.ts';
+import { orphansOf } from './orphans.ts';
+import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
+import type { Event } from '../core/model/event.ts';
+import { describeEvent } from './history.ts';
+
+/** A refusal is an answer. Throws what the store throws. */
+export async function commitCommand(
+  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
+  stored: StoredJob,
+  verb: Verb,
+  options: CommandOptions & Pick<CoreOptions, 'workdirCopy'>,
+): Promise<CommandResult & { readonly changed: boolean }> {
+  const { store, now } = parts;
+  const { id } = stored.job;
+  const outcome = await commitChange(parts, stored, async (job) => {
+    const check = checkCommand(job, verb, options.by, options);
+    if (!check.ok) {
+      const isForeign = options.by !== job.owner && options.onBehalf !== true;
+      return { answer: { ...refusedResult(id, check.message), ...(isForeign && { owner: job.owner }) }, change: null };
+    }
+    const { job: commanded, events } = applyCommand(job, verb, options, now());
+    if (events.length === 0) {
+      return { answer: { id, ok: true, message: repeatedMessage(job, verb), exitCode: exitCode.ok }, change: null };
+    }
+    // A forced delete records its orphans before it takes the job off the list. A crash in between leaves one orphan
+    // too many, which the next collection removes, and never one too few.
+    for (const orphan of commanded.removed ? orphansOf(job) : []) await store.recordOrphan(orphan);
+    const isFinal = commanded.removed && !mayOutliveRemoval(commanded);
+    // A removed job keeps its next check only for the copy of its outputs, which continues.
+    const wakeAt = !isFinal ? now() : isForceRemoved(commanded) ? null : await store.wakeAt(id);
+    const answer = { id, ok: true, message: acceptedMessage(commanded, verb), exitCode: exitCode.ok };
+    return { answer, change: { job: commanded, events, wakeAt } };
+  });
+  if (outcome === 'busy') {
+    const message = `job ${id} changes too quickly to be asked; try again`;
+    return { ...refusedResult(id, message), exitCode: exitCode.failed, changed: false };
+  }
+  return { ...outcome.answer, changed: outcome.change !== null };
+}
+
+function refusedResult(id: string, message: string): CommandResult {
+  return {
+    id,
+    ok: false,
+    message: `${capitalize(message)}.`,
+    exitCode: exitCode.conflict,
+  };
+}
+
+// ------------------------------------------------------------------------------------------ answers
+
+function acceptedMessage(job: Job, verb: Verb): string {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  const number = Number(job.id);
+  switch (verb) {
+    case 'start':
+      return `${it} is started.`;
+    case 'resume':
+      // Without the folder jobman knows no checkpoint: the program finds its own or starts from the beginning.
+      return job.spec.command.checkpointDir === null
+        ? `${it} goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.`
+        : `${it} goes on from its last checkpoint.`;
+    case 'rerun':
+      return `${it} starts again from the beginning.`;
+    case 'stop':
+      if (job.desired === 'stopped') return `${it} is being stopped.${formatKeptCapacity(job, number)}`;
+      return job.finish === null
+        ? `${it} is being stopped, and what it holds let go.`
+        : releasingMessage(it, job.finish);
+    case 'cancel':
+      if (hasEndedByItself(job.finish)) return releasingMessage(it, job.finish);
+      return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
+    case 'disable-recovery':
+      return `${it} goes on, and no rule starts it again when it ends.`;
+    case 'accept-exit':
+      return `The end of ${it} is judged now.`;
+    case 'delete':
+      if (!job.removed) {
+        const once = heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
+        return `${it} is being deleted; it leaves the list once ${once}.`;
+      }
+      return `${it} is off the list${mayOutliveRemoval(job) ? '; its program is being ended' : ''}.${formatOrphans(job)}`;
+  }
+}
+
+function hasEndedByItself(finish: Finish | null): finish is Finish {
+  return finish?.verdict === 'succeeded' || finish?.verdict === 'failed';
+}
+
+function releasingMessage(it: string, { verdict }: Finish): string {
+  return `${it} has ${formatVerdict(verdict)} already; what it still holds is being let go.`;
+}
+
+function formatOrphans(job: Job): string {
+  const names = orphansOf(job).map(({ resource }) => resource);
+  if (names.length === 0) return '';
+  return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray (${names.join(', ')}); to let it go: jobman gc`;
+}
+
+function formatKeptCapacity(job: Job, number: number): string {
+  const held = keptAllocations(job);
+  const usable = held.filter((allocation) => !isLost(allocation));
+  if (held.length > 0 && usable.length === 0) return ` It keeps nothing: its ${acceleratorOf(job)} is lost.`;
+  if (job.spec.capacity.ownership === 'persistent' || usable.length === 0) return '';
+  // A stop keeps usable capacity. It gives back a pending request, and with it the position in the cloud's queue.
+  if (usable.every(({ readyAt }) => readyAt === null))
+    return ` Its ${acceleratorOf(job)} was not ready yet and is let go.`;
+  const price = pricePerHour(job);
+  const cost = price === null ? '' : `, which costs ${formatCapacityCost(job.spec.capacity, price)}`;
+  return ` It keeps its ${acceleratorOf(job)}${cost}; to let it go: jobman stop ${number} --release`;
+}
+
+function repeatedMessage(job: Job, verb: Verb): string {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  switch (verb) {
+    case 'stop':
+      return `${it} has been asked to stop already.${job.desired === 'stopped' ? formatKeptCapacity(job, Number(job.id)) : ''}`;
+    case 'cancel':
+      return hasEndedByItself(job.finish) ? releasingMessage(it, job.finish) : `${it} has been cancelled already.`;
+    case 'delete':
+      return `${it} is being deleted already.`;
+    case 'disable-recovery':
+      return `${it} was told already that no rule is to start it again.`;
+    case 'accept-exit':
+      return `The end of ${it} is being judged already.`;
+    case 'start':
+    case 'resume':
+    case 'rerun':
+      return `${it} has been asked to run already.`;
+  }
+}
+
+// ------------------------------------------------------------------------------------------ the commit
+
+const maxTries = 20;
+
+export interface ClientChange {
+  readonly job: Job;
+  readonly events: readonly Event[];
+  readonly wakeAt: Instant | null;
+}
+
+/** Commits the result of `createChange` and adds it to job.log; retries after another commit, at last with `busy`. */
+export async function commitChange<Answer extends object>(
+  { store, logFiles }: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'> },
+  stored: StoredJob,
+  createChange: (job: Job) => Promise<Answer & { readonly change: ClientChange | null }>,
+): Promise<(Answer & { readonly change: ClientChange | null }) | 'busy'> {
+  let { job, revision } = stored;
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const answer = await createChange(job);
+    if (answer.change === null) return answer;
+    const result = await store.commit({ ...answer.change, revision, foldedOutcomes: [], epoch: null });
+    if (result === 'committed') {
+      await writeNotes(logFiles, answer.change);
+      return answer;
+    }
+    const reloaded = await store.load(job.id);
+    if (reloaded === undefined) throw new Error(`job ${job.id} has vanished from the record`);
+    ({ job, revision } = reloaded);
+  }
+  return 'busy';
+}
+
+/** The commit has happened: an unwritable log does not undo it. */
+async function writeNotes(logFiles: Pick<LogFiles, 'note'>, { job, events }: ClientChange): Promise<void> {
+  try {
+    for (const event of events) await logFiles.note(job, 'job', event.at, describeEvent(event, job));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+  }
+}

@@ -1,0 +1,40 @@
+/** Results in the order of the items, at most `limit` at a time. After a failure no further work starts. */
+export async function mapConcurrent<Item, Answer>(
+  items: readonly Item[],
+  limit: number,
+  work: (item: Item, index: number) => Promise<Answer>,
+): Promise<readonly Answer[]> {
+  const answers: Answer[] = [];
+  const left = items.entries();
+  let hasFailed = false;
+  async function runNext(): Promise<void> {
+    for (const [index, item] of left) {
+      if (hasFailed) return;
+      answers[index] = await work(item, index).catch((error: unknown) => {
+        hasFailed = true;
+        throw error;
+      });
+    }
+  }
+  const ended = await Promise.allSettled(Array.from({ length: Math.min(limit, items.length) }, runNext));
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
+  return answers;
+}
+
+/** Runs at most `limit` at once; the others wait in order. */
+export function createLimiter(limit: number): <Answer>(work: () => Promise<Answer>) => Promise<Answer> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (running >= limit) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running += 1;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
+}

@@ -1,0 +1,96 @@
+// Manual step: repeats one setup step of a job at a user's request. Only the core changes the job's attempts.
+
+import { usableAllocation } from '../core/decide/allocate.ts';
+import type { Event } from '../core/model/event.ts';
+import { openAttempt, stepsOf, type Allocation, type Job } from '../core/model/job.ts';
+import { resolvedStep } from '../core/decide/prepare.ts';
+import type { SetupStep } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { commitChange } from './commit-command.ts';
+import type { LogFiles, Store, StoredJob } from './ports.ts';
+
+export interface StepPlan {
+  readonly job: Job;
+  readonly allocation: Allocation;
+  readonly step: SetupStep;
+  readonly workers: readonly number[];
+}
+
+export interface ManualStepResult {
+  readonly allocation: number;
+  readonly step: string;
+  readonly by: string;
+  readonly force: boolean;
+  readonly workers: number;
+  readonly failed: readonly { readonly worker: number; readonly detail: string }[];
+}
+
+/** Steps whose result the command uses while it runs, so that they must not be repeated under it. */
+const stepsUsedByCommand: ReadonlySet<string> = new Set(['files', 'docker', 'conda', 'venv']);
+
+/** Throws JobmanError with the obstacle and the next step if `by` may not repeat the step now. */
+export function planStep(job: Job, name: string, by: string): StepPlan {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  const number = Number(job.id);
+  const reject = (message: string): never => {
+    throw new JobmanError(message, exitCode.conflict);
+  };
+  if (by !== job.owner) reject(`${it} belongs to ${job.owner}; only its owner may set it up.`);
+  const step = stepsOf(job).find((one) => one.name === name);
+  if (step === undefined) throw new JobmanError(stepNotFoundMessage(job, it, name), exitCode.usage);
+  const allocation = usableAllocation(job);
+  if (allocation?.lastObserved?.state !== 'ready' || allocation.workers === null) {
+    return reject(
+      job.finish === null
+        ? `${it} holds no ready workers now; \`jobman why ${number}\` says what it waits for.`
+        : `${it} holds no workers any more: it is over (${job.finish.verdict}). To go on: jobman resume ${number}`,
+    );
+  }
+  const attempt = openAttempt(job);
+  if (attempt !== undefined && attempt.ending !== null) {
+    reject(`${it} is ending an attempt; say it again when that has ended: jobman wait ${number}`);
+  }
+  if (attempt !== undefined && attempt.startedAt === null) {
+    reject(
+      `${it} is being set up by the controller right now. Watch it with \`jobman logs ${number} --step ${name} -f\`, or ` +
+        `stop it first: jobman stop ${number}`,
+    );
+  }
+  if (attempt !== undefined && stepsUsedByCommand.has(name)) {
+    reject(
+      `${it} runs in what ${name} would replace. Stop it first, which keeps its workers, and go on afterwards: ` +
+        `jobman stop ${number} && jobman wait ${number}; jobman setup ${number} ${name}; jobman resume ${number}`,
+    );
+  }
+  const workers = Array.from({ length: allocation.workers }, (_, worker) => worker);
+  return { job, allocation, step: resolvedStep(step, allocation, job), workers };
+}
+
+function stepNotFoundMessage(job: Job, it: string, name: string): string {
+  const names = job.spec.steps.map((step) => step.name);
+  const has = names.length === 0 ? 'it needs no setup' : `it has ${names.join(', ')}`;
+  const isInside = names.includes('docker') && (name === 'conda' || name === 'venv');
+  const inside = isInside ? `; a ${name} environment of a container is made inside it when the command starts` : '';
+  return `${it} has no setup step ${name}: ${has}${inside}.`;
+}
+
+export async function recordStep(
+  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
+  stored: StoredJob,
+  done: ManualStepResult,
+): Promise<void> {
+  const event: Event = { kind: 'step_run_manually', at: parts.now(), ...done };
+  const recorded = await commitChange(parts, stored, async (job) => {
+    // Keep the next check: nothing has changed for the controller.
+    const wakeAt = await parts.store.wakeAt(job.id);
+    return { change: { job, events: [event], wakeAt } };
+  });
+  if (recorded === 'busy') {
+    const { id } = stored.job;
+    throw new JobmanError(
+      `Job ${id} changes too quickly, so its history does not tell of the step. The step itself was gone through.`,
+      exitCode.failed,
+    );
+  }
+}

@@ -1,0 +1,159 @@
+// Orphans: cloud resources with our label that no job claims, recorded by a forced delete or by orphan collection. The
+// user checks them, releases them, and jobman forgets those observed gone. Resources of other installations are listed
+// for information and cannot be released from here.
+
+import { type Job, heldAllocations, capacityOf } from '../core/model/job.ts';
+import type { OutcomeResult } from '../core/model/observation.ts';
+import type { Instant } from '../core/model/time.ts';
+import { asClause } from './format.ts';
+import { locationPrefix, type Store, type Orphan } from './ports.ts';
+import {
+  claimingJobs,
+  forgettable,
+  observeScopes,
+  maxFinishedJobs,
+  tpuScopes,
+  tpuRows,
+  tpuSpecs,
+  type TpuCloud,
+  type UncheckedLocation,
+  type TpuRow,
+  type TpuScope,
+  type ObservedTpu,
+  type TpuSettings,
+} from './tpus.ts';
+
+export interface OrphanView extends Orphan {
+  readonly presence: 'present' | 'gone' | 'unknown';
+  readonly message: string;
+}
+
+export interface OrphanReport {
+  /** Of this installation: recorded orphans, and labelled TPUs that no job claims. */
+  readonly orphans: readonly OrphanView[];
+  /** Shared TPUs of this installation without a job; only `tpu delete` deletes them. */
+  readonly shared: readonly TpuRow[];
+  /** TPUs of other installations and of unknown owners, for information. */
+  readonly others: readonly TpuRow[];
+  readonly unchecked: readonly UncheckedLocation[];
+  /** False if there were queries and no project answered, so that nothing is known. */
+  readonly anyAnswered: boolean;
+  readonly forgettable: readonly string[];
+}
+
+export interface OrphanOperations {
+  /** Checks all locations of the settings, the jobs and the recorded orphans. Read-only and starts nothing. */
+  observe(): Promise<OrphanReport>;
+  observeAgain(orphans: readonly Orphan[]): Promise<readonly OrphanView[]>;
+  /** `done`: the cloud accepted the request, or nothing of ours exists. Safe to repeat. */
+  release(orphan: Orphan): Promise<OutcomeResult>;
+  forget(orphan: Orphan): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function orphansOf(job: Job): readonly Orphan[] {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu') return [];
+  // Google's resource names, as orphan collection finds them and a release needs them.
+  const resourceType = capacity.mode === 'queued-resources' ? 'queuedResources' : 'nodes';
+  return heldAllocations(job).map((allocation) => ({
+    backend: capacity.kind,
+    resource: `${locationPrefix(capacityOf(job, allocation)) ?? ''}${resourceType}/${allocation.name}`,
+    installation: job.installation,
+    job: job.id,
+    allocation: allocation.ordinal,
+    state: allocation.lastObserved?.detail ?? 'unknown',
+  }));
+}
+
+/** `release` deletes only resources with the orphan's labels. */
+export function createOrphanOperations(parts: {
+  readonly store: Pick<Store, 'list' | 'loadMany' | 'orphans' | 'forgetOrphan'>;
+  readonly installation: string | null;
+  readonly cloud: TpuCloud;
+  readonly settings: TpuSettings;
+  readonly release: (orphan: Orphan) => Promise<OutcomeResult>;
+  readonly now: () => Instant;
+  readonly onClose: () => Promise<void>;
+}): OrphanOperations {
+  const { store, cloud, settings, now } = parts;
+
+  return {
+    async observe() {
+      const recorded = await store.orphans();
+      // A deleted job no longer counts for its project; its orphans are recorded.
+      const { jobs } = await store.list({ maxFinished: maxFinishedJobs });
+      const specs = tpuSpecs(jobs, settings.forgottenProjects);
+      const { tpus, unchecked, anyAnswered } = await observeScopes(
+        cloud,
+        mergeScopes(tpuScopes({}, settings, specs), scopesOf(recorded)),
+      );
+      const installation = parts.installation ?? '';
+      const claiming = await claimingJobs(store, tpus, jobs, installation);
+      const rows = tpuRows(tpus, { installation, jobs: claiming, now: now(), cloud });
+      const found = rows
+        .flatMap((row) => orphansIn(row))
+        .filter((orphan) => !recorded.some((one) => isSameOrphan(one, orphan)));
+      return {
+        orphans: [...recorded, ...found].map((orphan) => ({ ...orphan, ...presenceOf(tpus, unchecked, orphan) })),
+        shared: rows.filter(({ owner }) => owner.kind === 'shared'),
+        others: rows.filter(({ owner }) => owner.kind === 'installation' || owner.kind === 'none'),
+        unchecked,
+        anyAnswered,
+        forgettable: forgettable(jobs, settings),
+      };
+    },
+    async observeAgain(orphans) {
+      const { tpus, unchecked } = await observeScopes(cloud, scopesOf(orphans));
+      return orphans.map((orphan) => ({ ...orphan, ...presenceOf(tpus, unchecked, orphan) }));
+    },
+    release: (orphan) => parts.release(orphan),
+    forget: (orphan) => store.forgetOrphan(orphan),
+    close: () => parts.onClose(),
+  };
+}
+
+function scopesOf(orphans: readonly Orphan[]): readonly TpuScope[] {
+  const scopes = orphans.flatMap(({ resource }): readonly TpuScope[] => {
+    const [, project, zone] = /^projects\/([^/]+)\/locations\/([^/]+)\//.exec(resource) ?? [];
+    return project === undefined || zone === undefined ? [] : [{ project, zones: [zone] }];
+  });
+  return mergeScopes(scopes, []);
+}
+
+function mergeScopes(some: readonly TpuScope[], more: readonly TpuScope[]): readonly TpuScope[] {
+  const byProject = new Map<string, readonly string[] | null>();
+  for (const { project, zones } of [...some, ...more]) {
+    const before = byProject.get(project);
+    const all =
+      before === undefined ? zones : before === null || zones === null ? null : [...new Set([...before, ...zones])];
+    byProject.set(project, all);
+  }
+  return [...byProject].map(([project, zones]) => ({ project, zones }));
+}
+
+function orphansIn({ owner, label, resource, state }: TpuRow): readonly Orphan[] {
+  if (owner.kind !== 'orphan' || label === null) return [];
+  return [{ backend: 'tpu', resource, ...label, state }];
+}
+
+function isSameOrphan(one: Pick<Orphan, 'installation' | 'job' | 'allocation'>, other: typeof one): boolean {
+  return one.installation === other.installation && one.job === other.job && one.allocation === other.allocation;
+}
+
+/** By labels and not by name: a node that outlived its queued resource is the same orphan. */
+function presenceOf(
+  tpus: readonly ObservedTpu[],
+  unchecked: readonly UncheckedLocation[],
+  orphan: Orphan,
+): Pick<OrphanView, 'presence' | 'message'> {
+  const found = tpus.find(({ label }) => label !== null && isSameOrphan(label, orphan));
+  if (found !== undefined)
+    return { presence: 'present', message: found.nodeState ?? found.queuedResourceState ?? 'STATE_UNSPECIFIED' };
+  const uncheckedLocation = unchecked.find(({ project, zone }) =>
+    orphan.resource.startsWith(`projects/${project}/locations/${zone === null ? '' : `${zone}/`}`),
+  );
+  return uncheckedLocation === undefined
+    ? { presence: 'gone', message: 'gone' }
+    : { presence: 'unknown', message: asClause(uncheckedLocation.message) };
+}

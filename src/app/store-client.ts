@@ -1,0 +1,158 @@
+// Store client: the Client in this process, over the store.
+
+import type { Verb } from '../core/decide/commands.ts';
+import type { Job } from '../core/model/job.ts';
+import { isFinishedPhase } from '../core/decide/phase.ts';
+import type { JobSpec } from '../core/model/spec.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { Client, JobList, JobRow, ListQuery } from './client.ts';
+import type { Grant } from './settings.ts';
+import { folderOf } from './job-folder.ts';
+import type { JobFilter, LogFiles, Store } from './ports.ts';
+import { resolve } from './refs.ts';
+import { jobRow } from './views.ts';
+import type { Freeze } from './workdir.ts';
+
+const maxFinishedShown = 50;
+
+export interface ClientParts {
+  readonly store: Store;
+  readonly home: string;
+  /** The user who asks: a name shared by several jobs means this user's. */
+  readonly owner: string;
+  readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
+  readonly now: () => Instant;
+  readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  /** Without it, everything is allowed. */
+  readonly grants?: () => Promise<readonly Grant[]>;
+  readonly freeze: Freeze;
+  readonly slots: () => Promise<number>;
+  /** Called after a commit. Only a hint to a running controller, so it never throws. */
+  readonly notifyController: (id: string) => Promise<void>;
+  /** Rejects with StoreError if a damaged lock hides whether a controller runs. */
+  readonly checkController?: () => Promise<void>;
+  readonly wakeController: () => Promise<string | null>;
+}
+
+/** Loads modules on demand, so that a list starts quickly. */
+export function createClient(parts: ClientParts): Client {
+  const { store, home, owner, logFiles, now, notifyController } = parts;
+  const find = (ref: string) => resolve(store, ref, owner, now());
+  async function createWorkdirCopy(job: Job, verb: Verb, by: string) {
+    const [{ checkCommand }, { recopyWorkdir }] = await Promise.all([
+      import('../core/policy/permissions.ts'),
+      import('./workdir.ts'),
+    ]);
+    return checkCommand(job, verb, by).ok ? recopyWorkdir(parts, job, folderOf(home, job)) : undefined;
+  }
+  return {
+    async create(request) {
+      const { createJob } = await import('./create.ts');
+      return createJob(parts, request);
+    },
+
+    async plan(spec) {
+      const { createPlan } = await import('./plan.ts');
+      return createPlan(spec, await parts.pricePerHour(spec));
+    },
+
+    async checkPolicy(target) {
+      const job = typeof target === 'string' ? (await find(target)).job : null;
+      const spec = job?.spec ?? (target as JobSpec);
+      const { checkGrants, checkpointsInUse, tpuInUse } = await import('./confirmation.ts');
+      const conflict = (await checkpointsInUse(store, spec, job)) ?? (await tpuInUse(store, spec, job));
+      return conflict ?? checkGrants({ ...parts, grants: parts.grants ?? (() => Promise.resolve([])) }, spec, job);
+    },
+
+    list: (query) => listJobs(store, query, now()),
+
+    async zones(query) {
+      const { zonesOf } = await import('./zones.ts');
+      return zonesOf(store, query, now());
+    },
+
+    async show(ref) {
+      const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
+      return showJob(parts, job);
+    },
+
+    async why(ref) {
+      const [{ job }, { whyJob }] = await Promise.all([find(ref), import('./show.ts')]);
+      return whyJob(parts, job);
+    },
+
+    async events(ref, after) {
+      return store.events((await find(ref)).job.id, after);
+    },
+
+    async sendCommand(ref, verb, options) {
+      const [stored, { commitCommand }] = await Promise.all([find(ref), import('./commit-command.ts')]);
+      // Check first: do not store or copy anything for a job that no controller could run.
+      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.checkController?.();
+      const copy = options.recopyWorkdir === true ? await createWorkdirCopy(stored.job, verb, options.by) : undefined;
+      const commandOptions = copy === undefined ? options : { ...options, workdirCopy: copy.copy };
+      const { changed, ...answer } = await commitCommand({ store, logFiles, now }, stored, verb, commandOptions);
+      if (changed) {
+        await copy?.removePrevious();
+        await notifyController(answer.id);
+      }
+      return answer;
+    },
+
+    async planStep(ref, step, by) {
+      const [{ job }, { planStep }] = await Promise.all([find(ref), import('./manual-step.ts')]);
+      return planStep(job, step, by);
+    },
+
+    async recordStep(ref, done) {
+      const [stored, { recordStep }] = await Promise.all([find(ref), import('./manual-step.ts')]);
+      await recordStep({ store, logFiles, now }, stored, done);
+    },
+
+    async logs(ref, query) {
+      const [{ job }, { logFilesOf }] = await Promise.all([find(ref), import('./logs.ts')]);
+      return logFilesOf(home, job, query);
+    },
+
+    async clean(ref, by) {
+      const { cleanAll, cleanFiles } = await import('./clean.ts');
+      if (ref !== null) return [await cleanFiles(home, (await find(ref)).job, by)];
+      const { jobs } = await store.list({ owner: by, maxFinished: null, includeRemoved: true });
+      return cleanAll(home, jobs, by);
+    },
+
+    changeCount: () => store.changeCount(),
+    wake: () => parts.wakeController(),
+    close: () => store.close(),
+  };
+}
+
+/** Highest id first, like the first column of the list. */
+async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<JobList> {
+  const byPhase = query.phases !== undefined;
+  const all = query.all === true;
+  const filter: JobFilter = {
+    ...(query.owner === undefined ? {} : { owner: query.owner }),
+    ...(query.tag === undefined ? {} : { tag: query.tag }),
+    ...nameFilter(query.name),
+    // The phase is computed, so the store cannot filter by it: filter here and keep the newest 50.
+    maxFinished: all || byPhase ? null : maxFinishedShown,
+  };
+  const page = await store.listRows(filter, (job) => jobRow(job, now));
+  if (query.phases === undefined) return { rows: newestFirst(page.rows), more: page.more, notes: [] };
+  const wantedPhases = new Set(query.phases);
+  // The store's order: the newest end first among the finished jobs.
+  const rows = page.rows.filter((row) => wantedPhases.has(row.phase));
+  const finished = rows.filter(({ phase }) => isFinishedPhase(phase));
+  const hidden = new Set(all ? [] : finished.slice(maxFinishedShown));
+  return { rows: newestFirst(rows.filter((row) => !hidden.has(row))), more: hidden.size, notes: [] };
+}
+
+function newestFirst(rows: readonly JobRow[]): readonly JobRow[] {
+  return rows.toSorted((one, other) => Number(other.id) - Number(one.id));
+}
+
+function nameFilter(name: string | undefined): Pick<JobFilter, 'names' | 'nameGlob'> {
+  if (name === undefined) return {};
+  return /[*?]/.test(name) ? { nameGlob: name } : { names: [name] };
+}

@@ -1,0 +1,83 @@
+// Typical wait: the time that similar jobs of this installation waited for capacity. No cloud reports a position in its
+// queue, so past waits are the only information.
+
+import { mayCreate } from '../core/decide/allocate.ts';
+import { allocationOf, openAttempt, type Job } from '../core/model/job.ts';
+import { day, type Duration, type Instant } from '../core/model/time.ts';
+import { isSimulated } from './phrases.ts';
+import { pluralize, formatDuration } from './format.ts';
+import type { Store } from './ports.ts';
+
+/** Older waits say little about today. */
+const sampleDays = 30;
+/** Enough for a median, and quick to read. */
+const maxJobs = 200;
+/** Fewer waits are not typical. */
+const minSamples = 5;
+
+export interface TypicalWait {
+  readonly median: Duration;
+  readonly percentile90: Duration;
+  readonly samples: number;
+}
+
+/** Null if the job requests no capacity, and with fewer than five known waits. */
+export async function typicalWaitFor(
+  store: Pick<Store, 'similarJobs'>,
+  job: Job,
+  now: Instant,
+): Promise<TypicalWait | null> {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu') return null;
+  // An existing persistent TPU has no wait. One that is deleted and created again is waited for.
+  if (capacity.ownership === 'persistent' && !awaitsCapacity(job)) return null;
+  const { accelerator, zone, pricing } = capacity;
+  const similar = await store.similarJobs({ accelerator, zone, pricing }, now - sampleDays * day, maxJobs);
+  // The TPU emulator has Google's zone names and other waits.
+  return typicalWaitOf(
+    similar.filter(({ spec }) => isSimulated(spec.capacity) === isSimulated(capacity)).flatMap(waitsOf),
+  );
+}
+
+/** The wait of each attempt from its request until its capacity was ready, including failed requests in between. */
+export function waitsOf(job: Job): readonly Duration[] {
+  return job.attempts.flatMap(({ allocation: ordinal, createdAt, notBefore }) => {
+    const allocation = job.allocations[ordinal - 1];
+    if (allocation === undefined || !mayCreate(job, allocation) || allocation.readyAt === null) return [];
+    const startedAt = Math.max(createdAt, notBefore);
+    return allocation.readyAt < startedAt ? [] : [allocation.readyAt - startedAt];
+  });
+}
+
+export function awaitsCapacity(job: Job): boolean {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ending !== null || job.desired !== 'running') return false;
+  const allocation = allocationOf(job, attempt.allocation);
+  return mayCreate(job, allocation) && allocation.readyAt === null;
+}
+
+export function waitedFor(job: Job, now: Instant): Duration {
+  const attempt = openAttempt(job);
+  return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBefore, now));
+}
+
+export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job: Job, now: Instant): Promise<boolean> {
+  if (!awaitsCapacity(job)) return false;
+  const typical = await typicalWaitFor(store, job, now);
+  return typical !== null && waitedFor(job, now) > typical.percentile90;
+}
+
+/** By nearest rank, so that each value is a real wait. Null with fewer than five. */
+export function typicalWaitOf(waits: readonly Duration[]): TypicalWait | null {
+  if (waits.length < minSamples) return null;
+  const sorted = waits.toSorted((one, other) => one - other);
+  const rank = (part: number) => sorted[Math.ceil(part * sorted.length) - 1] ?? 0;
+  return { median: rank(0.5), percentile90: rank(0.9), samples: sorted.length };
+}
+
+/** `41m here (median of 12 waits in 30 days; 9 of 10 within 2h10m)`, and a note if this wait is longer. */
+export function formatTypicalWait({ median, percentile90, samples }: TypicalWait, waited: Duration): string {
+  const percentile = formatDuration(percentile90);
+  const longer = waited > percentile90 ? `; ${formatDuration(waited)} is longer than usual` : '';
+  return `${formatDuration(median)} here (median of ${pluralize(samples, 'wait')} in ${sampleDays} days; 9 of 10 within ${percentile})${longer}`;
+}

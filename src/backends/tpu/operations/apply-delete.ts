@@ -1,0 +1,267 @@
+// Creates, recreates and deletes a shared TPU. After a request without an answer, an observation decides.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { persistentTpuSpec } from '../../../lab/run-spec.ts';
+import type { ReapplyOptions, ReportProgress } from '../../../lab/tpu-operations.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { resourceId, isNotFound, type Answer, type Operation, type Location, type TpuNode } from '../api.ts';
+import { outcomeOf, persistentTpuBody } from '../capacity.ts';
+import { hostsOf } from '../resources.ts';
+import {
+  unknownStateError,
+  operationError,
+  refusalError,
+  refuseTpuOfJob,
+  stateName,
+  skipRepeats,
+  waitForLogin,
+  waitForNode,
+  waitUntil,
+  type ChangeParts,
+  type KnownNodeResult,
+} from './wait.ts';
+
+export async function applyTpu(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  report: ReportProgress,
+  signal: AbortSignal,
+): Promise<void> {
+  const current = await parts.find(tpu);
+  if (current.kind === 'present' || current.queued !== null) {
+    const stateText =
+      current.kind === 'present' ? `it is ${stateName(current)}` : `it waits in Google's queue (${stateName(current)})`;
+    throw new JobmanError(`${tpu.name} is there already: ${stateText}.`, exitCode.conflict, [
+      `tpu reapply ${tpu.name}    deletes it and makes it anew`,
+    ]);
+  }
+  await createAndWait(parts, tpu, { foundAt: null }, report, signal);
+  await waitForLogin(parts, tpu, report, signal);
+}
+
+export async function reapplyTpu(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  report: ReportProgress,
+  signal: AbortSignal,
+  { anyPricing = false, uid }: ReapplyOptions,
+): Promise<void> {
+  const current = await parts.find(tpu);
+  if (current.kind === 'absent' && current.queued === null && uid === undefined) {
+    report(`${tpu.name} is not there; making it`);
+    await createAndWait(parts, tpu, { foundAt: current.location, joinsOtherCreate: true }, report, signal);
+    return waitForLogin(parts, tpu, report, signal);
+  }
+  if (uid !== undefined && (current.kind !== 'present' || current.node.createTime !== uid)) {
+    throw changedByOthersError(tpu, current);
+  }
+  // A node or queued resource was found in exactly one location.
+  const location = current.location as Location;
+  // Find mistakes in the new spec before anything is deleted.
+  persistentTpuSpec(tpu, parts.site, { project: parts.project, foundZone: location.zone });
+  refuseTpuOfJob(tpu, current);
+  if (current.kind === 'present') refuseRegistryMismatch(tpu, current.node, anyPricing);
+  await deleteAndWait(parts, tpu, current, report, signal, {
+    interruptedMessage: `${tpu.name} is being deleted, and was not created again`,
+    timeoutMessage: `${tpu.name} is not gone yet, and was not created again`,
+    hint: `tpu apply ${tpu.name}    creates it once it is gone`,
+  });
+  const owner = current.kind === 'present' ? current.node.metadata?.['owner'] : undefined;
+  try {
+    await createAndWait(parts, tpu, { foundAt: location, joinsOtherCreate: true, owner }, report, signal);
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
+    throw new JobmanError(
+      `${tpu.name} was deleted, and making it anew failed: ${error.message}`,
+      error.code,
+      [...error.lines.filter((line) => !line.startsWith('tpu ')), `tpu apply ${tpu.name}    goes on from here`],
+      { cause: error },
+    );
+  }
+  await waitForLogin(parts, tpu, report, signal);
+}
+
+export async function deleteTpu(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  report: ReportProgress,
+  signal: AbortSignal,
+  { uid }: Pick<ReapplyOptions, 'uid'>,
+): Promise<boolean> {
+  const current = await parts.find(tpu);
+  if (current.kind === 'absent' && current.queued === null) return false;
+  if (uid !== undefined && (current.kind !== 'present' || current.node.createTime !== uid))
+    throw changedByOthersError(tpu, current);
+  refuseTpuOfJob(tpu, current);
+  await deleteAndWait(parts, tpu, current, report, signal, {
+    interruptedMessage: `The cloud is deleting ${tpu.name}; the deletion continues without this command`,
+    timeoutMessage: `${tpu.name} is not gone yet; the deletion continues without this command`,
+    hint: `tpu describe ${tpu.name}    shows when it is gone`,
+  });
+  return true;
+}
+
+function changedByOthersError(tpu: LabTpu, current: KnownNodeResult): JobmanError {
+  return new JobmanError(
+    `${tpu.name} was deleted or created again by another user meanwhile: it is ${stateName(current)} now. Nothing was changed.`,
+    exitCode.conflict,
+    [`tpu describe ${tpu.name}    says how it is and who uses it`],
+  );
+}
+
+/** A recreated TPU follows the registry, so it would replace a different TPU. */
+function refuseRegistryMismatch(tpu: LabTpu, node: TpuNode, anyPricing: boolean): void {
+  const { acceleratorType: type, schedulingConfig: { spot = false, preemptible = false } = {} } = node;
+  const pricing = spot ? 'spot' : preemptible ? 'preemptible' : 'ondemand';
+  if (type !== undefined && type !== tpu.accelerator) {
+    throw new JobmanError(
+      `${tpu.name} is a ${type} in the cloud and a ${tpu.accelerator} in the registry. Nothing was changed.`,
+      exitCode.conflict,
+      [`tpu register ${tpu.name} type=${type}    corrects the registry`],
+    );
+  }
+  if (pricing !== tpu.pricing && !anyPricing) {
+    throw new JobmanError(
+      `${tpu.name} is ${formatPricing(pricing)} in the cloud and ${formatPricing(tpu.pricing)} in the registry. Nothing was changed.`,
+      exitCode.conflict,
+      [`tpu register ${tpu.name} pricing=${pricing}    corrects the registry`],
+    );
+  }
+}
+
+/**
+ * Creates the TPU in the registry's zone or at `foundAt`, and waits until it is ready. If another user creates it at
+ * the same time: waits for it with `joinsOtherCreate`, otherwise throws JobmanError (conflict).
+ */
+async function createAndWait(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  {
+    foundAt,
+    joinsOtherCreate = false,
+    owner,
+  }: {
+    readonly foundAt: Location | null;
+    readonly joinsOtherCreate?: boolean;
+    /** The owner of the replaced TPU: recreating it does not change the owner. */
+    readonly owner?: string | undefined;
+  },
+  report: ReportProgress,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name } = tpu;
+  const spec = persistentTpuSpec(tpu, parts.site, { project: parts.project, foundZone: foundAt?.zone ?? null });
+  const location: Location = { project: spec.project, zone: spec.zone };
+  const api = parts.apiFor(spec.project);
+  const body = persistentTpuBody(spec, await parts.sshKeys(), {
+    ...(await parts.creator()),
+    ...(owner === undefined ? {} : { owner }),
+  });
+  if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was asked for.`, exitCode.interrupted);
+  report(`asking for ${name}: ${spec.accelerator}, ${formatPricing(spec.pricing)}, in ${spec.zone}`);
+  const answer = await api.createNode(location, name, body);
+  const outcome = outcomeOf(answer);
+  const isAlreadyCreated = !answer.ok && answer.status === 'ALREADY_EXISTS';
+  if (isAlreadyCreated && !joinsOtherCreate) {
+    throw new JobmanError(`${name} is there already: somebody else has made it just now.`, exitCode.conflict);
+  }
+  if (isAlreadyCreated) report(`somebody else is making ${name}; waiting for it`);
+  else if (!answer.ok && outcome.kind !== 'unclear') throw refusalError(`${name} was not made`, answer.error);
+  if (outcome.kind === 'unclear')
+    report(`the cloud has not said whether it took the order (${outcome.evidence.detail}); looking`);
+  const operation = answer.ok ? resourceId(answer.value.name) : null;
+  let missingChecks = 0;
+  await waitForNode(parts, report, signal, {
+    location,
+    name,
+    interruptedMessage: `${name} is being made, and becomes ready without this command`,
+    hint: `tpu check-status ${name}    says when it is ready`,
+    timeoutMessage: `${name} is not ready yet`,
+    onFound(node, state) {
+      if (state === 'preempted' || state === 'terminated')
+        throw new JobmanError(`${name} was ${state} before it was ready.`, exitCode.failed, [
+          `tpu reapply ${name}    tries again`,
+        ]);
+      return state === 'ready' && hostsOf(node).length > 0;
+    },
+    async onAbsent() {
+      missingChecks += 1;
+      const failure = operation === null ? undefined : await operationError(api, location, operation);
+      if (failure !== undefined) throw refusalError(`${name} was not made`, failure);
+      // The cloud did not accept the request, or the node is not visible yet.
+      if (operation === null && missingChecks > 5)
+        throw new JobmanError(`${name} was not made: the cloud knows nothing of it.`, exitCode.unreachable, [
+          `tpu apply ${name}    tries again`,
+        ]);
+      return false;
+    },
+  });
+}
+
+function formatPricing(pricing: LabTpu['pricing']): string {
+  return pricing === 'ondemand' ? 'on demand' : pricing;
+}
+
+async function deleteAndWait(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  current: KnownNodeResult,
+  report: ReportProgress,
+  signal: AbortSignal,
+  messages: { readonly interruptedMessage: string; readonly timeoutMessage: string; readonly hint: string },
+): Promise<void> {
+  const { name } = tpu;
+  // A node or queued resource was found in exactly one location.
+  const location = current.location as Location;
+  const api = parts.apiFor(location.project);
+  const queuedId = current.kind === 'present' ? resourceId(current.node.queuedResource ?? '') : name;
+  let isQueued = queuedId !== '';
+  if (current.kind === 'present' && isQueued) {
+    const queued = await api.getQueuedResource(location, queuedId);
+    if (!queued.ok && !isNotFound(queued)) throw unknownStateError(tpu, queued.error.raw);
+    isQueued = queued.ok;
+    if (queued.ok && (queued.value.tpu?.nodeSpec?.length ?? 0) > 1)
+      throw new JobmanError(
+        `${name} is one of several TPUs of the queued resource ${queuedId}, which would all go with it. Nothing was changed.`,
+        exitCode.conflict,
+      );
+  }
+  if (signal.aborted) throw new JobmanError(`Interrupted; nothing was changed.`, exitCode.interrupted);
+  const requestDelete = (): Promise<Answer<Operation>> =>
+    isQueued ? api.deleteQueuedResource(location, queuedId) : api.deleteNode(location, name);
+  report(`deleting ${name}, which is ${stateName(current)}`);
+  const answer = await requestDelete();
+  if (!answer.ok && !isNotFound(answer)) {
+    const outcome = outcomeOf(answer);
+    if (outcome.kind !== 'unclear')
+      throw refusalError(`${name} was not deleted, and nothing was changed`, answer.error);
+    report(`the cloud has not said whether it took the order (${answer.error.message}); looking`);
+  }
+  const reportChange = skipRepeats(report);
+  let checks = 0;
+  await waitUntil(parts.checkInterval, signal, {
+    interruptedMessage: messages.interruptedMessage,
+    hint: messages.hint,
+    timeoutMessage: messages.timeoutMessage,
+    isDone: async () => {
+      const node = await api.getNode(location, name);
+      const queued = isQueued ? await api.getQueuedResource(location, queuedId) : undefined;
+      const unknown = [node, queued].find((one) => one !== undefined && !one.ok && !isNotFound(one));
+      if (unknown?.ok === false) {
+        reportChange(`the cloud does not say how it is: ${unknown.error.raw}`);
+        return false;
+      }
+      if (!node.ok && queued?.ok !== true) return true;
+      // Another user has recreated it: the TPU to delete is gone.
+      if (node.ok && current.kind === 'present' && node.value.createTime !== current.node.createTime) return true;
+      const state = node.ok ? node.value.state : queued?.ok === true ? queued.value.state?.state : undefined;
+      reportChange(`${name} is ${(state ?? 'STATE_UNSPECIFIED').toLowerCase()}`);
+      checks += 1;
+      // The cloud accepts a delete during another change and drops it in its operation, so repeat it.
+      if (state !== 'DELETING' && state !== 'SUSPENDING' && checks % 10 === 0) await requestDelete();
+      return false;
+    },
+  });
+  report(`${name} is gone`);
+  parts.forget(name, current.kind === 'present' ? current.node.createTime : undefined);
+}

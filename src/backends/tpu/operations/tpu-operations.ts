@@ -1,0 +1,207 @@
+// The TPU operations over Google's API and SSH; src/lab/tpu-operations.ts documents each method.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { findAccelerator } from '../../../catalogue/accelerators.ts';
+import { second, type Duration, type Instant } from '../../../core/model/time.ts';
+import { projectOf } from '../../../lab/run-spec.ts';
+import type { WorkerScriptOptions, TpuOperations, WorkerAnswer } from '../../../lab/tpu-operations.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { mapConcurrent } from '../../../app/concurrency.ts';
+import type { WorkerHosts } from '../workers.ts';
+import { hostsOf } from '../resources.ts';
+import { applyTpu, deleteTpu, reapplyTpu } from './apply-delete.ts';
+import {
+  unknownStateError,
+  findNode,
+  stateName,
+  type ChangeParts,
+  type KnownNodeResult,
+  type NodeSearchResult,
+  type TpuOperationsParts,
+} from './wait.ts';
+import { endProgramsScript, holdersScript, parseEndResult, parseHolders, runScript } from './worker-scripts.ts';
+import { restartTpu } from './restart.ts';
+
+const maxConcurrentWorkers = 64;
+const holdersTimeout: Duration = 30 * second;
+const endTimeout: Duration = 40 * second;
+/** Maximum age of an observed list of addresses. */
+const addressCacheTime: Duration = 10 * second;
+
+/** States in which the machines are unreachable even if their addresses are known. */
+const statesWithoutWorkers = [
+  'creating',
+  'starting',
+  'stopping',
+  'stopped',
+  'deleting',
+  'preempted',
+  'terminated',
+  'hidden',
+];
+
+export function createTpuOperations(parts: TpuOperationsParts): TpuOperations {
+  const { routes, apiFor, now, site } = parts;
+  const cache = new Map<string, { readonly at: Instant; readonly result: NodeSearchResult }>();
+
+  async function search(tpu: LabTpu): Promise<NodeSearchResult> {
+    const project = projectOf(tpu, parts.project);
+    const zones = tpu.zone === null ? site.zones : [tpu.zone];
+    if (zones.length === 0) {
+      throw new JobmanError(
+        `Nothing says in which zone ${tpu.name} is, and the settings name no zones.`,
+        exitCode.usage,
+        ['jobman settings set lab.zones \'["us-central2-b"]\'    the zones in which this lab has TPUs'],
+      );
+    }
+    const found = await findNode(apiFor(project), tpu.name, { project, zones });
+    cache.set(tpu.name, { at: now(), result: found });
+    return found;
+  }
+
+  async function find(tpu: LabTpu): Promise<KnownNodeResult> {
+    const found = await search(tpu);
+    if (found.kind === 'unknown') throw unknownStateError(tpu, found.message);
+    return found;
+  }
+
+  async function machinesOf(tpu: LabTpu): Promise<WorkerHosts> {
+    const cached = cache.get(tpu.name);
+    const isFresh = cached?.result.kind === 'present' && now() - cached.at < addressCacheTime;
+    return workerHostsOf(tpu, isFresh ? cached.result : await find(tpu), parts);
+  }
+
+  async function runOnEach(
+    tpu: LabTpu,
+    scriptOf: (worker: number) => string | undefined,
+    options: Pick<WorkerScriptOptions, 'secrets' | 'timeoutMs' | 'signal'> & { readonly activity: string },
+  ): Promise<readonly WorkerAnswer[]> {
+    const machines = await machinesOf(tpu);
+    const runs = machines.hosts.flatMap((_, worker) => {
+      const script = scriptOf(worker);
+      return script === undefined ? [] : [{ worker, script }];
+    });
+    const answers = await mapConcurrent(runs, maxConcurrentWorkers, ({ worker, script }) =>
+      runScript(worker, () => routes.transport(machines, worker), { ...options, script }),
+    );
+    if (options.signal.aborted)
+      throw new JobmanError(`Interrupted while ${options.activity} ${tpu.name}.`, exitCode.interrupted);
+    return answers;
+  }
+
+  function onWorkers(
+    tpu: LabTpu,
+    script: string,
+    { workers, ...options }: WorkerScriptOptions,
+  ): Promise<readonly WorkerAnswer[]> {
+    const scriptOf = (worker: number) => ((workers?.includes(worker) ?? true) ? script : undefined);
+    return runOnEach(tpu, scriptOf, { ...options, activity: 'working on' });
+  }
+
+  const change: ChangeParts = {
+    ...parts,
+    find,
+    onWorkers: (tpu, script, signal) => {
+      cache.delete(tpu.name);
+      return onWorkers(tpu, script, { timeoutMs: 20 * second, signal });
+    },
+    forget(name, createTime) {
+      cache.delete(name);
+      routes.forget(pinPrefix(name, createTime), { pins: true });
+    },
+  };
+
+  return {
+    async describe(tpu) {
+      const found = await search(tpu);
+      if (found.kind === 'unknown') return { kind: 'unknown', message: found.message };
+      const zone = found.location?.zone ?? tpu.zone ?? '';
+      const hosts = found.kind === 'present' ? hostsOf(found.node).length : 0;
+      const workers = hosts > 0 || found.kind === 'absent' ? hosts : (findAccelerator(tpu.accelerator)?.workers ?? 0);
+      const uid = found.kind === 'present' ? found.node.createTime : undefined;
+      return { kind: 'known', state: stateName(found), zone, workers, ...(uid === undefined ? {} : { uid }) };
+    },
+    apply: (tpu, report, signal) => applyTpu(change, tpu, report, signal),
+    reapply: (tpu, report, signal, options = {}) => reapplyTpu(change, tpu, report, signal, options),
+    delete: (tpu, report, signal, options = {}) => deleteTpu(change, tpu, report, signal, options),
+    restart: (tpu, report, signal) => restartTpu(change, tpu, report, signal),
+    onWorkers,
+
+    async holders(tpu, signal) {
+      const answers = await onWorkers(tpu, holdersScript, { timeoutMs: holdersTimeout, signal });
+      return {
+        holders: answers.flatMap((one) => readIfSucceeded(one, parseHolders) ?? []),
+        unreachable: unreachableWorkers(answers),
+      };
+    },
+
+    async endPrograms(tpu, request, signal) {
+      const answers = await runOnEach(
+        tpu,
+        (worker) => {
+          const pids = request.pids.filter((one) => one.worker === worker).map(({ pid }) => pid);
+          return endProgramsScript(request, pids);
+        },
+        { timeoutMs: endTimeout + request.graceMs, signal, activity: 'ending what runs on' },
+      );
+      const ends = answers.map((one) => readIfSucceeded(one, parseEndResult));
+      return {
+        ended: ends.flatMap((end) => end?.ended ?? []),
+        left: ends.flatMap((end) => end?.left ?? []),
+        unreachable: unreachableWorkers(answers),
+      };
+    },
+
+    close: () => parts.closeRoutes(),
+  };
+}
+
+function workerHostsOf(
+  tpu: LabTpu,
+  found: KnownNodeResult,
+  { site, user }: Pick<TpuOperationsParts, 'site' | 'user'>,
+): WorkerHosts {
+  const state = stateName(found);
+  if (found.kind === 'absent') {
+    throw new JobmanError(`${tpu.name} is not there (${state}), so there are no workers to ask.`, exitCode.conflict, [
+      `tpu apply ${tpu.name}    makes it`,
+    ]);
+  }
+  const hosts = hostsOf(found.node);
+  if (statesWithoutWorkers.includes(state) || hosts.length === 0) {
+    throw new JobmanError(`${tpu.name} is ${state}, so there are no workers to ask.`, exitCode.conflict, [
+      `tpu describe ${tpu.name}    says how it is`,
+    ]);
+  }
+  return {
+    name: tpu.name,
+    location: found.location,
+    nodeIds: [tpu.name],
+    hosts,
+    user: site.remoteUser ?? user,
+    privateKey: site.privateKey,
+    isExisting: true,
+    pinPrefix: pinPrefix(tpu.name, found.node.createTime),
+  };
+}
+
+/** Includes the creation time: a recreated TPU has other machines, even with the same name and address. */
+function pinPrefix(name: string, createTime: string | undefined): string {
+  const createdAt = Date.parse(createTime ?? '');
+  return `desk-${name}-${Number.isNaN(createdAt) ? 0 : createdAt}-w`;
+}
+
+function readIfSucceeded<Read>(answer: WorkerAnswer, read: (worker: number, output: string) => Read): Read | undefined {
+  return answer.kind === 'ended' && answer.code === 0 ? read(answer.worker, answer.output) : undefined;
+}
+
+function unreachableWorkers(answers: readonly WorkerAnswer[]): { readonly worker: number; readonly message: string }[] {
+  return answers.flatMap((one) => {
+    if (one.kind === 'no_answer') return [{ worker: one.worker, message: one.message }];
+    return one.code === 0 ? [] : [{ worker: one.worker, message: lastLine(one) }];
+  });
+}
+
+function lastLine({ output, code }: Extract<WorkerAnswer, { readonly kind: 'ended' }>): string {
+  return output.trim().split('\n').at(-1) || `its shell ended with ${code}`;
+}

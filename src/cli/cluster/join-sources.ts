@@ -1,0 +1,33 @@
+// Helpers for lists of the store and a cluster. Kept small, because commands load them without a cluster too.
+
+import type { JobList, JobRow } from '../../app/client.ts';
+import { type Duration, second } from '../../core/model/time.ts';
+
+/** Newest first. Each list keeps its own order: ids grow even if the clock was set back. */
+export function joinLists(own: JobList, others: JobList): JobList {
+  const rows: JobRow[] = [];
+  const waiting = others.rows.toReversed();
+  for (const row of own.rows) {
+    while ((waiting.at(-1)?.createdAt ?? 0) > row.createdAt) rows.push(...waiting.splice(-1));
+    rows.push(row);
+  }
+  rows.push(...waiting.toReversed());
+  return { rows, more: own.more + others.more, notes: [...own.notes, ...others.notes] };
+}
+
+/** Limit for the cluster's answer to a list: the user may not want its jobs at all. */
+export const clusterTimeout: Duration = 2 * second;
+
+export async function withTimeout<T, U>(work: Promise<T>, fallback: U): Promise<T | U> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<U>((resolve) => {
+    timer = setTimeout(() => resolve(fallback), clusterTimeout);
+  });
+  // A failure after the timeout must not become an unhandled rejection.
+  work.catch(() => undefined);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,64 @@
+import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import {
+  type ClusterObservation,
+  clusterResult,
+  type ClusterResult,
+  isClusterFinished,
+} from '../../app/cluster/job-result.ts';
+import type { Cli } from '../context.ts';
+import { labelled } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+
+/** Oldest first, without pods of an earlier Job of the same name, which may still be ending. */
+export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
+  const all = (await Array.fromAsync(cluster.pods({ job: name }))).flat();
+  const own = all.filter(({ jobUid }) => (jobUid ?? uid) === uid);
+  return own.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
+}
+
+/**
+ * The job with its pods and the events of both. Nodes and their pods are many: read only for an unschedulable pod.
+ * Quotas: read only for a job without pods and without an event (events live for an hour) that has the reason. Only the
+ * newest pods' events are read, because more of them say the same.
+ */
+export async function observeJob(cluster: Cluster, job: ClusterJob): Promise<ClusterObservation> {
+  const pods = await podsOf(cluster, job);
+  const events = await cluster.events({ names: [job.name, ...pods.slice(-maxEventPods).map(({ name }) => name)] });
+  const isRefused = job.active === 0 && pods.length === 0 && !job.suspended && !isClusterFinished(job);
+  const hasCause = events?.some(({ reason }) => reason === 'FailedCreate') === true;
+  const quotas = isRefused && !hasCause ? await cluster.quotas() : null;
+  const isUnschedulable = pods.some(({ conditions }) =>
+    conditions.some(
+      ({ type, status, reason }) => type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
+    ),
+  );
+  const nodes = isUnschedulable ? await cluster.nodes() : null;
+  const otherPods = nodes === null ? null : await listAllPods(cluster);
+  return { job, pods, events: events ?? [], mayListEvents: events !== null, quotas, nodes, allPods: otherPods };
+}
+
+const maxEventPods = 5;
+
+async function listAllPods(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
+  try {
+    return (await Array.fromAsync(cluster.pods({ allNamespaces: true }))).flat();
+  } catch (error) {
+    if (error instanceof JobmanError && error.code === exitCode.failed) return null;
+    throw error;
+  }
+}
+
+export async function printWhy(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
+  return printClusterResult(cli, job.name, clusterResult(await observeJob(cluster, job), cli.io.now()));
+}
+
+export function printClusterResult(cli: Cli, name: string, { phase, message, evidence }: ClusterResult): number {
+  if (cli.json) cli.print(JSON.stringify({ id: name, phase, message, evidence }));
+  else {
+    cli.printSentence(message);
+    if (evidence !== null)
+      for (const line of labelled([['because', evidence]], columnsOf(cli.io.stdout))) cli.print(line);
+  }
+  return exitCode.ok;
+}

@@ -1,0 +1,313 @@
+// Runs one command on many workers or pods at once; prints their output and results.
+
+import { isUtf8 } from 'node:buffer';
+import { constants } from 'node:os';
+import {
+  workerNotFound,
+  type Program,
+  type Session,
+  type SessionEnd,
+  type WorkerAccess,
+} from '../../app/worker-access.ts';
+import { exitCode, usageError } from '../../app/errors.ts';
+import { pluralize, escapeLine, formatDuration } from '../../app/format.ts';
+import { drawStatusLine } from '../block.ts';
+import { type Cli, printError } from '../context.ts';
+import { type OutputDisplay, createOutputDisplay } from './worker-output.ts';
+import { callAfter } from '../interrupt.ts';
+import { workersLabel } from '../logs/lines.ts';
+import { omitUndefined } from '../../core/model/omit-undefined.ts';
+import type { Duration } from '../../core/model/time.ts';
+import type { WorkerChoice } from '../parse.ts';
+
+/** One argument is a line for a shell, as with ssh; several are a program and its arguments, unchanged. */
+export function parseProgram(args: readonly string[], id: string): Program {
+  const [first, ...rest] = args;
+  if (first === undefined || first === '')
+    throw usageError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`);
+  // No program begins with `-`: it is a misplaced flag of exec, and the remote shell would read it as its own.
+  if (first.startsWith('-'))
+    throw usageError(
+      `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
+    );
+  return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: args };
+}
+
+export interface RunFlags {
+  readonly timeout?: Duration | undefined;
+  readonly stdin?: boolean | undefined;
+  readonly inContainer?: boolean | undefined;
+  readonly noFold?: boolean | undefined;
+}
+
+/** Resolves with the common exit code when each worker has ended. With `pods`, --json includes the pods' names. */
+export async function runOnWorkers(
+  cli: Cli,
+  access: Pick<WorkerAccess, 'start'>,
+  {
+    workers,
+    program,
+    flags,
+    pods,
+  }: {
+    readonly workers: readonly number[];
+    readonly program: Program;
+    readonly flags: RunFlags;
+    readonly pods?: ReadonlyMap<number, string>;
+  },
+): Promise<number> {
+  const { io } = cli;
+  const running = new Map<number, Session>();
+  const outcomes: WorkerOutcome[] = [];
+  let isTimeOver = false;
+  let isLeaving = false;
+  const left = Promise.withResolvers<SessionEnd>();
+  const stopAll = (): void => {
+    for (const session of running.values()) session.stop();
+  };
+  const stopListening = io.onSignal(() => {
+    if (isLeaving) left.resolve({ kind: 'unreachable', reason: 'you left before it had ended', mayHaveRun: true });
+    isLeaving = true;
+    stopAll();
+  });
+  const cancelTimeout = callAfter(flags.timeout, () => {
+    isTimeOver = true;
+    stopAll();
+  });
+  const waiting = drawStatusLine(cli, 1_000, () => formatWaiting(cli, [...running.keys()], workers.length));
+  const show = createDisplay(cli, workers, flags, waiting.clear);
+
+  async function runOne(worker: number): Promise<void> {
+    const digest = createDigest();
+    const output = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+    const session = access.start(worker, {
+      program,
+      environment: flags.inContainer === true ? 'container' : 'host',
+      hasInput: flags.stdin === true,
+      async onBytes(chunk, stream) {
+        if (workers.length > 1) digest.add(chunk, stream);
+        if (cli.json) output[stream].push(chunk);
+        else await show.write(worker, chunk, stream);
+        if (io.stdout.closed) stopAll();
+      },
+    });
+    running.set(worker, session);
+    if (isLeaving || isTimeOver) session.stop();
+    const input = flags.stdin === true ? forwardInput(io.stdin, session) : undefined;
+    const end = await Promise.race([session.ended, left.promise]);
+    input?.abort();
+    running.delete(worker);
+    const outcome = { worker, end, timedOut: isTimeOver && end.kind === 'ended', outputDigest: digest.digest() };
+    outcomes.push(outcome);
+    if (cli.json)
+      cli.print(JSON.stringify({ ...workerJson(outcome, output), ...omitUndefined({ pod: pods?.get(worker) }) }));
+    else await show.ended(worker);
+  }
+
+  try {
+    await Promise.all(workers.map(runOne));
+  } finally {
+    cancelTimeout();
+    stopListening();
+    waiting.end();
+  }
+  const refusals = outcomes.flatMap(({ end }) => (end.kind === 'unreachable' ? (end.refusal ?? []) : []));
+  // A missing permission has one exit code and one message, for one pod and for many.
+  if (refusals[0] !== undefined && refusals.length === outcomes.length && !isLeaving) throw refusals[0];
+  printOutcomes(cli, outcomes, flags);
+  await io.stdout.flush();
+  return isLeaving ? exitCode.interrupted : Math.max(exitCode.ok, ...outcomes.map(sessionExitCode));
+}
+
+function createDisplay(cli: Cli, workers: readonly number[], flags: RunFlags, clear: () => void): OutputDisplay {
+  if (workers.length > 1) return createOutputDisplay(cli, workers, flags.noFold !== true, clear);
+  // As with ssh: the bytes of one worker are written unchanged.
+  return {
+    async write(_worker, chunk, stream) {
+      clear();
+      cli.io[stream].write(chunk);
+      await cli.io[stream].flush();
+    },
+    ended: () => Promise.resolve(),
+  };
+}
+
+function printOutcomes(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
+  const outcomes = all.toSorted((one, other) => one.worker - other.worker);
+  const { agreement, problems } = outcomeLines(outcomes);
+  const [only, ...others] = outcomes;
+  if (only !== undefined && others.length === 0) {
+    if (only.timedOut) printError(cli, `It took longer than ${formatDuration(flags.timeout ?? 0)} and was ended.`);
+    else if (only.end.kind === 'unreachable') printProblems(cli, problems);
+    return;
+  }
+  if (agreement !== null && cli.io.stdout.isTerminal && !cli.json) cli.note(`-- ${agreement}`);
+  printProblems(cli, problems);
+}
+
+function printProblems(cli: Cli, problems: readonly string[]): void {
+  for (const problem of problems) printError(cli, escapeLine(problem));
+}
+
+function formatWaiting(cli: Cli, on: readonly number[], count: number): string | null {
+  if (on.length === 0 || cli.json) return null;
+  const who = `[${workersLabel(on)}]`;
+  const words = on.length === count ? pluralize(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
+  return `waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1);
+}
+
+/** Ends when the returned controller is aborted, too. */
+function forwardInput(input: Cli['io']['stdin'], session: Session): AbortController {
+  const over = new AbortController();
+  void (async () => {
+    try {
+      for await (const chunk of input.bytes(over.signal)) await session.write(chunk);
+    } catch {
+      // Unreadable input counts as ended.
+    }
+    session.end();
+  })();
+  return over;
+}
+
+/** Output that is not UTF-8 is base64 in a field of its own. */
+function workerJson(
+  { worker, end, timedOut }: WorkerOutcome,
+  output: Readonly<Record<'stdout' | 'stderr', readonly Uint8Array[]>>,
+): object {
+  return {
+    worker,
+    exitCode: end.kind === 'ended' ? end.exitCode : null,
+    signal: end.kind === 'ended' && end.signal !== null ? `SIG${end.signal}` : null,
+    timedOut,
+    unreachable: end.kind === 'unreachable' ? end.reason : null,
+    ...outputJson('stdout', output.stdout),
+    ...outputJson('stderr', output.stderr),
+  };
+}
+
+function outputJson(name: 'stdout' | 'stderr', chunks: readonly Uint8Array[]): object {
+  const bytes = Buffer.concat(chunks);
+  return isUtf8(bytes)
+    ? { [name]: bytes.toString('utf8') }
+    : { [name]: null, [`${name}Base64`]: bytes.toString('base64') };
+}
+
+interface WorkerOutcome {
+  readonly worker: number;
+  readonly end: SessionEnd;
+  readonly timedOut: boolean;
+  readonly outputDigest: string;
+}
+
+/** A checksum is enough: no program forges equal output, and Node's hashes would be half of a short command's code. */
+function createDigest(): { add(chunk: Uint8Array, stream: 'stdout' | 'stderr'): void; digest(): string } {
+  const sums = { stdout: createChecksum(), stderr: createChecksum() };
+  return {
+    add: (chunk, stream) => sums[stream].add(chunk),
+    digest: () => `${sums.stdout.text()} ${sums.stderr.text()}`,
+  };
+}
+
+/**
+ * A 64-bit checksum and the length. After each byte, each half is multiplied by an odd number, which loses nothing, and
+ * one half is rotated, so that every byte reaches every bit.
+ */
+function createChecksum(): { add(chunk: Uint8Array): void; text(): string } {
+  let length = 0;
+  let one = 0x811c_9dc5;
+  let other = 0x9e37_79b9;
+  return {
+    add(chunk) {
+      length += chunk.length;
+      // By index: iterating over the bytes takes five times as long.
+      for (let at = 0; at < chunk.length; at += 1) {
+        const byte = chunk[at] ?? 0;
+        one = Math.imul(one ^ byte, 0x0100_0193);
+        other = (Math.imul((other << 13) | (other >>> 19), 5) + (0xe654_6b64 ^ byte)) | 0;
+      }
+    },
+    text: () => `${length}.${one >>> 0}.${other >>> 0}`,
+  };
+}
+
+/** As in timeout(1) of coreutils. */
+const timedOutCode = 124;
+/** As in ssh(1) without a connection. */
+const unreachableCode = 255;
+
+/** As in a shell: 128 plus the number of a signal. */
+export function sessionExitCode({ end, timedOut }: Pick<WorkerOutcome, 'end' | 'timedOut'>): number {
+  if (timedOut) return timedOutCode;
+  if (end.kind === 'unreachable') return unreachableCode;
+  const numbers: Readonly<Record<string, number>> = constants.signals;
+  return end.exitCode ?? 128 + (numbers[`SIG${end.signal}`] ?? 0);
+}
+
+/** `agreement` says whether the output was equal; null if there is nothing to compare. */
+function outcomeLines(outcomes: readonly WorkerOutcome[]): {
+  readonly agreement: string | null;
+  readonly problems: readonly string[];
+} {
+  const count = outcomes.length;
+  const answered = outcomes.filter(({ end, timedOut }) => end.kind === 'ended' && !timedOut);
+  const problems: string[] = [];
+  const byEnd = groupBy(answered, (outcome) => formatEnd(outcome.end));
+  const isAllWell = answered.every((outcome) => sessionExitCode(outcome) === 0);
+  if (!isAllWell) problems.push(byEnd.map(([text, of]) => `${text} on ${formatWhich(of, count)}`).join('; '));
+  const late = outcomes.filter(({ timedOut }) => timedOut);
+  if (late.length > 0) problems.push(`${formatWhich(late, count)}: its time was over, and it was ended`);
+  const silent = outcomes.filter(({ end, timedOut }) => end.kind === 'unreachable' && !timedOut);
+  const why = groupBy(silent, ({ end }) => (end.kind === 'unreachable' ? formatNoAnswer(end) : ''));
+  for (const [text, of] of why) problems.push(`${formatWhich(of, count)}: ${text}`);
+  if (answered.length < 2) return { agreement: null, problems };
+
+  const [largest, ...others] = groupBy(
+    answered,
+    (outcome) => `${outcome.outputDigest} ${sessionExitCode(outcome)}`,
+  ).map(([, of]) => of);
+  if (largest === undefined) return { agreement: null, problems };
+  if (others.length === 0) return { agreement: `same on ${largest.length}/${count}`, problems };
+  const agreement =
+    largest.length === 1
+      ? `different on each of ${pluralize(answered.length, 'worker')}`
+      : `same on ${largest.length}/${count}; different on ${others.map((of) => label(of)).join(', ')}`;
+  return { agreement, problems };
+}
+
+function formatEnd(end: SessionEnd): string {
+  if (end.kind === 'unreachable') return 'no answer';
+  return end.signal === null ? `exit code ${end.exitCode}` : `ended by SIG${end.signal}`;
+}
+
+function formatNoAnswer({ reason, mayHaveRun }: SessionEnd & { readonly kind: 'unreachable' }): string {
+  return mayHaveRun ? `the line broke while it ran: ${reason}` : `not reached: ${reason}`;
+}
+
+function groupBy(
+  outcomes: readonly WorkerOutcome[],
+  keyOf: (outcome: WorkerOutcome) => string,
+): readonly (readonly [string, readonly WorkerOutcome[]])[] {
+  const found = new Map<string, WorkerOutcome[]>();
+  for (const outcome of outcomes) {
+    const key = keyOf(outcome);
+    found.set(key, [...(found.get(key) ?? []), outcome]);
+  }
+  return [...found].toSorted(([, one], [, other]) => other.length - one.length);
+}
+
+function label(outcomes: readonly WorkerOutcome[]): string {
+  return `[${workersLabel(outcomes.map(({ worker }) => worker))}]`;
+}
+
+function formatWhich(of: readonly WorkerOutcome[], count: number): string {
+  return of.length * 2 > count ? `${of.length}/${count}` : label(of);
+}
+
+/** In order, each once. Throws JobmanError for a number that the job does not have. */
+export function selectWorkers(choice: WorkerChoice | undefined, all: readonly number[], id: string): readonly number[] {
+  if (choice === undefined || choice === 'all') return all;
+  const outOfRange = choice.find(([, to]) => to >= all.length)?.[1];
+  if (outOfRange !== undefined) throw workerNotFound(id, outOfRange, all.length);
+  return all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
+}

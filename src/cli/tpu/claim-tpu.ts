@@ -1,0 +1,333 @@
+// Claims a TPU for a job: one question lists its uses and the planned effects, and nothing changes before the answer.
+// Also ends jobs and programs, for claims and for `tpu kill`.
+
+import type { Client } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { capitalize, escapeLine } from '../../app/format.ts';
+import { minute, second } from '../../core/model/time.ts';
+import { runFolders } from '../../lab/attempt-plan.ts';
+import {
+  readBookings,
+  formatHolders,
+  readHolders,
+  type TpuUsage,
+  formatUsage,
+  jobsOn,
+  type JobOnTpu,
+  othersBooking,
+} from '../../lab/tpu-usage.ts';
+import type { LabUser } from '../../lab/users.ts';
+import type { EndResult, EndRequest, TpuOperations } from '../../lab/tpu-operations.ts';
+import { type LabTpu, shortName, tpuFromName } from '../../lab/tpus.ts';
+import { type Booking } from '../../lab/bookings.ts';
+import { wakeController } from '../controller.ts';
+import { abortOnSignal, pause } from '../interrupt.ts';
+import { isFinishedPhase } from '../../core/decide/phase.ts';
+import { bookExistence } from './create-lab-job.ts';
+import type { TpuCli } from './command.ts';
+import { canAsk, readYes } from './terminal.ts';
+
+/** Time between SIGTERM and SIGKILL for a program on a worker. */
+const graceOnWorkers = 5 * second;
+
+export interface ClaimRequest {
+  readonly tpu: LabTpu;
+  readonly user: LabUser;
+  readonly by: string;
+  /** Consent given by flags: `apply` to create the TPU, `force` to take it from its users. */
+  readonly apply: boolean;
+  readonly force: boolean;
+  /** The job that continues on this TPU. It does not count as a use. */
+  readonly job?: string;
+  /** More effects that need consent: sentences without full stops. */
+  readonly otherEffects?: readonly string[];
+}
+
+export interface ClaimContext {
+  readonly client: Client;
+  readonly tpus: TpuOperations;
+  readonly signal: AbortSignal;
+}
+
+/** Opens the client and the TPU operations for one command. `withTpus` closes the TPU operations. */
+export async function withClaimContext(cli: TpuCli, work: (context: ClaimContext) => Promise<number>): Promise<number> {
+  const client = await cli.services.client();
+  return withTpus(cli, await cli.lab.tpus(cli.note), (tpus, signal) => work({ client, tpus, signal }));
+}
+
+/** Closes the TPU operations after the work. The first Ctrl-C aborts the signal, the second ends the program. */
+export async function withTpus(
+  cli: TpuCli,
+  tpus: TpuOperations,
+  work: (tpus: TpuOperations, signal: AbortSignal) => Promise<number>,
+): Promise<number> {
+  const { signal, release } = abortOnSignal(cli);
+  try {
+    return await work(tpus, signal);
+  } finally {
+    release();
+    tpus.close();
+  }
+}
+
+export interface TpuClaim {
+  /** Null if the TPU does not exist. */
+  readonly zone: string | null;
+  /** All jobs of the lab at the time of the claim. A later job on the TPU is a conflict. */
+  readonly knownJobs: ReadonlySet<string>;
+  readonly booking: Booking | null;
+  /** Ends the confirmed jobs and programs, and creates the TPU if needed. Nothing changes before this call. */
+  prepare(): Promise<void>;
+}
+
+type ProvisionAction = 'apply' | 'reapply' | null;
+
+/**
+ * Asks for every consent that is missing. Throws JobmanError: (4) if the TPU is stopped or changes its state, or is in
+ * use without consent; (5) if the cloud does not answer; (2) if creating the TPU needs consent and there is no
+ * terminal; (1) if the answer is no; (130) after Ctrl-C.
+ */
+export async function claimTpu(cli: TpuCli, parts: ClaimContext, request: ClaimRequest): Promise<TpuClaim> {
+  const { client, tpus, signal } = parts;
+  const { tpu, user, by, otherEffects = [] } = request;
+  const called = shortName(tpu.name, (await cli.lab.site()).namePrefix);
+  const [state, { jobs, otherJobs, known }, sheet] = await Promise.all([
+    tpus.describe(tpu),
+    jobsOn(client, cli.lab.store, tpu.name, request.job),
+    readBookings(() => cli.lab.sheet()),
+  ]);
+  if (state.kind === 'unknown')
+    throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
+      state.message,
+      `tpu describe ${tpu.name}    asks again`,
+    ]);
+  const seen = state;
+  const action = provisionActionFor(seen.state, called);
+  const ours = [...jobs.map(jobId), ...(request.job === undefined ? [] : [request.job])];
+  const folders = await runFoldersOn(cli, tpu, ours);
+  const devices = action === null ? await readHolders(tpus, tpu, folders, signal) : { holders: [], warnings: [] };
+  for (const sentence of [...sheet.warnings, ...devices.warnings]) cli.note(escapeLine(sentence));
+  const usage: TpuUsage = {
+    jobs,
+    otherJobs,
+    booking: othersBooking(sheet.bookings, tpu.name, user),
+    holders: devices.holders,
+  };
+  // The sentence does not begin with the name: `capitalize` would change its first letter.
+  const actionSentence =
+    action === 'apply'
+      ? `the cloud has no ${called}, and it would be made`
+      : `the cloud calls ${called} ${seen.state}, and it would be made anew`;
+  await confirmClaim(cli, signal, request, {
+    provision: action === null ? [] : [actionSentence],
+    use: [...formatUsage(usage, called), ...formatEnded(usage)],
+    otherEffects,
+  });
+  return {
+    zone: seen.state === 'absent' ? null : seen.zone,
+    knownJobs: known,
+    booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
+    async prepare() {
+      const report = (line: string): void => cli.note(line);
+      const jobs = [...usage.jobs.map(jobId), ...usage.otherJobs.map(({ id }) => id)];
+      await endJobs(cli, client, jobs, { by, signal });
+      if (action !== null) {
+        await tpus[action](tpu, report, signal);
+        await bookExistence(cli, tpu.name, 'free', report);
+        return;
+      }
+      const left = await runFoldersOn(cli, tpu, usage.jobs.map(jobId));
+      await endOnWorkers(cli, tpus, tpu, { folders: left, pids: usage.holders }, signal);
+    },
+  };
+}
+
+function provisionActionFor(state: string, called: string): ProvisionAction {
+  switch (state) {
+    case 'ready':
+      return null;
+    case 'absent':
+      return 'apply';
+    case 'preempted':
+    case 'terminated':
+    case 'suspended':
+    case 'failed':
+      return 'reapply';
+    case 'stopped':
+      throw new JobmanError(`${called} is stopped, so nothing can run there.`, exitCode.conflict, [
+        `tpu restart ${called}    starts it`,
+      ]);
+    default:
+      throw new JobmanError(`${called} is ${state}, so nothing can run there now.`, exitCode.conflict, [
+        `tpu check-status ${called}    says when it is ready`,
+      ]);
+  }
+}
+
+function formatEnded({ jobs, otherJobs, holders }: TpuUsage): readonly string[] {
+  const count = jobs.length + otherJobs.length;
+  const what = [
+    ...(count === 0 ? [] : [count === 1 ? 'that job' : 'those jobs']),
+    ...(holders.length === 0 ? [] : [holders.length === 1 ? 'that process' : 'those processes']),
+  ];
+  return what.length === 0 ? [] : [`${what.join(' and ')} would be ended`];
+}
+
+async function confirmClaim(
+  cli: TpuCli,
+  signal: AbortSignal,
+  { apply, force }: Pick<ClaimRequest, 'apply' | 'force'>,
+  concerns: {
+    readonly provision: readonly string[];
+    readonly use: readonly string[];
+    readonly otherEffects: readonly string[];
+  },
+): Promise<void> {
+  if (cli.yes) return;
+  const provision = apply ? [] : concerns.provision;
+  const use = force ? [] : concerns.use;
+  const sentences = [...use, ...provision, ...concerns.otherEffects];
+  if (sentences.length === 0) return;
+  const text = sentences.map((sentence) => `${capitalize(sentence)}.`);
+  const code = use.length > 0 ? exitCode.conflict : exitCode.usage;
+  if (!canAsk(cli)) {
+    const flags = [
+      ...(use.length > 0 ? ['-f takes it all the same'] : []),
+      ...(provision.length > 0 ? ['-apply makes it'] : []),
+    ];
+    const [first = '', ...rest] = text;
+    throw new JobmanError(`Nothing was begun. ${first}`, code, [
+      ...rest,
+      `${[...flags, '--yes says yes to all'].join('; ')}.`,
+    ]);
+  }
+  // Notes in the sheet and command lines of programs are untrusted text.
+  for (const line of text) cli.printStderr(escapeLine(line));
+  cli.io.stderr.write('Go on? [y/N] ');
+  if (await readYes(cli)) return;
+  if (signal.aborted) throw new JobmanError('Nothing was begun.', exitCode.interrupted);
+  throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
+}
+
+/** Finds the TPU in the registry, or derives it from its name. Throws JobmanError (3) if neither is possible. */
+export async function resolveTpu(cli: TpuCli, name: string): Promise<LabTpu> {
+  const found = (await cli.lab.store.tpus()).find((one) => one.name === name) ?? tpuFromName(name);
+  if (found !== null) return found;
+  throw new JobmanError(`The registry has no TPU ${name} any more.`, exitCode.notFound, [
+    `tpu register ${name} zone=ZONE type=v2-32    adds it`,
+  ]);
+}
+
+export async function runFoldersOn(
+  cli: TpuCli,
+  tpu: Pick<LabTpu, 'name'>,
+  jobs: readonly string[],
+): Promise<readonly string[]> {
+  if (jobs.length === 0) return [];
+  return runFolders(await cli.lab.store.windows({ jobs, cleared: true }), tpu.name);
+}
+
+export function jobId({ job }: JobOnTpu): string {
+  return job.job;
+}
+
+/**
+ * `folders` ends programs on every worker that name one of them on their command line; `pids` ends single processes.
+ */
+type EndTargets = Pick<EndRequest, 'folders' | 'pids'>;
+
+/**
+ * Ends programs on the workers. Prints a note for each worker that does not answer, and returns these workers. Throws
+ * JobmanError (1) if a program survives.
+ */
+export async function endOnWorkers(
+  cli: TpuCli,
+  tpus: TpuOperations,
+  tpu: LabTpu,
+  what: EndTargets,
+  signal: AbortSignal,
+): Promise<EndResult['unreachable']> {
+  if (what.folders.length === 0 && what.pids.length === 0) return [];
+  const missed = await endOnResponsiveWorkers(cli, tpus, tpu, what, signal);
+  for (const { worker, message } of missed)
+    cli.note(`Worker ${worker} of ${tpu.name} does not answer: ${escapeLine(message)}`);
+  return missed;
+}
+
+/** Like `endOnWorkers`, without the notes. */
+export async function endOnResponsiveWorkers(
+  cli: TpuCli,
+  tpus: TpuOperations,
+  tpu: LabTpu,
+  what: EndTargets,
+  signal: AbortSignal,
+): Promise<EndResult['unreachable']> {
+  const { ended, left, unreachable } = await tpus.endPrograms(tpu, { ...what, graceMs: graceOnWorkers }, signal);
+  if (ended.length > 0) {
+    const workers = new Set(ended.map(({ worker }) => worker)).size;
+    cli.note(
+      `Ended ${ended.length === 1 ? 'a process' : `${ended.length} processes`} on ${workers === 1 ? 'a worker' : `${workers} workers`} of ${tpu.name}.`,
+    );
+  }
+  if (left.length === 0) return unreachable;
+  throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, formatHolders(left));
+}
+
+/** A job's script has one minute to end before it is killed. */
+const endTimeout = 2 * minute;
+const pollInterval = 0.25 * second;
+
+/**
+ * Cancels the jobs in the name of `by` and waits until all are finished. Throws JobmanError: the code of a refusal; (1)
+ * after the timeout; (130) if the signal is aborted.
+ */
+export async function endJobs(
+  cli: TpuCli,
+  client: Client,
+  jobs: readonly string[],
+  { by, signal }: { readonly by: string; readonly signal: AbortSignal },
+): Promise<void> {
+  if (jobs.length === 0) return;
+  for (const job of jobs) {
+    const answer = await client.sendCommand(job, 'cancel', { by, onBehalf: true });
+    // The job may have finished by itself meanwhile. Then there is nothing to end.
+    if (!answer.ok && !(await isFinished(client, job))) throw new JobmanError(answer.message, answer.exitCode);
+  }
+  await wakeController(cli, client);
+  await waitUntilFinished(cli, client, jobs, signal);
+}
+
+async function isFinished(client: Client, job: string): Promise<boolean> {
+  return isFinishedPhase((await client.show(job)).phase);
+}
+
+async function waitUntilFinished(
+  cli: TpuCli,
+  client: Client,
+  jobs: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { io } = cli;
+  const end = io.now() + endTimeout;
+  let changes = -1;
+  let open = jobs;
+  for (;;) {
+    const now = await client.changeCount();
+    if (now !== changes) {
+      changes = now;
+      const over = await Promise.all(open.map((job) => isFinished(client, job)));
+      open = open.filter((_, index) => over[index] !== true);
+    }
+    if (open.length === 0) return;
+    if (signal.aborted)
+      throw new JobmanError(
+        `You left before job ${open.join(', ')} has ended; it goes on ending.`,
+        exitCode.interrupted,
+      );
+    if (io.now() > end)
+      throw new JobmanError(`Job ${open.join(', ')} has not ended within two minutes.`, exitCode.failed, [
+        `jobman why ${Number(open[0])}    says what it waits for`,
+      ]);
+    await pause(pollInterval, signal);
+  }
+}

@@ -1,0 +1,459 @@
+// Hooks of an attempt's script: `__begin` at its start, `__end` at its end, and `__closed` when its tmux window is
+// closed. The script evaluates the output of `__begin` and exits with the code that `__end` prints. Standard error is
+// the attempt's log.
+
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { chmod, mkdir, open, rename, writeFile } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, JobView } from '../../../app/client.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { emulatorProject } from '../../../core/model/spec.ts';
+import { minute, second } from '../../../core/model/time.ts';
+import {
+  type AttemptPlan,
+  planAttempt,
+  runFolders,
+  historyLine,
+  findLastError,
+  unconfirmedReason,
+} from '../../../lab/attempt-plan.ts';
+import type { Pane } from '../../../lab/lab.ts';
+import { type Lineages, readLineages, attemptsOf } from '../../../lab/lineage.ts';
+import type { WindowWithJob, LabJob, WindowReport } from '../../../lab/lab-store.ts';
+import { beginShellCode, wrapperPrograms } from '../../../lab/run-script.ts';
+import type { TpuOperations, TpuState } from '../../../lab/tpu-operations.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { wakeController } from '../../controller.ts';
+import { escapeLine } from '../../../app/format.ts';
+import { bookAttempt } from '../create-lab-job.ts';
+import type { TpuCli, ParsedArguments } from '../command.ts';
+import { endOnWorkers, endOnResponsiveWorkers, resolveTpu } from '../claim-tpu.ts';
+
+const placeholderPane = '%jobman';
+
+/** Time to wait for the lab's row of a job, which is written shortly after the job itself. */
+const labJobTimeout = 15 * second;
+
+/**
+ * Time to wait for a worker that the controller can reach and this process cannot. If the controller cannot reach it
+ * either, a recovery rule ends the attempt sooner.
+ */
+const workerTimeout = 5 * minute;
+
+export async function begin(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
+  const { env } = cli.io;
+  const [runFolder = ''] = raw;
+  const id = env['JOBMAN_JOB_ID'];
+  const attempt = Number(env['JOBMAN_ATTEMPT']);
+  if (id === undefined || !Number.isInteger(attempt) || runFolder === '')
+    throw new JobmanError('Only the script of a job that `tpu run` has made may ask how to begin.', exitCode.usage);
+  const labJob = await waitForLabJob(cli, id);
+  try {
+    return await beginAttempt(cli, labJob, attempt, runFolder);
+  } catch (error) {
+    // An attempt that does not begin never calls `__end`.
+    await bookAttempt(cli, labJob, 'reserved', (sentence) => printLine(cli, sentence));
+    throw error;
+  }
+}
+
+async function beginAttempt(cli: TpuCli, labJob: LabJob, attempt: number, runFolder: string): Promise<number> {
+  const { env } = cli.io;
+  const { store } = cli.lab;
+  const id = labJob.job;
+  const client = await cli.services.client();
+  const lineages = await readLineages(store, [labJob]);
+  const views = await readViews(client, lineages);
+  const plan = planAttempt({
+    job: labJob,
+    attempt,
+    lineages,
+    jobOf: (job) => attemptsOf(views.get(job)),
+    hasCheckpoints,
+  });
+  checkFolder(plan, labJob);
+  const { window, session } = await store.openWindow(id, attempt, cli.io.now());
+  const where = `${session}:${window.window}`;
+  printLine(cli, formatIntroduction(where, id, attempt, labJob, plan));
+  await endEarlierPrograms(cli, labJob, lineages, attempt);
+  // The command that created the job has booked its first attempt. The end of each attempt sets the booking to
+  // `reserved`.
+  if (attempt > 1) await bookAttempt(cli, labJob, 'running', (sentence) => printLine(cli, sentence));
+  const pane = await openTmuxWindow(cli, labJob, { session, window: window.window, attempt, runFolder });
+  const cloud = await emulatorAccess(cli, views.get(id));
+  const folder = join(runFolder, 'bin');
+  const { launcher } = cli.io;
+  await writePrograms(
+    folder,
+    wrapperPrograms({
+      folder,
+      launcher,
+      window: where,
+      pane: pane?.pane ?? placeholderPane,
+      sshPort: cloud?.sshPort ?? null,
+    }),
+  );
+  cli.io.stdout.write(
+    beginShellCode({
+      folder: plan.folder,
+      args: plan.args,
+      exports: {
+        PATH: `${folder}:${env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`,
+        JOBMAN_HOME: cli.services.home,
+        JOBMAN_WINDOW: where,
+        TPU_USER: labJob.user,
+        // Scripts name folders after USER. The controller's environment lacks it under cron or systemd.
+        USER: env['USER'] || cli.io.user,
+        TMUX: pane?.tmux ?? null,
+        TMUX_PANE: pane?.pane ?? placeholderPane,
+        ...cloud?.exports,
+      },
+    }),
+  );
+  return exitCode.ok;
+}
+
+function printLine(cli: TpuCli, sentence: string): void {
+  cli.io.stderr.write(`-- ${sentence}\n`);
+}
+
+async function waitForLabJob(cli: TpuCli, id: string): Promise<LabJob> {
+  const { store } = cli.lab;
+  const end = cli.io.now() + labJobTimeout;
+  for (;;) {
+    const found = await store.job(id);
+    if (found !== null) return found;
+    if (cli.io.now() > end)
+      throw new JobmanError(
+        `Job ${id} is none of the lab's; whoever created it was ended before it was made one.`,
+        exitCode.notFound,
+        ['Run it again with `tpu run`.'],
+      );
+    await sleep(200);
+  }
+}
+
+async function readViews(client: Client, { jobs }: Lineages): Promise<ReadonlyMap<string, JobView>> {
+  const views = new Map<string, JobView>();
+  for (const job of jobs.keys()) {
+    try {
+      views.set(job, await client.show(job));
+    } catch (error) {
+      // A deleted job ends its lineage and is no error.
+      if (!(error instanceof JobmanError) || error.code !== exitCode.notFound) throw error;
+    }
+  }
+  return views;
+}
+
+/** Programs name their saved state `checkpoint...`, `ckpt...` or `step_...`. An unreadable folder has none. */
+function hasCheckpoints(logFolder: string): boolean {
+  try {
+    return readdirSync(logFolder).some((name) => /^(checkpoint|ckpt|step_)/i.test(name) && !/tmp/i.test(name));
+  } catch {
+    return false;
+  }
+}
+
+function checkFolder({ folder, isFrozen }: AttemptPlan, { directory, directoryNumber }: LabJob): void {
+  const isThere = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (isThere && existsSync(join(folder, 'staging.sh'))) return;
+  const lacks = isThere ? 'has no staging.sh' : 'is gone';
+  if (isFrozen)
+    throw new JobmanError(`The frozen code of this job ${lacks}: ${folder}`, exitCode.notFound, [
+      `It cannot go on. To begin anew with ${directory}: tpu run`,
+    ]);
+  const number = directoryNumber === null ? '' : ` ${directoryNumber}`;
+  throw new JobmanError(`Working directory${number} ${lacks}: ${directory}`, exitCode.notFound);
+}
+
+function formatIntroduction(where: string, id: string, attempt: number, labJob: LabJob, plan: AttemptPlan): string {
+  const from = plan.loadFrom === null ? '' : `; goes on from ${plan.loadFrom.logFolder}, stage ${plan.stage}`;
+  return `window ${where}: job ${id}, attempt ${attempt} on ${labJob.tpu}${from}`;
+}
+
+/**
+ * Ends programs of earlier attempts of the lineage: two programs cannot use one TPU. Waits for a worker that does not
+ * answer, because it may still run one. Throws JobmanError: (1) if a program survives, (5) if a worker stays
+ * unreachable.
+ */
+async function endEarlierPrograms(cli: TpuCli, labJob: LabJob, lineages: Lineages, attempt: number): Promise<void> {
+  const before = [...lineages.windows.values()].filter(
+    (window) => window.job !== labJob.job || window.attempt !== attempt,
+  );
+  const windows = before.flatMap((window) => {
+    const job = lineages.jobs.get(window.job);
+    return job === undefined ? [] : [{ window, job }];
+  });
+  const folders = runFolders(windows, labJob.tpu);
+  if (folders.length === 0) return;
+  const tpus = await cli.lab.tpus();
+  const until = cli.io.now() + workerTimeout;
+  let reported: string | null = null;
+  try {
+    for (let round = 1; ; round += 1) {
+      const problem = await findUnreachable(cli, tpus, labJob.tpu, folders);
+      if (problem === null) return;
+      if (cli.io.now() > until)
+        throw new JobmanError(
+          `What earlier attempts have left on ${labJob.tpu} may be running still: ${problem}. This one was not begun.`,
+          exitCode.unreachable,
+          [`tpu solve ${labJob.tpu}    looks why`],
+        );
+      if (problem !== reported) printLine(cli, `waits to end what earlier attempts may have left: ${problem}`);
+      reported = problem;
+      await sleep(Math.min(round, 5) * second);
+    }
+  } finally {
+    tpus.close();
+  }
+}
+
+/** A sentence without its full stop about an unreachable worker; null if all workers answer. */
+async function findUnreachable(
+  cli: TpuCli,
+  tpus: TpuOperations,
+  name: string,
+  folders: readonly string[],
+): Promise<string | null> {
+  try {
+    const tpu = await resolveTpu(cli, name);
+    const [first] = await endOnResponsiveWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(minute));
+    return first === undefined ? null : `worker ${first.worker} does not answer (${first.message})`;
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;
+    // The TPU was removed from the registry, so its location is unknown.
+    if (error.code === exitCode.notFound) {
+      printLine(cli, `what earlier attempts may have left could not be looked for: ${error.message}`);
+      return null;
+    }
+    return error.message.replace(/\.$/, '');
+  }
+}
+
+/** Null if the attempt gets no window. It runs anyway. */
+async function openTmuxWindow(
+  cli: TpuCli,
+  labJob: LabJob,
+  of: { readonly session: string; readonly window: number; readonly attempt: number; readonly runFolder: string },
+): Promise<Pane | null> {
+  const { session, window, attempt, runFolder } = of;
+  const { launcher } = cli.io;
+  try {
+    const host = await cli.lab.tmuxWindows();
+    if (host.tmux === null) return null;
+    // The tmux server has the environment of the user who started it, and may have another JOBMAN_HOME.
+    const home = `JOBMAN_HOME=${cli.services.home}`;
+    const argv = host.viewerCommand({
+      folder: runFolder,
+      title: `Job ${labJob.job}, attempt ${attempt}`,
+      nextCommand: `tpu check ${labJob.user}`,
+      onClosed: ['env', home, ...launcher, 'tpu', '__closed', labJob.job, String(attempt)],
+    });
+    const title = labJob.tag ?? labJob.directory.split('/').findLast((part) => part !== '') ?? labJob.job;
+    const pane = await host.open({ session, window }, { title, label: `${labJob.job}/${attempt}`, argv });
+    if (pane === null)
+      printLine(
+        cli,
+        `window ${window} of the tmux session ${session} is somebody else's, so this one is shown nowhere`,
+      );
+    return pane;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    printLine(cli, error.message);
+    return null;
+  }
+}
+
+/** Settings that let Google's own tools reach the TPU emulator; undefined for any other TPU. */
+async function emulatorAccess(
+  cli: TpuCli,
+  view: JobView | undefined,
+): Promise<{ readonly sshPort: number; readonly exports: Readonly<Record<string, string>> } | undefined> {
+  const capacity = view?.spec.capacity;
+  if (capacity?.kind !== 'tpu' || capacity.project !== emulatorProject) return undefined;
+  if ((await cli.services.settings()).tpu.endpoint !== null) return undefined;
+  const { url, emulator } = await (await cli.services.emulator()).status();
+  if (url === null || emulator === null) return undefined;
+  return {
+    sshPort: emulator.sshPort,
+    exports: {
+      CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU: `${url}/`,
+      CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE: `${url}/compute/v1/`,
+      CLOUDSDK_AUTH_DISABLE_CREDENTIALS: 'true',
+      CLOUDSDK_CORE_PROJECT: emulatorProject,
+      CLOUDSDK_CORE_DISABLE_PROMPTS: '1',
+    },
+  };
+}
+
+async function writePrograms(folder: string, programs: Readonly<Record<string, string>>): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const [name, text] of Object.entries(programs)) {
+    const file = join(folder, name);
+    await writeFile(`${file}.new`, text);
+    await chmod(`${file}.new`, 0o700);
+    await rename(`${file}.new`, file);
+  }
+}
+
+/** The controller kills a stopped script after one minute. This limit is shorter. */
+const endTimeout = 40 * second;
+/** The cloud reports a preemption at most this long after the worker stops answering. */
+const preemptionReportTimeout = 90 * second;
+const pollInterval = 2 * second;
+
+export async function end(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
+  const { env } = cli.io;
+  const id = env['JOBMAN_JOB_ID'];
+  const attempt = Number(env['JOBMAN_ATTEMPT']);
+  const code = Number(raw.at(-1));
+  if (id === undefined || !Number.isInteger(code))
+    throw new JobmanError('Only the script of a job that `tpu run` has made may ask how it came out.', exitCode.usage);
+  const isStopped = raw.includes('--stopped');
+  const windows = await cli.lab.store.windows({ jobs: [id], cleared: true });
+  const found = windows.find(({ window }) => window.attempt === attempt);
+  const report = found?.window.report ?? null;
+  const isFinished = found !== undefined && found.window.finishedAt !== null;
+  // Scripts of jobs that an earlier version created do not pass their run folder. For them only the exit code can
+  // report a failure.
+  const runFolder = raw.find((word) => isAbsolute(word)) ?? null;
+  const reason = isStopped ? null : await findFailureReason(code, report, isFinished, runFolder);
+  if (reason !== null) cli.io.stderr.write(`-- This attempt failed: ${reason}\n`);
+  if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${escapeLine(reason)}\n`);
+  const verdict = reason !== null && runFolder === null ? exitCode.failed : code;
+  if (found !== undefined) {
+    if (isStopped || code !== 0 || reason !== null) await endOwnPrograms(cli, found, isStopped);
+    await bookAttempt(cli, found.job, 'reserved', (sentence) => cli.io.stderr.write(`-- ${sentence}\n`));
+  }
+  cli.io.stdout.write(`${verdict}\n`);
+  return exitCode.ok;
+}
+
+async function findFailureReason(
+  code: number,
+  report: WindowReport | null,
+  isFinished: boolean,
+  runFolder: string | null,
+): Promise<string | null> {
+  if (code !== 0 || isFinished) return null;
+  // The attempt's own log has the script's output. It is the only log if the script did not report its log folder.
+  const own = runFolder === null ? [] : [join(runFolder, 'log')];
+  const logs = [...(report === null ? [] : [join(report.logFolder, 'output.log')]), ...own];
+  let hasHistory = false;
+  let lastError: string | null = null;
+  for (const log of logs) {
+    hasHistory ||= await containsText(log, historyLine);
+    lastError ??= findLastError(await readTail(log));
+  }
+  return unconfirmedReason({ code, report, isFinished, hasHistory, lastError });
+}
+
+/** A program on a worker survives the script that started it, and would keep the TPU busy. */
+async function endOwnPrograms(cli: TpuCli, found: WindowWithJob, isStopped: boolean): Promise<void> {
+  const folders = runFolders([found], found.job.tpu);
+  if (folders.length === 0) return;
+  const tpus = await cli.lab.tpus();
+  try {
+    const tpu = await resolveTpu(cli, found.job.tpu);
+    const state = await tpus.describe(tpu);
+    // A preempted TPU has no workers.
+    if (!isReady(state)) return;
+    const missed = await endOnWorkers(cli, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endTimeout));
+    if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await waitForPreemption(tpus, tpu);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    for (const line of [error.message, ...error.lines]) cli.io.stderr.write(`-- ${line}\n`);
+  } finally {
+    tpus.close();
+  }
+}
+
+function isReady(state: TpuState): boolean {
+  return state.kind === 'known' && state.state === 'ready';
+}
+
+/**
+ * A worker stops answering before the cloud reports the preemption, and the script fails with its own exit code. Give
+ * the cloud time to report it, so that the attempt ends as preempted.
+ */
+async function waitForPreemption(tpus: TpuOperations, tpu: LabTpu): Promise<void> {
+  for (let round = 0; round < preemptionReportTimeout / pollInterval; round += 1) {
+    await sleep(pollInterval);
+    if (!isReady(await tpus.describe(tpu))) return;
+  }
+}
+
+const chunkSize = 1 << 20;
+
+const tailSize = 64 * 1024;
+
+async function readTail(path: string): Promise<string> {
+  let file;
+  try {
+    file = await open(path, 'r');
+    const { size } = await file.stat();
+    const from = Math.max(0, size - tailSize);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
+    return buffer.subarray(0, bytesRead).toString('utf8');
+  } catch {
+    return '';
+  } finally {
+    await file?.close();
+  }
+}
+
+/** Reads the file from its end: a log may have gigabytes, and the text is most likely there. */
+async function containsText(path: string, text: string): Promise<boolean> {
+  const wanted = Buffer.from(text);
+  let file;
+  try {
+    file = await open(path, 'r');
+  } catch {
+    return false;
+  }
+  try {
+    const { size } = await file.stat();
+    const buffer = Buffer.alloc(chunkSize + wanted.length);
+    for (let end = size; end > 0; end -= chunkSize) {
+      const from = Math.max(0, end - chunkSize);
+      // Chunks overlap, so that a text across their border is found.
+      const length = Math.min(end - from + wanted.length, size - from);
+      const { bytesRead } = await file.read(buffer, 0, length, from);
+      if (buffer.subarray(0, bytesRead).includes(wanted)) return true;
+    }
+    return false;
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * While tmux closes a whole session, window by window, it answers no command, and its server exits a little later. List
+ * the windows after that.
+ */
+const sessionCloseDelayMs = 500;
+
+export async function closed(cli: TpuCli, { raw }: ParsedArguments): Promise<number> {
+  const [id, ordinal] = raw;
+  const attempt = Number(ordinal);
+  if (id === undefined || !Number.isInteger(attempt))
+    throw new JobmanError('Only the window of a job says that it was closed.', exitCode.usage);
+  await sleep(sessionCloseDelayMs);
+  const { store } = cli.lab;
+  const windows = await store.windows({ jobs: [id], cleared: true });
+  const found = windows.find(({ window }) => window.attempt === attempt);
+  // The command that cleared the window has closed it.
+  if (found === undefined || found.window.clearedAt !== null) return exitCode.ok;
+  const [user] = (await store.users()).filter(({ name }) => name === found.job.user);
+  const shown = user === undefined ? null : await (await cli.lab.tmuxWindows()).list(user.session);
+  if (shown === null || shown.includes(found.window.window)) return exitCode.ok;
+  await store.setWindowState([{ job: id, attempt }], 'closed', cli.io.now());
+  // A later attempt has its own window, so this one was only tidied up.
+  if (windows.some(({ window }) => window.attempt > attempt)) return exitCode.ok;
+  const client = await cli.services.client();
+  const answer = await client.sendCommand(id, 'disable-recovery', { by: found.job.user, onBehalf: true });
+  if (answer.ok) await wakeController(cli, client);
+  return exitCode.ok;
+}

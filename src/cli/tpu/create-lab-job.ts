@@ -1,0 +1,191 @@
+// Creates a job of the lab with its booking and its first window. If a later step fails, the earlier ones are undone.
+
+import type { Client } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { JobSpec } from '../../core/model/spec.ts';
+import type { LabUser } from '../../lab/users.ts';
+import type { LabJob } from '../../lab/lab-store.ts';
+import { type RunRequest, scriptEnvironment, persistentTpuSpec } from '../../lab/run-spec.ts';
+import { siteSteps } from '../../lab/site-setup.ts';
+import type { LabTpu } from '../../lab/tpus.ts';
+import type { Booking, BookingChange, BookingSheet } from '../../lab/bookings.ts';
+import { wakeController } from '../controller.ts';
+import type { TpuCli } from './command.ts';
+import type { TpuClaim } from './claim-tpu.ts';
+
+export interface NewLabJob {
+  readonly user: LabUser;
+  readonly by: string;
+  readonly tpu: LabTpu;
+  readonly spec: JobSpec;
+  readonly manifest: string;
+  readonly labJob: Omit<LabJob, 'job'>;
+  readonly claim: Pick<TpuClaim, 'knownJobs' | 'booking'>;
+  readonly notes: string | null;
+}
+
+/**
+ * If two commands create a job on one TPU at the same time, one wins; the other throws a conflict (4) and leaves
+ * nothing behind.
+ */
+export async function createLabJob(
+  cli: TpuCli,
+  client: Client,
+  request: NewLabJob,
+): Promise<{ readonly id: string; readonly window: number }> {
+  const { user, by, tpu, spec, manifest, claim } = request;
+  const { store } = cli.lab;
+  const unbook = await bookFor(cli, request);
+  let id: string | undefined;
+  let isToUnbook = true;
+  try {
+    ({ id } = await client.create({ spec, manifest, owner: user.name, by, env: cli.io.env }));
+    const labJob: LabJob = { job: id, ...request.labJob };
+    // After this transaction the job is on the TPU. Its script waits for the row before it begins.
+    await store.transaction(async (inside) => {
+      const winner = (await inside.jobs()).find((one) => one.tpu === tpu.name && !claim.knownJobs.has(one.job));
+      // If the winner has the same user, the booking belongs to the winner.
+      isToUnbook = winner?.user !== user.name;
+      if (winner !== undefined)
+        throw new JobmanError(
+          `Job ${winner.job} of ${winner.user} was quicker: it has begun on ${tpu.name} in this moment, and yours has not.`,
+          exitCode.conflict,
+          ['Run it again to be asked whether to take the TPU.'],
+        );
+      await inside.addJob(labJob);
+    });
+  } catch (error) {
+    if (id !== undefined) {
+      await client.sendCommand(id, 'delete', { by, onBehalf: true });
+      await client.wake();
+    }
+    if (isToUnbook) await unbook();
+    throw error;
+  }
+  const { window } = await store.openWindow(id, 1, cli.io.now());
+  await wakeController(cli, client);
+  return { id, window: window.window };
+}
+
+/**
+ * Books the TPU and returns a function that restores the booking. A sheet that does not answer is only a note. Throws
+ * JobmanError (4) if another user booked the TPU since it was read.
+ */
+export async function bookFor(
+  cli: TpuCli,
+  {
+    user,
+    tpu,
+    claim,
+    notes,
+  }: Pick<NewLabJob, 'user' | 'tpu' | 'notes'> & { readonly claim: Pick<TpuClaim, 'booking'> },
+): Promise<() => Promise<void>> {
+  const nothing = (): Promise<void> => Promise.resolve();
+  // Another user's notes do not apply to this run.
+  const newNotes = notes ?? (claim.booking !== null && claim.booking.user !== user.sheetName ? '' : undefined);
+  const change: BookingChange = {
+    status: 'running',
+    user: user.sheetName,
+    ...(newNotes !== undefined && { scriptNote: newNotes }),
+  };
+  try {
+    const sheet = await cli.lab.sheet();
+    const { before, refused } = await sheet.change(tpu.name, change, (now) => changedSince(claim.booking, now, user));
+    if (refused !== null)
+      throw new JobmanError(`${tpu.name} was booked in this moment: ${refused}. Nothing was begun.`, exitCode.conflict);
+    if (before === null) return nothing;
+    return async () => {
+      try {
+        await sheet.change(tpu.name, restoringChange(before));
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        cli.note(`The booking of ${tpu.name} could not be taken back: ${error.message}`);
+      }
+    };
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.conflict) throw error;
+    cli.note(`The booking sheet was not changed: ${error.message}`);
+    return nothing;
+  }
+}
+
+/** A reason not to change the booking: another user took it since it was read. Null if there is none. */
+function changedSince(seen: Booking | null, now: Booking, user: LabUser): string | null {
+  const isTaken = now.status.kind === 'running' || now.status.kind === 'reserved';
+  if (!isTaken || now.user === '' || now.user === user.sheetName || now.user === seen?.user) return null;
+  return `${now.user} has it now`;
+}
+
+function restoringChange({ status, user, note, scriptNote }: Booking): BookingChange {
+  const kind = status.kind === 'running' || status.kind === 'reserved' || status.kind === 'free' ? status.kind : null;
+  return { ...(kind !== null && { status: kind }), user, note, scriptNote };
+}
+
+/**
+ * Sets the booking when an attempt begins (`running`) or ends (`reserved`: the user keeps the TPU until `tpu release`).
+ * Changes only the user's own row. A sheet that does not answer is only a note.
+ */
+export async function bookAttempt(
+  cli: Pick<TpuCli, 'lab'>,
+  job: LabJob,
+  status: 'running' | 'reserved',
+  report: (sentence: string) => void,
+): Promise<void> {
+  const from = status === 'running' ? 'reserved' : 'running';
+  await changeSheet(cli, report, async (sheet) => {
+    const users = await cli.lab.store.users();
+    const mine = users.find(({ name }) => name === job.user)?.sheetName;
+    await sheet.change(job.tpu, { status }, (now) =>
+      now.status.kind === from && now.user === mine ? null : 'somebody else has it, or it says so already',
+    );
+  });
+}
+
+/**
+ * Records that the TPU was deleted (`gone`), so that it does not appear free, or created again (`free`, only if the
+ * sheet says gone).
+ */
+export async function bookExistence(
+  cli: Pick<TpuCli, 'lab'>,
+  tpu: string,
+  status: 'gone' | 'free',
+  report: (sentence: string) => void,
+): Promise<void> {
+  await changeSheet(cli, report, async (sheet) => {
+    if (status === 'gone') await sheet.change(tpu, { status, user: '', note: '', scriptNote: '' });
+    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone there'));
+  });
+}
+
+async function changeSheet(
+  cli: Pick<TpuCli, 'lab'>,
+  report: (sentence: string) => void,
+  act: (sheet: BookingSheet) => Promise<void>,
+): Promise<void> {
+  try {
+    await act(await cli.lab.sheet());
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    report(`The booking sheet was not changed: ${error.message}`);
+  }
+}
+
+type TpuSpecContext = Pick<RunRequest, 'capacity' | 'steps' | 'stageLimit' | 'hangGrace' | 'launcher' | 'env'>;
+
+/**
+ * The parts of a job's spec that depend on its TPU. `foundZone` is the zone that the cloud reports. Throws as
+ * `persistentTpuSpec` does.
+ */
+export async function tpuSpecContext({
+  io,
+  lab,
+  services,
+}: TpuCli): Promise<(tpu: LabTpu, foundZone?: string | null) => TpuSpecContext> {
+  const [site, { tpu: cloud }] = await Promise.all([lab.site(), services.settings()]);
+  const { stageLimit, hangGrace } = site;
+  const env = scriptEnvironment(io.env, services.home);
+  return (tpu, foundZone = null) => {
+    const capacity = persistentTpuSpec(tpu, site, { project: cloud.project, foundZone });
+    return { capacity, steps: siteSteps(site, capacity.zone), stageLimit, hangGrace, launcher: io.launcher, env };
+  };
+}

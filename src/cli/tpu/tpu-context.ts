@@ -1,0 +1,156 @@
+// Shared parts of the commands that change or examine a TPU itself. The first Ctrl-C ends them with a message about
+// what remains; the second ends the program.
+
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { pluralize, capitalize, escapeLine } from '../../app/format.ts';
+import { mountScript, type SetupScript, sharesOf, wandbKey, wandbScript, wandbVariable } from '../../lab/site-setup.ts';
+import { readBookings, readHolders, formatUsage, jobsOn, othersBooking } from '../../lab/tpu-usage.ts';
+import type { Site } from '../../lab/site.ts';
+import type { KnownTpuState, ReportProgress, TpuOperations, TpuState, WorkerAnswer } from '../../lab/tpu-operations.ts';
+import type { LabTpu } from '../../lab/tpus.ts';
+import { minute, type Duration } from '../../core/model/time.ts';
+import { currentUser } from './resolve-user.ts';
+import { confirmDespite } from './terminal.ts';
+import { runFoldersOn, jobId, withTpus } from './claim-tpu.ts';
+import { type TpuCli, requiredTpu, type ParsedArguments } from './command.ts';
+
+export interface TpuContext {
+  readonly cli: TpuCli;
+  readonly tpu: LabTpu;
+  readonly tpus: TpuOperations;
+  readonly site: Site;
+  readonly signal: AbortSignal;
+  /** Prints progress on standard error. */
+  readonly report: ReportProgress;
+}
+
+/** Opens the TPU operations for one command and closes them. */
+export async function withTpuContext(
+  cli: TpuCli,
+  args: ParsedArguments,
+  work: (context: TpuContext) => Promise<number>,
+): Promise<number> {
+  const tpu = requiredTpu(args);
+  const site = await cli.lab.site();
+  const actor = currentUser(cli, await cli.lab.store.users());
+  const opened = await cli.lab.tpus(cli.note, actor?.name ?? cli.io.user);
+  return withTpus(cli, opened, (tpus, signal) =>
+    work({ cli, tpu, tpus, site, signal, report: (line) => cli.note(escapeLine(line)) }),
+  );
+}
+
+/** The state of the TPU. Throws JobmanError (5) if the cloud does not answer. */
+export async function readState({ tpu, tpus }: TpuContext): Promise<KnownTpuState> {
+  return requireKnown(tpu, await tpus.describe(tpu));
+}
+
+export function requireKnown({ name }: LabTpu, state: TpuState): KnownTpuState {
+  if (state.kind === 'known') return state;
+  throw new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [state.message]);
+}
+
+/**
+ * A sentence for each use of the TPU, from the store and from the devices of its workers, and a warning for each failed
+ * check.
+ */
+export async function readUses(
+  { cli, tpu, tpus, signal }: TpuContext,
+  hasWorkers: boolean,
+): Promise<{ readonly uses: readonly string[]; readonly warnings: readonly string[] }> {
+  const { jobs, otherJobs } = await jobsOn(await cli.services.client(), cli.lab.store, tpu.name);
+  const folders = await runFoldersOn(cli, tpu, jobs.map(jobId));
+  const { holders, warnings } = hasWorkers
+    ? await readHolders(tpus, tpu, folders, signal)
+    : { holders: [], warnings: [] };
+  return { uses: formatUsage({ jobs, otherJobs, holders }, tpu.name), warnings };
+}
+
+/**
+ * Asks one question about all uses. True if there are none or the user agrees. A worker that does not answer counts as
+ * a use.
+ */
+export async function confirmUse(context: TpuContext, hasWorkers: boolean, what: string): Promise<boolean> {
+  const all = await readConcerns(context, hasWorkers);
+  if (all.length === 0) return true;
+  const isAgreed = await confirmDespite(
+    context.cli,
+    escapeLine(`${capitalize(all.join('; '))}.`),
+    `${what} all the same?`,
+  );
+  if (!isAgreed && context.signal.aborted)
+    throw new JobmanError(`Interrupted: ${context.tpu.name} was left as it is.`, exitCode.interrupted);
+  return isAgreed;
+}
+
+/** A sentence for each reason not to change the TPU: uses, another user's booking, workers that do not answer. */
+export async function readConcerns(context: TpuContext, hasWorkers: boolean): Promise<readonly string[]> {
+  const [{ uses, warnings }, booked] = await Promise.all([readUses(context, hasWorkers), otherBookings(context)]);
+  return [...uses, ...booked, ...warnings];
+}
+
+/** On a shared login without a named user, every booking may be another user's. */
+async function otherBookings({ cli, tpu, report }: TpuContext): Promise<readonly string[]> {
+  const actor = currentUser(cli, await cli.lab.store.users());
+  const { bookings, warnings } = await readBookings(() => cli.lab.sheet());
+  for (const line of warnings) report(line);
+  return formatUsage({ booking: othersBooking(bookings, tpu.name, actor) }, tpu.name);
+}
+
+/** The site's setup for workers of the zone: NFS shares and the W&B login. Empty if the site has neither. */
+export async function siteSetups({ cli, site }: TpuContext, zone: string): Promise<readonly SiteSetup[]> {
+  const mount = mountScript(sharesOf(site, zone));
+  const key = await wandbKey(site, cli.io.env);
+  return [
+    ...(mount === null ? [] : [{ name: 'shares', script: mount, secrets: {}, timeout: 15 * minute }]),
+    ...(key === null ? [] : [wandbSetup(key)]),
+  ];
+}
+
+export interface SiteSetup {
+  readonly name: string;
+  readonly script: SetupScript;
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly timeout: Duration;
+}
+
+export function wandbSetup(key: string): SiteSetup {
+  return { name: 'W&B', script: wandbScript, secrets: { [wandbVariable]: key }, timeout: 2 * minute };
+}
+
+export async function applySetups(context: TpuContext, setups: readonly SiteSetup[]): Promise<boolean> {
+  let isWell = true;
+  for (const setup of setups) isWell = (await applySetup(context, setup)) && isWell;
+  return isWell;
+}
+
+async function applySetup({ cli, tpu, tpus, signal, report }: TpuContext, setup: SiteSetup): Promise<boolean> {
+  const { name, script, secrets, timeout } = setup;
+  // The check first: a setup that is already done costs one short script.
+  const shellCode = `if (\n${script.check}\n) >/dev/null 2>&1; then echo 'holds already'; exit 0; fi\n(\n${script.apply}\n) 2>&1\n`;
+  const answers = await tpus.onWorkers(tpu, shellCode, { timeoutMs: timeout, signal, secrets });
+  const failed = answers.filter(hasFailed);
+  for (const answer of failed) cli.printStderr(`worker ${answer.worker}: ${escapeLine(failureText(answer))}`);
+  const how = failed.length === 0 ? 'as they should be' : `${answers.length - failed.length} of ${answers.length}`;
+  report(`${name}: ${how} on ${pluralize(answers.length, 'worker')}`);
+  return failed.length === 0;
+}
+
+export function hasFailed(answer: WorkerAnswer): boolean {
+  return answer.kind === 'no_answer' || answer.code !== 0;
+}
+
+function failureText(answer: WorkerAnswer): string {
+  if (answer.kind === 'no_answer') return answer.message;
+  return answer.output.trim().split('\n').slice(-3).join(' | ') || `its shell ended with ${answer.code}`;
+}
+
+/** Mounts the shares and logs in to W&B, as far as the site has them. Returns the exit code. */
+export async function prepareWorkers(context: TpuContext, zone: string): Promise<number> {
+  return (await applySetups(context, await siteSetups(context, zone))) ? exitCode.ok : exitCode.failed;
+}
+
+/** Stores the zone that the cloud reported, if the registry has none. */
+export async function rememberZone({ cli, tpu }: TpuContext, zone: string): Promise<void> {
+  if (tpu.zone !== null || zone === '') return;
+  await cli.lab.store.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, zone: now.zone ?? zone }));
+}

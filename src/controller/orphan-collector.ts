@@ -1,0 +1,170 @@
+// Orphan collector: lists every cloud resource with our label and finds the job that it belongs to. It finds resources
+// that no allocation claims any more, such as one whose request took effect after its allocation had been observed
+// gone. A resource of an unknown job or allocation is recorded but not deleted: it may belong to a copy of this
+// installation, so a person decides.
+
+import { messageOf } from '../app/errors.ts';
+import { locationPrefix, type AllocationRef, type CapacityPort, type Orphan } from '../app/ports.ts';
+import { capacityOf, type Job } from '../core/model/job.ts';
+import { minute, second, type Instant } from '../core/model/time.ts';
+import type { ControllerOptions } from './controller.ts';
+import type { PerformerOptions } from './performer.ts';
+
+const collectInterval = 5 * minute;
+/** Long enough for the cloud to finish a deletion, so that one collection is enough. */
+const delayAfterRelease = 45 * second;
+/**
+ * A request whose reply was lost may take effect after the release that was meant to end it, but not later than this.
+ */
+const maxRequestDelay = 5 * minute;
+/** Limit for repeating an incomplete collection soon: an expired login must not keep the controller running. */
+const maxRetryTime = 3 * minute;
+
+type Claim = 'claimed' | 'release' | 'unknown';
+
+/** A resource that exists after its allocation was observed gone took effect late, and is not claimed. */
+function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
+  const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
+  if (job === undefined || allocation === undefined) return 'unknown';
+  if (allocation.ownership === 'persistent') return 'claimed';
+  // A resource in a location that refused the request, before the job went on to another location, took effect late
+  // too.
+  const prefix = locationPrefix(capacityOf(job, allocation));
+  const isElsewhere = prefix !== null && !resource.startsWith(prefix);
+  if (allocation.goneAt === null && !isElsewhere) return 'claimed';
+  return 'release';
+}
+
+interface OrphanLocation {
+  readonly capacity: CapacityPort;
+  readonly prefix: string;
+  readonly ref: AllocationRef;
+}
+
+export function createOrphanCollector(
+  options: Pick<ControllerOptions, 'store' | 'backendOf' | 'clock'> & Pick<PerformerOptions, 'mayAct' | 'report'>,
+) {
+  const { store, clock, mayAct } = options;
+  let dueAt = clock.now();
+  /** The time until which a late request may take effect; based on the store, so that a new controller knows it too. */
+  let lateRequestsUntil: Instant = 0;
+  /** The time when a collection first missed a recorded orphan. */
+  const missed = new Map<string, Instant>();
+
+  async function locations(began: Instant): Promise<readonly OrphanLocation[]> {
+    const { refs, goneAt } = await store.locationsToCollect(began);
+    if (goneAt !== null) lateRequestsUntil = Math.max(lateRequestsUntil, goneAt + maxRequestDelay);
+    return refs.flatMap((ref): readonly OrphanLocation[] => {
+      const prefix = locationPrefix(capacityOf(ref.job, ref.allocation));
+      return prefix === null ? [] : [{ capacity: options.backendOf(ref.job.spec).capacity, prefix, ref }];
+    });
+  }
+
+  /** An orphan is gone when two collections have missed it. */
+  async function forgetGone(
+    { capacity, prefix }: OrphanLocation,
+    found: readonly Orphan[],
+    now: Instant,
+  ): Promise<void> {
+    for (const orphan of await store.orphans()) {
+      if (orphan.backend !== capacity.backend || !orphan.resource.startsWith(prefix)) continue;
+      const isThere = found.some(({ job, allocation }) => job === orphan.job && allocation === orphan.allocation);
+      const missedAt = missed.get(orphan.resource);
+      if (isThere) missed.delete(orphan.resource);
+      else if (missedAt === undefined || now < missedAt) missed.set(orphan.resource, now);
+      else if (now >= missedAt + delayAfterRelease) {
+        await store.forgetOrphan(orphan);
+        missed.delete(orphan.resource);
+        options.report(`${orphan.resource}, which was noted as a stray, is gone`);
+      }
+    }
+  }
+
+  function collectSoon(): void {
+    dueAt = Math.min(dueAt, clock.now() + delayAfterRelease);
+    lateRequestsUntil = clock.now() + maxRequestDelay;
+  }
+
+  /** False when a resource must be released and this controller lacks the lease. */
+  async function handleResource(capacity: CapacityPort, orphan: Orphan): Promise<boolean> {
+    // Loaded after the list was made, so that a job created in between can claim its resources.
+    const job = (await store.load(orphan.job))?.job;
+    switch (claimOf(job, orphan.allocation, orphan.resource)) {
+      case 'claimed':
+        return true;
+      case 'unknown':
+        await store.recordOrphan(orphan);
+        options.report(
+          `${orphan.resource} carries our label and no job here claims it; it is left alone and noted as a stray`,
+        );
+        return true;
+      case 'release': {
+        // The next collection verifies the release, whatever the answer is. Without the lease, collections continue
+        // until it is released.
+        collectSoon();
+        if (!mayAct()) return false;
+        const result = await capacity.releaseOrphan(orphan);
+        options.report(
+          `${orphan.resource} of job ${orphan.job} appeared after its release; released again: ${result.kind}`,
+        );
+        return true;
+      }
+    }
+  }
+
+  return {
+    get dueAt() {
+      return dueAt;
+    },
+    get expectsLateRequests() {
+      return lateRequestsUntil > 0;
+    },
+    collectSoon,
+    /** For a clock that was set back. */
+    makeDue(): void {
+      dueAt = clock.now();
+      lateRequestsUntil = Math.min(lateRequestsUntil, clock.now() + maxRequestDelay);
+    },
+    /** Never throws. A location that did not answer is retried next time and does not affect the others. */
+    async collect(): Promise<void> {
+      const began = clock.now();
+      dueAt = began + collectInterval;
+      // If the clock was set back since the last collection, the recorded time is too far ahead.
+      lateRequestsUntil = Math.min(lateRequestsUntil, began + maxRequestDelay);
+      let isThrough = true;
+      try {
+        // In parallel, so that a slow location does not delay the others.
+        await Promise.all(
+          (await locations(began)).map(async (location) => {
+            const found = await listResources(location, options.report);
+            if (found === undefined) {
+              isThrough = false;
+              return;
+            }
+            for (const orphan of found) if (!(await handleResource(location.capacity, orphan))) isThrough = false;
+            await forgetGone(location, found, began);
+          }),
+        );
+      } catch (error) {
+        isThrough = false;
+        options.report(`the sweep did not get through and is made again later: ${messageOf(error)}`);
+      }
+      const isTriedAgain = !isThrough && began < lateRequestsUntil + maxRetryTime;
+      if (lateRequestsUntil <= began && !isTriedAgain) lateRequestsUntil = 0;
+      if (lateRequestsUntil > 0) dueAt = Math.min(dueAt, isTriedAgain ? began + delayAfterRelease : lateRequestsUntil);
+    },
+  };
+}
+
+async function listResources(
+  { capacity, ref }: OrphanLocation,
+  report: (line: string) => void,
+): Promise<readonly Orphan[] | undefined> {
+  try {
+    const found = await capacity.listLabelled([ref]);
+    return found.kind === 'known' ? found.value : undefined;
+  } catch (error) {
+    report(`a place could not be swept and is asked again later: ${messageOf(error)}`);
+    return undefined;
+  }
+}

@@ -1,0 +1,170 @@
+// Prepare: the setup steps before the command, and the values that it starts with.
+
+import type { Action } from '../model/decision.ts';
+import { allocationOf, commandWorkers, failureOf, stepsOf, capacityOf, taskKey } from '../model/job.ts';
+import type { Allocation, Attempt, Job, TaskFailure, WorkerTask } from '../model/job.ts';
+import { backoffDelay, earliest, minute, second } from '../model/time.ts';
+import type { Instant } from '../model/time.ts';
+import { nodeNamePlaceholder, withBuckets } from '../model/spec.ts';
+import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from '../model/spec.ts';
+import type { View } from './facts.ts';
+import { regionOf } from '../../catalogue/zones.ts';
+
+// ------------------------------------------------------------------------------------------ steps
+
+/** Workers that answer and have steps left, each with its first unproven step. */
+export function unprovenWorkers(view: View): readonly { readonly worker: number; readonly step: SetupStep }[] {
+  if (view.attempt?.commandOnly === true) return [];
+  return view.workers.flatMap(({ worker, status }) => {
+    if (worker === 'controller' || status === undefined) return [];
+    const { proofs } = status;
+    const step = stepsOf(view.job).find(({ key }) => !proofs.includes(key));
+    return step === undefined ? [] : [{ worker, step }];
+  });
+}
+
+/** The steps that should be in progress now, on all workers in parallel, and the time at which the next one is due. */
+export function stepsDue(
+  view: View,
+  attempt: Attempt,
+): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {
+  const actions: Action[] = [];
+  let wakeAt: Instant | undefined;
+  for (const { worker, step } of unprovenWorkers(view)) {
+    const dueAt = retryAt(view.job, attempt, { kind: 'step', worker, step: step.name });
+    if (dueAt > view.now) wakeAt = earliest(wakeAt, dueAt);
+    else {
+      const { allocation, ordinal } = attempt;
+      actions.push({ kind: 'step', allocation, worker, step: step.name, attempt: ordinal });
+    }
+  }
+  return { actions, wakeAt };
+}
+
+export function areTriesExhausted(job: Job, { tries, isFinal }: TaskFailure): boolean {
+  return isFinal === true || tries >= Math.max(1, job.spec.limits.setupTries);
+}
+
+/** Time of the next try on that worker: 5 s after a failure, doubling to 2 min. 0 if the task never failed. */
+export function retryAt(job: Job, attempt: Attempt, task: WorkerTask): Instant {
+  const failure = failureOf(attempt, task);
+  if (failure === undefined) return 0;
+  const tries = Math.max(1, failure.tries);
+  return failure.lastAt + backoffDelay(5 * second, 2 * minute, tries, job.id, attempt.ordinal, taskKey(task));
+}
+
+// ------------------------------------------------------------------------------------------ the command
+
+/** Everything that a host needs to run the command once. All placeholders are filled in. */
+export interface Launch {
+  readonly attempt: Attempt;
+  readonly script: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables that only the program may see. The host reads their values at the start and stores them nowhere else. */
+  readonly secrets?: Readonly<Record<string, SecretSource>>;
+  readonly workdir: string | null;
+  readonly checkpointDir: string | null;
+  /** The attempt continues an earlier one: the host finds JOBMAN_RESUME_FROM in `checkpointDir`. */
+  readonly resume: boolean;
+  /** Only entries of `checkpointDir` that this `checkpointOwner`'s records allow count. Absent: all entries count. */
+  readonly checkpointOwner?: string;
+  /** Source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. The host finds the entry. */
+  readonly resumeFrom?: ResumeFrom;
+  /**
+   * The boot in which the worker's setup holds. In another boot nothing starts, and the outcome is `failed`. Absent:
+   * any boot.
+   */
+  readonly bootId?: string;
+}
+
+/**
+ * The command of that attempt for that worker, with the node's name filled in. jobman's own variables override the
+ * manifest's, because the program relies on them. The host adds JOBMAN_RESUME_FROM: only the host can see which
+ * checkpoint is complete. `bootId` is the action's.
+ */
+export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): Launch {
+  const { command, capacity } = job.spec;
+  const allocation = allocationOf(job, attempt.allocation);
+  const checkpointDir = withNodeName(checkpointFolder(job, attempt), allocation);
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(command.env)) env[name] = withNodeName(value, allocation);
+  return {
+    attempt,
+    script: withNodeName(command.script, allocation),
+    env: {
+      ...env,
+      JOBMAN_JOB_ID: job.id,
+      JOBMAN_ATTEMPT: String(attempt.ordinal),
+      JOBMAN_STAGE: String(attempt.stage),
+      JOBMAN_WORKER: String(worker),
+      JOBMAN_WORKERS: String(commandWorkers(command, allocation.workers ?? 1).length),
+      ...(capacity.kind === 'tpu' ? { JOBMAN_NODE_NAME: allocation.name } : {}),
+      ...(checkpointDir === null ? {} : { JOBMAN_CHECKPOINT_DIR: checkpointDir }),
+    },
+    ...(command.secrets === undefined ? {} : { secrets: command.secrets }),
+    workdir: withNodeName(command.workdir, allocation),
+    checkpointDir,
+    resume: attempt.startMode === 'resume',
+    ...(command.checkpoints === 'named' && { checkpointOwner: checkpointOwner(job, attempt) }),
+    ...(command.resumeFrom !== undefined && { resumeFrom: command.resumeFrom }),
+    ...(bootId !== undefined && { bootId }),
+  };
+}
+
+/**
+ * The step with the node's name and its region's buckets filled in. Its key does not change: the proof has that name.
+ */
+export function resolvedStep(step: SetupStep, allocation: Allocation, job: Pick<Job, 'spec'>): SetupStep {
+  const capacity = capacityOf(job, allocation);
+  const resolve = (text: string): string => {
+    const named = withNodeName(text, allocation);
+    return capacity.kind === 'tpu' ? withBuckets(named, regionOf(capacity.zone)) : named;
+  };
+  return { ...step, check: step.check === null ? null : resolve(step.check), apply: resolve(step.apply) };
+}
+
+function withNodeName(text: string, allocation: Allocation): string;
+function withNodeName(text: string | null, allocation: Allocation): string | null;
+function withNodeName(text: string | null, allocation: Allocation): string | null {
+  return text === null ? null : text.replaceAll(nodeNamePlaceholder, allocation.name);
+}
+
+// ------------------------------------------------------------------------------------------ checkpoints
+//
+// In jobman's own folders (`000001-k3x9ab`) each start from the beginning has a folder of its own, so every entry
+// counts. A folder that the manifest names may already contain entries of another job or of an earlier start. There
+// each worker writes a record at a start from the beginning: a file whose first line names the start and its job,
+// followed by the entries that exist already. An entry counts if a record of this start does not list it, or if it has
+// changed since. Without such a record, nothing counts. No clocks are compared, because the times in the folder are
+// those of a bucket or a worker.
+//
+// Each worker has its own record, because a mounted bucket shows a file that another worker replaced late or never.
+
+/**
+ * Name of a record in a checkpoint folder, followed by the worker that wrote it. Its first line is a `checkpointOwner`.
+ */
+export const checkpointRecord = '.jobman-start.';
+
+/**
+ * The checkpoint folder of an attempt, with the placeholder for the node's name. Null if the job has none. A later
+ * start from the beginning adds its ordinal (`000001-k3x9ab-3`), unless the manifest names the folder.
+ */
+export function checkpointFolder(job: Job, attempt: Attempt): string | null {
+  const { checkpointDir, checkpoints } = job.spec.command;
+  const { ordinal } = freshStartOf(job, attempt);
+  const isFirst = !job.attempts.some((one) => one.ordinal < ordinal && one.startedAt !== null);
+  return checkpointDir === null || checkpoints !== 'own' || isFirst ? checkpointDir : `${checkpointDir}-${ordinal}`;
+}
+
+/** `<installation>/<job id>/<attempt>`: the newest start from the beginning that this attempt is or continues. */
+export function checkpointOwner(job: Job, attempt: Attempt): string {
+  return `${job.installation}/${job.id}/${freshStartOf(job, attempt).ordinal}`;
+}
+
+function freshStartOf(job: Job, attempt: Attempt): Attempt {
+  const beginning = job.attempts.findLast(
+    ({ ordinal, stage, startedAt }) =>
+      ordinal <= attempt.ordinal && stage === 0 && (ordinal === attempt.ordinal || startedAt !== null),
+  );
+  return beginning ?? attempt;
+}

@@ -1,0 +1,135 @@
+// Decision: the result of `reconcile`. Actions are plain data that the controller performs. Rules return a changed
+// record with its events.
+
+import { withLifecycle } from './job.ts';
+import type { AllocationFields, Attempt, Job } from './job.ts';
+import type { Event, EventBody } from './event.ts';
+import type { WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+
+/** The result of one pass over one job. */
+export interface Decision {
+  readonly job: Job;
+  /** In order. Empty if nothing changed. */
+  readonly events: readonly Event[];
+  /**
+   * Idempotent actions that should be in progress now. Each pass returns them again until they are no longer needed.
+   */
+  readonly actions: readonly Action[];
+  /** The latest time of the next pass. Undefined if only a command of a user can change anything. */
+  readonly wakeAt: Instant | undefined;
+}
+
+/**
+ * One idempotent effect. Each action names the ordinals of its subject, so that a late action cannot touch a later
+ * subject. `request` and `release` act on an allocation, `step` on one of its workers, `start` and `stop` on a process
+ * of an attempt.
+ */
+export type Action =
+  | { readonly kind: 'request'; readonly allocation: number }
+  | { readonly kind: 'release'; readonly allocation: number }
+  | {
+      readonly kind: 'step';
+      readonly allocation: number;
+      readonly worker: number;
+      readonly step: string;
+      readonly attempt: number;
+    }
+  | {
+      readonly kind: 'start';
+      readonly attempt: number;
+      readonly allocation: number;
+      readonly worker: WorkerId;
+      /**
+       * The boot in which the worker's steps were proven. The command must not start in another one. Absent: any boot.
+       */
+      readonly bootId?: string;
+    }
+  | {
+      readonly kind: 'stop';
+      readonly attempt: number;
+      readonly allocation: number;
+      readonly worker: WorkerId;
+      /** `stop` sends the job's stop signal, `kill` ends the program with all its children. */
+      readonly signal: 'stop' | 'kill';
+    };
+
+// ------------------------------------------------------------------------------------------ changes of a record
+
+/** A new record and the events that led to it, in order. */
+export interface Change {
+  readonly job: Job;
+  readonly events: readonly Event[];
+}
+
+export function unchanged(job: Job): Change {
+  return { job, events: [] };
+}
+
+/** Applies each rule to the result of the one before, and keeps the events in order. */
+export function chain(first: Change, ...rules: readonly ((job: Job) => Change)[]): Change {
+  let { job, events } = first;
+  for (const rule of rules) {
+    const next = rule(job);
+    job = next.job;
+    if (next.events.length > 0) events = [...events, ...next.events];
+  }
+  return { job, events };
+}
+
+export function withEvents(job: Job, at: Instant, ...bodies: readonly EventBody[]): Change {
+  return { job, events: bodies.map((body) => ({ at, ...body })) };
+}
+
+/** The value with these fields, or the same object if nothing differs: then the controller does not write. */
+function patched<T extends object>(value: T, patch: Partial<T>): T {
+  const keys = Object.keys(patch) as (keyof T)[];
+  return keys.every((key) => Object.is(value[key], patch[key])) ? value : { ...value, ...patch };
+}
+
+/** Also updates the lifecycle of the allocation. */
+export function withAllocation(job: Job, ordinal: number, patch: Partial<AllocationFields>): Job {
+  return patched(job, {
+    allocations: replaced(job.allocations, ordinal, (one) => {
+      const next = patched<AllocationFields>(one, patch);
+      return next === one ? one : withLifecycle(next);
+    }),
+  });
+}
+
+export function withAttempt(job: Job, ordinal: number, patch: Partial<Attempt>): Job {
+  return patched(job, { attempts: replaced(job.attempts, ordinal, (one) => patched(one, patch)) });
+}
+
+function replaced<T extends { readonly ordinal: number }>(
+  list: readonly T[],
+  ordinal: number,
+  change: (item: T) => T,
+): readonly T[] {
+  const next = list.map((item) => (item.ordinal === ordinal ? change(item) : item));
+  return next.every((item, index) => item === list[index]) ? list : next;
+}
+
+// ------------------------------------------------------------------------------------------ subjects
+
+/** The subject of an action. At most one action per subject is in progress. */
+export type Subject =
+  | { readonly kind: 'request' | 'release'; readonly allocation: number }
+  | { readonly kind: 'step'; readonly allocation: number; readonly worker: number; readonly step: string }
+  | { readonly kind: 'start'; readonly attempt: number; readonly worker: WorkerId }
+  | { readonly kind: 'stop'; readonly attempt: number; readonly worker: WorkerId; readonly signal: 'stop' | 'kill' };
+
+/** A unique key for maps and rows: `start/2/0`. Only the store parses it. */
+export function subjectKey(subject: Subject): string {
+  switch (subject.kind) {
+    case 'request':
+    case 'release':
+      return `${subject.kind}/${subject.allocation}`;
+    case 'step':
+      return `step/${subject.allocation}/${subject.worker}/${subject.step}`;
+    case 'start':
+      return `start/${subject.attempt}/${subject.worker}`;
+    case 'stop':
+      return `stop/${subject.attempt}/${subject.worker}/${subject.signal}`;
+  }
+}

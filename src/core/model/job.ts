@@ -1,0 +1,545 @@
+// Job: a spec and everything that has happened to it. `reconcile` reads this record and returns a new one; no value is
+// changed in place.
+//
+// The terms of the core (docs/glossary.md has all words of the project):
+//
+//   job                    a spec plus everything that has happened to it; one id for life, an owner, a name
+//   desired state          the owner's last request: running, stopped, cancelled or deleted (`Desired`)
+//   start request          the owner's latest start, resume or rerun, not yet turned into an attempt
+//   attempt, stage         one try at the command, numbered from 1; the stage counts resumes
+//   allocation             capacity requested or held: planned, requested, confirmed, ready, lost, releasing, gone
+//   alternative            another zone, type or price that the job accepts; 0 is the spec's own
+//   worker run             the run of an attempt's command on one worker, and the last known state of its process
+//   observation            the state of the outside with its time: known, or unknown (a failed check is never "absent")
+//   situation              the class of a job and its observation: the first matching row of situations.ts
+//   ending, reason, finish why an attempt must end (reason, with evidence), and the outcome of the job (finish)
+
+import type { Event } from './event.ts';
+import { capacityAt, withJobIds } from './spec.ts';
+import type { CapacitySpec, CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+
+/**
+ * The owner's last request.
+ * `running`: the command is to run. `stopped`: the program ends and the capacity is kept. `cancelled`: the program ends
+ * and the capacity is released. `deleted`: as `cancelled`, and the job leaves the list once its capacity is seen gone.
+ */
+export type Desired = 'running' | 'stopped' | 'cancelled' | 'deleted';
+
+/** The complete record of one job. Nothing about a job is kept elsewhere. */
+export interface Job {
+  /** Six digits: `000001`. It never changes. */
+  readonly id: string;
+  /** Tells this jobman database from others that use the same cloud project. Six characters [a-z0-9]. */
+  readonly installation: string;
+  readonly owner: string;
+  readonly createdAt: Instant;
+  readonly spec: JobSpec;
+  readonly desired: Desired;
+  /** Null once an attempt answers it. A newer request replaces it. */
+  readonly startRequest: StartRequest | null;
+  /** True from `cancel` or `delete` until the next start request: the verdict is then `cancelled`, not `stopped`. */
+  readonly cancelRequested: boolean;
+  /** Time of the last stop, cancel or delete. The stop grace counts from the first stop action, not from here. */
+  readonly desiredAt: Instant;
+  readonly attempts: readonly Attempt[];
+  readonly allocations: readonly Allocation[];
+  /** The current copy of the working directory, if a copy was taken after the first. */
+  readonly workdirCopy?: number;
+  /** No rule answers the end of the open attempt. The next start request clears it. */
+  readonly recoveryDisabled?: true;
+  /** The user who last ended the job, if not its owner. */
+  readonly endedBy?: string;
+  /** Set when nothing more runs without a new start request. Capacity may still be releasing. */
+  readonly finish: Finish | null;
+  /** True once a deleted job has left the list. Its rows stay for history. */
+  readonly removed: boolean;
+  /**
+   * Name of a row of the situation table (situations.ts). The newest pass writes the first row that decided: if an end
+   * was decided, the pass reads the table a second time and does not write that row. A newer command writes the row
+   * that it causes. Absent before the first pass. Another version of jobman may have written a name that this version
+   * does not know.
+   */
+  readonly situation?: string;
+}
+
+/** `fresh` and `rerun` start at stage 0, `resume` at the stage after the last started attempt. */
+export interface StartRequest {
+  readonly startMode: 'fresh' | 'resume' | 'rerun';
+  readonly at: Instant;
+  /** Run only the command, on workers that are ready, and skip the setup steps (`run --cmd-only`). */
+  readonly commandOnly?: true;
+}
+
+/** Outcome of a finished job: the verdict shown, and the reason of the last attempt. */
+export interface Finish {
+  readonly at: Instant;
+  readonly verdict: 'succeeded' | 'failed' | 'stopped' | 'cancelled';
+  readonly reason: Reason;
+}
+
+/** One try at the command. */
+export interface Attempt {
+  /** From 1. */
+  readonly ordinal: number;
+  /** Counts resumes: 0 for a start from the beginning. */
+  readonly stage: number;
+  /** `resume` sets JOBMAN_RESUME_FROM. */
+  readonly startMode: StartRequest['startMode'];
+  /**
+   * True if the owner's command made it, false if a rule did. Budgets and backoffs count from the newest such attempt.
+   */
+  readonly startedByOwner: boolean;
+  /** As in the start request. */
+  readonly commandOnly?: true;
+  /** The copy of the working directory that it runs. Absent if the job has none. */
+  readonly workdirCopy?: number;
+  /** Its allocation, by ordinal. It may change until the command starts. */
+  readonly allocation: number;
+  readonly createdAt: Instant;
+  /** Backoff: no request for capacity and no start of the command before this time. */
+  readonly notBefore: Instant;
+  /**
+   * Time at which `notBefore` was set for another allocation or alternative. Absent while it counts from `createdAt`.
+   */
+  readonly movedAt?: Instant;
+  /** Alternatives that had nothing to give: one entry each, for any number of requests. */
+  readonly alternativesTried?: readonly TriedAlternative[];
+  /** Failed tries on single workers: one entry per task. */
+  readonly failures: readonly TaskFailure[];
+  /** First commit of a start. From here on a process may exist. */
+  readonly startedAt: Instant | null;
+  /** First time the command was seen running on every worker that runs it. */
+  readonly runningAt: Instant | null;
+  /**
+   * The first failed exit that is not judged yet, because its cause may still show. Once it is set, an observation from
+   * before the exit no longer delays the judgement, and the owner may accept the exit (`accept-exit`).
+   */
+  readonly exitSeen?: ExitSeen;
+  /** Time at which the owner asked to judge that exit without the wait. */
+  readonly exitAcceptedAt?: Instant;
+  /** Set once the attempt must end; the first reason stays. `endedAt` follows when no process of it can be alive. */
+  readonly ending: Ending | null;
+  readonly endedAt: Instant | null;
+  /**
+   * Exits of its program, grouped by exit code and signal. Absent until it has ended, or if no worker reported an exit.
+   */
+  readonly exits?: readonly Exit[];
+}
+
+/** An alternative that had nothing to give to one attempt. */
+export interface TriedAlternative {
+  readonly alternative: number;
+  readonly failedRequests: number;
+  /** The newest answer, its time, and the error if it was a refusal. */
+  readonly answer: CapacityAnswer;
+  readonly at: Instant;
+  readonly error?: CloudError;
+}
+
+/** An exit code, and the workers on which the program ended with it. */
+export interface Exit {
+  readonly exitCode: number;
+  readonly signal?: string;
+  readonly workers: readonly WorkerId[];
+}
+
+/** Failures of one task on one worker. `detail` is the newest message. */
+export interface TaskFailure {
+  readonly task: WorkerTask;
+  readonly tries: number;
+  readonly lastAt: Instant;
+  readonly detail: string;
+  /** Name of the log pattern that classifies the failure. */
+  readonly pattern?: string;
+  /** Another try would get the same refusal, so none follows. */
+  readonly isFinal?: true;
+}
+
+/** A program that ended on one worker without success. */
+export interface ExitSeen {
+  readonly at: Instant;
+  readonly worker: WorkerId;
+  readonly exitCode: number;
+  readonly signal?: string;
+  /** As in `Evidence`. */
+  readonly pattern?: string;
+}
+
+/** Reason for the end of an attempt, and the state of ending its processes. */
+export interface Ending {
+  readonly reason: Reason;
+  readonly evidence: Evidence;
+  /** Time of the decision. If the program ended by itself, the time of its exit as its worker reports it. */
+  readonly since: Instant;
+  /** First commit of a stop. The stop grace counts from here. */
+  readonly stopRequestedAt: Instant | null;
+  /**
+   * Workers that confirmed a stop, with either signal. A program gets the stop signal once: many take a second one as
+   * "end now".
+   */
+  readonly stopConfirmedBy: readonly WorkerId[];
+}
+
+/** Evidence for a reason. `detail` is one phrase for people. */
+export interface Evidence {
+  readonly detail: string;
+  readonly worker?: WorkerId;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** The exit code was 0, but the run folder holds a failure (`RunStatus.failure`). */
+  readonly unconfirmed?: true;
+  /** Name of the log pattern that matched, and the line. */
+  readonly pattern?: string;
+  readonly line?: string;
+  /** The cloud's own message. */
+  readonly raw?: string;
+}
+
+/** The fields of an allocation in any part of its lifecycle. */
+export interface AllocationFields {
+  /** From 1. */
+  readonly ordinal: number;
+  readonly ownership: 'ephemeral' | 'persistent';
+  /** Its name in the cloud (`nodeName`). */
+  readonly name: string;
+  /**
+   * 0 or absent: the spec's own; from 1: `tpu.alternatives` in order. It changes when a refusal shows that nothing was
+   * created.
+   */
+  readonly alternative?: number;
+  /** A request was committed and its reply has not arrived: the allocation may exist. */
+  readonly isRequestInFlight?: boolean;
+  /** A request ended without an answer: the allocation may appear at any time, whatever later requests return. */
+  readonly hasUnansweredRequest?: true;
+  /** Time at which a request elsewhere replaced it before it was ready, and the answer of its alternative. */
+  readonly superseded?: { readonly at: Instant; readonly answer: CapacityAnswer };
+  /**
+   * Commit of the first request; for a persistent one, of its first use. From here on it may exist, whatever the
+   * replies say.
+   */
+  readonly requestedAt: Instant | null;
+  /**
+   * Time at which the newest request (after `releasedAt`: release) was confirmed. Seeing the allocation confirms its
+   * request too. Observations lag behind, so the call is not repeated at once.
+   */
+  readonly confirmedAt: Instant | null;
+  /** Failed requests (after `releasedAt`: releases) so far. Sets the pace of the next one. */
+  readonly errorCount: number;
+  readonly lastError: { readonly at: Instant; readonly error: CloudError } | null;
+  /** Each change of the observed state is an event. */
+  readonly lastObserved: { readonly state: AllocationState; readonly detail: string; readonly at: Instant } | null;
+  /** First time it was seen ready, and its number of workers. */
+  readonly readyAt: Instant | null;
+  readonly workers: number | null;
+  /**
+   * Persistent only: its creation time in the cloud when first seen ready. Tells it from a later one of the same name.
+   */
+  readonly creationTime?: string;
+  /** Worker addresses in order, from the last observation that saw it ready. Null before. */
+  readonly hosts: readonly Host[] | null;
+  /** First of two observations that missed it. Only the second one proves that it is gone. */
+  readonly firstMissedAt: Instant | null;
+  /**
+   * Time of the first pass without an answer from a worker or about the allocation. A silence that began later replaces
+   * it. Null if all answer.
+   */
+  readonly unreachableSince: Instant | null;
+  /**
+   * The silent party. A silent worker ends the attempt after the grace only while the cloud answers and reports
+   * `ready`: a broken connection at our end silences both, and must not cost an attempt. `login`: this machine has no
+   * valid login, so the cloud cannot be asked.
+   */
+  readonly unreachableWho: 'cloud' | 'worker' | 'login' | null;
+  /** Commit of the release. Nothing starts on it from here on. */
+  readonly releasedAt: Instant | null;
+  /** Time at which it was found to be gone: after the release, by itself, or because it was never created. */
+  readonly goneAt: Instant | null;
+}
+
+/**
+ * Capacity requested or held for the job. Attempts may share one. Each part of the lifecycle allows only its own
+ * values.
+ */
+export type Allocation = AllocationFields & AllocationLifecycle;
+
+type AllocationLifecycle =
+  | (NotConfirmed & { readonly lifecycle: 'planned'; readonly requestedAt: null; readonly firstMissedAt: null })
+  /** A request is in flight, was refused or got no answer: the allocation may exist. */
+  | (NotConfirmed & { readonly lifecycle: 'requested'; readonly requestedAt: Instant })
+  /** A request was accepted, or the allocation was seen. It is not ready yet. */
+  | (NotReady & { readonly lifecycle: 'confirmed'; readonly requestedAt: Instant; readonly confirmedAt: Instant })
+  /** It was seen ready at least once. */
+  | (NotReleased & {
+      readonly lifecycle: 'ready';
+      readonly requestedAt: Instant;
+      readonly confirmedAt: Instant;
+      readonly readyAt: Instant;
+      readonly workers: number;
+    })
+  /** It is never usable again, and is not released yet. */
+  | (NotReleased & {
+      readonly lifecycle: 'lost';
+      readonly requestedAt: Instant;
+      readonly lastObserved: NonNullable<AllocationFields['lastObserved']>;
+    })
+  /** Its release was committed, and it is not seen gone yet. */
+  | (NotMonitored & { readonly lifecycle: 'releasing'; readonly releasedAt: Instant; readonly goneAt: null })
+  /** It was seen gone, or was never created. */
+  | (NotMonitored & { readonly lifecycle: 'gone'; readonly goneAt: Instant; readonly firstMissedAt: null });
+
+interface NotReleased {
+  readonly releasedAt: null;
+  readonly goneAt: null;
+}
+
+interface NotReady extends NotReleased {
+  readonly readyAt: null;
+  readonly workers: null;
+  readonly hosts: null;
+}
+
+interface NotConfirmed extends NotReady {
+  readonly confirmedAt: null;
+}
+
+interface NotMonitored {
+  readonly unreachableSince: null;
+  readonly unreachableWho: null;
+}
+
+/** The allocation with the lifecycle that its fields imply. */
+export function withLifecycle(fields: AllocationFields): Allocation {
+  // The cast: the simulator and the enumeration prove that fields fit their lifecycle (sim/history-replay.ts).
+  return { ...fields, lifecycle: lifecycleOf(fields) } as Allocation;
+}
+
+function lifecycleOf({
+  goneAt,
+  releasedAt,
+  readyAt,
+  confirmedAt,
+  requestedAt,
+  lastObserved,
+}: AllocationFields): Allocation['lifecycle'] {
+  if (goneAt !== null) return 'gone';
+  if (releasedAt !== null) return 'releasing';
+  if (requestedAt === null) return 'planned';
+  if (lastObserved !== null && isUnusable(lastObserved.state)) return 'lost';
+  if (readyAt !== null) return 'ready';
+  return confirmedAt === null ? 'requested' : 'confirmed';
+}
+
+/** True for a state after which an allocation is never usable again. */
+export function isUnusable(state: AllocationState): boolean {
+  return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
+}
+
+/** Addresses of one worker. jobman uses the internal address if there is no external one. */
+export interface Host {
+  readonly internalIp: string | null;
+  readonly externalIp: string | null;
+}
+
+/** The observable states of an allocation. `AllocationStatus` explains each. */
+export type AllocationState =
+  | 'absent'
+  | 'waiting'
+  | 'provisioning'
+  | 'ready'
+  | 'interrupted'
+  | 'lost'
+  | 'releasing'
+  | 'foreign';
+
+/**
+ * Class of a cloud error. `permission`, `invalid` and `not_found` are permanent: the same request gets the same answer.
+ */
+export type CloudErrorKind =
+  | 'quota'
+  | 'stockout'
+  | 'permission'
+  | 'invalid'
+  | 'rate_limited'
+  | 'not_found'
+  | 'internal'
+  | 'unreachable';
+
+/**
+ * Answer of an alternative that has nothing to give: the class of its refusal, or `waiting` if a request waited too
+ * long there.
+ */
+export type CapacityAnswer = CloudErrorKind | 'waiting';
+
+/** A refusal by the cloud. Rules use `kind`. `message` is one sentence for people, `raw` is the cloud's own text. */
+export interface CloudError {
+  readonly kind: CloudErrorKind;
+  readonly message: string;
+  readonly raw: string;
+  /** With `unreachable`: a missing login caused it. */
+  readonly noLogin?: true;
+}
+
+/** The workers that run the command, given the number of workers of the allocation. */
+export function commandWorkers(command: CommandSpec, workers: number): readonly WorkerId[] {
+  if (command.runsOn === 'controller') return ['controller'];
+  if (command.workers !== 'all') return command.workers;
+  return Array.from({ length: workers }, (_, index) => index);
+}
+
+/** The copy of the working directory for the next attempt. Undefined if the job has none. */
+export function workdirCopyOf(job: Job): number | undefined {
+  return job.spec.workdir === undefined ? undefined : (job.workdirCopy ?? 1);
+}
+
+/** The setup steps. The step that brings a working directory brings the current copy. */
+export function stepsOf(job: Job): readonly SetupStep[] {
+  const workdirCopy = job.workdirCopy;
+  if (workdirCopy === undefined) return job.spec.steps;
+  return job.spec.steps.map((step) =>
+    step.workdirCopy === undefined ? step : { ...step, key: workdirKey(workdirCopy), workdirCopy },
+  );
+}
+
+/** Key of the proof that a worker has that copy. */
+export function workdirKey(workdirCopy: number): string {
+  return `workdir-${workdirCopy}`;
+}
+
+/** The newest attempt, ended or not. */
+export function lastAttempt(job: Job): Attempt | undefined {
+  return job.attempts.at(-1);
+}
+
+/** The newest attempt, unless it has ended. */
+export function openAttempt(job: Job): Attempt | undefined {
+  const attempt = job.attempts.at(-1);
+  return attempt !== undefined && attempt.endedAt === null ? attempt : undefined;
+}
+
+/** Throws if the record has no such allocation, which is our own bug. */
+export function allocationOf(job: Job, ordinal: number): Allocation {
+  const allocation = job.allocations[ordinal - 1];
+  if (allocation === undefined || allocation.ordinal !== ordinal) {
+    throw new Error(`job ${job.id} holds no allocation ${ordinal}; its allocations are numbered from 1 without a gap`);
+  }
+  return allocation;
+}
+
+/** Throws if the record has no such attempt, which is our own bug. */
+export function attemptOf(job: Job, ordinal: number): Attempt {
+  const attempt = job.attempts[ordinal - 1];
+  if (attempt === undefined || attempt.ordinal !== ordinal) {
+    throw new Error(`job ${job.id} holds no attempt ${ordinal}; its attempts are numbered from 1 without a gap`);
+  }
+  return attempt;
+}
+
+export function failureOf({ failures }: Attempt, task: WorkerTask): TaskFailure | undefined {
+  return failures.find((one) => isSameTask(one.task, task));
+}
+
+/** The newest allocation, gone or not. */
+export function lastAllocation(job: Job): Allocation | undefined {
+  return job.allocations.at(-1);
+}
+
+/** True from its first request until it is found to be gone. */
+export function mayExist(allocation: Allocation): boolean {
+  return allocation.requestedAt !== null && allocation.goneAt === null;
+}
+
+/** True if a program may be alive that removal does not end: on this machine, or on a persistent allocation. */
+export function mayOutliveRemoval(job: Job): boolean {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.startedAt === null) return false;
+  return job.spec.command.runsOn === 'controller' || allocationOf(job, attempt.allocation).ownership === 'persistent';
+}
+
+/** True for a job removed by force. jobman still copies the outputs of every other removed job. */
+export function isForceRemoved(job: Job): boolean {
+  return job.removed && (job.finish === null || heldAllocations(job).length > 0);
+}
+
+/** True while no request was accepted and nothing was observed. Another request finds what a lost reply hid. */
+export function isUnconfirmed({ confirmedAt, lastObserved, readyAt, releasedAt }: Allocation): boolean {
+  return confirmedAt === null && lastObserved === null && readyAt === null && releasedAt === null;
+}
+
+/**
+ * True if every request was refused and nothing was ever observed: it does not exist, and no observation must prove it.
+ */
+export function wasNeverCreated(allocation: Allocation): boolean {
+  const { ownership, isRequestInFlight, hasUnansweredRequest, lastError, goneAt } = allocation;
+  if (ownership !== 'ephemeral' || goneAt !== null || lastError === null) return false;
+  return isUnconfirmed(allocation) && isRequestInFlight !== true && hasUnansweredRequest !== true;
+}
+
+/** Ephemeral allocations that may exist. */
+export function heldAllocations(job: Job): readonly Allocation[] {
+  return job.allocations.filter((allocation) => allocation.ownership === 'ephemeral' && mayExist(allocation));
+}
+
+/** The capacity of that allocation's alternative; the spec's own if there is no allocation. */
+export function capacityOf(
+  job: Pick<Job, 'spec'>,
+  allocation: Pick<Allocation, 'alternative'> | undefined,
+): CapacitySpec {
+  return capacityAt(job.spec.capacity, allocation?.alternative ?? 0);
+}
+
+/** A task of an attempt on one worker: a setup step, or the start or stop of the command. */
+export type WorkerTask =
+  | { readonly kind: 'step'; readonly worker: number; readonly step: string }
+  | { readonly kind: 'start' | 'stop'; readonly worker: WorkerId };
+
+function isSameTask(one: WorkerTask, other: WorkerTask): boolean {
+  return taskKey(one) === taskKey(other);
+}
+
+/** A unique key: `3/docker`, `start/3`. Only the store parses it. */
+export function taskKey(task: WorkerTask): string {
+  return task.kind === 'step' ? `${task.worker}/${task.step}` : `${task.kind}/${task.worker}`;
+}
+
+/** A new job with desired state `running`, and the first event of its history. */
+export function newJob(input: {
+  readonly id: string;
+  readonly installation: string;
+  readonly owner: string;
+  /** The user who created it, if not its owner. */
+  readonly by?: string;
+  readonly spec: JobSpec;
+  readonly at: Instant;
+}): { readonly job: Job; readonly event: Event } {
+  const job: Job = {
+    id: input.id,
+    installation: input.installation,
+    owner: input.owner,
+    createdAt: input.at,
+    spec: withJobIds(input.spec, input.id, input.installation),
+    desired: 'running',
+    startRequest: { startMode: 'fresh', at: input.at },
+    cancelRequested: false,
+    desiredAt: input.at,
+    attempts: [],
+    allocations: [],
+    finish: null,
+    removed: false,
+  };
+  const { overrides } = job.spec;
+  return {
+    job,
+    event: {
+      kind: 'created',
+      at: input.at,
+      by: input.by ?? input.owner,
+      ...(overrides !== undefined && { overrides }),
+    },
+  };
+}
+
+/** The verdict as it reads after `has`: `been stopped`, `succeeded`. */
+export function formatVerdict(verdict: Finish['verdict']): string {
+  return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
+}

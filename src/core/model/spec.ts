@@ -1,0 +1,381 @@
+// JobSpec: a manifest, parsed, interpolated, validated, defaulted and immutable. All later decisions use these fields;
+// no backend and no rule reads the manifest again.
+
+import type { Duration } from './time.ts';
+
+/** Source of a supervised job's capacity. Kubernetes jobs live in their cluster and are not supervised. */
+export type BackendName = 'local' | 'tpu';
+
+/** A worker by Google's number, from 0; or `controller`: the machine that jobman runs on. */
+export type WorkerId = number | 'controller';
+
+export interface JobSpec {
+  /** Version of this format, for readers of older rows. */
+  readonly version: 1;
+  readonly name: string;
+  /** `job.tags` and `tpu.tags` together, without duplicates. */
+  readonly tags: readonly string[];
+  readonly capacity: CapacitySpec;
+  /** Each worker runs these in order before the command. Their texts are final; the core reads names and keys only. */
+  readonly steps: readonly SetupStep[];
+  readonly command: CommandSpec;
+  /** A folder of this machine that every worker gets a copy of. The step that names it copies it. Absent: none. */
+  readonly workdir?: WorkdirSpec;
+  readonly recovery: RecoverySpec;
+  readonly limits: LimitsSpec;
+  readonly stop: StopSpec;
+  readonly finish: FinishSpec;
+  /** The values of `--set`, in order. Absent: none. */
+  readonly overrides?: readonly Override[];
+}
+
+export interface Override {
+  /** Path of the key: `command.lr`. */
+  readonly key: string;
+  /** As written. `***` if it looks like a secret. */
+  readonly value: string;
+}
+
+/** The requested capacity. `kind` names the backend; no other code tests a backend's name. */
+export type CapacitySpec = LocalSpec | TpuSpec;
+
+export interface LocalSpec {
+  readonly kind: 'local';
+  /** This machine exists before and after the job. */
+  readonly ownership: 'persistent';
+  /** The folder in which the command starts, absolute. */
+  readonly workdir: string;
+}
+
+export interface TpuSpec {
+  readonly kind: 'tpu';
+  /** Ephemeral: requested by the job and released with it. Persistent: exists by name before and after it. */
+  readonly ownership: 'ephemeral' | 'persistent';
+  /** `tpu-vm` creates the node itself, `queued-resources` requests it through Google's queue. */
+  readonly mode: 'tpu-vm' | 'queued-resources';
+  /** A Google Cloud project, or `emulatorProject`. */
+  readonly project: string;
+  readonly zone: string;
+  readonly accelerator: string;
+  /** `tpu.name`, interpolated. `nodeName` (allocate.ts) makes the name in the cloud from it. */
+  readonly name: string;
+  readonly runtimeVersion: string;
+  readonly pricing: 'spot' | 'ondemand' | 'preemptible';
+  /** Text of the script that runs on every boot of every worker, or null. */
+  readonly startupScript: string | null;
+  /** Network tags, which are also labels of the job. */
+  readonly networkTags: readonly string[];
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Login on the workers. Null: the user that jobman runs as. */
+  readonly remoteUser: string | null;
+  /** Private key file for that login, absolute. Null: jobman's own key. */
+  readonly privateKey: string | null;
+  /** US dollars per hour while it is ready, estimated at creation. Null if no price is known. */
+  readonly pricePerHour: number | null;
+  /** In the owner's order. `capacityOf` (job.ts) gives the zone, type and price of an allocation. */
+  readonly alternatives?: readonly TpuAlternative[];
+  /** Time that a request may wait in one alternative before the next is requested. Absent: no limit. */
+  readonly alternativesWait?: Duration;
+  /** Id of a reservation in the same project and zone. The capacity comes from it. */
+  readonly reservation?: string;
+  /** Compute Engine names in the project. Absent: `default`. */
+  readonly network?: string;
+  readonly subnetwork?: string;
+  /** E-mail of the service account of the machines. Absent: the project's default one. */
+  readonly serviceAccount?: string;
+  readonly dataDisks?: readonly DataDisk[];
+  /** Arrangement of the chips (`2x2x4`), if the type has several. Applies to the spec's own alternative only. */
+  readonly topology?: string;
+  /** Slices of one queued resource. Absent: one. More than one is a multislice: all slices or none. */
+  readonly nodeCount?: number;
+  /** Time that the queued resource stays in the queue before the cloud deletes it. Absent: no limit. */
+  readonly validUntil?: Duration;
+}
+
+/** The fields of a TpuSpec that differ between alternatives. */
+export interface TpuAlternative {
+  readonly zone: string;
+  readonly accelerator: string;
+  readonly pricing: TpuSpec['pricing'];
+  /** Each TPU generation needs its own. */
+  readonly runtimeVersion: string;
+  readonly topology?: string;
+  readonly pricePerHour: number | null;
+}
+
+/** A disk attached to every machine. */
+export interface DataDisk {
+  /** Its id in the allocation's zone, or a full name `projects/P/zones/Z/disks/D`. */
+  readonly source: string;
+  readonly mode: 'read-only' | 'read-write';
+}
+
+/**
+ * A working directory. Immutable copies of it are in the job's folder, numbered from 1. `workdirCopyOf` (job.ts) gives
+ * the current one.
+ */
+export interface WorkdirSpec {
+  /** The folder to copy, absolute. */
+  readonly from: string;
+}
+
+/**
+ * One idempotent piece of setup on one worker. `check` exits 0 if the step already holds; `apply` makes it hold. Both
+ * are shell scripts that travel as files. `key` changes whenever the step changes in a way that matters. A proof file
+ * of that name on the worker proves that the step holds there.
+ */
+export interface SetupStep {
+  readonly name: string;
+  readonly key: string;
+  readonly check: string | null;
+  readonly apply: string;
+  /**
+   * Files that the worker needs first. Secrets (keys) are read from this machine when needed and are never stored here.
+   */
+  readonly files: readonly StepFile[];
+  /** Number of the working directory copy that the worker needs first. Absent: none. */
+  readonly workdirCopy?: number;
+  /** Longest time for one `apply`. */
+  readonly timeout: Duration;
+}
+
+export type StepFile =
+  | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number }
+  | { readonly kind: 'inline'; readonly base64: string; readonly to: string; readonly mode: number };
+
+export interface CommandSpec {
+  /**
+   * The user's script, wrapped for its environment. May contain `nodeNamePlaceholder`. Never passed through shell
+   * quoting.
+   */
+  readonly script: string;
+  /** No command: the attempt succeeds once every worker is set up. */
+  readonly isSetupOnly?: true;
+  /** The user's own text, if `script` wraps it. For people. May contain `nodeNamePlaceholder` too. */
+  readonly userScript?: string;
+  /** On the workers of the allocation, or on the machine that jobman runs on. */
+  readonly runsOn: 'workers' | 'controller';
+  readonly workers: 'all' | readonly number[];
+  readonly env: Readonly<Record<string, string>>;
+  /**
+   * Secret environment variables by name, each with the source of its value. The value is read at every start and never
+   * stored here; one newline at its end is dropped. Absent: none.
+   */
+  readonly secrets?: Readonly<Record<string, SecretSource>>;
+  /**
+   * The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder of the worker.
+   */
+  readonly workdir: string | null;
+  /** Folder for checkpoints. `checkpointFolder` (prepare.ts) gives the folder of one attempt. */
+  readonly checkpointDir: string | null;
+  /**
+   * `own`: jobman makes a folder for each start from the beginning. `named`: the manifest names the folder, and
+   * JOBMAN_RESUME_FROM names only entries that the job made since its newest start from the beginning (prepare.ts).
+   * `shared`: any entry of a folder that the manifest names. Absent (records of an earlier version): `shared`.
+   */
+  readonly checkpoints?: 'own' | 'named' | 'shared';
+  /**
+   * Name of the checkpoint folder in storage that other jobs can reach (`gs://bucket/runs`). Absent: no other job can
+   * reach it.
+   */
+  readonly checkpointStorage?: string;
+  /** The checkpoint from which the job starts. Absent: none. */
+  readonly resumeFrom?: ResumeFrom;
+}
+
+/** A checkpoint to start from. `create` replaces `job` by that job's checkpoint folder. */
+export type ResumeFrom =
+  | { readonly kind: 'job'; readonly job: string }
+  /** The newest complete entry counts. `job` is the id of the job that it belongs to. */
+  | { readonly kind: 'folder'; readonly path: string; readonly job?: string }
+  | { readonly kind: 'entry'; readonly path: string };
+
+/**
+ * Source of a secret. `file`: a file of the owner, absolute. `environment`: a variable of the user who creates the job;
+ * its value is then kept in the job's folder (`secretFile` of app/job-folder.ts).
+ */
+export type SecretSource =
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'environment'; readonly variable: string };
+
+/** The project of the TPU emulator. jobman starts the emulator for no other name. */
+export const emulatorProject = 'emulator';
+
+/** Placeholder for the node's name, which depends on the job's id and the allocation's ordinal. */
+export const nodeNamePlaceholder = '\uE000node-name\uE001';
+
+/** Placeholder for the job's id until the job exists: `${job.id}` in a manifest. */
+export const jobIdPlaceholder = '\uE000job-id\uE001';
+
+/** Placeholder for the installation id until the job exists. */
+const installationIdPlaceholder = '\uE000installation\uE001';
+
+/** The job's own folder below `job.checkpoint_dir`: `000001-k3x9ab`. */
+export const ownCheckpointSubfolder = `${jobIdPlaceholder}-${installationIdPlaceholder}`;
+
+/** The spec with both id placeholders filled in. The same object if it has none. */
+export function withJobIds(spec: JobSpec, id: string, installation: string): JobSpec {
+  const text = JSON.stringify(spec);
+  if (!text.includes(jobIdPlaceholder) && !text.includes(installationIdPlaceholder)) return spec;
+  return JSON.parse(
+    text.replaceAll(jobIdPlaceholder, id).replaceAll(installationIdPlaceholder, installation),
+  ) as JobSpec;
+}
+
+/** Placeholder at the beginning of a path: the job's working directory on a worker, which only the worker knows. */
+export const workdirPlaceholder = '\uE000workdir\uE001';
+
+/** Placeholder for the bucket of the allocation's region. Region and bucket names contain neither separator. */
+export function bucketPlaceholder(byRegion: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(byRegion).map(([region, bucket]) => `${region}=${bucket}`);
+  return `\uE000bucket ${pairs.join(' ')}\uE001`;
+}
+
+/** The text with each `bucketPlaceholder` filled in for that region, if the placeholder names the region. */
+export function withBuckets(text: string, region: string): string {
+  return text.replaceAll(/\uE000bucket ([^\uE001]*)\uE001/g, (placeholder, pairs: string) => {
+    const pair = pairs.split(' ').find((one) => one.startsWith(`${region}=`));
+    return pair === undefined ? placeholder : pair.slice(region.length + 1);
+  });
+}
+
+/**
+ * Reason for the end of an attempt. `preempted` is the cloud's act, `stopped` the owner's, `command_failed` the
+ * command's.
+ */
+export type Reason =
+  | 'succeeded'
+  | 'stopped'
+  | 'preempted'
+  | 'unreachable'
+  | 'allocation_failed'
+  | 'setup_failed'
+  | 'command_failed'
+  | 'hung'
+  | 'timed_out';
+
+/** Reasons that a recovery rule may answer. The others end the job. */
+export type RecoverableReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'timed_out'>;
+
+/** A rule's answer: the next step, and its allocation. */
+export interface RuleAnswer {
+  /**
+   * `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job as
+   * failed, `done` as succeeded.
+   */
+  readonly then: 'resume' | 'rerun' | 'fail' | 'done';
+  /** `new` on a persistent allocation releases it and requests one of the same name. */
+  readonly on: 'same' | 'new';
+}
+
+/** A row of the recovery table. The first row that matches the reason and all given conditions answers. */
+export interface RecoveryRule {
+  readonly reason: RecoverableReason;
+  /**
+   * The pattern that the evidence must name: one of `failurePatterns`, or one of the job's own
+   * (`RecoverySpec.customPatterns`).
+   */
+  readonly evidence?: string;
+  /** The exit code must be one of these. */
+  readonly exitCodes?: readonly number[];
+  /** The evidence must name this worker. */
+  readonly worker?: number;
+  readonly answer: RuleAnswer;
+  /** With a new allocation: avoid the zone of the ended attempt while the spec has alternatives in another. */
+  readonly avoidZone?: true;
+  /** Number of ends that this rule answers with another attempt, instead of the budget. The next end fails the job. */
+  readonly limit?: number;
+  /** Backoff of this rule, instead of the job's: the first delay, doubled up to the second. */
+  readonly delay?: Duration;
+  readonly delayMax?: Duration;
+}
+
+export interface RecoverySpec {
+  /** Name of the preset of the rules, or `custom`. For people; nothing tests it. */
+  readonly preset: string;
+  readonly rules: readonly RecoveryRule[];
+  /**
+   * Texts of the job's own rules to find at the end of its logs, before any known pattern. `*` matches anything in a
+   * line.
+   */
+  readonly customPatterns?: readonly string[];
+  /**
+   * Number of ended attempts that the job survives since the owner's last command or its own last success.
+   * `preemptions` also counts `unreachable`. `setupFailures` counts in a row until a command has run, because a setup
+   * that cannot succeed must not hold a TPU for days; it is absent in records of an earlier version (`budgetLimit` of
+   * recover.ts).
+   */
+  readonly budget: { readonly preemptions: number; readonly failures: number; readonly setupFailures?: number };
+  /** First delay before a new attempt after a failure of the program. It doubles up to `delayMax`. */
+  readonly delay: Duration;
+  readonly delayMax: Duration;
+  /**
+   * Time that a worker may be silent while the cloud reports its machine as ready. Other waits are multiples of it
+   * (`giveUpAt`).
+   */
+  readonly unreachableGrace: Duration;
+}
+
+interface LimitsSpec {
+  /** Longest run of the command in one attempt. Null: no limit. */
+  readonly maxRuntime: Duration | null;
+  /** Longest time without output before the attempt counts as hung. Null: no limit. */
+  readonly silenceTimeout: Duration | null;
+  /**
+   * Longest time without output after a failed call between workers (`failedCallPatterns`); then the attempt counts as
+   * hung. A program that prints such a failure and then nothing waits for a worker that is gone. Absent: no limit.
+   */
+  readonly failedCallTimeout?: Duration;
+  /** Longest wait for capacity. Null: no limit. */
+  readonly capacityWait: Duration | null;
+  /** Tries of one setup step on one worker, including the first, before the attempt ends with `setup_failed`. */
+  readonly setupTries: number;
+}
+
+interface StopSpec {
+  /** The signal that asks the program to end, as Slurm and Docker name it: `TERM`, `INT`, `USR1`. */
+  readonly signal: string;
+  /** Time until the program is killed with all its children. */
+  readonly grace: Duration;
+}
+
+export interface FinishSpec {
+  /** For ephemeral capacity when the job has finished. */
+  readonly capacity: 'release' | 'keep';
+  /** Longest time to keep it. Null: until a user releases it. */
+  readonly keepFor: Duration | null;
+  /** Time for which a failed job keeps its capacity for debugging, even with `release`. Absent: as `capacity` says. */
+  readonly holdOnFailure?: Duration;
+}
+
+// ------------------------------------------------------------------------------------------ alternatives
+
+/** The spec's own alternative first. The index is the number in `Allocation.alternative`. */
+export function alternativesOf(spec: TpuSpec): readonly TpuAlternative[] {
+  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHour } = spec;
+  const own = {
+    zone,
+    accelerator,
+    pricing,
+    runtimeVersion,
+    pricePerHour,
+    ...(topology === undefined ? {} : { topology }),
+  };
+  return [own, ...(spec.alternatives ?? [])];
+}
+
+export function alternativeCount(capacity: CapacitySpec): number {
+  return capacity.kind === 'tpu' ? 1 + (capacity.alternatives?.length ?? 0) : 1;
+}
+
+/** The spec with the values of that alternative; the spec itself if it has no such alternative. */
+export function capacityAt(capacity: TpuSpec, alternative: number): TpuSpec;
+export function capacityAt(capacity: CapacitySpec, alternative: number): CapacitySpec;
+export function capacityAt(capacity: CapacitySpec, alternative: number): CapacitySpec {
+  if (capacity.kind !== 'tpu' || alternative === 0) return capacity;
+  const chosen = capacity.alternatives?.[alternative - 1];
+  if (chosen === undefined) return capacity;
+  // A topology belongs to its own accelerator type.
+  const { topology: _own, ...rest } = capacity;
+  return { ...rest, ...chosen };
+}

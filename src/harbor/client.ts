@@ -1,0 +1,253 @@
+// Read requests to Harbor's API: login, certificates, paged lists, refusals as messages. They change nothing, so all
+// may be repeated. The API: https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml
+
+import type { IncomingHttpHeaders } from 'node:http';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { matchesShape, type Shape } from '../app/json.ts';
+import { readRegularFile } from '../app/files.ts';
+import { minute, second, type Duration } from '../core/model/time.ts';
+import { certificateProblem, NoReply, type Reply } from '../http/reply.ts';
+import { createHttpClient, type Environment, type HttpClient, type RetryPolicy } from '../http/client.ts';
+import type { LoginResult } from './docker-login.ts';
+
+const defaultRetry: RetryPolicy = {
+  maxTries: 4,
+  maxTriesIfBroken: 4,
+  initialDelay: 0.5 * second,
+  maxDelay: 5 * second,
+};
+/** For all requests of a command together, from the first. */
+const defaultTimeout: Duration = 5 * minute;
+
+export interface HarborConnection {
+  /** `https://harbor.example.com`, with a path if Harbor has one, without a final slash. */
+  readonly base: string;
+  /** Certificates that are trusted in addition to this machine's; null without the setting. */
+  readonly caFile: string | null;
+  readonly login: () => Promise<LoginResult>;
+  readonly env: Environment;
+  readonly retry?: RetryPolicy | undefined;
+  readonly timeout?: Duration | undefined;
+}
+
+interface HarborRequest {
+  /** Below `/api/v2.0`, already encoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number>>;
+  /** The shape of the answer; for a list, of each item. */
+  readonly form: Shape;
+  /** `list the images of lab`: the messages continue "Could not" with it. */
+  readonly action: string;
+}
+
+export class HarborError extends JobmanError {
+  readonly status: number;
+
+  constructor(message: string, code: number, lines: readonly string[], status: number) {
+    super(message, code, lines);
+    this.name = 'HarborError';
+    this.status = status;
+  }
+}
+
+/** Requests to one registry. Failures are JobmanError; a refusal is a HarborError. */
+export type HarborClient = ReturnType<typeof createHarborClient>;
+
+/** Harbor's maximum; it answers 422 to more. */
+const pageSize = 100;
+const maxPages = 1_000;
+/** A page of artifacts has some hundred kilobytes; a larger answer is not Harbor's. */
+const maxReplyBytes = 16 * 1024 * 1024;
+
+/** A client of one registry. It reads and requests nothing before the first call. */
+export function createHarborClient({
+  base,
+  caFile,
+  login,
+  env,
+  retry = defaultRetry,
+  timeout = defaultTimeout,
+}: HarborConnection) {
+  let client: HttpClient | undefined;
+  let found: Promise<LoginResult> | undefined;
+  let deadline: AbortSignal | undefined;
+
+  async function send({ path, query = {}, action }: HarborRequest): Promise<Reply> {
+    deadline ??= AbortSignal.timeout(timeout);
+    const { login: credentials } = await (found ??= login());
+    client ??= createHttpClient({
+      env,
+      retry,
+      limits: { answer: 20 * second, bytes: maxReplyBytes },
+      trust: isPlainHttp(base) ? {} : { extraCa: readCaFile(caFile) },
+    });
+    const pairs = Object.entries(query).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+    const token =
+      credentials === null ? '' : Buffer.from(`${credentials.user}:${credentials.password}`).toString('base64');
+    const pending = client.request({
+      url: base,
+      path: `/api/v2.0${path}${pairs.length === 0 ? '' : `?${pairs.join('&')}`}`,
+      headers: { accept: 'application/json', ...(token === '' ? {} : { authorization: `Basic ${token}` }) },
+      signal: deadline,
+    });
+    const reply = await pending.catch((error: unknown) => {
+      if (deadline?.aborted !== true) throw error;
+      const message = `Could not ${action}: the answers of ${base} took longer than ${timeout / second} s.`;
+      throw new JobmanError(message, exitCode.unreachable);
+    });
+    if (reply instanceof NoReply) throw unreachable(reply, action, base, caFile);
+    if (reply.status >= 300) throw toHarborError(reply, action, base, await found);
+    return reply;
+  }
+
+  function parsed<T>({ bytes }: Reply, isRight: (value: unknown) => boolean, { action }: HarborRequest): T {
+    let value: unknown;
+    try {
+      value = JSON.parse(bytes.toString('utf8'));
+    } catch {
+      value = undefined;
+    }
+    if (isRight(value)) return value as T;
+    throw new JobmanError(`Could not ${action}: what answers at ${base} is no Harbor.`, exitCode.unreachable, [
+      `harbor.url of the settings is the address that a browser shows, like https://harbor.example.com.`,
+    ]);
+  }
+
+  return {
+    async get<T>(request: HarborRequest) {
+      return parsed<T>(await send(request), (value) => matchesShape(value, request.form, true), request);
+    },
+    async list<T>(request: HarborRequest) {
+      const items: T[] = [];
+      let before: Buffer | undefined;
+      for (let page = 1; page <= maxPages; page += 1) {
+        const answer = await send({ ...request, query: { ...request.query, page, page_size: pageSize } });
+        // Harbor may send an empty list as null.
+        const some =
+          parsed<readonly T[] | null>(
+            answer,
+            (value) => value === null || matchesShape(value, [request.form], true),
+            request,
+          ) ?? [];
+        if (some.length > 0 && before?.equals(answer.bytes) === true) break;
+        before = answer.bytes;
+        for (const item of some) items.push(item);
+        if (some.length === 0 || !hasNext(answer.headers, items.length, some.length)) return items;
+      }
+      throw new JobmanError(`Could not ${request.action}: the list of ${base} has no end.`, exitCode.unreachable);
+    },
+    close: () => client?.close(),
+  };
+}
+
+/** True if another page follows: by the header Link, else by the total count, else if the page is full. */
+function hasNext({ link, 'x-total-count': total }: IncomingHttpHeaders, seen: number, onPage: number): boolean {
+  const links = typeof link === 'string' ? link : link?.join(',');
+  if (links !== undefined && links !== '') return /rel="?next"?/.test(links);
+  const count = Number(total ?? Number.NaN);
+  return Number.isFinite(count) ? seen < count : onPage >= pageSize;
+}
+
+function isPlainHttp(base: string): boolean {
+  return base.startsWith('http:');
+}
+
+function readCaFile(caFile: string | null): string | undefined {
+  if (caFile === null) return undefined;
+  const wrong = (why: string): JobmanError =>
+    new JobmanError(`The certificates of harbor.caFile cannot be used: ${why}.`, exitCode.usage);
+  let text: string;
+  try {
+    text = readRegularFile(caFile).toString('utf8');
+  } catch (error) {
+    throw wrong(error instanceof Error ? error.message : String(error));
+  }
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw wrong(`${caFile} has none in PEM`);
+  return text;
+}
+
+/** Messages of an error such as `{"errors": [{"code": "NOT_FOUND", "message": "…"}]}`. */
+function serverMessages(text: string): readonly string[] {
+  try {
+    const { errors } = JSON.parse(text) as {
+      readonly errors?: readonly { readonly code?: unknown; readonly message?: unknown }[];
+    };
+    return (errors ?? []).map(({ code, message }) => `${String(code)}: ${String(message)}`);
+  } catch {
+    const [first = ''] = text.trim().split('\n');
+    return first === '' || first.startsWith('<') ? [] : [first.slice(0, 300)];
+  }
+}
+
+function toHarborError(
+  { status, headers, bytes }: Reply,
+  action: string,
+  base: string,
+  found: LoginResult | undefined,
+): HarborError {
+  const messages = serverMessages(bytes.toString('utf8'));
+  const refuse = (message: string, code: number, lines: readonly string[] = []): HarborError =>
+    new HarborError(message, code, [...lines, ...messages], status);
+  const login = found?.login ?? null;
+  const loginProblem = found?.problem === null || found?.problem === undefined ? [] : [`Beside it, ${found.problem}.`];
+  switch (status) {
+    case 401:
+      return login === null
+        ? refuse(`Could not ${action}: ${base} wants a login.`, exitCode.unreachable, [
+            `Log in with \`docker login ${new URL(base).host}\`, or set harbor.user and harbor.password.`,
+            ...loginProblem,
+          ])
+        : refuse(`${base} does not accept the login of ${login.user}.`, exitCode.unreachable, [
+            'Log in again with `docker login`, or set harbor.user and harbor.password anew.',
+          ]);
+    case 403:
+      // Harbor answers 403 for an invisible project and for a missing one.
+      return refuse(
+        `Could not ${action}: there is no such project, or ${login === null ? 'nobody' : login.user} may not look at it.`,
+        exitCode.failed,
+        ['Whoever owns the project can make you a member.', ...loginProblem],
+      );
+    case 404:
+      return refuse(`Could not ${action}: ${base} does not have it.`, exitCode.notFound);
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+      return refuse(
+        `Could not ${action}: ${base} was asked several times and is too busy or broken (HTTP ${status}).`,
+        exitCode.unreachable,
+      );
+    default:
+      return status >= 300 && status < 400
+        ? refuse(
+            `Could not ${action}: ${base} leads to ${headers.location ?? 'another place'}.`,
+            exitCode.unreachable,
+            ['Set harbor.url to the address itself: a login is not handed on to another one.'],
+          )
+        : refuse(`Could not ${action}: ${base} refused it (HTTP ${status}).`, exitCode.failed);
+  }
+}
+
+function unreachable(
+  { message, reason, cause }: NoReply,
+  action: string,
+  base: string,
+  caFile: string | null,
+): JobmanError {
+  const certificate = certificateProblem(reason);
+  if (certificate === undefined) {
+    return new JobmanError(`Could not ${action}: ${base} did not answer.`, exitCode.unreachable, [message], { cause });
+  }
+  return new JobmanError(
+    `Could not ${action}: the certificate of ${base} ${certificate}.`,
+    exitCode.unreachable,
+    [
+      caFile === null
+        ? 'If it is of an authority of your own, name its certificates with harbor.caFile of the settings.'
+        : `harbor.caFile of the settings names ${caFile}, which does not vouch for it.`,
+      message,
+    ],
+    { cause },
+  );
+}

@@ -1,0 +1,147 @@
+// The lab's tables: users, TPUs, windows and bookings, in the database of the jobs (`store/lab.ts`). A change is one
+// transaction that reads first, so that concurrent commands do not overwrite each other. `change` functions are pure
+// and fast, because other commands wait; they throw JobmanError to change nothing.
+
+import type { Store } from '../app/ports.ts';
+import type { Event } from '../core/model/event.ts';
+import type { Job } from '../core/model/job.ts';
+import type { Instant } from '../core/model/time.ts';
+import type { ImportedJob } from './imported-job.ts';
+import type { LabUser } from './users.ts';
+import type { LabTpu } from './tpus.ts';
+import type { BookingRow } from './bookings.ts';
+
+/**
+ * Without `cleared`: windows on the list. `of listed jobs` adds the cleared windows of jobs that have another window on
+ * the list. Results are in the order of their numbers.
+ */
+export interface WindowQuery {
+  readonly user?: string;
+  readonly jobs?: readonly string[];
+  readonly cleared?: true | 'of listed jobs';
+}
+
+export interface WindowWithJob {
+  readonly window: LabWindow;
+  readonly job: LabJob;
+}
+
+export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
+  /** Grows with every stored event of any job. */
+  readonly number: number;
+  readonly job: string;
+  readonly event: Extract<Event, { readonly kind: Kind }>;
+}
+
+export interface LabStore {
+  users(): Promise<readonly LabUser[]>;
+  /** Throws JobmanError (4) if the name, id, session or a login is taken. */
+  addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
+  /**
+   * The name and id cannot change. Throws JobmanError: (3) if the user does not exist, (4) if another user has a value.
+   */
+  changeUser(name: string, change: (user: LabUser) => LabUser): Promise<LabUser>;
+  /** Removes the user from the registry; jobs and windows stay. Throws JobmanError (3) if the user does not exist. */
+  removeUser(name: string): Promise<void>;
+
+  tpus(): Promise<readonly LabTpu[]>;
+  tpuAliases(): Promise<ReadonlyMap<string, string>>;
+  /** Adds or changes a TPU. `change` receives the current one. */
+  changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
+  /** Sets an alias, or removes it with null. Returns the name that it had before. */
+  setTpuAlias(alias: string, name: string | null): Promise<string | null>;
+
+  /** Call it once for each job. */
+  addJob(job: LabJob): Promise<void>;
+  /** Returns the id. Not safe to repeat. */
+  addImportedJob(past: ImportedJob): Promise<string>;
+  /** Throws JobmanError (3) if the lab does not know the job. */
+  changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
+  job(job: string): Promise<LabJob | null>;
+  jobs(user?: string): Promise<readonly LabJob[]>;
+  /** The user's unfinished jobs, and the jobs with these ids, including removed ones. Their specs are outlines. */
+  jobStates(user: string, ids: readonly string[]): Promise<readonly Job[]>;
+
+  /** Includes jobs of all users. */
+  similarJobs: Store['similarJobs'];
+
+  /**
+   * Returns the attempt's window, or opens one with the user's next number that is not on the list. Throws JobmanError
+   * (3) if the lab does not know the job.
+   */
+  openWindow(job: string, attempt: number, now: Instant): Promise<WindowWithJob & { readonly session: string }>;
+  windows(query: WindowQuery): Promise<readonly WindowWithJob[]>;
+  /** The uncleared window `session:number`, or null. */
+  findWindow(session: string, window: number): Promise<WindowWithJob | null>;
+  /** Stores the report of `upd-log`; safe to repeat. Returns the window as it was, or null. */
+  reportWindow(session: string, window: number, report: WindowReport): Promise<WindowWithJob | null>;
+  /** Stores the time of `finish-job`; the first one counts. Returns the window as it was, or null. */
+  finishWindow(session: string, window: number, at: Instant): Promise<WindowWithJob | null>;
+  setWindowState(
+    windows: readonly { readonly job: string; readonly attempt: number }[],
+    state: 'cleared' | 'closed',
+    at: Instant,
+  ): Promise<void>;
+
+  bookings(): Promise<readonly BookingRow[]>;
+  /** `change` receives the current row, and returns null to remove it. */
+  changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
+
+  /** Events after the given number (0: all), oldest first. */
+  eventsSince<Kind extends Event['kind']>(
+    user: string,
+    after: number,
+    kinds: readonly Kind[],
+  ): Promise<readonly LabEvent<Kind>[]>;
+
+  /** Performs several changes in one transaction, for an import. `work` receives the store of the transaction. */
+  transaction<Answer>(work: (store: LabStore) => Promise<Answer>): Promise<Answer>;
+}
+
+/** The facts of a `tpu run` that are not in the job's spec. */
+export interface LabJob {
+  readonly job: string;
+  /** Registry name, equal to the job's owner. */
+  readonly user: string;
+  /** The working directory when the job was created, and its number; null if a script ran from elsewhere. */
+  readonly directory: string;
+  readonly directoryNumber: number | null;
+  readonly tpu: string;
+  /** Arguments of staging.sh after `ka=`, in order: `--config.training.learning_rate=0.01`. */
+  readonly configs: readonly string[];
+  readonly tag: string | null;
+  /** False: no rule follows its end (`monitor=False`). */
+  readonly monitor: boolean;
+  readonly logStage: boolean;
+  /** The attempt of another job, on another TPU, that this job resumes or reruns. */
+  readonly parent: { readonly job: string; readonly attempt: number; readonly startMode: 'resume' | 'rerun' } | null;
+  /** The stage of its first attempt: the parent's stage + 1 after a resume, else 0. */
+  readonly baseStage: number;
+}
+
+export interface LabWindow {
+  readonly user: string;
+  /** Unique among the user's uncleared windows. Not reused while a listed window refers to it. */
+  readonly window: number;
+  readonly job: string;
+  readonly attempt: number;
+  /** The time when the script began and got the number. */
+  readonly openedAt: Instant;
+  readonly report: WindowReport | null;
+  readonly finishedAt: Instant | null;
+  /** The time when the user closed its tmux window and left the rest of the session open. */
+  readonly closedAt: Instant | null;
+  readonly clearedAt: Instant | null;
+}
+
+/** The arguments of `tpu upd-log SESSION:WINDOW`. */
+export interface WindowReport {
+  /** Absolute. Contains `output.log`. */
+  readonly logFolder: string;
+  /** The frozen copy of the code that the attempt runs; absolute. */
+  readonly stageFolder: string;
+  readonly tpu: string;
+  /** As the script wrote it: `20250420_011026`. */
+  readonly startTime: string;
+  readonly at: Instant;
+}

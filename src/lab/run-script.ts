@@ -1,0 +1,130 @@
+// The script that runs on this machine for an attempt of `tpu run`. It is in the spec from the job's creation, so it
+// asks `tpu __begin` for everything that depends on the attempt, and `tpu __end` for the result. In between it sources
+// staging.sh in the directory.
+
+/** `launcher` is the command line that starts this program, without `tpu`. */
+export function labScript(launcher: readonly string[]): string {
+  return `# Made by tpu run. The directory and the arguments come from \`tpu __begin\`, which knows which attempt this is.
+jobman_launcher=(${launcher.map(shellQuote).join(' ')})
+jobman_begun=$("\${jobman_launcher[@]}" tpu __begin "\${0%/*}") || exit
+eval "$jobman_begun"
+jobman_stopped=
+trap 'jobman_stopped=--stopped' TERM INT HUP QUIT USR1 USR2
+(
+  trap - TERM INT HUP QUIT USR1 USR2
+  cd -- "$jobman_folder" || exit 1
+  unset -v jobman_begun jobman_folder jobman_launcher jobman_stopped
+  source ./staging.sh "$@"
+) &
+jobman_child=$!
+# A signal ends the wait, and not what is waited for.
+while :; do
+  wait "$jobman_child"
+  jobman_code=$?
+  kill -0 "$jobman_child" 2>/dev/null || break
+done
+jobman_verdict=$("\${jobman_launcher[@]}" tpu __end $jobman_stopped "\${0%/*}" "$jobman_code") || jobman_verdict=
+exit "\${jobman_verdict:-$jobman_code}"
+`;
+}
+
+/** The shell code that the script evaluates. A null export unsets the variable. */
+export function beginShellCode(of: {
+  readonly folder: string;
+  readonly args: readonly string[];
+  readonly exports: Readonly<Record<string, string | null>>;
+}): string {
+  const lines = Object.entries(of.exports).map(([name, value]) =>
+    value === null ? `unset -v ${name}` : `export ${name}=${shellQuote(value)}`,
+  );
+  return [...lines, `jobman_folder=${shellQuote(of.folder)}`, `set -- ${of.args.map(shellQuote).join(' ')}`, ''].join(
+    '\n',
+  );
+}
+
+/**
+ * Wrappers for programs that the scripts call, by name: files of `folder`, which is first on the PATH. `tmux` answers
+ * for the attempt's own window, with or without tmux. `ssh` and `scp` use the port of the TPU emulator's workers.
+ */
+export function wrapperPrograms(of: {
+  readonly folder: string;
+  readonly launcher: readonly string[];
+  readonly window: string;
+  readonly pane: string;
+  /** The port of the TPU emulator's workers; null for other workers. */
+  readonly sshPort: number | null;
+}): Readonly<Record<string, string>> {
+  const { folder, launcher, window, pane, sshPort } = of;
+  return {
+    tpu: `#!/bin/sh\nexec ${launcher.map(shellQuote).join(' ')} tpu "$@"\n`,
+    tmux: tmuxWrapper({ folder, window, pane }),
+    ...(sshPort !== null && {
+      ssh: `#!/bin/sh\n${findRealProgram('ssh', folder)}${addPortOption('-p', sshPort)}`,
+      scp: `#!/bin/sh\n${findRealProgram('scp', folder)}${addPortOption('-P', sshPort)}`,
+    }),
+  };
+}
+
+/**
+ * Sets `real` to the program of that name elsewhere on PATH, or to an empty text. Reads PATH at each call: a script
+ * that prepends its conda environment must not make a wrapper call itself.
+ */
+function findRealProgram(name: string, folder: string): string {
+  return `real=
+set -f
+IFS=:
+for at in $PATH; do
+  [ "$at" = ${shellQuote(folder)} ] || [ ! -x "$at/${name}" ] || [ -d "$at/${name}" ] || { real=$at/${name}; break; }
+done
+unset IFS
+set +f
+`;
+}
+
+/** The TPU emulator's workers have loopback addresses of this machine. No other host uses the port. */
+function addPortOption(flag: string, port: number): string {
+  return `case " $* " in *[\\ @]127.*) set -- ${flag} ${port} "$@" ;; esac\nexec "\${real:?is not there}" "$@"\n`;
+}
+
+function tmuxWrapper(of: { readonly folder: string; readonly window: string; readonly pane: string }): string {
+  return `#!/bin/sh
+# \`tmux display-message -p [-t PANE] '#S:#I'\`, for the pane of this attempt.
+asks() {
+  [ "$1" = display-message ] || return 1
+  shift
+  prints= format=
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -p) prints=yes ;;
+      -pt | -t)
+        [ "$1" = -t ] || prints=yes
+        shift
+        case $1 in '' | ${shellQuote(of.pane)}) ;; *) return 1 ;; esac
+        ;;
+      -*) return 1 ;;
+      *)
+        [ -z "$format" ] || return 1
+        format=$1
+        ;;
+    esac
+    shift
+  done
+  [ -n "$prints" ] && [ "$format" = '#S:#I' ]
+}
+if asks "$@"; then
+  printf '%s\\n' ${shellQuote(of.window)}
+  exit
+fi
+${findRealProgram('tmux', of.folder)}if [ -z "$real" ]; then
+  echo 'tmux: there is none on this machine; of the window of this job only the name can be asked' >&2
+  exit 1
+fi
+exec "$real" "$@"
+`;
+}
+
+/** Quotes a text as one literal argument of a POSIX shell. Throws on NUL, which no argument can contain. */
+export function shellQuote(word: string): string {
+  if (word.includes('\0')) throw new Error('a shell word cannot hold a NUL character');
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,154 @@
+// Usage: the users of a TPU. Jobs, the booking sheet and the programs on its devices each know only a part: a waiting
+// job holds no device, and a program that was started manually is no job.
+
+import type { Client, JobRow } from '../app/client.ts';
+import { JobmanError } from '../app/errors.ts';
+import { isFinishedPhase } from '../core/decide/phase.ts';
+import { newestWindows } from './lineage.ts';
+import type { LabUser } from './users.ts';
+import type { LabJob, LabStore } from './lab-store.ts';
+import type { DeviceHolder, TpuOperations } from './tpu-operations.ts';
+import { type LabTpu } from './tpus.ts';
+import { type Booking, type BookingSheet, joinNotes } from './bookings.ts';
+
+export interface JobOnTpu {
+  readonly job: LabJob;
+  readonly row: JobRow;
+  readonly window: number | null;
+}
+
+export interface TpuUsage {
+  readonly jobs: readonly JobOnTpu[];
+  /** Jobs on the TPU that the lab does not know. */
+  readonly otherJobs: readonly JobRow[];
+  readonly booking: Booking | null;
+  readonly holders: readonly DeviceHolder[];
+}
+
+export interface JobsByTpu {
+  on(tpu: string, without?: string): readonly JobOnTpu[];
+  /** All jobs of the lab at the time of reading, including finished ones. */
+  readonly known: ReadonlySet<string>;
+}
+
+/** Reads the lab's jobs of all TPUs at once. `rows` are the jobs of a list without a filter. */
+export async function readJobsByTpu(store: LabStore, rows: readonly JobRow[]): Promise<JobsByTpu> {
+  const jobs = await store.jobs();
+  const live = new Map(rows.filter(({ phase }) => !isFinishedPhase(phase)).map((row) => [row.id, row]));
+  const windows = await store.windows({ jobs: [...live.keys()], cleared: true });
+  const newest = newestWindows(windows);
+  return {
+    known: new Set(jobs.map(({ job }) => job)),
+    on: (tpu, without) =>
+      jobs.flatMap((job) => {
+        const row = live.get(job.job);
+        if (row === undefined || job.tpu !== tpu || job.job === without) return [];
+        return [{ job, row, window: newest.get(job.job)?.window.window ?? null }];
+      }),
+  };
+}
+
+/** Jobs under way on the TPU that a manifest created, as far as the client can read them. */
+export async function manifestJobsOn(
+  client: Pick<Client, 'show'>,
+  rows: readonly JobRow[],
+  { known }: Pick<JobsByTpu, 'known'>,
+  tpu: string,
+): Promise<readonly JobRow[]> {
+  const live = rows.filter(({ id, phase, backend }) => backend === 'tpu' && !isFinishedPhase(phase) && !known.has(id));
+  const views = await Promise.all(live.map(({ id }) => client.show(id)));
+  return views.filter(
+    ({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.ownership === 'persistent' && capacity.name === tpu,
+  );
+}
+
+/** Jobs under way on the TPU: the lab's, except the job `without`, and those of manifests. */
+export async function jobsOn(
+  client: Pick<Client, 'list' | 'show'>,
+  store: LabStore,
+  tpu: string,
+  without?: string,
+): Promise<Pick<TpuUsage, 'jobs' | 'otherJobs'> & Pick<JobsByTpu, 'known'>> {
+  const { rows } = await client.list({});
+  const jobsByTpu = await readJobsByTpu(store, rows);
+  const others = await manifestJobsOn(client, rows, jobsByTpu, tpu);
+  return { jobs: jobsByTpu.on(tpu, without), otherJobs: others, known: jobsByTpu.known };
+}
+
+/** The bookings of all TPUs. A sheet that does not answer is only a warning, so that users can go on working. */
+export async function readBookings(
+  sheet: () => Promise<BookingSheet>,
+): Promise<{ readonly bookings: readonly Booking[]; readonly warnings: readonly string[] }> {
+  try {
+    const { bookings } = await (await sheet()).read();
+    return { bookings, warnings: [] };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    const why = error.lines[0] === undefined ? '' : ` (${error.lines[0]})`;
+    return { bookings: [], warnings: [`Who has booked it cannot be told: ${error.message.replace(/\.$/, '')}${why}.`] };
+  }
+}
+
+/** A booking (running or reserved) by another user; by any user if `user` is null. */
+export function othersBooking(
+  bookings: readonly Booking[],
+  tpu: string,
+  user: Pick<LabUser, 'sheetName'> | null,
+): Booking | null {
+  const found = bookings.find((one) => one.tpu === tpu);
+  const isTaken = found?.status.kind === 'running' || found?.status.kind === 'reserved';
+  return isTaken && found.user !== user?.sheetName && found.user !== '' ? found : null;
+}
+
+/** Programs that hold the TPU's devices, except those of `ownFolders`, and a warning if workers do not answer. */
+export async function readHolders(
+  tpus: TpuOperations,
+  tpu: LabTpu,
+  ownFolders: readonly string[],
+  signal: AbortSignal,
+): Promise<{ readonly holders: readonly DeviceHolder[]; readonly warnings: readonly string[] }> {
+  const { holders, unreachable } = await tpus.holders(tpu, signal);
+  const [first] = unreachable;
+  const whose = unreachable.length === 1 ? `worker ${first?.worker}` : `${unreachable.length} workers`;
+  const warnings = first === undefined ? [] : [`Who holds the devices of ${whose} cannot be told: ${first.message}`];
+  const isOwn = ({ command }: DeviceHolder): boolean =>
+    command.split(' ').some((word) => ownFolders.some((folder) => word === folder || word.endsWith(`=${folder}`)));
+  return { holders: holders.filter((one) => !isOwn(one)), warnings };
+}
+
+export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly string[] {
+  const { jobs = [], otherJobs = [], booking = null, holders = [] } = usage;
+  return [
+    ...jobs.map(({ job, row, window }) => {
+      const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
+      return `${where} of ${job.user} is ${row.statusText} on ${called}${row.reasonText === '' ? '' : `: ${row.reasonText}`}`;
+    }),
+    ...otherJobs.map(
+      ({ id, name, owner, statusText }) => `job ${id} (${name}) of ${owner} is ${statusText} on ${called}`,
+    ),
+    ...(booking === null ? [] : [formatBooking(booking, called)]),
+    ...formatHolders(holders),
+  ];
+}
+
+function formatBooking(booking: Booking, called: string): string {
+  const { status, user } = booking;
+  const notes = joinNotes(booking);
+  const fact = status.kind === 'reserved' ? `${called} is reserved for ${user}` : `${user} runs on ${called}`;
+  return `by the booking sheet ${fact}${notes === '' ? '' : ` ("${notes}")`}`;
+}
+
+/** Equal programs on several workers are one sentence. */
+export function formatHolders(holders: readonly DeviceHolder[]): readonly string[] {
+  const alike = new Map<string, DeviceHolder[]>();
+  for (const one of holders) {
+    const key = `${one.user}\n${one.command}`;
+    alike.set(key, [...(alike.get(key) ?? []), one]);
+  }
+  return [...alike.values()].map((ones) => {
+    const [{ user, command, pid, worker } = { user: '', command: '', pid: 0, worker: 0 }] = ones;
+    const shown = command.length > 80 ? `${command.slice(0, 79)}…` : command;
+    const where = ones.length === 1 ? `process ${pid} on worker ${worker}` : `${ones.length} processes on its workers`;
+    return `${where} (${user}) ${ones.length === 1 ? 'holds' : 'hold'} its device: ${shown}`;
+  });
+}

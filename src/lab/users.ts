@@ -1,0 +1,153 @@
+// The users who share the lab's TPUs: their identity, rights and working directories.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { formatChoices } from '../app/format.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
+import type { Instant } from '../core/model/time.ts';
+import { normalizeName } from './names.ts';
+import type { UserSettings } from './user-settings.ts';
+
+/** A user of the registry. Such a user owns each job of `tpu`, even if another user typed the command. */
+export interface LabUser {
+  /** Unique, and not ambiguous on a command line (names.ts). Letters of any language are allowed. */
+  readonly name: string;
+  /** Permanent; the lowest free number at creation. `id=3` names the user on a command line. */
+  readonly id: number;
+  /** The tmux session of the user's windows; unique. */
+  readonly session: string;
+  readonly sheetName: string;
+  /** Login names on this machine that belong to this user; empty for users of a shared login. */
+  readonly logins: readonly string[];
+  /** Absolute folders by number, 1 to 100. `run` uses 1 by default. */
+  readonly directories: Readonly<Record<number, string>>;
+  /** Short names for config keys: `lr` for `config.training.learning_rate`. */
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly settings: UserSettings;
+  /** From 1. The next window gets this number unless it is taken. */
+  readonly nextWindow: number;
+  readonly createdAt: Instant;
+  /** The number of the newest event that `tpu news` has shown; 0 before the first. */
+  readonly newsSeen: number;
+}
+
+/** Names the user on a login that several people share. */
+export const userEnvVariable = 'TPU_USER';
+
+/**
+ * The user who types: TPU_USER (or --user), else the user with this login, else the user whose name is the login. Null
+ * on a shared login. Throws JobmanError (3) for an unknown name.
+ */
+export function identifyUser(
+  { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
+  users: readonly LabUser[],
+): LabUser | null {
+  const requested = normalizeName(env[userEnvVariable] ?? '');
+  if (requested === '') {
+    return users.find(({ logins }) => logins.includes(login)) ?? users.find(({ name }) => name === login) ?? null;
+  }
+  const found = users.find(({ name }) => name === requested);
+  if (found !== undefined) return found;
+  const near = didYouMean(
+    requested,
+    users.map(({ name }) => name),
+  );
+  const guess = near === undefined ? '' : ` Did you mean "${near}"?`;
+  throw new JobmanError(
+    `There is no user "${requested}", who you are by --user or ${userEnvVariable}.${guess}`,
+    exitCode.notFound,
+    ['tpu list-users    lists those that there are'],
+  );
+}
+
+/**
+ * The right of a login to act for a job's owner in a command that names no user. `if-named`: on a shared login,
+ * TPU_USER has to name the owner.
+ */
+export function mayActAs(
+  { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
+  users: readonly LabUser[],
+  owner: string,
+): 'allowed' | 'if-named' | 'refused' {
+  const user = users.find(({ name }) => name === owner);
+  if (user === undefined) return 'refused';
+  if (user.logins.includes(login)) return 'allowed';
+  // A login that belongs to a user is not shared. A user with logins accepts only these.
+  if (user.logins.length > 0 || identifyUser({ env: {}, login }, users) !== null) return 'refused';
+  return normalizeName(env[userEnvVariable] ?? '') === owner ? 'allowed' : 'if-named';
+}
+
+/**
+ * True if a confirmation is needed: the user who types is known and is another one. On a shared login that is unknown.
+ */
+export function actsForAnother(actor: LabUser | null, user: string): boolean {
+  return actor !== null && actor.name !== user;
+}
+
+/** The actor in a job's history: the user who types if known, else the user on the line. */
+export function actorName(actor: LabUser | null, user: string): string {
+  return actor?.name ?? user;
+}
+
+const maxDirectory = 100;
+
+export function lowestFreeId(users: readonly Pick<LabUser, 'id'>[]): number {
+  let id = 0;
+  while (users.some((user) => user.id === id)) id += 1;
+  return id;
+}
+
+/** Throws JobmanError: (2) for an invalid number, (3) if the number has no folder. */
+export function directoryOf(user: LabUser, number: number): string {
+  checkDirectoryNumber(number);
+  const folder = user.directories[number];
+  if (folder === undefined) throw noDirectory(user, number);
+  return folder;
+}
+
+/** `folder` is absolute. Throws JobmanError (2). */
+export function withDirectory(user: LabUser, number: number, folder: string): LabUser {
+  checkDirectoryNumber(number);
+  return { ...user, directories: { ...user.directories, [number]: folder } };
+}
+
+/** The folder itself stays on disk. Throws JobmanError (2), (3). */
+export function withoutDirectory(user: LabUser, number: number): LabUser {
+  directoryOf(user, number);
+  const { [number]: _gone, ...directories } = user.directories;
+  return { ...user, directories };
+}
+
+/** Swaps the folders of two numbers. Throws JobmanError: (2) for an invalid number, (3) if a number has no folder. */
+export function withSwappedDirectories(user: LabUser, one: number, other: number): LabUser {
+  checkDirectoryNumber(one);
+  checkDirectoryNumber(other);
+  const { [one]: first, [other]: second, ...rest } = user.directories;
+  // Moving a folder to a free number would silently remove the default.
+  if (first === undefined) throw noDirectory(user, one);
+  if (second === undefined) throw noDirectory(user, other);
+  return {
+    ...user,
+    directories: {
+      ...rest,
+      [one]: second,
+      [other]: first,
+    },
+  };
+}
+
+function checkDirectoryNumber(number: number): void {
+  if (number < 1 || number > maxDirectory) {
+    throw new JobmanError(
+      `Working directories have numbers from 1 to ${maxDirectory}, and ${number} is none.`,
+      exitCode.usage,
+    );
+  }
+}
+
+function noDirectory(user: LabUser, number: number): JobmanError {
+  const numbers = Object.keys(user.directories);
+  return new JobmanError(
+    `${user.name} has no working directory ${number}. ${formatChoices(numbers)} \`tpu set-cur ${number} ${user.name}\` makes this folder that one.`,
+    exitCode.notFound,
+  );
+}

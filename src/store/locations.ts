@@ -1,0 +1,148 @@
+// Locations: the locations where jobs have requested capacity, the answers to the requests, and the orphans found
+// there.
+
+import { locationPrefix, type AllocationRef, type Orphan } from '../app/ports.ts';
+import { capacityOf, type Allocation, type Job } from '../core/model/job.ts';
+import type { AnswerRecord } from '../core/decide/alternatives.ts';
+import { alternativeCount } from '../core/model/spec.ts';
+import { hour } from '../core/model/time.ts';
+import { sql, type Database } from './sql.ts';
+import { jobOf } from './stored-job.ts';
+
+/** Orphans of an allocation are collected for this long after its end was observed: a request may take effect late. */
+const collectedFor = 7 * 24 * hour;
+
+const forever = Number.MAX_SAFE_INTEGER;
+
+/** Null when the job never requested capacity of its own. */
+export interface LocationColumns {
+  readonly location: string | null;
+  readonly collect_until: number | null;
+}
+
+/** For a job with alternatives: the location of its spec's own capacity. */
+export function locationColumns(job: Job): LocationColumns {
+  const location = locationPrefix(job.spec.capacity);
+  const until = location === null ? undefined : collectedLocations(job).get(location);
+  return until === undefined ? { location: null, collect_until: null } : { location, collect_until: until };
+}
+
+/** The end of orphan collection for every location where the job has requested capacity of its own. */
+function collectedLocations(job: Job): ReadonlyMap<string, number> {
+  const locations = new Map<string, number>();
+  for (const allocation of job.allocations) {
+    const location = requestedLocation(job, allocation);
+    if (location === null) continue;
+    const until = allocation.goneAt === null ? forever : allocation.goneAt + collectedFor;
+    locations.set(location, Math.max(until, locations.get(location) ?? 0));
+  }
+  for (const { at, location } of refusedLocations(job))
+    locations.set(location, Math.max(at + collectedFor, locations.get(location) ?? 0));
+  return locations;
+}
+
+/** The locations that refused a request of an attempt: a request whose sender died may take effect there late. */
+function refusedLocations(
+  job: Job,
+): readonly { readonly at: number; readonly location: string; readonly allocation: Allocation }[] {
+  return job.attempts.flatMap(({ allocation: ordinal, alternativesTried = [] }) =>
+    alternativesTried.flatMap(({ at, alternative }) => {
+      const requested = job.allocations[ordinal - 1];
+      if (requested === undefined) return [];
+      const allocation = { ...requested, alternative };
+      const location = locationPrefix(capacityOf(job, allocation));
+      return location === null ? [] : [{ at, location, allocation }];
+    }),
+  );
+}
+
+/** Null when the allocation cannot leave a resource behind: it is persistent, or was never requested. */
+function requestedLocation(job: Job, allocation: Allocation): string | null {
+  if (allocation.ownership !== 'ephemeral' || allocation.requestedAt === null) return null;
+  return locationPrefix(capacityOf(job, allocation));
+}
+
+/** See `Store.locationsToCollect`. */
+export async function readLocationsToCollect(
+  db: Database,
+  now: number,
+): Promise<{ readonly refs: readonly AllocationRef[]; readonly goneAt: number | null }> {
+  const { rows } = await sql<{ location: string; status: string; outline: string }>`
+    select newest.location, job.status, job.outline
+    from (
+      select location, max(number) as number from (
+        select location, number from job where collect_until >= ${now}
+        union all
+        select location, job as number from job_location where collect_until >= ${now}
+      ) as requested group by location
+    ) as newest join job on job.number = newest.number
+    order by newest.number, newest.location`.execute(db);
+  const { rows: last } = await sql<{ until: number | null }>`
+    select max(collect_until) as until from (
+      select collect_until from job where collect_until <= ${now + collectedFor}
+      union all
+      select collect_until from job_location where collect_until <= ${now + collectedFor}
+    ) as requested`.execute(db);
+  const until = last[0]?.until ?? null;
+  const refs = rows.flatMap((row): readonly AllocationRef[] => {
+    const job = jobOf(row.status, row.outline);
+    const allocation =
+      job.allocations.findLast((one) => requestedLocation(job, one) === row.location) ??
+      refusedLocations(job).find(({ location }) => location === row.location)?.allocation;
+    return allocation === undefined ? [] : [{ job, allocation }];
+  });
+  return { refs, goneAt: until === null ? null : until - collectedFor };
+}
+
+export async function writeLocations(db: Database, number: number, job: Job): Promise<void> {
+  if (alternativeCount(job.spec.capacity) === 1) return;
+  const { location: own } = locationColumns(job);
+  await sql`delete from job_location where job = ${number}`.execute(db);
+  for (const [location, until] of collectedLocations(job)) {
+    if (location === own) continue;
+    await sql`insert into job_location (job, location, collect_until) values (${number}, ${location}, ${until})`.execute(
+      db,
+    );
+  }
+}
+
+/** Replaces an older answer of the same kind, but not a newer one. */
+export async function writeCapacityAnswers(db: Database, answers: readonly AnswerRecord[]): Promise<void> {
+  for (const { project, zone, accelerator, pricing, answer, at, waited, job } of answers) {
+    await sql`
+      insert into capacity_answer (project, zone, accelerator, pricing, answer, at, waited, job)
+      values (${project}, ${zone}, ${accelerator}, ${pricing}, ${answer}, ${at}, ${waited}, ${job})
+      on conflict (project, zone, accelerator, pricing, answer)
+      do update set at = excluded.at, waited = excluded.waited, job = excluded.job
+      where excluded.at >= capacity_answer.at`.execute(db);
+  }
+}
+
+/** The answers in one project, or in all; by zone, accelerator type and pricing, newest first. */
+export async function readCapacityAnswers(db: Database, project: string | null): Promise<readonly AnswerRecord[]> {
+  const { rows } = await sql<AnswerRecord>`
+    select project, zone, accelerator, pricing, answer, at, waited, job from capacity_answer
+    where ${project === null ? sql`1 = 1` : sql`project = ${project}`}
+    order by project, zone, accelerator, pricing, at desc`.execute(db);
+  return rows.map((row) => ({ ...row }));
+}
+
+export async function writeOrphan(db: Database, orphan: Orphan): Promise<void> {
+  await sql`
+    insert into orphan (backend, resource, installation, job, allocation, state)
+    values (${orphan.backend}, ${orphan.resource}, ${orphan.installation}, ${orphan.job}, ${orphan.allocation}, ${orphan.state})
+    on conflict (backend, resource)
+    do update set installation = excluded.installation, job = excluded.job, allocation = excluded.allocation, state = excluded.state`.execute(
+    db,
+  );
+}
+
+export async function readOrphans(db: Database): Promise<readonly Orphan[]> {
+  const { rows } = await sql<Orphan>`
+    select backend, resource, installation, job, allocation, state from orphan order by backend, resource`.execute(db);
+  return rows.map((row) => ({ ...row }));
+}
+
+export async function deleteOrphan(db: Database, orphan: Orphan): Promise<void> {
+  await sql`delete from orphan where backend = ${orphan.backend} and resource = ${orphan.resource}`.execute(db);
+}

@@ -1,0 +1,172 @@
+// The archive of cluster jobs for the terminal: the store, the copies of logs, and the controller that makes them.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { ClusterArchive } from '../app/cluster/commands.ts';
+import type { ArchivedJob } from '../app/cluster/archive.ts';
+import { JobmanError } from '../app/errors.ts';
+import type { Services } from '../app/services.ts';
+import { settingsFile } from '../app/files.ts';
+import type { JobmanStore } from '../store/store.ts';
+import { submittedMarker, databaseFile } from './paths.ts';
+
+/** Opens nothing before first use. */
+export function createClusterArchive(services: Services): ClusterArchive {
+  const { io, home } = services;
+  const file = databaseFile(home);
+  const isUsed = existsSync(submittedMarker(home)) && existsSync(file);
+
+  /** Kept open, because opening takes longer than writing. No fsync, because the cluster has the job too. */
+  let openedStore: JobmanStore | undefined;
+  async function close(): Promise<void> {
+    const store = openedStore;
+    openedStore = undefined;
+    await store?.close();
+  }
+
+  async function writing<T>(act: (store: JobmanStore) => Promise<T>): Promise<T> {
+    const store = await open();
+    try {
+      return await act(store);
+    } finally {
+      await store.close();
+    }
+  }
+  async function open(options: { readonly skipFsync?: boolean } = {}) {
+    const { openStore } = await import('../store/store.ts');
+    return openStore({ file, ...options });
+  }
+  async function reading<T>(read: (store: JobmanStore) => Promise<T>, fallback: T) {
+    if (!existsSync(file)) return fallback;
+    const { withReadOnlyStore } = await import('../store/store.ts');
+    return withReadOnlyStore(file, read);
+  }
+
+  async function wake(): Promise<string | null> {
+    const { sendClustersWake } = await import('../controller/wake-folder.ts');
+    // Without the wake-up the controller checks a little later.
+    await sendClustersWake(home).catch(() => undefined);
+    const { started, pid } = await (await services.controller()).start();
+    return started ? `Started the controller (process ${pid}), which keeps the logs and history of your jobs.` : null;
+  }
+
+  return {
+    isUsed,
+    async registerContext({ server, context, namespace }) {
+      const { settings } = await services.clusterSettings();
+      const kubeconfig = io.env['KUBECONFIG'] ?? '';
+      const store = (openedStore ??= await open({ skipFsync: true }));
+      await store.clusters.watchContext({
+        server,
+        context,
+        namespace,
+        setting: settings.kubeConfig,
+        kubeconfig: kubeconfig === '' ? null : absolute(kubeconfig),
+        flavorAnnotation: settings.job.resources.label,
+        requestedAt: io.now(),
+      });
+      return store.installationId();
+    },
+    async preload() {
+      await turn();
+      // A failure is reported on use.
+      await Promise.allSettled([import('../controller/wake-folder.ts'), services.controller()]);
+    },
+    async recordSubmitted({ server, context }, made) {
+      const { settings } = await services.clusterSettings();
+      const { readJob } = await import('../backends/kubernetes/objects.ts');
+      const job = readJob(made as object, settings.job.resources.label);
+      const store = (openedStore ??= await open({ skipFsync: true }));
+      try {
+        await store.clusters.archiveObject({ server, context, observedAt: io.now(), job }, JSON.stringify(made));
+      } finally {
+        await close();
+      }
+      return wake();
+    },
+    close,
+    wake,
+    jobs: (query) => (isUsed ? reading((store) => store.clusters.jobs(query), []) : Promise.resolve([])),
+    job: (uid) => reading<ArchivedJob | undefined>((store) => store.clusters.job(uid), undefined),
+    events: (uid) => reading((store) => store.clusters.events(uid), []),
+    async logs({ job, pods, logs }) {
+      const { archivedLogPath, archiveFolder } = await import('../app/cluster/archived-logs.ts');
+      const folder = archiveFolder(home, job);
+      const known = new Map(logs.map((log) => [archivedLogPath(folder, log.pod, log.container), log]));
+      for (const pod of pods) {
+        for (const { name } of pod.containers) {
+          const path = archivedLogPath(folder, pod.name, name);
+          if (!known.has(path)) known.set(path, { pod: pod.name, container: name, state: 'open' });
+        }
+      }
+      for (const name of listLogFiles(folder)) {
+        const [pod = '', container = ''] = name.replace(/\.log$/, '').split('_');
+        const path = join(folder, name);
+        if (!known.has(path)) known.set(path, { pod, container, state: 'open' });
+      }
+      return [...known].flatMap(([path, log]) => (existsSync(path) ? [{ ...log, path }] : []));
+    },
+    async recordDeleted(uid) {
+      if (!isUsed) return;
+      const { deletedEvent } = await import('../app/cluster/archive.ts');
+      await writing((store) => store.clusters.archiveEvent(uid, deletedEvent(io.now(), io.user)));
+    },
+    async hide(uid) {
+      if (isUsed) await writing((store) => store.clusters.hide(uid));
+    },
+    async remove({ job }) {
+      const { removeArchivedLogs } = await import('../app/cluster/archived-logs.ts');
+      await removeArchivedLogs(home, job);
+      await writing((store) => store.clusters.remove(job.uid));
+    },
+  };
+
+  function absolute(paths: string): string {
+    const all = paths.split(delimiter).filter((path) => path !== '');
+    return all.map((path) => resolve(io.cwd, path)).join(delimiter);
+  }
+}
+
+function listLogFiles(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).filter((name) => name.endsWith('.log'));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * See `Services.usesCluster`; decided before any Kubernetes code is loaded. With wrong settings a cluster counts as in
+ * use: a command that needs it reports the mistake. Throws JobmanError when the settings file named on the command line
+ * is wrong or missing.
+ */
+export async function usesCluster(services: Services): Promise<boolean> {
+  const { io, home } = services;
+  const { explicit } = services.settingsFiles();
+  const isIndicated = (io.env['KUBECONFIG'] ?? '') !== '' || existsSync(submittedMarker(home));
+  if (!isIndicated && explicit === undefined && !mentionsCluster(settingsFile(home))) return false;
+  try {
+    const { settings, sources } = await services.clusterSettings();
+    const isSet = [...sources].some(
+      ([key, source]) => source !== 'template' && /^(job|kubeConfig|kubernetes)\./.test(key),
+    );
+    // A user who names a kubeconfig, or has submitted from here, must learn that it is missing.
+    if (isIndicated || settings.kubeConfig.type !== 'default') return true;
+    if (!isSet) return false;
+    const { hasClusterConfig } = await import('../backends/kubernetes/kubeconfig.ts');
+    return hasClusterConfig({ setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd });
+  } catch (error) {
+    if (!(error instanceof JobmanError) || explicit !== undefined) throw error;
+    return true;
+  }
+}
+
+/** True when the file's text has a section about clusters. A search, because parsing takes longer than the list. */
+function mentionsCluster(path: string): boolean {
+  try {
+    return /"(?:job|kubeConfig|kubernetes)"/.test(readFileSync(path, 'utf8'));
+  } catch {
+    return false;
+  }
+}

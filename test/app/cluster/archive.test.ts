@@ -1,0 +1,130 @@
+/** What is told of a job that its cluster has forgotten: its phase, why, and its moments, each once. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { ClusterEvent } from '../../../src/app/cluster/cluster.ts';
+import {
+  goneEvent,
+  mayBeActive,
+  archivedPhase,
+  archivedResult,
+  mergeObservations,
+  clusterJobEvents,
+  type ArchivedJob,
+} from '../../../src/app/cluster/archive.ts';
+import { aClusterEvent, aClusterJob, aClusterPod, aCondition, anArchivedJob, noon } from './sample.ts';
+
+const at = (seconds: number): number => noon + seconds * 1_000;
+const complete = aCondition('Complete', { at: at(30) });
+const failed = aCondition('Failed', { reason: 'BackoffLimitExceeded', message: 'too often', at: at(30) });
+const kept = (changes: Partial<ArchivedJob> = {}): ArchivedJob =>
+  anArchivedJob({ observedAt: at(40), goneAt: at(50), ...changes });
+const warning = (message: string, count = 1): ClusterEvent =>
+  aClusterEvent({
+    object: { kind: 'Pod', name: 'train-a', uid: 'p1' },
+    type: 'Warning',
+    reason: 'BackOff',
+    message,
+    count,
+    firstAt: at(5),
+    lastAt: at(9),
+  });
+
+suite('a job that is gone', () => {
+  test('keeps its verdict, and was taken away when it had none', () => {
+    const phases = [
+      [aClusterJob({ conditions: [complete] }), 'succeeded'],
+      [aClusterJob({ conditions: [failed] }), 'failed'],
+      [aClusterJob({ ready: 1, startedAt: at(1) }), 'cancelled'],
+      [aClusterJob({ suspended: true }), 'cancelled'],
+    ] as const;
+    for (const [job, phase] of phases) {
+      assert.equal(archivedPhase({ job, goneAt: at(50) }), phase);
+      assert.equal(mayBeActive({ job, goneAt: at(50) }), false);
+    }
+    assert.equal(archivedPhase({ job: aClusterJob({ ready: 1 }), goneAt: null }), 'running');
+    assert.equal(mayBeActive({ job: aClusterJob({ suspended: true }), goneAt: null }), true);
+  });
+
+  test('says how it ended, as it would have in the cluster', () => {
+    const pod = aClusterPod({ phase: 'Failed' }, { state: 'terminated', exitCode: 3, endedAt: at(29) });
+    const job = aClusterJob({ conditions: [failed], endedAt: at(30) });
+    assert.equal(
+      archivedResult(kept({ job, pods: [pod] }), at(90)).message,
+      'train failed 1m ago: its program ended with exit code 3.',
+    );
+    const running = kept({ job: aClusterJob({ ready: 1, startedAt: at(10) }) });
+    assert.equal(
+      archivedResult(running, at(60)).message,
+      'train was deleted 10s ago, before it had ended; it had run for 40s.',
+    );
+    const waited = aClusterPod({ phase: 'Pending' }, { state: 'waiting', startedAt: null });
+    assert.equal(
+      archivedResult(kept({ job: aClusterJob({ startedAt: at(10) }), pods: [waited] }), at(60)).message,
+      'train was deleted 10s ago, before it had ended; its program had not begun.',
+    );
+  });
+});
+
+suite('what is seen', () => {
+  test('stays when it is gone: pods and events as they were last', () => {
+    const [one, other] = [aClusterPod(), aClusterPod({ uid: 'p2', name: 'train-b', createdAt: at(3) })];
+    const ended = aClusterPod({ phase: 'Failed' });
+    const before = { job: aClusterJob(), pods: [one, other], events: [warning('a')] };
+    const now = { job: aClusterJob({ failed: 1 }), pods: [ended], events: [warning('a', 4), warning('b')] };
+    const { job, pods, events } = mergeObservations(before, now);
+    assert.deepEqual([job.failed, pods], [1, [ended, other]]);
+    assert.deepEqual(
+      events.map(({ message, count }) => `${message} ${count}`),
+      ['a 4', 'b 1'],
+    );
+  });
+
+  test('tells the moments of a life in order, whatever is seen twice', () => {
+    const pod = aClusterPod(
+      {},
+      { state: 'terminated', exitCode: 137, reason: 'OOMKilled', startedAt: at(4), endedAt: at(20) },
+    );
+    const job = aClusterJob({ startedAt: at(1), endedAt: at(30), conditions: [failed] });
+    // What the Job says of its end is told once, though an event says the same.
+    const end = { ...warning('too often'), reason: 'BackoffLimitExceeded' };
+    const sight = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
+    const moments = [...clusterJobEvents(sight), goneEvent(at(50))];
+    assert.deepEqual(
+      moments.map(({ message: sentence }) => sentence),
+      [
+        'created by ada: alpine',
+        'the cluster has begun with it',
+        'train-a runs on n1',
+        'train-a: BackOff: pull back-off (3 times, the last at 22 Nov 12:00:09 UTC)',
+        'train-a ended with exit code 137 (OOMKilled)',
+        'failed: BackoffLimitExceeded: too often',
+        'seen gone from the cluster; what is kept here stays',
+      ],
+    );
+    assert.equal(new Set(moments.map(({ key }) => key)).size, moments.length);
+    // The same thing said again with another count is the same moment.
+    const again = clusterJobEvents({ ...sight, events: [warning('pull back-off', 9)] });
+    assert.deepEqual(
+      again.map(({ key }) => key),
+      moments.slice(0, -1).map(({ key }) => key),
+    );
+  });
+
+  test('of a life that is stopped and goes on has both, and each beginning', () => {
+    const suspended = { type: 'Suspended', status: 'True', reason: 'JobSuspended', message: null, at: at(10) };
+    const resumed = { ...suspended, status: 'False', at: at(20) };
+    const keys = [
+      ...clusterJobEvents({ job: aClusterJob({ startedAt: at(1) }), pods: [], events: [] }),
+      ...clusterJobEvents({ job: aClusterJob({ conditions: [suspended] }), pods: [], events: [] }),
+      ...clusterJobEvents({ job: aClusterJob({ startedAt: at(20), conditions: [resumed] }), pods: [], events: [] }),
+    ];
+    const sentences = [...new Map(keys.map(({ key, message: sentence }) => [key, sentence])).values()];
+    assert.deepEqual(sentences, [
+      'created by ada: alpine',
+      'the cluster has begun with it',
+      'suspended',
+      'the cluster has begun with it',
+      'resumed',
+    ]);
+  });
+});

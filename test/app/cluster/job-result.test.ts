@@ -1,0 +1,473 @@
+/** In which phase a job of a cluster is, and the sentence for it. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type {
+  ClusterContainer,
+  ClusterEvent,
+  ClusterJob,
+  ClusterNode,
+  ClusterPod,
+} from '../../../src/app/cluster/cluster.ts';
+import { flagOfField } from '../../../src/backends/kubernetes/status.ts';
+import { findMissingResources, formatMissingResources } from '../../../src/app/cluster/missing-resources.ts';
+import {
+  clusterSummary,
+  clusterPhase,
+  clusterReason,
+  clusterResult,
+  type ClusterObservation,
+} from '../../../src/app/cluster/job-result.ts';
+import { aClusterContainer, aClusterEvent, aClusterJob, aClusterPod, aCondition } from './sample.ts';
+
+const now = Date.UTC(2026, 10, 22, 1, 0, 0);
+const ago = (seconds: number): number => now - seconds * 1_000;
+
+const job = (different: Partial<ClusterJob> = {}): ClusterJob =>
+  aClusterJob({
+    createdAt: ago(90),
+    startedAt: ago(80),
+    active: 1,
+    ...different,
+  });
+
+const container = (different: Partial<ClusterContainer> = {}): ClusterContainer =>
+  aClusterContainer({ state: 'waiting', startedAt: null, ...different });
+
+const pod = (one: Partial<ClusterContainer>, different: Partial<ClusterPod> = {}): ClusterPod =>
+  aClusterPod({
+    name: 'train-x',
+    uid: 'p',
+    phase: 'Pending',
+    createdAt: ago(80),
+    startedAt: null,
+    requests: { cpu: '4', memory: '1G' },
+    containers: [container(one)],
+    ...different,
+  });
+
+const node = (
+  name: string,
+  allocatable: Readonly<Record<string, string>>,
+  different: Partial<ClusterNode> = {},
+): ClusterNode => ({
+  name,
+  ready: true,
+  unschedulable: false,
+  taints: [],
+  labels: {},
+  allocatable,
+  ...different,
+});
+
+const event = (different: Partial<ClusterEvent>): ClusterEvent =>
+  aClusterEvent({ type: 'Warning', firstAt: ago(10), lastAt: ago(5), ...different });
+
+const sightOf = (seen: Partial<ClusterObservation>): ClusterObservation => ({
+  job: job(),
+  pods: [],
+  events: [],
+  nodes: null,
+  allPods: null,
+  ...seen,
+});
+
+const condition = (type: string, reason: string | null = null, message: string | null = null) =>
+  aCondition(type, { reason, message, at: ago(10) });
+const ended = {
+  conditions: [condition('Failed', 'BackoffLimitExceeded', 'Job has reached it')],
+  endedAt: ago(10),
+  active: 0,
+  failed: 1,
+};
+const homeless = (message: string, reason = 'Unschedulable') => ({
+  node: null,
+  conditions: [aCondition('PodScheduled', { status: 'False', reason, message, at: ago(10) })],
+});
+
+interface Case {
+  readonly seen: Partial<ClusterObservation>;
+  readonly phase: string;
+  readonly says: RegExp;
+  readonly because?: RegExp;
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  'that succeeded': {
+    seen: { job: job({ conditions: [condition('Complete')], endedAt: ago(10), active: 0, succeeded: 1 }) },
+    phase: 'succeeded',
+    says: /^train succeeded 10s ago after 1m10s\.$/,
+  },
+  'whose program failed': {
+    seen: { job: job(ended), pods: [pod({ state: 'terminated', exitCode: 3 }, { phase: 'Failed' })] },
+    phase: 'failed',
+    says: /^train failed 10s ago: its program ended with exit code 3\.$/,
+    because: /^BackoffLimitExceeded: Job has reached it/,
+  },
+  'that used too much memory': {
+    seen: {
+      job: job(ended),
+      pods: [pod({ state: 'terminated', exitCode: 137, reason: 'OOMKilled' }, { phase: 'Failed' })],
+    },
+    phase: 'failed',
+    says: /more memory than it may have and was killed \(OOMKilled\); it asks for 1G\.$/,
+  },
+  'that was evicted': {
+    seen: { job: job(ended), pods: [pod({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' })] },
+    phase: 'failed',
+    says: /its pod was evicted from the node n1\.$/,
+    because: /^disk pressure$/,
+  },
+  'that ran too long': {
+    seen: {
+      job: job({
+        ...ended,
+        deadline: 60_000,
+        conditions: [condition('Failed', 'DeadlineExceeded', 'Job was active too long')],
+      }),
+    },
+    phase: 'failed',
+    says: /it ran longer than its limit of 1m \(--timeout\)\.$/,
+  },
+  'whose pod is gone': {
+    seen: { job: job(ended) },
+    phase: 'failed',
+    says: /its pod is gone\.$/,
+  },
+  'that is suspended': {
+    seen: { job: job({ suspended: true, active: 0 }) },
+    phase: 'stopped',
+    says: /^train is suspended/,
+  },
+  'in a queue': {
+    seen: { job: job({ suspended: true, active: 0, queueName: 'vision' }) },
+    phase: 'queued',
+    says: /^train waits in the queue vision, which has not admitted it\.$/,
+  },
+  'that is being deleted': { seen: { job: job({ deleting: true }) }, phase: 'stopping', says: /is being deleted/ },
+  'that runs': {
+    seen: { job: job({ ready: 1 }), pods: [pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' })] },
+    phase: 'running',
+    says: /^train runs for 1m10s on the node n1\.$/,
+  },
+  'that runs in part': {
+    seen: {
+      job: job({ ready: 1, active: 2, parallelism: 2 }),
+      pods: [
+        pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' }),
+        pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' }),
+      ],
+    },
+    phase: 'running',
+    says: /^train runs with 1 of 2 pods for 1m10s on the node n1; another cannot get its image lab\/x\.$/,
+  },
+  'whose image does not come': {
+    seen: {
+      pods: [pod({ reason: 'ErrImagePull', image: 'lab/x' })],
+      events: [
+        event({
+          object: { kind: 'Pod', name: 'train-x', uid: 'p' },
+          reason: 'Failed',
+          message: 'Failed to pull image: 401',
+          count: 2,
+        }),
+      ],
+    },
+    phase: 'setup',
+    says: /^train cannot get its image lab\/x\.$/,
+    because: /^Failed: Failed to pull image: 401 \(22 Nov 00:59:55 UTC\), 2 times$/,
+  },
+  'whose Secret is missing': {
+    seen: { pods: [pod({ reason: 'CreateContainerConfigError', message: 'secret "wandb" not found' })] },
+    phase: 'setup',
+    says: /^train cannot start its container main: secret "wandb" not found\.$/,
+  },
+  'that is being set up': {
+    seen: { pods: [pod({ reason: 'ContainerCreating' })] },
+    phase: 'setup',
+    says: /is being set up on the node n1\.$/,
+  },
+  'without room, as the scheduler says it': {
+    seen: {
+      pods: [pod({}, homeless('0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3'))],
+    },
+    phase: 'queued',
+    says: /it asks for memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
+  },
+  'without room, counted': {
+    seen: {
+      pods: [pod({}, homeless('0/2 nodes are available: 2 Insufficient cpu.'))],
+      nodes: [node('n1', { cpu: '2', memory: '8G' }), node('n2', { cpu: '4', memory: '8G' })],
+      allPods: [pod({}, { node: 'n2', requests: { cpu: '1500m' } })],
+    },
+    phase: 'queued',
+    says: /^train waits for room: the best node, n2, has 2500m cpu free of the 4 that it asks for: 1500m are missing\.$/,
+    because: /^Unschedulable: 0\/2 nodes/,
+  },
+  'that no node fits': {
+    seen: {
+      pods: [pod({}, homeless("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."))],
+    },
+    phase: 'queued',
+    says: /finds no node with the labels that it wants\.$/,
+  },
+  'over its quota': {
+    seen: {
+      job: job({ active: 0 }),
+      events: [
+        event({ reason: 'FailedCreate', message: 'pods "x" is forbidden: exceeded quota: small, requested: cpu=4' }),
+      ],
+    },
+    phase: 'queued',
+    says: /^train gets no pod: the quota small of vision is used up \(requested: cpu=4\)\.$/,
+  },
+  'whose pod failed, before the next': {
+    seen: {
+      job: job({ failed: 1 }),
+      pods: [
+        pod({ state: 'terminated', exitCode: 2 }, { phase: 'Failed', uid: 'o' }),
+        pod({ reason: 'ContainerCreating' }, { createdAt: ago(5) }),
+      ],
+    },
+    phase: 'recovering',
+    says: /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
+  },
+  'whose programs have ended, and the cluster has not counted them': {
+    seen: {
+      pods: [
+        pod(
+          {},
+          {
+            phase: 'Running',
+            containers: [
+              container({ name: 'first', init: true, state: 'terminated', exitCode: 0 }),
+              container({ state: 'terminated', exitCode: 0 }),
+              container({ name: 'other', state: 'terminated', exitCode: 3 }),
+            ],
+          },
+        ),
+      ],
+    },
+    phase: 'stopping',
+    says: /^train is ending: its pods have ended, and the cluster counts them\.$/,
+  },
+  'whose volume is not there, on a full node': {
+    seen: {
+      pods: [pod({}, homeless('0/1 nodes are available: persistentvolumeclaim "data" not found. not found'))],
+      nodes: [node('n1', { cpu: '2' })],
+      allPods: [],
+    },
+    phase: 'queued',
+    says: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
+  },
+  'whose program fails again and again in its place': {
+    seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
+    phase: 'recovering',
+    says: /^train ends again and again \(restarted 2 times\): its program ended with exit code 1; it is started again after a pause\.$/,
+  },
+  'whose program waits to be started again': {
+    seen: {
+      pods: [
+        pod(
+          { reason: 'CrashLoopBackOff', restarts: 1, lastEnd: { reason: 'OOMKilled', exitCode: 137, signal: null } },
+          { phase: 'Running', limits: { main: '30M' }, requests: { memory: '30M' } },
+        ),
+      ],
+    },
+    phase: 'recovering',
+    says: /^train ends again and again \(restarted once\): its program used more memory .* \(OOMKilled\); its limit is 30M; it is started again/,
+  },
+  'that runs after its program was restarted': {
+    seen: {
+      job: job({ ready: 1 }),
+      pods: [
+        pod(
+          {
+            state: 'running',
+            startedAt: ago(70),
+            restarts: 3,
+            lastEnd: { reason: 'Error', exitCode: 3, signal: null },
+          },
+          { phase: 'Running' },
+        ),
+      ],
+    },
+    phase: 'running',
+    says: /^train runs for 1m10s on the node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
+  },
+  'that has had no pod for long, to a user who may not list events': {
+    seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
+    phase: 'queued',
+    says: /^train has no pod 1m20s after its start; its events say why\.$/,
+    because: /^Missing is the right `list` on events in vision; whoever runs the cluster can grant it\.$/,
+  },
+  'that has had no pod for long, without an event': {
+    seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
+    phase: 'queued',
+    says: /^train has no pod 1m20s after its start, and no event of the cluster says why\.$/,
+  },
+  'over a quota that is listed where events are not': {
+    seen: {
+      job: job({ active: 0, requests: { cpu: '1500m', memory: '1G' } }),
+      mayListEvents: false,
+      quotas: [
+        { name: 'roomy', hard: { 'requests.cpu': '8', pods: '9' }, used: { 'requests.cpu': '1', pods: '8' } },
+        { name: 'small', hard: { memory: '2G', 'requests.cpu': '4' }, used: { memory: '1G', 'requests.cpu': '3' } },
+      ],
+    },
+    phase: 'queued',
+    says: /^train gets no pod: the quota small of vision has no room for it \(requests\.cpu: 3 of 4 are used, and it asks for 1500m\)\.$/,
+  },
+  'that was just created': {
+    seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
+    phase: 'queued',
+    says: /^train has no pod yet/,
+  },
+};
+
+suite('a job', () => {
+  for (const [what, { seen, phase, says, because }] of Object.entries(cases)) {
+    test(what, () => {
+      const sight = sightOf(seen);
+      const verdict = clusterResult(sight, now);
+      assert.equal(verdict.phase, phase);
+      assert.match(verdict.message, says);
+      if (because !== undefined) assert.match(verdict.evidence ?? '', because);
+      assert.ok(clusterReason(sight.job, now) !== '');
+      // A list that has seen the pods says nothing else.
+      const glance = clusterSummary(sight.job, sight.pods, now);
+      assert.equal(glance?.phase ?? verdict.phase, verdict.phase);
+    });
+  }
+
+  test('that failed is told in a phrase without its pods', () => {
+    const phrase = (reason: string | null, failed: number): string =>
+      clusterReason(job({ ...ended, conditions: [condition('Failed', reason)], failed }), now);
+    assert.equal(phrase('BackoffLimitExceeded', 1), 'its pod failed');
+    assert.equal(phrase('BackoffLimitExceeded', 3), '3 pods failed');
+    assert.equal(phrase('BackoffLimitExceeded', 0), 'its pod is gone');
+    assert.equal(phrase('DeadlineExceeded', 0), 'ran longer than its limit (--timeout)');
+    assert.equal(phrase('PodFailurePolicy', 1), 'PodFailurePolicy');
+    assert.equal(phrase(null, 1), 'failed');
+  });
+
+  test('is told in a phrase by its pods', () => {
+    const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]): string | undefined =>
+      clusterSummary(one, pods, now)?.reasonText;
+    const missing = pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' });
+    const runs = pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' });
+    assert.equal(phrase(job(), missing), 'cannot get its image lab/x');
+    assert.equal(phrase(job({ failed: 2 }), missing), '2 pods failed; the next cannot get its image lab/x');
+    assert.equal(
+      phrase(job({ active: 2, ready: 1, parallelism: 2 }), runs, missing),
+      '1 of 2 pods, 1m20s; another cannot get its image lab/x',
+    );
+    const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
+    const again = pod({ state: 'running', startedAt: ago(9), restarts: 2, lastEnd }, { phase: 'Running' });
+    const pausing = pod({ reason: 'CrashLoopBackOff', restarts: 2, lastEnd }, { phase: 'Running' });
+    assert.equal(phrase(job(), pausing), 'ends again and again (OOMKilled, restarted 2 times)');
+    assert.equal(phrase(job(), again), 'for 9s; restarted 2 times (OOMKilled)');
+    assert.equal(phrase(job(), runs), 'for 1m10s', 'the time of its program, not of the Job');
+    assert.equal(phrase(job()), undefined);
+    assert.equal(phrase(job({ suspended: true }), missing), undefined);
+  });
+});
+
+suite('a list names the cause of an end', () => {
+  const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]) => clusterSummary(one, pods, now)?.reasonText;
+  const failed = job({ ...ended, conditions: [condition('Failed', 'BackoffLimitExceeded')], failed: 1 });
+  const over = (container: object, changes: object = {}): ClusterPod =>
+    pod({ state: 'terminated', ...container }, { phase: 'Failed', ...changes });
+  test('as kubectl get pods does', () => {
+    assert.equal(phrase(failed, over({ reason: 'OOMKilled', exitCode: 137 })), 'OOMKilled');
+    assert.equal(phrase(failed, over({ reason: 'StartError', exitCode: 128 })), 'StartError');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 3 })), 'exit code 3');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 143, signal: 15 })), 'signal 15');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 3 }, { reason: 'Evicted' })), 'Evicted');
+    assert.equal(phrase({ ...failed, failed: 3 }, over({ exitCode: 1 })), 'exit code 1, 3 pods failed');
+    assert.equal(phrase(failed), undefined);
+    const late = job({ ...ended, conditions: [condition('Failed', 'DeadlineExceeded')], failed: 1 });
+    assert.equal(phrase(late, over({ exitCode: 137 })), undefined);
+  });
+
+  test('and the time of the program, not of the wait before it', () => {
+    const done = job({ ...ended, startedAt: ago(100), conditions: [condition('Complete', null)], succeeded: 1 });
+    const short = pod(
+      { state: 'terminated', exitCode: 0, startedAt: ago(12), endedAt: ago(10) },
+      { phase: 'Succeeded' },
+    );
+    assert.equal(phrase(done, short), 'ran 2s');
+    const lastEnd = { reason: 'Error', exitCode: 3, signal: null };
+    const [first = container()] = short.containers;
+    const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
+    assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
+    const { message: sentence } = clusterResult(sightOf({ job: done, pods: [again] }), now);
+    assert.match(sentence, /its program ran 2s; it was restarted once because it ended with exit code 3\.$/);
+    assert.equal(phrase(done), undefined);
+  });
+
+  test('with the limit of memory that it met', () => {
+    const killed = over(
+      { reason: 'OOMKilled', exitCode: 137 },
+      { limits: { main: '30M' }, requests: { memory: '5M' } },
+    );
+    const sight = sightOf({ job: failed, pods: [killed] });
+    assert.match(clusterResult(sight, now).message, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
+  });
+
+  test('with the year of what the cluster said where it is not the present one', () => {
+    const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
+    const sight = sightOf({ events: [refused] });
+    const year = 365 * 24 * 3_600_000;
+    assert.match(clusterResult(sight, now).evidence ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterResult(sight, now + year).evidence ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
+  });
+
+  test('a stopped job is stopping until its pods are gone', () => {
+    const stopped = job({ suspended: true, terminating: 1 });
+    assert.equal(clusterPhase(stopped), 'stopping');
+    assert.match(
+      clusterResult(sightOf({ job: stopped }), now).message,
+      /^train is being stopped: 1 pod is terminating\.$/,
+    );
+    assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
+  });
+});
+
+suite('the best node', () => {
+  test('does not matter for a resource that no node has', () => {
+    const lack = findMissingResources(
+      pod({}, { node: null, requests: { 'nvidia.com/gpu': '1' } }),
+      [node('n', { cpu: '4' })],
+      [],
+    );
+    assert.ok(lack !== undefined);
+    assert.equal(formatMissingResources(lack), 'no node has nvidia.com/gpu');
+  });
+
+  const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });
+  test('is open to the pod: ready, not closed, and without a taint that it does not bear', () => {
+    const big = { cpu: '64', 'nvidia.com/gpu': '8' };
+    const closed = [
+      node('a', big, { ready: false }),
+      node('b', big, { unschedulable: true }),
+      node('c', big, { taints: ['dedicated'] }),
+    ];
+    assert.equal(findMissingResources(asking, closed, []), undefined);
+    const bears = node('d', { cpu: '2', 'nvidia.com/gpu': '8' }, { taints: ['nvidia.com/gpu'] });
+    assert.deepEqual(
+      findMissingResources(asking, [...closed, bears], [])?.shortages.map(({ resource }) => resource),
+      ['cpu'],
+    );
+  });
+
+  test('does not count what has ended there', () => {
+    const there = [pod({}, { node: 'n', phase: 'Succeeded', requests: { cpu: '4' } })];
+    assert.equal(findMissingResources(asking, [node('n', { cpu: '4', 'nvidia.com/gpu': '1' })], there), undefined);
+  });
+});
+
+test('fields lead back to flags, and others to none', () => {
+  assert.equal(flagOfField('spec.template.spec.containers[0].image'), '-i');
+  assert.equal(flagOfField('spec.template.spec.containers[0].volumeMounts[0].mountPath'), '--volume');
+  assert.equal(flagOfField('spec.selector'), undefined);
+});

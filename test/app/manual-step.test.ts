@@ -1,0 +1,83 @@
+// A setup step by hand, where the job has no workers for it: what is in the way, and what to do.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JobmanError } from '../../src/app/errors.ts';
+import { planStep } from '../../src/app/manual-step.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
+import { minute } from '../../src/core/model/time.ts';
+import { aJob, withAttempts, noon, readyAllocation, runningAttempt, tpuSpec } from '../support/builders.ts';
+
+test('a job that has ended waits for nothing, and one that waits is asked why', () => {
+  const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');
+  const waits = withAttempts(aJob(), [{}], [{}]);
+  assert.throws(step(waits), /holds no ready workers now; `jobman why 42` says what it waits for\.$/);
+  const over = { ...waits, finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const };
+  assert.throws(step(over), /holds no workers any more: it is over \(succeeded\)\. To go on: jobman resume 42$/);
+});
+
+const steps = ['ssh', 'gcsfuse', 'docker'].map((name) => ({
+  name,
+  key: name,
+  check: null,
+  apply: `echo ${nodeNamePlaceholder}`,
+  files: [],
+  timeout: minute,
+}));
+const withSteps = aJob({ ...tpuSpec(), steps });
+
+test('on workers that are held ready a step may be gone through, on all of them and with final texts', () => {
+  const stopped = withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, endedAt: noon + 5 * minute }]);
+  const plan = planStep(stopped, 'docker', 'ada');
+  assert.deepEqual([plan.workers, plan.step.apply], [[0, 1, 2, 3], 'echo vit-000042-1']);
+  // A key or a mount may be looked after while the command runs.
+  assert.equal(
+    planStep(withAttempts(withSteps, [readyAllocation], [runningAttempt]), 'gcsfuse', 'ada').step.name,
+    'gcsfuse',
+  );
+});
+
+test('who may not, and when not, is said in a sentence with what to do', () => {
+  const says = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
+    assert.throws(
+      () => planStep(job, step, by),
+      (error: JobmanError) => error.code === code && sentence.test(error.message),
+      String(sentence),
+    );
+  const runs = withAttempts(withSteps, [readyAllocation], [runningAttempt]);
+  says(runs, 'ssh', 'eve', /belongs to ada; only its owner may set it up\.$/);
+  says(
+    runs,
+    'venv',
+    'ada',
+    /has no setup step venv: it has ssh, gcsfuse, docker; a venv environment of a container is made inside/,
+    2,
+  );
+  says(runs, 'docker', 'ada', /runs in what docker would replace\. Stop it first, .*jobman resume 42$/);
+  says(
+    withAttempts(withSteps, [readyAllocation], [{}]),
+    'ssh',
+    'ada',
+    /is being set up by the controller right now\. .*jobman stop 42$/,
+  );
+  const ending = {
+    reason: 'stopped',
+    evidence: { detail: '' },
+    since: noon,
+    stopRequestedAt: null,
+    stopConfirmedBy: [],
+  } as const;
+  says(
+    withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, ending }]),
+    'ssh',
+    'ada',
+    /is ending an attempt;/,
+  );
+  says(
+    withAttempts(withSteps, [{ ...readyAllocation, releasedAt: noon }], [runningAttempt]),
+    'ssh',
+    'ada',
+    /holds no ready workers now;/,
+  );
+});

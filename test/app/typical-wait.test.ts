@@ -1,0 +1,102 @@
+// What our own past waits say, and when they say nothing.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  isLongerThanTypical,
+  typicalWaitOf,
+  formatTypicalWait,
+  typicalWaitFor,
+  waitsOf,
+} from '../../src/app/typical-wait.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { hour, minute, second } from '../../src/core/model/time.ts';
+import { aJob, endedAttempt, withAttempts, localSpec, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
+
+test('under five waits are no habit; of more the median and the ninetieth of a hundred are waits that there were', () => {
+  const minutes = (...all: number[]) => typicalWaitOf(all.map((one) => one * minute));
+  assert.equal(minutes(1, 2, 3, 4), null);
+  assert.deepEqual(minutes(5, 1, 4, 2, 3), { median: 3 * minute, percentile90: 5 * minute, samples: 5 });
+  assert.deepEqual(minutes(1, 2, 3, 4, 5, 6, 7, 8, 9, 100), {
+    median: 5 * minute,
+    percentile90: 9 * minute,
+    samples: 10,
+  });
+});
+
+test('an attempt waits from when it may ask until its allocation is ready, and not for what it was given', () => {
+  const job = withAttempts(
+    aJob(),
+    [
+      { ...readyAllocation, readyAt: noon + minute },
+      {},
+      { ...readyAllocation, readyAt: noon + 2 * hour },
+      { ...readyAllocation, ownership: 'persistent' },
+    ],
+    [
+      { allocation: 1 },
+      // Resumed on the same allocation.
+      { allocation: 1, createdAt: noon + hour },
+      // Still waiting.
+      { allocation: 2 },
+      { allocation: 3, createdAt: noon + hour, notBefore: noon + hour + 10 * second },
+      { allocation: 4 },
+    ],
+  );
+  assert.deepEqual(waitsOf(job), [minute, hour - 10 * second]);
+});
+
+/** A job on a standing TPU that was deleted and is created again; `at`: when it was ready. */
+const madeAgain = (at: number | null): Job =>
+  withAttempts(
+    aJob(tpuSpec({}, { ownership: 'persistent' })),
+    [{ ...readyAllocation, releasedAt: noon }, at === null ? {} : { ...readyAllocation, readyAt: at }],
+    [{ allocation: 1, ...endedAttempt('preempted', { detail: '' }) }, { allocation: 2 }],
+  );
+
+test('a standing TPU is waited for only while it is created again', async () => {
+  assert.deepEqual(waitsOf(madeAgain(noon + 7 * minute)), [7 * minute]);
+  assert.deepEqual(waitsOf(madeAgain(null)), []);
+  const past = [3, 4, 5, 6, 7].map((minutes) => madeAgain(noon + minutes * minute));
+  const store = { similarJobs: () => Promise.resolve(past) };
+  assert.equal((await typicalWaitFor(store, madeAgain(null), noon))?.median, 5 * minute);
+  assert.equal(await typicalWaitFor(store, madeAgain(noon + minute), noon), null, 'it is there');
+  assert.equal(await isLongerThanTypical(store, madeAgain(null), noon + 7 * minute), false);
+  assert.equal(await isLongerThanTypical(store, madeAgain(null), noon + 8 * minute), true);
+  assert.equal(await isLongerThanTypical(store, madeAgain(noon + minute), noon + 8 * minute), false);
+  const few = { similarJobs: () => Promise.resolve(past.slice(1)) };
+  assert.equal(await isLongerThanTypical(few, madeAgain(null), noon + 8 * minute), false, 'four waits are too few');
+});
+
+test('waits of the built-in cloud are never told of Google, and a local job has none', async () => {
+  const waited = (project: string): Job =>
+    withAttempts(aJob(tpuSpec({}, { project })), [{ ...readyAllocation, readyAt: noon + 41 * minute }], [{}]);
+  const similar = [
+    ...Array.from({ length: 4 }, () => waited('lab')),
+    ...Array.from({ length: 9 }, () => waited('emulator')),
+  ];
+  const requests: object[] = [];
+  const store = {
+    similarJobs(...question: readonly [object, number, number]) {
+      requests.push(question[0]);
+      return Promise.resolve(similar);
+    },
+  };
+  assert.equal(await typicalWaitFor(store, aJob(), noon), null);
+  assert.equal((await typicalWaitFor(store, aJob(tpuSpec({}, { project: 'emulator' })), noon))?.samples, 9);
+  assert.deepEqual(requests[0], { accelerator: 'v5litepod-16', zone: 'us-west4-a', pricing: 'spot' });
+  assert.equal(await typicalWaitFor(store, aJob(localSpec()), noon), null);
+  assert.equal(await typicalWaitFor(store, aJob(tpuSpec({}, { ownership: 'persistent' })), noon), null);
+  assert.equal(requests.length, 2);
+});
+
+test('the usual wait is told with how many waits it is made of', () => {
+  assert.equal(
+    formatTypicalWait({ median: 41 * minute, percentile90: 130 * minute, samples: 12 }, 130 * minute),
+    '41m here (median of 12 waits in 30 days; 9 of 10 within 2h10m)',
+  );
+  assert.equal(
+    formatTypicalWait({ median: 2 * minute, percentile90: 4 * minute, samples: 12 }, 42 * minute),
+    '2m here (median of 12 waits in 30 days; 9 of 10 within 4m); 42m is longer than usual',
+  );
+});

@@ -1,0 +1,206 @@
+// What a node's state, its queued resource's state and the record mean together, as a table. States: facts 3.2 and 4.2.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { allocationStatus, type FoundResources } from '../../../src/backends/tpu/resources.ts';
+import { endpoints, nodeOf, now, queuedOf, tpuRef, type RefOptions } from './support/refs.ts';
+
+const queue: RefOptions = { spec: { mode: 'queued-resources' } };
+const once = { readyAt: now - 1_000, creationTime: '2026-04-01T00:00:00.123456789Z' };
+const later = '2026-04-30T00:00:00Z';
+const wasReady: RefOptions = { allocation: once };
+const queueOnceReady: RefOptions = { ...queue, allocation: once };
+const persistent: RefOptions = { spec: { ownership: 'persistent' }, allocation: { ownership: 'persistent' } };
+const stood: RefOptions = { ...persistent, allocation: { ownership: 'persistent', ...once } };
+const stockout = { code: 8, message: 'There is no more capacity in the zone "us-central2-b"' };
+
+type Row = readonly [string, RefOptions, Partial<FoundResources>, string];
+
+const rows: readonly Row[] = [
+  // The node alone.
+  ['nothing there', {}, {}, 'absent'],
+  ['nothing there after it was ready', wasReady, {}, 'absent'],
+  ['a node that is being made', {}, { node: nodeOf({ state: 'CREATING' }) }, 'provisioning'],
+  [
+    'a node that starts after a stop, once it was ready',
+    wasReady,
+    { node: nodeOf({ state: 'STARTING' }) },
+    'interrupted',
+  ],
+  ['a ready node', {}, { node: nodeOf() }, 'ready'],
+  ['a ready node without addresses', {}, { node: nodeOf({ networkEndpoints: [] }) }, 'provisioning'],
+  ['the same, once it was ready', wasReady, { node: nodeOf({ networkEndpoints: [] }) }, 'interrupted'],
+  ['a node under maintenance', wasReady, { node: nodeOf({ state: 'REPAIRING' }) }, 'interrupted'],
+  ['a node that restarts', wasReady, { node: nodeOf({ state: 'RESTARTING' }) }, 'interrupted'],
+  ['a hidden node', wasReady, { node: nodeOf({ state: 'HIDDEN' }) }, 'interrupted'],
+  ['a state from the future', wasReady, { node: nodeOf({ state: 'HIBERNATING' }) }, 'interrupted'],
+  ['a node without a state', {}, { node: { ...nodeOf(), state: '' } }, 'interrupted'],
+  ['a preempted node', wasReady, { node: nodeOf({ state: 'PREEMPTED' }) }, 'lost preempted'],
+  ['a node preempted while being made', {}, { node: nodeOf({ state: 'PREEMPTED' }) }, 'lost preempted'],
+  ['a terminated node', wasReady, { node: nodeOf({ state: 'TERMINATED' }) }, 'lost preempted'],
+  ['a node that somebody stopped', wasReady, { node: nodeOf({ state: 'STOPPED' }) }, 'lost failed internal'],
+  ['a node that is being stopped', wasReady, { node: nodeOf({ state: 'STOPPING' }) }, 'lost failed internal'],
+  ['a node on its way out', wasReady, { node: nodeOf({ state: 'DELETING' }) }, 'releasing'],
+
+  // Whose it is.
+  ['a node without labels', {}, { node: nodeOf({ labels: {} }) }, 'foreign'],
+  ['a node of another installation', {}, { node: labelled('jobman-installation', 'zz99zz') }, 'foreign'],
+  ['a node of another job', {}, { node: labelled('jobman-job', '000008') }, 'foreign'],
+  ['a node of an earlier allocation', {}, { node: labelled('jobman-allocation', '2') }, 'foreign'],
+  ['a node with a number that is none', {}, { node: labelled('jobman-allocation', '') }, 'foreign'],
+  ['a standing node without labels', persistent, { node: nodeOf({ labels: {} }) }, 'ready'],
+  [
+    'a standing node that somebody stopped',
+    persistent,
+    { node: nodeOf({ labels: {}, state: 'STOPPED' }) },
+    'interrupted',
+  ],
+  [
+    'a standing node that was preempted',
+    persistent,
+    { node: nodeOf({ labels: {}, state: 'PREEMPTED' }) },
+    'lost preempted',
+  ],
+  ['no standing node', persistent, {}, 'absent'],
+  ['the standing node that it had', stood, { node: nodeOf({ labels: {}, createTime: once.creationTime }) }, 'ready'],
+  ['a standing node that somebody made anew', stood, { node: nodeOf({ labels: {}, createTime: later }) }, 'absent'],
+  ['one made anew that is not ready yet', stood, { node: nodeOf({ createTime: later, state: 'CREATING' }) }, 'absent'],
+  ['a node of the job alone has its labels to tell', wasReady, { node: nodeOf({ createTime: later }) }, 'ready'],
+
+  // A create that left nothing.
+  ['a create under way', {}, { createStatus: { kind: 'pending' } }, 'provisioning'],
+  ['a create that failed', {}, { createStatus: { kind: 'failed', error: stockout } }, 'absent stockout'],
+  [
+    'a create that failed and left its node',
+    {},
+    { node: nodeOf({ state: 'CREATING' }), createStatus: { kind: 'failed', error: stockout } },
+    'lost failed stockout',
+  ],
+
+  // The queue, before there is a node.
+  ['no queued resource', queue, {}, 'absent'],
+  ['just created', queue, { queued: queuedOf('CREATING') }, 'waiting'],
+  ['accepted, the older word', queue, { queued: queuedOf('ACCEPTED') }, 'waiting'],
+  ['waiting', queue, { queued: queuedOf('WAITING_FOR_RESOURCES') }, 'waiting'],
+  ['provisioning without a node', queue, { queued: queuedOf('PROVISIONING') }, 'provisioning'],
+  ['a state from the future', queue, { queued: queuedOf('PONDERING') }, 'provisioning'],
+  ['not ours', queue, { queued: queuedOf('WAITING_FOR_RESOURCES', { node: { labels: {} } }) }, 'foreign'],
+
+  // The queue with its node.
+  ['provisioning', queue, { queued: queuedOf('PROVISIONING'), node: nodeOf({ state: 'CREATING' }) }, 'provisioning'],
+  ['active and ready', queue, { queued: queuedOf('ACTIVE'), node: nodeOf() }, 'ready'],
+  [
+    'active, node under repair',
+    queueOnceReady,
+    { queued: queuedOf('ACTIVE'), node: nodeOf({ state: 'REPAIRING' }) },
+    'interrupted',
+  ],
+  [
+    'active, node preempted',
+    queueOnceReady,
+    { queued: queuedOf('ACTIVE'), node: nodeOf({ state: 'PREEMPTED' }) },
+    'lost preempted',
+  ],
+  ['active, node not there yet', queue, { queued: queuedOf('ACTIVE') }, 'provisioning'],
+  ['active, node not there any more', queueOnceReady, { queued: queuedOf('ACTIVE') }, 'interrupted'],
+  [
+    'active, a user deletes the node',
+    queueOnceReady,
+    { queued: queuedOf('ACTIVE'), node: nodeOf({ state: 'DELETING' }) },
+    'releasing',
+  ],
+  [
+    'active, the node has lost its labels',
+    queue,
+    { queued: queuedOf('ACTIVE'), node: nodeOf({ labels: {}, queuedResource: queuedOf('ACTIVE').name }) },
+    'ready',
+  ],
+  [
+    'failed, because a foreign node has the name',
+    queue,
+    {
+      queued: queuedOf('FAILED', { more: { failedData: { error: { code: 6, message: 'already exists' } } } }),
+      node: nodeOf({ labels: {} }),
+    },
+    'lost failed invalid',
+  ],
+
+  // The queue's ends.
+  ['suspending after ready', queueOnceReady, { queued: queuedOf('SUSPENDING') }, 'lost preempted'],
+  ['suspended after ready', queueOnceReady, { queued: queuedOf('SUSPENDED') }, 'lost preempted'],
+  [
+    'suspending, node preempted',
+    queue,
+    { queued: queuedOf('SUSPENDING'), node: nodeOf({ state: 'PREEMPTED' }) },
+    'lost preempted',
+  ],
+  ['suspending before ready', queue, { queued: queuedOf('SUSPENDING') }, 'provisioning'],
+  ['suspended before ready', queue, { queued: queuedOf('SUSPENDED') }, 'lost failed stockout'],
+  ['failed without a word', queue, { queued: queuedOf('FAILED') }, 'lost failed internal'],
+  ['failed for capacity', queue, failedWith(stockout), 'lost failed stockout'],
+  ['failed for addresses', queue, failedWith({ code: 8, message: 'IN_USE_ADDRESSES limit (8)' }), 'lost failed quota'],
+  ['failed inside', queue, failedWith({ code: 13, message: 'an internal error has occurred' }), 'lost failed internal'],
+  ['being deleted', queue, { queued: queuedOf('DELETING'), node: nodeOf({ state: 'DELETING' }) }, 'releasing'],
+  ['a node of ours whose queued resource is gone', queueOnceReady, { node: nodeOf() }, 'ready'],
+];
+
+function labelled(label: string, value: string): FoundResources['node'] {
+  const node = nodeOf();
+  return { ...node, labels: { ...node.labels, [label]: value } };
+}
+
+function failedWith(error: object): Partial<FoundResources> {
+  return { queued: queuedOf('FAILED', { more: { failedData: { error } } }) };
+}
+
+suite('what the cloud shows means', () => {
+  for (const [what, ref, shown, expected] of rows) {
+    test(`${ref.spec?.mode === 'queued-resources' ? 'queue: ' : ''}${what}: ${expected}`, () => {
+      const seen = allocationStatus(tpuRef(ref), {
+        node: undefined,
+        queued: undefined,
+        createStatus: undefined,
+        ...shown,
+      });
+      assert.equal([seen.state, seen.cause, seen.error?.kind].filter((word) => word !== undefined).join(' '), expected);
+      if (seen.state === 'lost' && seen.cause === 'failed') assert.ok(seen.error?.message);
+    });
+  }
+});
+
+test('a ready node tells its workers and where they are, in their order', () => {
+  const seen = allocationStatus(tpuRef(), { node: nodeOf(), queued: undefined, createStatus: undefined });
+  assert.deepEqual(seen, {
+    state: 'ready',
+    detail: 'READY',
+    workers: 2,
+    hosts: [
+      { internalIp: '10.128.0.5', externalIp: '34.1.2.3' },
+      { internalIp: '10.128.0.6', externalIp: null },
+    ],
+  });
+});
+
+test('with two network cards each, the first address of each worker counts', () => {
+  const second = { ipAddress: '10.200.0.1' };
+  const networkEndpoints = endpoints.flatMap((endpoint) => [endpoint, second]);
+  const node = nodeOf({ networkEndpoints, networkConfigs: [{}, {}] });
+  const seen = allocationStatus(tpuRef(), { node, queued: undefined, createStatus: undefined });
+  assert.deepEqual(
+    seen.hosts?.map((host) => host.internalIp),
+    ['10.128.0.5', '10.128.0.6'],
+  );
+});
+
+test('bad health of a ready node is told, and changes nothing', () => {
+  const node = nodeOf({ health: 'UNHEALTHY_MAINTENANCE' });
+  const seen = allocationStatus(tpuRef(), { node, queued: undefined, createStatus: undefined });
+  assert.equal(seen.state, 'ready');
+  assert.equal(seen.detail, 'READY, UNHEALTHY_MAINTENANCE');
+});
+
+test('a suspension by a user says so', () => {
+  const queued = queuedOf('SUSPENDED', { more: { stateInitiator: 'USER' } });
+  const seen = allocationStatus(tpuRef(queueOnceReady), { node: undefined, queued, createStatus: undefined });
+  assert.equal(seen.detail, 'SUSPENDED, by a user');
+});

@@ -1,0 +1,218 @@
+/** The owner's commands to a cluster's job: what is reported is what was seen, also to whoever leaves with Ctrl-C. */
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { fakeCluster, jobman, emptyArchive, createCliHarness } from './support/harness.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { V1Job } from '@kubernetes/client-node';
+import { run } from '../../src/cli/run.ts';
+
+/** A cluster with this job, whose pods are these at each following call, and the last from then on. */
+function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 'refused' | 'away')[]) {
+  const asked: string[] = [];
+  let call = 0;
+  let jobs: readonly (ClusterJob | null)[] = [job];
+  let look = 0;
+  const door = fakeCluster({
+    job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
+    raw: async () => ({
+      spec: {
+        template: {
+          spec: {
+            containers: [
+              { name: 'main', command: ['sh', '-c'], args: ['echo "a b"'], resources: { limits: { memory: '30M' } } },
+            ],
+          },
+        },
+      },
+      metadata: { annotations: { team: 'vision' } },
+    }),
+    async *pods() {
+      asked.push('pods');
+      const now = pods[Math.min(call++, pods.length - 1)] ?? [];
+      if (now === 'refused') throw new JobmanError('You may not list pods.', exitCode.failed);
+      if (now === 'away') throw new JobmanError('The cluster does not answer.', exitCode.unreachable);
+      yield now;
+    },
+    patch: async (_: string, change: object) => void asked.push(JSON.stringify(change)),
+  });
+  const run = (...words: readonly string[]) =>
+    jobman(words, {
+      jobs: [],
+      services: { cluster: async () => door, isClusterConfigured: async () => true },
+    });
+  /** The job at each following look, and the last from then on; null where it is gone. */
+  const set = (...next: readonly (ClusterJob | null)[]): void => void (jobs = next);
+  return { run, asked, set };
+}
+
+const running = aClusterJob({ active: 1, ready: 1 });
+const stopped = aClusterJob({ suspended: true });
+const ending = aClusterPod({ deleting: true });
+
+suite('stop', () => {
+  test('says that pods are terminating as long as they are', async () => {
+    const { out } = await cluster(running, [ending]).run('stop', 'train');
+    assert.match(out, /^train is being stopped: its pod is terminating, which may take half a minute\./);
+    assert.doesNotMatch(out, /is stopped/);
+  });
+
+  test('says that the job is stopped when no pod is left', async () => {
+    const { out } = await cluster(running, [{ ...ending, phase: 'Failed' }]).run('stop', 'train');
+    assert.match(out, /^train is stopped: it has no pods/);
+  });
+
+  test('that was asked for is not denied because the pods cannot be checked', async () => {
+    const { run, asked } = cluster(running, 'away');
+    const { code, out } = await run('stop', 'train');
+    assert.equal(code, 0);
+    assert.match(out, /^train is being stopped; its pods could not be checked: The cluster does not answer\./);
+    assert.equal(asked[0], '{"spec":{"suspend":true}}');
+  });
+});
+
+suite('start', () => {
+  test('waits until the stopped pods are gone', async () => {
+    const { run, asked } = cluster(stopped, [ending], [ending], []);
+    const { code, err } = await run('start', 'train');
+    assert.equal(code, 0);
+    assert.match(err, /train: waiting until its stopped pods are gone: train-a\./);
+    assert.deepEqual(asked, ['pods', 'pods', 'pods', '{"spec":{"suspend":false}}']);
+  });
+
+  test('that another command has done meanwhile does not wait for the new pods', async () => {
+    const { run, asked, set } = cluster(stopped, [ending]);
+    set(stopped, { ...stopped, suspended: false, active: 1 });
+    const { code, out } = await run('start', 'train');
+    assert.equal(code, 0);
+    assert.match(out, /^train was started meanwhile by another command\./);
+    assert.deepEqual(asked, ['pods']);
+  });
+
+  test('of a job that is deleted meanwhile starts nothing', async () => {
+    for (const later of [null, { ...stopped, uid: 'another' }, { ...stopped, deleting: true }]) {
+      const { run, asked, set } = cluster(stopped, [ending]);
+      set(stopped, later);
+      const { code, err } = await run('start', 'train');
+      assert.equal(code, 3);
+      assert.match(err, /train was deleted meanwhile; it was not started\./);
+      assert.deepEqual(asked, ['pods']);
+    }
+  });
+
+  test('goes by the numbers of the Job where pods may not be listed', async () => {
+    const { run, asked, set } = cluster(stopped, 'refused');
+    set(stopped, { ...stopped, terminating: 1 }, stopped, stopped);
+    const { code, err } = await run('start', 'train');
+    assert.equal(code, 0);
+    assert.match(err, /waiting until its stopped pods are gone: a pod\./);
+    assert.equal(asked.at(-1), '{"spec":{"suspend":false}}');
+  });
+});
+
+suite('details', () => {
+  test('show what runs, its limits and annotations, and a pod that is terminating', async () => {
+    const { out } = await cluster(running, [ending]).run('details', 'train');
+    assert.match(out, /command +sh -c\n/);
+    assert.match(out, /args +'echo "a b"'\n/);
+    assert.match(out, /limits +memory 30M\n/);
+    assert.match(out, /notes +team=vision\n/);
+    assert.match(out, /main +terminating/);
+  });
+});
+
+const jobs = Array.from({ length: 12 }, (_, index) =>
+  aClusterJob({ name: `train-${index}`, uid: `u${index}`, owner: 'alice', active: index === 0 ? 1 : 0 }),
+);
+
+/** Deletes nothing until somebody leaves; `begun` is called with each job. */
+function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
+  return fakeCluster({
+    async *jobs() {
+      yield all;
+    },
+    async *pods() {},
+    job: async (name: string) => all.find((job) => job.name === name) ?? null,
+    remove: (name: string, { signal }: { readonly signal: AbortSignal }) =>
+      new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+        begun(name);
+      }),
+  });
+}
+
+async function leaving(words: readonly string[], atOnce: number) {
+  const begun: string[] = [];
+  const cluster = door(jobs, (name) => {
+    begun.push(name);
+    if (begun.length === atOnce) setImmediate(() => world.signal());
+  });
+  const world = createCliHarness({ services: { cluster: async () => cluster, isClusterConfigured: async () => true } });
+  const code = await run(words, world.services);
+  return { code, begun, out: world.out(), err: world.err() };
+}
+
+suite('whoever leaves', () => {
+  test('a deletion is told that it goes on', async () => {
+    const { code, out, err } = await leaving(['delete', 'train-0'], 1);
+    assert.deepEqual([code, out], [130, '']);
+    assert.match(err, /^train-0: its pods are asked to end/);
+    assert.match(
+      err,
+      /^Left before train-0 was seen gone; what the cluster was told stays told\. See: jobman why train-0$/m,
+    );
+  });
+
+  test('a cancel too', async () => {
+    const { code, err } = await leaving(['cancel', 'train-0'], 1);
+    assert.equal(code, 130);
+    assert.match(err, /^Left before train-0 was seen gone/m);
+  });
+
+  test('a job that was just submitted is told that it goes on, and how to get back to it', async () => {
+    const cluster = fakeCluster({
+      create: async (job: V1Job) => job,
+      job: async (name: string) => aClusterJob({ name, active: 1 }),
+    });
+    // It takes a while to start the controller, and somebody does not wait for it.
+    const keeper = { ...emptyArchive, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
+    const world = createCliHarness({
+      services: {
+        cluster: async () => cluster,
+        clusterArchive: async () => keeper,
+      },
+    });
+    const flavor = '{"name":"small","resources":{"requests":{"cpu":"1"}}}';
+    const code = await run(['submit', '-i', 'alpine', '-r', flavor, '-j', 'train', '--follow'], world.services);
+    assert.deepEqual([code, world.out()], [130, 'train submitted to lab/vision as alice.\n']);
+    assert.match(world.err(), /^Left; train goes on\. Back: jobman logs train -f$/m);
+  });
+
+  test('the deletion of all leaves the rest alone', async () => {
+    const { code, begun, err } = await leaving(['delete', '--all', '--yes'], 8);
+    assert.deepEqual([code, begun.length], [130, 8]);
+    assert.equal(err.match(/^Left before /gm)?.length, 8);
+    assert.match(err, /^Nothing was asked about the other 4 jobs\.$/m);
+  });
+});
+
+test("of deletions side by side the worst exit code is the command's, also where others end after it", async () => {
+  const cluster = fakeCluster({
+    async *jobs() {
+      yield jobs.slice(1, 4);
+    },
+    async *pods() {},
+    async remove(name: string) {
+      if (name === 'train-2') throw new JobmanError('The cluster does not answer.', exitCode.unreachable);
+      await sleep(5);
+      return 'gone';
+    },
+  });
+  const { code, out, err } = await jobman(['delete', '--all', '--yes'], { services: { cluster: async () => cluster } });
+  assert.equal(code, exitCode.unreachable);
+  assert.match(out, /^train-1 is deleted[^]*^train-3 is deleted/m);
+  assert.match(err, /The cluster does not answer\./);
+});

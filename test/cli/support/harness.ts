@@ -1,0 +1,461 @@
+/**
+ * A fake rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
+ * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
+ */
+import type {
+  AllocationView,
+  AttemptView,
+  CommandResult,
+  ConfirmationRequired,
+  Client,
+  JobRow,
+  JobView,
+  LogFile,
+  Plan,
+  Why,
+} from '../../../src/app/client.ts';
+import type { ClusterArchive } from '../../../src/app/cluster/commands.ts';
+import type { Cluster } from '../../../src/app/cluster/cluster.ts';
+import { mergeSettings } from '../../../src/app/cluster/settings.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import type { Io, Services, Stream } from '../../../src/app/services.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
+import { run } from '../../../src/cli/run.ts';
+import type { Verb } from '../../../src/core/decide/commands.ts';
+import type { Event } from '../../../src/core/model/event.ts';
+import type { TpuRow } from '../../../src/app/tpus.ts';
+import type { ZoneRow } from '../../../src/app/zones.ts';
+import { localSpec } from '../../support/builders.ts';
+
+export interface Terminal {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface CliHarnessOptions {
+  readonly jobs?: readonly JobView[];
+  readonly events?: Readonly<Record<string, readonly Event[]>>;
+  readonly logs?: readonly LogFile[];
+  readonly more?: number;
+  readonly notes?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Both outputs are this terminal; without it, neither is one. */
+  readonly terminal?: Terminal;
+  /** What is typed, where there is a terminal. */
+  readonly input?: readonly string[];
+  /** What a command is answered; without it every command is done. */
+  readonly answerCommand?: (id: string, verb: Verb) => CommandResult;
+  readonly plan?: Plan;
+  /** What the grants say of everything that is asked for; without it they cover it. */
+  readonly confirmation?: ConfirmationRequired;
+  readonly zones?: readonly ZoneRow[];
+  readonly cwd?: string;
+  readonly now?: () => number;
+  /** Parts that the test brings itself. */
+  readonly services?: Partial<Services>;
+}
+
+export interface CliHarness {
+  readonly services: Services;
+  /** What was asked for, in order: `stop 000042`. */
+  readonly commands: string[];
+  readonly out: () => string;
+  readonly err: () => string;
+  /** Replaces what the client answers from now on, as a controller would. */
+  setJobs(
+    jobs: readonly JobView[],
+    events?: Readonly<Record<string, readonly Event[]>>,
+    logs?: readonly LogFile[],
+  ): void;
+  resize(terminal: Terminal): void;
+  signal(): void;
+  /** Types on the terminal; false when nobody listens to single keys. */
+  typeKeys(keys: string): boolean;
+  /** Ends the program as a signal that nobody listens to does; false when nothing had to be put right. */
+  terminate(): boolean;
+  /** The reader of standard output goes away. */
+  closeOutput(): void;
+}
+
+/** A moment that all tests share: 2026-11-21T08:20:14Z. */
+export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
+
+/** A home from which nothing was submitted to a cluster. */
+export const emptyArchive: ClusterArchive = {
+  isUsed: false,
+  registerContext: async () => 'abc123',
+  preload: async () => undefined,
+  recordSubmitted: async () => null,
+  close: async () => undefined,
+  wake: async () => null,
+  jobs: async () => [],
+  job: async () => undefined,
+  events: async () => [],
+  logs: async () => [],
+  recordDeleted: async () => undefined,
+  hide: async () => undefined,
+  remove: async () => undefined,
+};
+
+export function createCliHarness(options: CliHarnessOptions = {}): CliHarness {
+  let { jobs = [], events = {}, logs = [], terminal } = options;
+  let changes = 1;
+  const commands: string[] = [];
+  const resizes = new Set<() => void>();
+  const signals = new Set<(signal: 'SIGINT') => void>();
+  const keyListeners = new Set<(typed: string) => void>();
+  const exitHandlers = new Set<() => void>();
+  const input = [...(options.input ?? [])];
+  let closed = false;
+  const parts = { out: [] as string[], err: [] as string[] };
+  const decoder = new TextDecoder();
+
+  const stream = (name: 'out' | 'err'): Stream => ({
+    write: (text) => void parts[name].push(typeof text === 'string' ? text : decoder.decode(text)),
+    flush: async () => {},
+    isTerminal: options.terminal !== undefined,
+    size: () => terminal ?? { columns: 80, rows: 24 },
+    watchReader: () => () => undefined,
+    onResize(call) {
+      resizes.add(call);
+      return () => void resizes.delete(call);
+    },
+    get closed() {
+      return name === 'out' && closed;
+    },
+  });
+  const io: Io = {
+    stdout: stream('out'),
+    stderr: stream('err'),
+    stdin: {
+      isTerminal: options.terminal !== undefined,
+      line: async () => input.shift() ?? null,
+      async *bytes() {
+        for (const line of input) yield Buffer.from(`${line}\n`);
+      },
+      keys(call) {
+        keyListeners.add(call);
+        return () => void keyListeners.delete(call);
+      },
+      raw: async () => () => undefined,
+    },
+    env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
+    cwd: options.cwd ?? '/',
+    user: 'alice',
+    userHome: '/home/alice',
+    pid: 1,
+    launcher: ['jobman'],
+    version: '1.2.3',
+    onSignal(call) {
+      signals.add(call);
+      return () => void signals.delete(call);
+    },
+    atExit(call) {
+      exitHandlers.add(call);
+      return () => void exitHandlers.delete(call);
+    },
+    now: options.now ?? (() => now),
+  };
+
+  const find = (ref: string): JobView => {
+    const id = /^\d{1,6}$/.test(ref) ? ref.padStart(6, '0') : undefined;
+    const found = jobs.filter((job) => (id === undefined ? job.name === ref : job.id === id));
+    const [job] = found;
+    if (job === undefined) throw new JobmanError(`There is no job ${ref}.`, exitCode.notFound);
+    return job;
+  };
+  const unavailable = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
+  const client: Client = {
+    async create({ spec, owner }) {
+      commands.push(`create ${spec.name} for ${owner}`);
+      const row = jobs[0] ?? jobView({ name: spec.name });
+      return { id: row.id, row, warnings: [] };
+    },
+    async plan() {
+      if (options.plan === undefined) throw new Error('this test brought no plan');
+      return options.plan;
+    },
+    checkPolicy: async () => options.confirmation ?? null,
+    async list({ name, phases, owner }) {
+      const rows = jobs.filter(
+        (job) =>
+          (name === undefined || job.name === name) &&
+          (phases === undefined || phases.includes(job.phase)) &&
+          (owner === undefined || job.owner === owner),
+      );
+      return { rows, more: options.more ?? 0, notes: options.notes ?? [] };
+    },
+    show: async (ref) => find(ref),
+    zones: async ({ project }) =>
+      (options.zones ?? []).filter((row) => project === undefined || row.project === project),
+    why: async (ref) => find(ref).why,
+    events: async (ref, after) =>
+      (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),
+    async sendCommand(ref, verb, commandOptions) {
+      const { id, name } = find(ref);
+      const callParts = [
+        verb,
+        id,
+        commandOptions.release === true ? 'release' : '',
+        commandOptions.force === true ? 'force' : '',
+      ];
+      commands.push(callParts.filter(Boolean).join(' '));
+      return options.answerCommand?.(id, verb) ?? { id, ok: true, message: `${id} ${name}: ${verb}`, exitCode: 0 };
+    },
+    logs: async (ref, { worker, attempt }) => {
+      find(ref);
+      const newest = Math.max(...logs.map((file) => file.attempt ?? 0));
+      return logs.filter(
+        (file) =>
+          (worker === undefined || file.worker === worker) &&
+          (file.attempt === null || file.attempt === (attempt ?? newest)),
+      );
+    },
+    async clean(ref) {
+      commands.push(`clean ${ref ?? 'all'}`);
+      return ref === null ? [] : [{ id: '000001', ok: true, message: 'cleaned', exitCode: 0 }];
+    },
+    planStep: unavailable('setup steps'),
+    recordStep: unavailable('setup steps'),
+    changeCount: async () => changes,
+    wake: async () => {
+      commands.push('wake');
+      return null;
+    },
+    close: async () => {},
+  };
+  const services: Services = {
+    io,
+    home: '/home/alice/.jobman',
+    settings: async () => defaultSettings(4),
+    settingsFiles: () => ({ home: services.home }),
+    useSettings: () => undefined,
+    clusterSettings: async () => ({ settings: mergeSettings([]), sources: new Map() }),
+    installationId: async () => 'abc123',
+    checkLogin: async () => undefined,
+    forgetProject: unavailable('projects'),
+    cluster: unavailable('cluster'),
+    isClusterConfigured: async () => false,
+    hasSubmitted: () => false,
+    clusterArchive: async () => emptyArchive,
+    images: unavailable('registry'),
+    newerVersion: async () => null,
+    checkVersion: unavailable('newer version'),
+    client: async () => client,
+    // One that runs, which is all that a command which only looks asks for.
+    controller: async () => ({
+      status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, logFile: '/dev/null' }),
+      start: unavailable('controller'),
+      stop: unavailable('controller'),
+      reload: async () => undefined,
+      run: unavailable('controller'),
+      install: unavailable('controller'),
+      uninstall: unavailable('controller'),
+    }),
+    emulator: unavailable('emulator'),
+    tpus: unavailable('clouds'),
+    orphans: unavailable('strays'),
+    buckets: async () => ({ observe: async () => ({ kind: 'unlocated' }) }),
+    checkWorkdir: async () => undefined,
+    workers: unavailable('workers'),
+    sshArgv: unavailable('ssh'),
+    stepRunner: unavailable('setup steps'),
+    onTerminal: unavailable('terminal'),
+    ...options.services,
+  };
+  return {
+    services,
+    commands,
+    out: () => parts.out.join(''),
+    err: () => parts.err.join(''),
+    setJobs(nextJobs, nextEvents, nextLogs) {
+      jobs = nextJobs;
+      events = nextEvents ?? events;
+      logs = nextLogs ?? logs;
+      changes += 1;
+    },
+    resize(next) {
+      terminal = next;
+      for (const call of resizes) call();
+    },
+    signal: () => signals.forEach((call) => call('SIGINT')),
+    typeKeys(keys) {
+      for (const call of keyListeners) call(keys);
+      return keyListeners.size > 0;
+    },
+    terminate() {
+      const calls = [...exitHandlers];
+      for (const call of calls) call();
+      return calls.length > 0;
+    },
+    closeOutput() {
+      closed = true;
+    },
+  };
+}
+
+/** One command, from arguments to text and exit code. */
+export async function jobman(
+  argv: readonly string[],
+  options: CliHarnessOptions = {},
+): Promise<{
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+  readonly commands: readonly string[];
+}> {
+  const harness = createCliHarness(options);
+  const code = await run(argv, harness.services);
+  return { code, out: harness.out(), err: harness.err(), commands: harness.commands };
+}
+
+/** A job that runs, with whatever the test wants to be different. */
+export function jobView(overrides: Partial<JobView> = {}): JobView {
+  const id = overrides.id ?? '000042';
+  const row: JobRow = {
+    id,
+    name: 'vit-l16-3e4',
+    owner: 'alice',
+    backend: 'tpu',
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    zone: 'us-west4-a',
+    worker0Address: '10.164.0.7',
+    phase: 'running',
+    statusText: overrides.phase ?? 'running',
+    reasonText: '2h05m, 2 preemptions',
+    desired: 'running',
+    stage: 2,
+    attempt: 3,
+    tags: [],
+    createdAt: now - 14 * 3_600_000,
+    phaseStartedAt: now - 125 * 60_000,
+    pricePerHour: null,
+    simulated: false,
+  };
+  return {
+    ...row,
+    why: aWhy({ id, message: '4 of 4 workers alive.', next: 'look in 16 s' }),
+    progressText: null,
+    checkpoint: null,
+    checkpointDir: null,
+    workdirCopies: [],
+    ifPreempted: null,
+    cost: null,
+    attempts: [],
+    allocations: [],
+    workers: [],
+    spec: localSpec({
+      capacity: { kind: 'local', ownership: 'persistent', workdir: '/home/alice' },
+      recovery: { ...localSpec().recovery, preset: 'pre' },
+    }),
+    hasFiles: true,
+    folder: `/home/alice/.jobman/jobs/alice/${id}`,
+    ...overrides,
+  };
+}
+
+/** A why with what is given, and nothing else to say. */
+export function aWhy(given: Partial<Why>): Why {
+  return {
+    id: '000042',
+    message: '',
+    evidence: null,
+    logTail: [],
+    rule: null,
+    typicalWait: null,
+    next: '',
+    nextAt: null,
+    nextCheckAt: null,
+    situation: null,
+    ...given,
+  };
+}
+
+/** A try at the command that was created now, with whatever the test wants to be different. */
+export function attemptView(overrides: Partial<AttemptView> = {}): AttemptView {
+  const { attempt = 1 } = overrides;
+  return {
+    attempt,
+    stage: attempt - 1,
+    startMode: attempt === 1 ? 'fresh' : 'resume',
+    startedBy: attempt === 1 ? 'owner' : 'rule',
+    commandOnly: false,
+    allocation: attempt,
+    workers: [0],
+    createdAt: now,
+    notBeforeAt: now,
+    startedAt: null,
+    endingAt: null,
+    endedAt: null,
+    reason: null,
+    evidence: null,
+    exits: [],
+    workdirCopy: null,
+    ...overrides,
+  };
+}
+
+/** Capacity that was requested now. */
+export function allocationView(overrides: Partial<AllocationView> = {}): AllocationView {
+  const { allocation = 1 } = overrides;
+  return {
+    allocation,
+    name: `vit-000042-${allocation}`,
+    ownership: 'ephemeral',
+    state: 'waiting',
+    message: null,
+    requestedAt: now,
+    readyAt: null,
+    releasedAt: null,
+    goneAt: null,
+    workers: [],
+    ...overrides,
+  };
+}
+
+/** A TPU that is idle, of the job 000042. */
+export function tpuRow(overrides: Partial<TpuRow> = {}): TpuRow {
+  const name = overrides.name ?? 'vit-000042-1';
+  const hour = 3_600_000;
+  return {
+    project: 'lab',
+    zone: 'us-west4-a',
+    name,
+    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
+    nodeState: 'READY',
+    queuedResourceState: null,
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    label: null,
+    sharedByInstallation: null,
+    metadataOwner: null,
+    createdAt: now - 5 * hour,
+    state: 'READY',
+    owner: { kind: 'job', id: '000042', name: 'vit', jobOwner: 'lab', owner: 'alice' },
+    job: '000042',
+    readyAt: now - 4 * hour,
+    idleMs: 3 * hour,
+    pricePerHour: 7.68,
+    idleCost: 23.04,
+    simulated: false,
+    ...overrides,
+  };
+}
+
+/** A cluster that can do what the test hands in. */
+export function fakeCluster(parts: object): Cluster {
+  const cluster = {
+    context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    events: async () => [],
+    close: async () => undefined,
+    ...parts,
+  };
+  return cluster as object as Cluster;
+}
+
+/** The objects of an output with --json, one a line. */
+export function jsonLines<T>(out: string): readonly T[] {
+  const lines = out.trim().split('\n');
+  return lines.map((line) => JSON.parse(line) as T);
+}

@@ -1,0 +1,205 @@
+// A lab with jobs for tests of the `tpu` command: the real record and the real client over it, with a controller that only ends
+// what its owner wants ended, TPUs that the test says the state of, and windows that are only numbers.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from '../../../src/app/client.ts';
+import { createClient } from '../../../src/app/store-client.ts';
+import type { Store } from '../../../src/app/ports.ts';
+import { defaultSettings, defaultLabSettings } from '../../../src/app/settings.ts';
+import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import type { Job, Finish } from '../../../src/core/model/job.ts';
+import { tpuFromName } from '../../../src/lab/tpus.ts';
+import { type BookingSheet, createLocalSheet } from '../../../src/lab/bookings.ts';
+import { siteOf } from '../../../src/lab/site.ts';
+import type { LabStore } from '../../../src/lab/lab-store.ts';
+import type { EndRequest, DeviceHolder, TpuOperations, TpuState } from '../../../src/lab/tpu-operations.ts';
+import { openStore } from '../../../src/store/store.ts';
+import { aUser } from '../../lab/sample.ts';
+import { endedAttempt, withAttempts, readyAllocation, runningAttempt } from '../../support/builders.ts';
+import { openWorld, type Scope } from '../../support/world.ts';
+import { now, createCliHarness } from '../support/harness.ts';
+import { aLab, runCli, type RunCli } from './lab-world.ts';
+
+export const terminal = { columns: 120, rows: 30 };
+
+export interface LabJobWorld {
+  readonly folder: string;
+  readonly record: LabStore;
+  readonly store: Store;
+  readonly client: Client;
+  /** How each TPU is, by its name; ready where nothing is said. */
+  readonly tpuStates: Map<string, TpuState>;
+  readonly holders: Map<string, DeviceHolder[]>;
+  /** TPUs of which a worker does not answer. */
+  readonly unreachableTpus: Set<string>;
+  /** What was done to TPUs and windows, in order. */
+  readonly actions: string[];
+  /** Windows of ours in tmux by session; null where the session is not there. */
+  readonly windows: Map<string, number[]>;
+  /** The sheet that the commands are given; the record's own at first. */
+  sheet: () => Promise<BookingSheet>;
+  readonly tpu: RunCli;
+  /** Runs a job of that user, which must go well, and answers its id and window. */
+  run(...argv: string[]): Promise<{ readonly id: string; readonly window: number }>;
+  /** Its attempts so far ended, and the job came out like that. */
+  finishJob(id: string, verdict: Finish['verdict'], attempts?: number): Promise<void>;
+}
+
+const site = {
+  ...siteOf(defaultLabSettings, { home: '/', userHome: '/' }),
+  zones: ['us-central2-b'],
+  namePrefix: 'kmh-tpuvm-',
+};
+
+export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
+  const { folder, home } = openWorld(scope);
+  mkdirSync(home, { recursive: true });
+  const store = openStore({ file: ':memory:' });
+  const { lab: record } = store;
+  const client = createClient({
+    store,
+    home,
+    owner: 'alice',
+    logFiles: { note: async () => undefined, mirror: async () => undefined },
+    now: () => now,
+    pricePerHour: () => null,
+    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
+    slots: async () => 2,
+    notifyController: async () => undefined,
+    wakeController: async () => {
+      await finishRequestedJobs(store);
+      return null;
+    },
+  });
+  const tpuStates = new Map<string, TpuState>();
+  const holders = new Map<string, DeviceHolder[]>();
+  const unreachableTpus = new Set<string>();
+  const windows = new Map<string, number[]>();
+  const actions: string[] = [];
+  const world: LabJobWorld = {
+    folder,
+    record,
+    store,
+    client,
+    tpuStates,
+    holders,
+    unreachableTpus,
+    windows,
+    actions,
+    sheet: async () => createLocalSheet(record, () => now),
+    async tpu(argv, options = {}) {
+      const lab = aLab(record, {
+        site: async () => site,
+        sheet: () => world.sheet(),
+        tpus: async () => operations,
+        tmuxWindows: async () => ({
+          tmux: { path: '/usr/bin/tmux', version: '3' },
+          viewerCommand: () => [],
+          open: async () => null,
+          list: async (session) => windows.get(session) ?? null,
+          async close({ session, window }) {
+            const before = windows.get(session) ?? [];
+            windows.set(
+              session,
+              before.filter((one) => one !== window),
+            );
+            actions.push(`close ${session}:${window}`);
+            return before.includes(window);
+          },
+        }),
+      });
+      const defaults = defaultSettings(2);
+      const settings = { ...defaults, tpu: { ...defaults.tpu, project: 'lab' } };
+      const harness = createCliHarness({
+        cwd: folder,
+        ...options,
+        services: { home, client: async () => client, settings: async () => settings, ...options.services },
+      });
+      return runCli(runTpu, lab, argv, harness);
+    },
+    async run(...argv) {
+      const result = await world.tpu(['run', ...argv]);
+      const [, window, id] = /^Window (\d+): job (\d{6})/m.exec(result.out) ?? [];
+      assert.ok(result.code === 0 && id !== undefined, result.out + result.err);
+      return { id, window: Number(window) };
+    },
+    async finishJob(id, verdict, attempts = 1) {
+      const stored = await store.load(id);
+      assert.ok(stored);
+      const reason = verdict === 'succeeded' ? 'succeeded' : verdict === 'failed' ? 'command_failed' : 'stopped';
+      const tries = Array.from({ length: attempts }, () => ({
+        ...runningAttempt,
+        ...endedAttempt(reason, { detail: '' }),
+        allocation: 1,
+      }));
+      const started = withAttempts(stored.job, [readyAllocation], tries);
+      await commit(store, stored.revision, { ...started, finish: { at: now, verdict, reason } });
+    },
+  };
+  const operations: TpuOperations = {
+    describe: async ({ name }) =>
+      tpuStates.get(name) ?? { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 4 },
+    async apply({ name }) {
+      actions.push(`apply ${name}`);
+    },
+    async reapply({ name }) {
+      actions.push(`reapply ${name}`);
+    },
+    async delete({ name }) {
+      actions.push(`delete ${name}`);
+      return true;
+    },
+    async restart() {},
+    onWorkers: async () => [],
+    holders: async ({ name }) => ({ holders: holders.get(name) ?? [], unreachable: [] }),
+    async endPrograms({ name }, { folders, pids }: EndRequest) {
+      actions.push(`end on ${name}: ${[...folders, ...pids.map(({ worker, pid }) => `${worker}/${pid}`)].join(' ')}`);
+      const all = holders.get(name) ?? [];
+      const isListed = (one: DeviceHolder): boolean =>
+        pids.some(({ worker, pid }) => one.worker === worker && one.pid === pid);
+      holders.set(
+        name,
+        all.filter((one) => !isListed(one)),
+      );
+      const unreachable = unreachableTpus.has(name) ? [{ worker: 1, message: 'no route' }] : [];
+      return { ended: all.filter(isListed), left: [], unreachable };
+    },
+    close: () => undefined,
+  };
+  for (const name of ['xibo', 'lyy']) {
+    const code = join(folder, name);
+    mkdirSync(code);
+    writeFileSync(join(code, 'staging.sh'), 'true\n');
+    await record.addUser(aUser(name, { directories: { 1: code, 2: join(folder, 'gone') } }));
+  }
+  for (const [alias, name] of [
+    ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
+    ['v2-32-7', 'kmh-tpuvm-v2-32-7'],
+    ['v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1'],
+  ] as const) {
+    await record.changeTpu(name, () => tpuFromName(name));
+    await record.setTpuAlias(alias, name);
+  }
+  return world;
+}
+
+async function finishRequestedJobs(store: Store): Promise<void> {
+  const { jobs } = await store.list({ maxFinished: 0 });
+  for (const { id } of jobs) {
+    const stored = await store.load(id);
+    if (stored === undefined || stored.job.desired === 'running') continue;
+    const finish: Finish = {
+      at: now,
+      verdict: stored.job.cancelRequested ? 'cancelled' : 'stopped',
+      reason: 'stopped',
+    };
+    await commit(store, stored.revision, { ...stored.job, finish, removed: stored.job.desired === 'deleted' });
+  }
+}
+
+async function commit(store: Store, revision: number, job: Job): Promise<void> {
+  const result = await store.commit({ job, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  assert.equal(result, 'committed');
+}

@@ -1,0 +1,353 @@
+// What the words of a line mean: every form of the manual, whatever their order, and nothing that is guessed or left out.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { JobmanError } from '../../../src/app/errors.ts';
+import { table } from '../../../src/cli/tpu/table.ts';
+import { findCommand, parseArguments } from '../../../src/cli/tpu/parse-arguments.ts';
+import type { KnownNames, ParsedArguments } from '../../../src/cli/tpu/command.ts';
+import { aTpu } from './lab-world.ts';
+
+const six = 'kmh-tpuvm-v2-32-6';
+const known: KnownNames = {
+  users: [
+    { name: 'xibo', id: 0 },
+    { name: 'lyy', id: 3 },
+    { name: '小明', id: 7 },
+  ],
+  tpus: [aTpu('kmh-tpuvm-v2-32-1'), aTpu('kmh-tpuvm-v2-32-6')],
+  tpuAliases: new Map([
+    ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
+    ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
+    ['v4-8', 'kmh-tpuvm-v2-32-1'],
+    // As in the sample of the older manual: no type, though it looks like one.
+    ['v2-1', 'kmh-tpuvm-v2-32-1'],
+    ['lost', 'kmh-gone'],
+  ]),
+};
+
+/** Reads a line, its words parted by blanks; or as they are. */
+function read(line: string | readonly string[]): ParsedArguments {
+  const { row, verb, rest } = findCommand(table, typeof line === 'string' ? line.split(' ') : line);
+  return parseArguments(row, verb, rest, known);
+}
+
+/** What a line is refused with. */
+function refusal(line: string | readonly string[]): { readonly code: number; readonly text: string } {
+  try {
+    read(line);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { code: error.code, text: [error.message, ...error.lines].join('\n') };
+  }
+  return assert.fail(`it was read: ${String(line)}`);
+}
+
+/** The parts of a line that say something. */
+function said(words: ParsedArguments): Record<string, unknown> {
+  const { tpu, flags, ...rest } = words;
+  const all = { ...rest, tpu: tpu?.name ?? null, flags: [...flags].toSorted() };
+  return Object.fromEntries(
+    Object.entries(all).filter(([key, value]) => key !== 'verb' && value !== null && Object.keys(value).length > 0),
+  );
+}
+
+suite('a window may be said in every way', () => {
+  const forms = ['windows=101', 'window=101', 'w=101', '-w=101', '--window=101', '-w 101', '--window 101', '101'];
+  for (const verb of ['kill', 'kill-job', '-k', '-kj', 'resume', 'rerun', 'kill-window', '-kw', 'log']) {
+    for (const form of forms) {
+      test(`tpu ${verb} ${form} xibo`, () => {
+        assert.deepEqual(said(read(`${verb} ${form} xibo`)), { user: 'xibo', windows: [101] });
+        assert.deepEqual(said(read(`${verb} xibo ${form}`)), { user: 'xibo', windows: [101] });
+      });
+    }
+  }
+
+  test('several at once, where a command takes several', () => {
+    assert.deepEqual(read('kill 101 102 xibo').windows, [101, 102]);
+    assert.deepEqual(read('kill w=101,102 103 xibo').windows, [101, 102, 103]);
+    assert.match(refusal('log 101 102 xibo').text, /one window is enough, and 101 was said already/);
+  });
+});
+
+suite('a user and a TPU may be said in every way', () => {
+  test('an alias that looks like a type and is none is the TPU', () => {
+    assert.deepEqual(said(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+    assert.deepEqual(said(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
+  });
+  for (const form of ['lyy', 'user=lyy', 'id=3', '--user=lyy']) {
+    test(`tpu check ${form}`, () => assert.equal(read(`check ${form}`).user, 'lyy'));
+  }
+  for (const form of ['v2-32-1', 'kmh-tpuvm-v2-32-1', 'tpu=v2-32-1', 'ka=kmh-tpuvm-v2-32-1']) {
+    test(`tpu run ${form} xibo`, () => {
+      assert.deepEqual(said(read(`run ${form} xibo`)), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+    });
+  }
+  test('a name with accents is the same however it is written', () => {
+    const { row } = findCommand(table, ['check']);
+    const words = parseArguments(row, 'check', ['jose\u0301'], { ...known, users: [{ name: 'josé', id: 1 }] });
+    assert.equal(words.user, 'josé');
+  });
+  test('the command may stand behind', () => assert.equal(read('xibo check').user, 'xibo'));
+});
+
+suite('lines of the manual', () => {
+  const lines: readonly (readonly [string, Record<string, unknown>])[] = [
+    ['set-cur 1 xibo', { user: 'xibo', numbers: { dir: 1 } }],
+    ['swap-dir 1 2 xibo', { user: 'xibo', numbers: { dir: 1, with: 2 } }],
+    ['run v2-32-6 xibo dir=2', { user: 'xibo', tpu: six, numbers: { dir: 2 } }],
+    ['run v2-32-6 xibo lr=0.01', { user: 'xibo', tpu: six, configs: [['lr', '0.01']] }],
+    [
+      'run v2-32-6 xibo config.training.learning_rate=0.01 --config.a=b=c',
+      {
+        user: 'xibo',
+        tpu: six,
+        configs: [
+          ['config.training.learning_rate', '0.01'],
+          ['config.a', 'b=c'],
+        ],
+      },
+    ],
+    [
+      'run v2-32-6 xibo rule=resume tag=T -apply -q -ssn --log-stage',
+      {
+        user: 'xibo',
+        tpu: six,
+        keys: { rule: 'resume', tag: 'T' },
+        flags: ['apply', 'log-stage', 'q', 'ssn'],
+      },
+    ],
+    ['run v2-32-6 --set-spreadsheet-notes', { tpu: six, flags: ['ssn'] }],
+    ['run v2-32-6 ssn=a_b', { tpu: six, keys: { ssn: 'a b' } }],
+    ['run v2-32 xibo', { user: 'xibo', types: ['v2-32'] }],
+    ['run -auto v5e-8 v4-16', { types: ['v5e-8', 'v4-16'], flags: ['auto'] }],
+    ['monitor xibo -dsv', { user: 'xibo', letters: 'dsv' }],
+    ['check -w -ts xibo', { user: 'xibo', letters: 'wts' }],
+    ['find v34 -n', { types: ['v34'], flags: ['n'] }],
+    ['find v2 v3+ v* v2-32 -p', { types: ['v2', 'v3+', 'v*', 'v2-32'], flags: ['p'] }],
+    ['add-tag 101 baseline xibo', { user: 'xibo', windows: [101], texts: { tag: 'baseline' } }],
+    ['add-tag xibo baseline w=101', { user: 'xibo', windows: [101], texts: { tag: 'baseline' } }],
+    [
+      '-a lr config.training.learning_rate xibo',
+      { user: 'xibo', texts: { alias: 'lr', key: 'config.training.learning_rate' } },
+    ],
+    [
+      '-a config.training.learning_rate xibo lr',
+      { user: 'xibo', texts: { alias: 'lr', key: 'config.training.learning_rate' } },
+    ],
+    ['-ta alias kmh-x', { texts: { alias: 'alias', full: 'kmh-x' } }],
+    ['resume windows=7 tpu=v2-32-6 xibo', { user: 'xibo', tpu: six, windows: [7] }],
+    [
+      'set-settings monitor_after_run False xibo',
+      { user: 'xibo', texts: { key: 'monitor_after_run', value: 'False' } },
+    ],
+    [
+      'set-settings False xibo monitor_after_run',
+      { user: 'xibo', texts: { key: 'monitor_after_run', value: 'False' } },
+    ],
+    ['set-settings show_length 100 xibo', { user: 'xibo', texts: { key: 'show_length', value: '100' } }],
+    ['reset-settings xibo', { user: 'xibo' }],
+    ['reset-window-num 5 xibo', { user: 'xibo', numbers: { n: 5 } }],
+    ['set-dir /srv/a=b 2 xibo', { user: 'xibo', numbers: { dir: 2 }, texts: { path: '/srv/a=b' } }],
+    ['release v2-32-6 xibo', { user: 'xibo', tpu: six }],
+    ['kill v2-32-6 xibo', { user: 'xibo', tpu: six }],
+    ['log 7 -n 50', { windows: [7], keys: { n: '50' } }],
+  ];
+  for (const [line, expected] of lines) test(line, () => assert.deepEqual(said(read(line)), expected));
+
+  test('values arrive as they were typed', () => {
+    for (const value of ['a b', '$(reboot)', '"', "it's", 'x=y=z', '', '\n', '-q', '🎉', '`', '\\', '*']) {
+      assert.deepEqual(read(['run', 'v2-32-6', `config.note=${value}`]).configs, [['config.note', value]]);
+    }
+    assert.equal(read(['run', 'v2-32-6', 'ssn=until monday 🎉']).keys['ssn'], 'until monday 🎉');
+  });
+  test('behind `--` nothing is a flag', () => {
+    assert.deepEqual(read('add-tag 7 xibo -- -q').texts, { tag: '-q' });
+  });
+  test('yes and no in every form', () => {
+    for (const word of ['True', 'true', '1', 'yes']) assert.equal(read(`run monitor=${word}`).keys['monitor'], 'true');
+    for (const word of ['False', 'false', '0']) assert.equal(read(`run monitor=${word}`).keys['monitor'], 'false');
+  });
+});
+
+suite('a word that could be two things is refused with both', () => {
+  const lines: readonly (readonly [string, RegExp])[] = [
+    ['add-tag 42 100 xibo', /`42` and `100` may be the window or the tag\. Say which: window=42 or tag=42\./],
+    ['add-tag 42 lyy xibo', /`lyy` and `xibo` may be the user or the tag\. Say which: user=lyy or tag=lyy\./],
+    ['run v4-8 xibo', /`v4-8` may be the TPU or a type of TPU\. Say which: tpu=v4-8 or type=v4-8\./],
+    ['check xibo lyy', /`lyy`: the user was said already, as xibo/],
+    ['run v2-32-1 v2-32-6', /`v2-32-6`: the TPU was said already, as kmh-tpuvm-v2-32-1/],
+    ['run tag=a tag=b', /`tag=b`: tag was said already, as `a`/],
+    ['run lr=1 lr=2', /`lr=2`: lr was said already, as `1`/],
+    ['xibo check monitor', /`check` and `monitor` are both one/],
+    ['set-dir 2 3 xibo', /may be the number of a working directory, 1 to 100 or the path/],
+  ];
+  for (const [line, sentence] of lines) {
+    test(line, () => {
+      const { code, text } = refusal(line);
+      assert.match(text, sentence);
+      assert.equal(code, 2);
+    });
+  }
+  test('a key says which', () => {
+    assert.deepEqual(said(read('add-tag window=42 100 xibo')), { user: 'xibo', windows: [42], texts: { tag: '100' } });
+    assert.deepEqual(said(read('add-tag 42 lyy user=xibo')), { user: 'xibo', windows: [42], texts: { tag: 'lyy' } });
+    assert.deepEqual(said(read('add-tag 42 tag=lyy xibo')), { user: 'xibo', windows: [42], texts: { tag: 'lyy' } });
+    assert.deepEqual(read('run type=v4-8').types, ['v4-8']);
+    assert.equal(read('run tpu=v4-8').tpu?.name, 'kmh-tpuvm-v2-32-1');
+  });
+  test('the same said twice is once', () => {
+    assert.equal(read('check xibo user=xibo id=0').user, 'xibo');
+    assert.equal(read('run v2-32-6 tpu=kmh-tpuvm-v2-32-6').tpu?.name, 'kmh-tpuvm-v2-32-6');
+  });
+});
+
+suite('a word that is nothing is refused', () => {
+  const lines: readonly (readonly [string, RegExp, number])[] = [
+    ['chekc xibo', /there is no command `chekc`\. Did you mean `check`\?/, 2],
+    ['check xbo', /`xbo` is no user that is known here\. Did you mean xibo\?/, 2],
+    ['check user=xbo', /There is no user xbo\. Did you mean xibo\?/, 3],
+    ['check id=9', /There is no user with the id 9/, 3],
+    [
+      'run v2-32-7 xibo',
+      /`v2-32-7` is no user, TPU, type or number that is known here\. Did you mean v2-32-1\?.*`tpu register`/,
+      2,
+    ],
+    ['run tpu=v9-99-9', /There is no TPU v9-99-9/, 3],
+    ['describe lost', /The alias lost means kmh-gone, which is not registered/, 3],
+    ['run v2-32-6 -aply', /there is no flag -aply\. Did you mean -apply\?/, 2],
+    ['check xibo -dx', /there is no flag -dx\./, 2],
+    ['run rule=resum', /`rule=resum`: expected one of pre, pass, reapply, rerun, resume\. Did you mean resume\?/, 2],
+    ['run monitor=maybe', /expected True or False/, 2],
+    ['run dir=two', /expected a whole number/, 2],
+    ['run tag=', /Nothing stands behind the equals sign/, 2],
+    ['kill w=abc xibo', /the number of a window was expected/, 2],
+    ['kill 7 -w', /Nothing stands behind `-w`/, 2],
+    ['check lr=1', /it knows no `lr=`/, 2],
+    ['add-tag 7 xibo one two', /`two` is one word too many/, 2],
+    ['check xibo 7', /`7` is no user/, 2],
+    ['swap-dir 1 2 3 xibo', /`3` is one number too many/, 2],
+    ['resume xibo', /Which window\?/, 2],
+    ['describe', /Which TPU\?/, 2],
+    [
+      'set-settings monitor_dir xibo',
+      /The value is missing\. `xibo` was read as the user\. It can be said as value=/,
+      2,
+    ],
+    ['check-rules now', /`now` is one word too many/, 2],
+  ];
+  for (const [line, sentence, code] of lines) {
+    test(line, () => {
+      const found = refusal(line);
+      assert.match(found.text, sentence);
+      assert.equal(found.code, code);
+    });
+  }
+  test('every problem of a line is said at once', () => {
+    const { text } = refusal('run xbo rule=no dir=x');
+    for (const part of ['xbo', 'rule', 'dir=x']) assert.match(text, new RegExp(part));
+  });
+  test('an empty word is one', () => assert.match(refusal(['check', '']).text, /One of the words is empty/));
+});
+
+suite('whatever the order', () => {
+  const runWords = [
+    ...'v2-32-6 xibo dir=3 tag=a rule=pass monitor=False ssn=a_b -apply -q -f --log-stage lr=0.01'.split(' '),
+    'config.a.b=c=d e',
+  ];
+  test('the same words of `run` mean the same', () => {
+    fc.assert(
+      fc.property(fc.shuffledSubarray(runWords), fc.shuffledSubarray(runWords), (some, order) => {
+        const one = order.filter((word) => some.includes(word));
+        const other = some.filter((word) => order.includes(word));
+        assert.deepEqual(sorted(read(['run', ...one])), sorted(read(['run', ...other])));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  /** Words that belong together stay together. */
+  const killWords = [['xibo'], ['-w', '101'], ['w=102'], ['103'], ['tpu=v2-32-6']];
+  test('and those of `kill`, of which two belong together', () => {
+    fc.assert(
+      fc.property(fc.shuffledSubarray(killWords, { minLength: killWords.length }), (order) => {
+        assert.deepEqual(sorted(read(['kill', ...order.flat()])), {
+          user: 'xibo',
+          tpu: 'kmh-tpuvm-v2-32-6',
+          windows: [101, 102, 103],
+        });
+      }),
+      { numRuns: 120 },
+    );
+  });
+
+  function sorted(words: ParsedArguments): Record<string, unknown> {
+    const all = said(words);
+    const { configs, windows } = words;
+    return {
+      ...all,
+      ...(configs.length === 0 ? {} : { configs: configs.map(String).toSorted() }),
+      ...(windows.length === 0 ? {} : { windows: windows.toSorted((a, b) => a - b) }),
+    };
+  }
+});
+
+test('no word of any line is left out: it is in what was read, or the line is refused', () => {
+  const word = fc.oneof(
+    fc.constantFrom(...'xibo lyy v2-32-1 v2-32 v* 7 0 baseline config.a show_length -q -re'.split(' ')),
+    fc.constantFrom('tag=x', 'w=3', 'dir=1', 'user=xibo', 'lr=2', 'a=b=c', '-dsv', '-w', '--', '-n', 'run', 'check'),
+    fc.string({ maxLength: 4 }),
+  );
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...table.map((row) => row.names[0])),
+      fc.array(word, { maxLength: 6 }),
+      (verb, typed) => {
+        const { row } = findCommand(table, [verb]);
+        if (row.takes.raw === true) return;
+        let words: ParsedArguments;
+        try {
+          words = parseArguments(row, verb, typed, known);
+        } catch (error) {
+          assert.ok(error instanceof JobmanError, String(error));
+          return;
+        }
+        const end = typed.indexOf('--');
+        for (const [index, one] of typed.entries()) {
+          if (index !== end) assert.ok(isIn(words, one), `\`${one}\` of ${JSON.stringify(typed)} for ${verb}`);
+        }
+      },
+    ),
+    { numRuns: 5_000 },
+  );
+
+  /** Whether what was read has that word in it, wherever its row put it. */
+  function isIn(words: ParsedArguments, typed: string): boolean {
+    const value = typed.includes('=') ? typed.slice(typed.indexOf('=') + 1) : typed;
+    const { tpu, user, types, windows, numbers, texts, keys, configs, flags, letters } = words;
+    const bare = typed.replace(/^--?/, '');
+    const all: readonly string[] = [
+      ...(tpu === null ? [] : [tpu.name, ...[...known.tpuAliases].filter(([, name]) => name === tpu.name).flat()]),
+      ...known.users.filter(({ name }) => name === user).flatMap(({ name, id }) => [name, String(id)]),
+      ...types,
+      ...windows.map(String),
+      ...Object.values(numbers).map(String),
+      ...Object.values(texts),
+      ...Object.values(keys),
+      ...configs.map(([, one]) => one),
+    ];
+    return (
+      all.includes(value) ||
+      all.includes(typed) ||
+      all.includes(String(Number(value))) ||
+      flags.has(bare) ||
+      table.some((row) =>
+        Object.entries(row.flags).some(([name, { also }]) => flags.has(name) && also?.includes(bare)),
+      ) ||
+      (bare.length > 0 && bare.split('').every((letter) => letters.includes(letter))) ||
+      // A flag whose value is the next word.
+      ['-w', '-n'].includes(typed)
+    );
+  }
+});

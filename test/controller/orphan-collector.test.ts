@@ -1,0 +1,176 @@
+// The sweep: what no record claims any more is let go, place by place, and nothing else is touched.
+
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { AllocationRef, Backend, CapacityPort, Store, Orphan } from '../../src/app/ports.ts';
+import { createOrphanCollector } from '../../src/controller/orphan-collector.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import { known, unknown } from '../../src/core/model/observation.ts';
+import { hour, minute, type Instant } from '../../src/core/model/time.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aJob, withAttempts, noon, readyAllocation, tpuSpec } from '../support/builders.ts';
+
+/** A cloud of several zones, each of which answers or not, with what is there. */
+interface Cloud {
+  readonly capacity: CapacityPort;
+  readonly silent: Set<string>;
+  readonly broken: Set<string>;
+  readonly there: Map<string, Orphan>;
+  /** The zones that were asked, each time together. */
+  readonly asked: string[][];
+}
+
+function zoneOf({ job }: AllocationRef): string {
+  return job.spec.capacity.kind === 'tpu' ? job.spec.capacity.zone : '';
+}
+
+function createCloud(): Cloud {
+  const silent = new Set<string>();
+  const broken = new Set<string>();
+  const there = new Map<string, Orphan>();
+  const asked: string[][] = [];
+  const none = (): never => assert.fail('the sweep asks for nothing else');
+  const capacity: CapacityPort = {
+    backend: 'tpu',
+    observe: none,
+    request: none,
+    release: none,
+    pricePerHour: none,
+    async listLabelled(refs) {
+      const zones = [...new Set(refs.map(zoneOf))];
+      asked.push(zones);
+      if (zones.some((zone) => broken.has(zone))) throw new Error('a mistake of our own');
+      if (zones.some((zone) => silent.has(zone))) return unknown('the project has been deleted', noon);
+      return known(
+        [...there.values()].filter(({ resource }) => zones.some((zone) => resource.includes(zone))),
+        noon,
+      );
+    },
+    async releaseOrphan({ resource }) {
+      there.delete(resource);
+      return { kind: 'done' };
+    },
+  };
+  return { capacity, silent, broken, there, asked };
+}
+
+/** A job in that zone that has ended, and whose only allocation was seen gone. */
+async function endedJob(store: Store, zone: string, goneAt: Instant | null = noon): Promise<Job> {
+  const base = tpuSpec();
+  const spec = base.capacity.kind === 'tpu' ? { ...base, capacity: { ...base.capacity, zone } } : base;
+  const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  const lived = withAttempts(
+    { ...aJob(spec), id: job.id, installation: job.installation },
+    [{ ...readyAllocation, goneAt }],
+    [],
+  );
+  const over: Job = { ...lived, finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' } };
+  await store.commit({ job: over, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null });
+  return over;
+}
+
+function late(job: Job, zone: string): Orphan {
+  const resource = `projects/lab/locations/${zone}/nodes/vit-${job.id}-1`;
+  return { backend: 'tpu', resource, installation: job.installation, job: job.id, allocation: 1, state: 'READY' };
+}
+
+async function open(t: TestContext) {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const cloud = createCloud();
+  const backend: Backend = { capacity: cloud.capacity, machines: {} as Backend['machines'] };
+  const said: string[] = [];
+  const clock = { now: noon, mayAct: true };
+  const sweeper = createOrphanCollector({
+    store,
+    backendOf: () => backend,
+    clock: { now: () => clock.now, at: () => () => undefined },
+    mayAct: () => clock.mayAct,
+    report: (line) => void said.push(line),
+  });
+  return { store, cloud, sweeper, said, clock };
+}
+
+test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
+  const { store, cloud, sweeper } = await open(t);
+  for (const zone of ['dead-a', 'odd-a', 'good-a', 'good-b']) {
+    const stray = late(await endedJob(store, zone), zone);
+    cloud.there.set(stray.resource, stray);
+  }
+  cloud.silent.add('dead-a');
+  cloud.broken.add('odd-a');
+  await sweeper.collect();
+  assert.deepEqual(
+    [...cloud.there.keys()].map((resource) => resource.split('/')[3]),
+    ['dead-a', 'odd-a'],
+  );
+  cloud.silent.clear();
+  cloud.broken.clear();
+  await sweeper.collect();
+  assert.equal(cloud.there.size, 0);
+});
+
+test('a sweep that must not release what it has found is made again before the controller leaves', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  const job = await endedJob(store, 'us-central2-b');
+  const stray = late(job, 'us-central2-b');
+  cloud.there.set(stray.resource, stray);
+  // Without its lease, as on a full disk, at a moment when no later message can be under way any more.
+  clock.mayAct = false;
+  clock.now = noon + 5 * minute + 10_000;
+  await sweeper.collect();
+  assert.equal(sweeper.expectsLateRequests, true);
+  // However long the disk is full.
+  while (clock.now < noon + hour) {
+    assert.ok(sweeper.dueAt <= clock.now + minute);
+    clock.now = sweeper.dueAt;
+    await sweeper.collect();
+    assert.equal(sweeper.expectsLateRequests, true);
+  }
+  clock.mayAct = true;
+  clock.now = sweeper.dueAt;
+  await sweeper.collect();
+  assert.equal(cloud.there.size, 0);
+});
+
+test('all jobs of one place are one question', async (t) => {
+  const { store, cloud, sweeper } = await open(t);
+  for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
+  await sweeper.collect();
+  assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
+});
+
+test('a zone is swept for a week after its last job, however many others have settled, and for ever where one was not seen gone', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  await endedJob(store, 'unsure-a', null);
+  await endedJob(store, 'early-a');
+  for (let count = 0; count < 250; count += 1) await endedJob(store, 'busy-a');
+  await sweeper.collect();
+  assert.deepEqual(cloud.asked.flat().toSorted(), ['busy-a', 'early-a', 'unsure-a']);
+  cloud.asked.length = 0;
+  clock.now = noon + 8 * 24 * hour;
+  await sweeper.collect();
+  assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
+});
+
+test('a stray that was noted is forgotten when two sweeps have missed it, and not where nobody could say', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  await endedJob(store, 'good-a');
+  await endedJob(store, 'dead-a');
+  const there = { ...late(await endedJob(store, 'good-a'), 'good-a'), job: '999999', resource: strayIn('good-a', 1) };
+  const gone = { ...there, job: '999998', resource: strayIn('good-a', 2) };
+  const unseen = { ...there, job: '999997', resource: strayIn('dead-a', 3) };
+  cloud.there.set(there.resource, there);
+  cloud.silent.add('dead-a');
+  for (const stray of [there, gone, unseen]) await store.recordOrphan(stray);
+  await sweeper.collect();
+  assert.equal((await store.orphans()).length, 3, 'one list may be partial');
+  clock.now += 5 * minute;
+  await sweeper.collect();
+  const left = (await store.orphans()).map(({ resource }) => resource);
+  assert.deepEqual(left.toSorted(), [there.resource, unseen.resource].toSorted());
+});
+
+function strayIn(zone: string, number: number): string {
+  return `projects/lab/locations/${zone}/nodes/somebody-${number}`;
+}

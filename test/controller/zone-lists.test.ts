@@ -1,0 +1,41 @@
+// How often a zone is listed, counted on a pretended clock: one list serves all jobs that run there, and what the beat
+// saves may not cost the notice of a preemption.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openSimulatedJobs } from '../../bench/simulated-jobs.ts';
+import { loseMachine } from '../../sim/world.ts';
+import { minute, second } from '../../src/core/model/time.ts';
+
+const minutes = 10;
+
+for (const jobs of [1, 40]) {
+  test(`${jobs} running ${jobs === 1 ? 'job' : 'jobs'} of one zone: at most one list on each beat of five seconds`, async () => {
+    const { timeline, listCount: looks, close } = await openSimulatedJobs(jobs, { linesDrop: true });
+    const before = looks();
+    await timeline.run(timeline.now + minutes * minute, () => false);
+    const each = (looks() - before) / minutes;
+    await close();
+    assert.ok(each <= (jobs === 1 ? 4 : 13), `${each} lists a minute`);
+    assert.ok(each >= 2, `${each} lists a minute are too few to notice a preemption in time`);
+  });
+}
+
+test('preempted at any moment of the beat, and no line tells: it is let go within 30 seconds', async () => {
+  const { timeline, world, releasedAt: letGo, close } = await openSimulatedJobs(40, { linesDrop: false });
+  const machines = world.machines.filter(({ state, isPersistent: isStanding }) => state === 'ready' && !isStanding);
+  const lostAt = new Map<string, number>();
+  for (const [index, machine] of machines.entries()) {
+    timeline.after(index * 0.7 * second, () => {
+      lostAt.set(machine.name, timeline.now);
+      loseMachine(world, machine, 'preempted');
+    });
+  }
+  await timeline.run(timeline.now + 2 * minute, () => false);
+  await close();
+  assert.ok(lostAt.size >= 40, `${lostAt.size} were preempted`);
+  for (const [name, at] of lostAt) {
+    const passed = (letGo.get(name) ?? Infinity) - at;
+    assert.ok(passed <= 30 * second, `${name} was let go after ${passed / second} s`);
+  }
+});

@@ -1,0 +1,82 @@
+/**
+ * Whether what a command printed looks as a document says. Times, ages, ports, process ids and paths differ with every
+ * run; words, columns, and the numbers that a program computes do not.
+ */
+
+/** What of a machine stands in its output and not in a document. */
+export interface OutputContext {
+  readonly user: string;
+  /** `$JOBMAN_HOME`, which documents call `~/.jobman`. */
+  readonly home: string;
+}
+
+/** The user in all examples. */
+export const exampleUser = 'ada';
+
+/** One line with all that differs between two runs made equal. */
+export function normalizeLine(line: string): string {
+  return (
+    line
+      .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'MOMENT')
+      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d UTC/g, 'MOMENT')
+      .replaceAll(/\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d\b(?!:)/g, 'MOMENT')
+      .replaceAll(/\b\d\d:\d\d:\d\d\b/g, 'CLOCK')
+      .replaceAll(/\b\d+[smhd](\d\d[smh])?(?![\w-])/g, 'AGE')
+      .replaceAll(/\b127\.\d+\.\d+\.\d+(:\d+)?/g, 'ADDRESS')
+      .replaceAll(/\bprocess \d+/g, 'process NUMBER')
+      // Where a run was interrupted is chance; what it computes from there on is not.
+      .replaceAll(/\bstep \d+ from \S*?step_\d+\.json/g, 'step N from CHECKPOINT')
+      // The axis of `history --timeline`.
+      .replace(/^ *[.+>!?-]{5,} *$/, 'TIMELINE')
+      .replace(/^ *(CLOCK *)+$/, 'AXIS')
+      .replace(/^attempt( +\d)+$/, 'ATTEMPTS')
+      .replaceAll(/\bone column is \S+ \w+/g, 'one column is LENGTH')
+      .replaceAll(/ +/g, ' ')
+      .trim()
+  );
+}
+
+/** What a command printed, as a document would tell it. */
+export function asDocumented(text: string, { user, home }: OutputContext): readonly string[] {
+  const documented = text
+    .replaceAll('\r\n', '\n')
+    .replaceAll(home, '~/.jobman')
+    .replaceAll(new RegExp(`\\b${user}\\b`, 'g'), exampleUser);
+  return documented.split('\n').filter((line) => line.trim() !== '');
+}
+
+/**
+ * The first line of a document that what was printed does not go on with; undefined when all of it fits. `...` stands
+ * for any lines. A line that several workers print is drawn once on a terminal (`[0-1]`), and separately when one is slow.
+ */
+export function firstMismatch(documented: readonly string[], printed: readonly string[]): string | undefined {
+  const wanted = documented.filter((line) => line.trim() !== '').map((line) => line.trim());
+  let furthest = 0;
+  const fits = (at: number, from: number): boolean => {
+    furthest = Math.max(furthest, at);
+    const line = wanted[at];
+    if (line === undefined) return from === printed.length;
+    if (line === '...') {
+      for (let next = from; next <= printed.length; next += 1) if (fits(at + 1, next)) return true;
+      return false;
+    }
+    const nextLine = matchLine(line, printed, from);
+    return nextLine !== undefined && fits(at + 1, nextLine);
+  };
+  return fits(0, 0) ? undefined : (wanted[furthest] ?? 'the end');
+}
+
+/** Where what was printed goes on behind that line; undefined when it is not there. */
+function matchLine(line: string, printed: readonly string[], from: number): number | undefined {
+  if (normalizeLine(printed[from] ?? '') === normalizeLine(line)) return from + 1;
+  const [, first = '', last = '', text = ''] = /^\[(\d+)-(\d+)\] (.*)$/.exec(line) ?? [];
+  if (text === '') return undefined;
+  // Each worker's own line. They come in no order, and one worker's next line may come before another's first.
+  let next = from;
+  for (let worker = Number(first); worker <= Number(last); worker += 1) {
+    const at = printed.findIndex((one) => normalizeLine(one) === normalizeLine(`[${worker}] ${text}`));
+    if (at < 0) return undefined;
+    next = Math.max(next, at + 1);
+  }
+  return next;
+}

@@ -1,0 +1,212 @@
+/**
+ * One mechanism, three doors: what is said over HTTP, in the terminal or by a line of a rehearsal file does the same. Three
+ * clouds from one seed are told the same words at the same moments, each through one door, and are compared after each.
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { runAdminVerb, queryEmulator } from '../../src/emulator/admin.ts';
+import { bucketsFolder } from '../../src/emulator/hosts/boot-script.ts';
+import type { FaultCondition, ScheduledEvent, NodeRecord } from '../../src/emulator/world/records.ts';
+import { openBuckets } from '../../src/emulator/world/buckets.ts';
+import { verbs } from '../../src/emulator/world/verbs.ts';
+import { createEmulatorService } from '../../src/wiring/emulator-service.ts';
+import { jobman, createCliHarness } from '../cli/support/harness.ts';
+import { type EmulatorFixture, minutes, startTestEmulator, zone } from './test-emulator.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+/** A verb as somebody says it. */
+type Said = readonly [verb: string, target?: string, options?: Readonly<Record<string, string | number | boolean>>];
+
+/** Every verb, and every option of each, at least once; the last three are refused. */
+const words: readonly Said[] = [
+  ['stockout', `${zone}/v4`, { for: '10m', times: 3, pricing: 'spot', project: 'p' }],
+  ['capacity', `${zone}/v4`, { chips: 64, for: '1h', pricing: 'spot', project: 'p' }],
+  ['quota', `${zone}/addresses`, { limit: 8, for: '1h', times: 2, pricing: 'ondemand', project: 'p' }],
+  ['reserve', `${zone}/v4`, { chips: 64, name: 'ours', project: 'p', for: '2h' }],
+  ['price', 'v4', { usd: 1.1, for: '90s', pricing: 'reserved', project: 'p' }],
+  ['permission', 'tpu.reservations.list', { for: '5m', times: 1 }],
+  ['hold', 'v5p', { for: '5m' }],
+  ['fail', 'v4-32', { code: 8, message: 'IN_USE_ADDRESSES limit (8)', times: 2, for: '5m' }],
+  ['slow', 'us-central1-a', { factor: 2.5, for: '1h', times: 4 }],
+  ['slow', 'storage', { replies: '1500ms' }],
+  ['drop', 'create', { for: '30m', times: 2 }],
+  ['flaky', 'us-central1-a', { p: 0.25, for: '0.5h', times: 7 }],
+  ['stockout', `${zone}/v4`, { clear: true }],
+  ['hold', 'v5p', { clear: true }],
+  ['hold', '*'],
+  ['clear', 'hold'],
+  ['permission', 'login', { for: '1m' }],
+  ['permission', 'login', { clear: true }],
+  ...['capacity', 'quota', 'reserve', 'price', 'fail', 'slow', 'drop', 'flaky'].map((verb): Said => [
+    verb,
+    '*',
+    { clear: true },
+  ]),
+  ['bucket', 'my-bucket', { location: 'EU' }],
+  ['bucket', 'gs://my-bucket/'],
+  ['kill-host', 'b/1', { for: '10m' }],
+  ['hang-host', 'b', { worker: 2, for: '20m' }],
+  ['fill-disk', 'b', { worker: 3, for: '1h' }],
+  ['ssh-refuse', 'b', { worker: 0, for: 45 }],
+  ['start-host', 'b/3'],
+  ['kill-host', 'b', { worker: 3 }],
+  ['start-host', 'b', { worker: 3 }],
+  ['maintenance', 'b', { in: '1h' }],
+  ['maintenance', 'c'],
+  ['preempt', '7', { after: '15m' }],
+  ['preempt', '000007'],
+  ['bill'],
+  ['clear', 'all'],
+  ['preempt', 'nobody'],
+  ['kill-host', 'c'],
+  ['quota', 'nowhere', { limit: 8 }],
+];
+
+/** When the first of them is said, in seconds after the start; each second another. All nodes are READY then. */
+const firstAt = 600;
+
+function saidAt(index: number): Said {
+  const said = words[index];
+  assert.ok(said !== undefined);
+  return said;
+}
+
+/** How a door says the words in that place of the table, at their moment; what was answered, be it a refusal. */
+type Door = (cloud: EmulatorFixture, index: number) => Promise<string>;
+
+interface Told {
+  readonly answer: string;
+  readonly world: object;
+}
+
+test('the table of this test has every verb with every option', () => {
+  const said = new Set(
+    words.flatMap(([verb, , options]) => [verb, ...Object.keys(options ?? {}).map((name) => `${verb} ${name}`)]),
+  );
+  const all = Object.entries(verbs).flatMap(([verb, { options }]) => [
+    verb,
+    ...Object.keys(options).map((name) => `${verb} ${name}`),
+  ]);
+  assert.deepEqual(
+    all.filter((each) => !said.has(each)),
+    [],
+  );
+});
+
+test('each verb does the same through each of its doors', async (t) => {
+  const overHttp: Door = async (cloud, index) => {
+    const [verb, target, options] = saidAt(index);
+    cloud.clock.advance(1_000);
+    return runAdminVerb(cloud.emulator.url, verb, target, options).then(
+      ({ message }) => message,
+      (error: unknown) => (error as Error).message,
+    );
+  };
+  const inTheTerminal: Door = async (cloud, index) => {
+    const [verb, target, options = {}] = saidAt(index);
+    // Half of the options as two words, half as one with `=`; a flag that is set has no value.
+    const flags = Object.entries(options).flatMap(([name, value], place) =>
+      value === true ? [`--${name}`] : place % 2 === 0 ? [`--${name}`, String(value)] : [`--${name}=${String(value)}`],
+    );
+    cloud.clock.advance(1_000);
+    const emulator = (): Promise<ReturnType<typeof createEmulatorService>> =>
+      Promise.resolve(createEmulatorService({ io: createCliHarness().services.io, home: join(cloud.stateDir, '..') }));
+    const { out, err } = await jobman(['emulator', verb, ...(target === undefined ? [] : [target]), ...flags], {
+      services: { emulator },
+    });
+    return (out === '' ? err.replace(/^jobman: /, '') : out).trim();
+  };
+  const said: string[] = [];
+  const byALine: Door = (cloud) => {
+    said.length = 0;
+    cloud.clock.advance(1_000);
+    const line = said.find((each) => each.startsWith('rehearsal: ')) ?? 'nothing';
+    return Promise.resolve(line.replace(/^rehearsal: ([\w-]+ was not possible: )?/, ''));
+  };
+
+  const http = await tell(t, overHttp);
+  const terminal = await tell(t, inTheTerminal);
+  const rehearsal = await tell(t, byALine, { schedule: scheduleOf(t), log: (line) => said.push(line) });
+  for (const [index, [verb, target]] of words.entries()) {
+    const sentence = `${verb} ${target ?? ''} (${String(index)})`;
+    assert.deepEqual(terminal[index], http[index], `${sentence} in the terminal and over HTTP`);
+    assert.deepEqual(rehearsal[index], http[index], `${sentence} by a rehearsal and over HTTP`);
+  }
+  // That they agree says little if none of them did anything.
+  const done = http.map(({ world }, index) => JSON.stringify(world) !== JSON.stringify(http[index - 1]?.world));
+  const idle = words
+    .filter((_, index) => done[index] === false)
+    .map(([verb, target]) => `${verb} ${target ?? ''}`.trim());
+  assert.deepEqual(idle, ['bucket gs://my-bucket/', 'bill', 'preempt nobody', 'kill-host c', 'quota nowhere']);
+});
+
+/** The rehearsal of all words. Values stand in it as people write them, so `1.1` is a number and `10m` a text. */
+function scheduleOf(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  const lines = words.map(([verb, target, options = {}], index) => {
+    const parts = Object.entries(options).map(([name, value]) => `, ${name}: ${String(value)}`);
+    const about =
+      target === undefined
+        ? ''
+        : ` ${/^\d+$/.test(target) && !target.startsWith('0') ? target : JSON.stringify(target)}`;
+    return `- { at: ${String(firstAt + index)}s, ${verb}:${about}${parts.join('')} }\n`;
+  });
+  const file = join(folder, 'words.yaml');
+  writeFileSync(file, lines.join(''));
+  return file;
+}
+
+/** Makes a cloud with three nodes, lets a door tell it all the words, and says what was answered and what stood after each. */
+async function tell(t: TestContext, door: Door, more: Parameters<typeof startTestEmulator>[1] = {}): Promise<Told[]> {
+  const home = mkdtempSync(join(tmpdir(), 'doors-test-'));
+  const stateDir = join(home, 'emulator');
+  mkdirSync(stateDir);
+  const cloud = await startTestEmulator(t, { ...more, stateDir });
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  // By this file the terminal finds its cloud.
+  const { url, sshPort } = cloud.emulator;
+  writeFileSync(join(stateDir, 'endpoint.json'), JSON.stringify({ url, sshPort, pid: process.pid }));
+  await cloud.createNode('a', { labels: { 'jobman-job': '000007' } });
+  await cloud.createNode('b', { acceleratorType: 'v4-32' });
+  await cloud.createNode('c');
+  cloud.clock.advance(minutes(10) - 1_000);
+  const told: Told[] = [];
+  for (const [index, [verb]] of words.entries()) {
+    const answer = await door(cloud, index);
+    // How long a node was READY depends on how long it took to make, which is chance.
+    told.push({ answer: verb === 'bill' ? answer.replaceAll(/[\d.]+/g, '#') : answer, world: await look(cloud) });
+  }
+  return told;
+}
+
+/** What stands, without what is drawn by chance: ids, keys, addresses, and how long the cloud itself takes for something. */
+async function look({ emulator, stateDir }: EmulatorFixture): Promise<object> {
+  const state = (await queryEmulator(emulator.url, 'state')) as unknown as {
+    readonly nodes: readonly NodeRecord[];
+    readonly conditions: readonly FaultCondition[];
+    readonly events: readonly ScheduledEvent[];
+  };
+  return {
+    nodes: state.nodes.map(({ nodeId, state: is, health, maintenance, workers }) => ({
+      nodeId,
+      is,
+      health,
+      maintenance: maintenance?.status === 'PENDING' ? [maintenance.type, maintenance.from] : maintenance?.type,
+      workers: workers.map(({ boot, power, hung, diskFull, sshRefused }) => ({
+        boot,
+        power,
+        hung,
+        diskFull,
+        sshRefused,
+      })),
+    })),
+    conditions: state.conditions.map(({ key: _key, ...condition }) => condition),
+    events: state.events
+      .filter(({ kind }) => ['node-preempted', 'host-recovered', 'node-maintenance'].includes(kind))
+      .map(({ key: _key, at, ...event }) => ({ ...event, id: undefined, at })),
+    bucket: openBuckets(bucketsFolder(stateDir)).location('my-bucket') ?? null,
+  };
+}

@@ -1,0 +1,115 @@
+// What another program has run is a job like any other that has ended: the record and its history agree, and it can go on.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { applyCommand } from '../../src/core/decide/commands.ts';
+import { beginAttempt } from '../../src/core/decide/end.ts';
+import { historyMismatches } from '../../sim/history-replay.ts';
+import { heldAllocations } from '../../src/core/model/job.ts';
+import { phaseOf } from '../../src/core/decide/phase.ts';
+import { hour } from '../../src/core/model/time.ts';
+import { buildImportedJob, type ImportedJob } from '../../src/lab/imported-job.ts';
+import { openStore } from '../../src/store/store.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
+import { aLabJob, aUser } from './sample.ts';
+
+const persistent = tpuSpec({}, { ownership: 'persistent', name: 'kmh-tpuvm-v2-32-1' });
+
+function past(changes: Partial<ImportedJob> = {}): ImportedJob {
+  return {
+    owner: 'xibo',
+    spec: persistent,
+    manifest: '{}',
+    createdAt: noon,
+    startedAt: noon + 1,
+    endedAt: noon + hour,
+    verdict: 'failed',
+    reason: 'preempted',
+    evidence: { detail: 'the cloud took it' },
+    lab: null,
+    window: null,
+    ...changes,
+  };
+}
+
+const ids = { id: '000007', installation: 'abc123' };
+
+test('history tells the state of every sort of past job', () => {
+  const sorts: readonly Partial<ImportedJob>[] = [
+    {},
+    { verdict: 'succeeded', reason: 'succeeded' },
+    { verdict: 'cancelled', reason: 'stopped' },
+    { verdict: 'stopped', reason: 'stopped' },
+    { verdict: 'stopped', reason: 'stopped', evidence: { detail: 'imported, was RUNNING' }, spec: tpuSpec() },
+    { startedAt: null },
+    { spec: tpuSpec() },
+    { endedAt: noon - hour },
+  ];
+  for (const changes of sorts) {
+    const { job, events } = buildImportedJob(past(changes), ids);
+    assert.deepEqual(historyMismatches(events, job), [], JSON.stringify(changes));
+    assert.equal(phaseOf(job), changes.verdict ?? 'failed');
+    assert.deepEqual(heldAllocations(job), []);
+  }
+});
+
+test('it is resumed on its persistent TPU, without a request to make one; an ephemeral one is requested anew', () => {
+  for (const [spec, allocation] of [
+    [persistent, 1],
+    [tpuSpec(), 2],
+  ] as const) {
+    const { job } = buildImportedJob(past({ spec }), ids);
+    const asked = applyCommand(job, 'resume', { by: 'xibo' }, noon + 2 * hour);
+    const { job: next } = beginAttempt(asked.job, noon + 2 * hour);
+    const [, second] = next.attempts;
+    assert.deepEqual([second?.startMode, second?.stage, second?.allocation], ['resume', 1, allocation]);
+  }
+});
+
+test('the record has it with its window, once its number is free', async (t) => {
+  const store = openStore({ file: ':memory:', isIdTaken: (id) => id === '000001' });
+  t.after(() => store.close());
+  const { lab } = store;
+  await lab.addUser(aUser('xibo'));
+  const { job: _, user: __, ...about } = aLabJob('', 'xibo');
+  const report = {
+    logFolder: '/srv/logs/a',
+    stageFolder: '/srv/stage',
+    tpu: persistent.name,
+    startTime: 'x',
+    at: noon,
+  };
+  const window = { session: 'xibo', window: 12, report, finishedAt: null, cleared: false };
+  const id = await lab.addImportedJob(past({ lab: about, window }));
+  assert.equal(id, '000002');
+  const [found] = await lab.windows({ user: 'xibo' });
+  assert.deepEqual([found?.window.window, found?.window.report, found?.job.tpu], [12, report, about.tpu]);
+  const cleared = { ...window, cleared: true };
+  await lab.addImportedJob(
+    past({ lab: { ...about, parent: { job: id, attempt: 1, startMode: 'resume' } }, window: cleared }),
+  );
+  await assert.rejects(lab.addImportedJob(past({ lab: about, window })), /unique/i);
+  assert.equal((await lab.jobs('xibo')).length, 2);
+  assert.equal((await store.list({ maxFinished: null })).jobs.length, 2);
+  assert.equal(await store.nextWake(), null);
+  const events = await store.events(id, 0);
+  const stored = await store.load(id);
+  assert.ok(stored !== undefined);
+  assert.deepEqual(
+    historyMismatches(
+      events.map(({ event }) => event),
+      stored.job,
+    ),
+    [],
+  );
+  const answered = applyCommand(stored.job, 'resume', { by: 'xibo' }, noon + 2 * hour);
+  const commit = {
+    job: answered.job,
+    revision: stored.revision,
+    events: answered.events,
+    foldedOutcomes: [],
+    epoch: null,
+  };
+  assert.equal(await store.commit({ ...commit, wakeAt: noon }), 'committed');
+  assert.deepEqual(await store.dueJobs(noon, 5), [id]);
+});

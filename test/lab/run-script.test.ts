@@ -1,0 +1,123 @@
+// The script of an attempt, run by a real bash with a launcher that pretends to be this program.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { beginShellCode, labScript, wrapperPrograms } from '../../src/lab/run-script.ts';
+import { eventually } from '../support/eventually.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'jobman-script-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A folder with staging.sh, and the script with a launcher that answers `__begin` with these words and `__end` with a code. */
+function prepared(name: string, staging: string, args: readonly string[], verdict = 'echo "$code"') {
+  const at = join(folder, name);
+  mkdirSync(at);
+  writeFileSync(join(at, 'staging.sh'), staging);
+  const exports = { LAB_TEST: "it's", TMUX: null };
+  writeFileSync(join(at, 'begun'), beginShellCode({ folder: at, args, exports }));
+  const launcher = join(at, "a launcher's");
+  writeFileSync(
+    launcher,
+    `printf '%s|' "$@" >>"${at}/asked"
+case $2 in
+  __begin) cat "${at}/begun" ;;
+  __end) for code; do :; done; ${verdict} ;;
+esac`,
+  );
+  writeFileSync(join(at, 'script'), labScript(['sh', launcher]));
+  const asked = (): string => readFileSync(join(at, 'asked'), 'utf8');
+  return { at, asked };
+}
+
+test('staging.sh is sourced in its folder with every argument as it is, and its exit code counts', () => {
+  const args = [
+    'ka=tpu',
+    '--config.a= b  c',
+    "--config.q='",
+    '--config.d=$(id)`id`"',
+    '--config.n=1\n2',
+    '--config.g=*',
+    '--config.e=',
+  ];
+  const { at, asked } = prepared(
+    'plain',
+    'printf "%s\\0" "$PWD" "$LAB_TEST" "${TMUX-none}" "$@" >told\nexit 7\n',
+    args,
+  );
+  const ended = spawnSync('bash', [join(at, 'script')], {
+    encoding: 'utf8',
+    cwd: folder,
+    env: { ...process.env, TMUX: 'x' },
+  });
+  assert.equal(ended.status, 7, ended.stderr);
+  assert.deepEqual(readFileSync(join(at, 'told'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|${at}|7|`);
+});
+
+test('what __end prints is the exit code, and where it says nothing the script keeps its own', () => {
+  for (const [name, verdict, expected] of [
+    ['another', 'echo 1', 1],
+    ['nothing', 'exit 5', 4],
+  ] as const) {
+    const { at } = prepared(name, 'exit 4\n', [], verdict);
+    assert.equal(spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' }).status, expected);
+  }
+});
+
+test('where __begin refuses nothing is sourced', () => {
+  const { at } = prepared('refused', 'touch told\n', []);
+  writeFileSync(join(at, "a launcher's"), 'echo no >&2; exit 3');
+  const ended = spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' });
+  assert.deepEqual([ended.status, ended.stderr], [3, 'no\n']);
+  assert.equal(existsSync(join(at, 'told')), false);
+});
+
+test('a script that was told to end still asks __end, and says that it was told', async () => {
+  const { at, asked } = prepared('stopped', 'touch begun-here\nsleep 1000\n', []);
+  const child = spawn('bash', [join(at, 'script')], { stdio: 'ignore', detached: true });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  assert.ok(await eventually(() => existsSync(join(at, 'begun-here'))));
+  // As jobman does: to every process of the attempt.
+  process.kill(-(child.pid ?? 0), 'SIGTERM');
+  assert.equal(await ended, 143);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|--stopped|${at}|143|`);
+});
+
+test('the stand-in of tmux answers for its own window alone, and hands on everything else', () => {
+  const at = join(folder, "it's bin");
+  const others = join(folder, 'others');
+  mkdirSync(at);
+  mkdirSync(others);
+  for (const name of ['tmux', 'ssh', 'scp']) {
+    writeFileSync(join(others, name), `#!/bin/sh\necho "real ${name}: $*"\n`, { mode: 0o700 });
+  }
+  const given = { folder: at, launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', sshPort: 2222 };
+  for (const [name, text] of Object.entries(wrapperPrograms(given)))
+    writeFileSync(join(at, name), text, { mode: 0o700 });
+  const run = (path: string, ...words: string[]): string => {
+    const [program = '', ...args] = words;
+    return execFileSync(join(at, program), args, { encoding: 'utf8', env: { PATH: `${at}:${path}:/usr/bin:/bin` } });
+  };
+  for (const words of [
+    ['-p', '#S:#I'],
+    ['-p', '-t', '%7', '#S:#I'],
+    ['-p', '-t', '', '#S:#I'],
+    ['-t', '%7', '-p', '#S:#I'],
+    ['-pt', '%7', '#S:#I'],
+  ])
+    assert.equal(run('/nowhere', 'tmux', 'display-message', ...words), "ada's:42\n", words.join(' '));
+  for (const words of [['display-message', '-p', '-t', '%8', '#S:#I'], ['display-message', '-p', '#W'], ['ls']])
+    assert.equal(run(others, 'tmux', ...words), `real tmux: ${words.join(' ')}\n`);
+  assert.equal(run(others, 'tpu', 'upd-log', 'x y'), "a'b tpu upd-log x y\n");
+  assert.equal(run(others, 'ssh', '-n', 'ada@127.64.0.6', 'ls'), 'real ssh: -p 2222 -n ada@127.64.0.6 ls\n');
+  assert.equal(run(others, 'scp', 'x', 'ada@127.64.0.6:y'), 'real scp: -P 2222 x ada@127.64.0.6:y\n');
+  assert.equal(run(others, 'ssh', 'elsewhere', 'ls'), 'real ssh: elsewhere ls\n');
+  const behind = { encoding: 'utf8', env: { PATH: `/nowhere:${others}:${at}:/usr/bin:/bin` } } as const;
+  assert.equal(execFileSync(join(at, 'ssh'), ['elsewhere', 'ls'], behind), 'real ssh: elsewhere ls\n');
+  const none = spawnSync(join(at, 'tmux'), ['ls'], { encoding: 'utf8', env: { PATH: at } });
+  assert.deepEqual([none.status, none.stderr.startsWith('tmux: there is none')], [1, true]);
+});

@@ -1,0 +1,127 @@
+/** The record of jobs is damaged, or of another version, or wanted by two at once: said through the command line. */
+import assert from 'node:assert/strict';
+import { closeSync, existsSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { openJobWorld, type JobWorld } from '../support/jobs.ts';
+
+/** Writes noise over the first pages, as a disk that lies would. */
+function damage(world: JobWorld): Buffer {
+  const file = join(world.home, 'state.db');
+  const handle = openSync(file, 'r+');
+  writeSync(handle, Buffer.alloc(8_192, 'noise '), 0, 8_192, 0);
+  closeSync(handle);
+  return readFileSync(file);
+}
+
+/** Does what a line of the complaint says, word for word, as a tired user would. */
+function doAsTold(world: JobWorld, complaint: string, heading: RegExp): void {
+  const line = complaint.split('\n').find((one) => heading.test(one));
+  assert.ok(line, complaint);
+  const told = spawnSync('/bin/sh', ['-c', line.replace(heading, '')], { env: world.env, encoding: 'utf8' });
+  assert.equal(told.status, 0, told.stderr);
+}
+
+test('a damaged record is said to be, kept as it is, and the named way back to its copy works', async (t) => {
+  const world = openJobWorld(t);
+  const first = await world.create(world.localManifest('echo first life'));
+  await world.waitForFinish(first);
+  assert.ok(await eventually(() => existsSync(join(world.home, 'state.db.bak'))), 'the controller keeps a copy');
+  await world.runOk(['controller', 'stop']);
+  const damaged = damage(world);
+
+  for (const words of [['list'], ['show', first], ['create', world.localManifest('true')], ['controller', 'start']]) {
+    const { code, stdout, stderr } = await world.jobman(words);
+    assert.equal(code, 5, stderr);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^jobman: The record of jobs \S+state\.db is damaged \(.+\)\. It was left as it is\.\n/);
+    assert.match(stderr, /\n {2}First: jobman controller stop\n/);
+    assert.match(stderr, /\n {2}Each job's manifest, its life so far and its logs are in \S+jobs/);
+    assert.doesNotMatch(stderr, /\bgc\b/, 'only commands are named that there are');
+    assert.deepEqual(readFileSync(join(world.home, 'state.db')), damaged);
+  }
+  assert.deepEqual(world.processesMatching('controller run'), [], 'nobody is left to work on a damaged record');
+
+  const { stderr } = await world.jobman(['list']);
+  doAsTold(world, stderr, /^ {2}To go back to the copy of \S+: /);
+  assert.deepEqual(readFileSync(join(world.home, 'damaged', 'state.db')), damaged);
+
+  // The copy was made when the job was new: it is there again, and what it did before is not done a second time.
+  assert.match(await world.output('list', '--all'), /000001/);
+  const second = await world.create(world.localManifest('echo second life'));
+  await world.waitForFinish(second);
+  assert.equal(world.readLog(second).toString(), 'second life\n');
+  assert.equal(world.readLog(first).toString(), 'first life\n');
+});
+
+test('a new record beside the files of the old one gives no job the number of one that had it', async (t) => {
+  const world = openJobWorld(t);
+  const first = await world.create(world.localManifest('echo first life'));
+  await world.waitForFinish(first);
+  await world.runOk(['controller', 'stop']);
+  damage(world);
+
+  rmSync(join(world.home, 'state.db.bak'), { force: true });
+  doAsTold(world, (await world.jobman(['list'])).stderr, /^ {2}To begin a new record: /);
+  assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
+
+  const second = await world.create(world.localManifest('echo second life'));
+  assert.notEqual(second, first);
+  await world.waitForFinish(second);
+  assert.equal(world.readLog(second).toString(), 'second life\n');
+  assert.equal(readFileSync(world.jobFolder(first, 'logs', 'command_worker_0.log'), 'utf8'), 'first life\n');
+});
+
+test('a record of a newer version is refused in a sentence, and not touched', async (t) => {
+  const world = openJobWorld(t);
+  await world.waitForFinish(await world.create(world.localManifest('true')));
+  await world.runOk(['controller', 'stop']);
+  const database = new DatabaseSync(join(world.home, 'state.db'));
+  database.exec(`insert into migration (name, applied_at) values ('0099_from_the_future', '2030-01-01')`);
+  database.close();
+  const before = readFileSync(join(world.home, 'state.db'));
+
+  for (const words of [
+    ['list'],
+    ['why', '1'],
+    ['create', world.localManifest('true'), '--follow'],
+    ['stop', '1'],
+    ['controller', 'start'],
+    ['controller', 'run'],
+  ]) {
+    await world.runRefused(
+      5,
+      /^jobman: The record of jobs \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
+      words,
+    );
+  }
+  assert.deepEqual(world.processesMatching('controller run'), []);
+  assert.deepEqual(readFileSync(join(world.home, 'state.db')), before);
+  // What asks nothing of the record goes on.
+  await world.runOk(['validate', world.localManifest('true')]);
+  await world.runOk(['create', world.localManifest('true'), '--dry-run']);
+});
+
+test('two of one name made at once are two jobs, and the name alone is then asked about', async (t) => {
+  const world = openJobWorld(t);
+  const manifest = world.localManifest('echo $JOBMAN_JOB_ID', { name: 'twin' });
+  const ids = await Promise.all([world.create(manifest), world.create(manifest)]);
+  assert.deepEqual(ids.toSorted(), ['000001', '000002']);
+  // Each may have started one; the second finds the lock taken and leaves.
+  const isOne = () => world.processesMatching('controller run').length === 1;
+  assert.ok(await eventually(isOne, { withinMs: 30_000 }), 'one controller for both');
+  for (const id of ids) {
+    await world.waitForFinish(id);
+    assert.equal(world.readLog(id).toString(), `${id}\n`);
+  }
+  for (const word of ['show', 'logs', 'rerun', 'why']) {
+    const { code, stdout, stderr } = await world.jobman([word, 'twin']);
+    assert.equal(code, 4);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^jobman: The name "twin" stands for 2 jobs: 000002, 000001\. Say which one by its id\.\n/);
+    assert.match(stderr, /\n {2}000002 {2}\S+, created \d+s ago\n/);
+  }
+});

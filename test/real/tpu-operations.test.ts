@@ -1,0 +1,329 @@
+// The desk of the TPUs against the built-in cloud with real hosts: what people do with a TPU beside any job.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, suite, test } from 'node:test';
+import { createTpuOperations } from '../../src/backends/tpu/operations/tpu-operations.ts';
+import { createSshRoutes, sshKeyLines } from '../../src/backends/tpu/workers.ts';
+import { labelsOf } from '../../src/backends/tpu/resources.ts';
+import { JobmanError } from '../../src/app/errors.ts';
+import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
+import type { LabTpu } from '../../src/lab/tpus.ts';
+import type { TpuOperations } from '../../src/lab/tpu-operations.ts';
+import { eventually } from '../support/eventually.ts';
+import { requireReal } from '../support/real.ts';
+import { openInProcessEmulator } from '../support/in-process-emulator.ts';
+import type { Scope } from '../support/world.ts';
+
+const zone = 'us-central2-b';
+const project = 'emulator';
+const never = new AbortController().signal;
+
+function tpu(name: string, more: Partial<LabTpu> = {}): LabTpu {
+  return { name, project: null, zone, accelerator: 'v4-8', pricing: 'ondemand', runtimeVersion: null, ...more };
+}
+
+/** Every test of this file shares one cloud; each has TPUs of its own name. */
+async function openBench(scope: Scope) {
+  const cloud = await openInProcessEmulator(scope);
+  const { world, url, api, pool, login, sshFor } = cloud;
+  const site = { zones: [zone, 'europe-west4-a'], remoteUser: null, privateKey: null };
+  const desk = createTpuOperations({
+    routes: createSshRoutes({ home: world.home, pool, apiFor: () => api, sshAccessFor: sshFor, now: Date.now }),
+    closeRoutes: () => pool.close(),
+    apiFor: () => api,
+    project,
+    site,
+    user: login.user,
+    sshKeys: () => sshKeyLines(site, login),
+    creator: async () => ({ installation: 'ours00', owner: 'ada' }),
+    now: Date.now,
+    checkInterval: 100,
+  });
+  world.atEnd(() => desk.close());
+  const said: string[] = [];
+  return {
+    ...cloud,
+    desk,
+    said,
+    say: (line: string) => void said.push(line),
+    hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
+    node: async (name: string) => {
+      const reply = await fetch(`${url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
+      return (await reply.json()) as Readonly<Record<string, unknown>>;
+    },
+  };
+}
+
+const failsWith = (code: number, words: RegExp, lines?: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof JobmanError, String(error));
+  assert.match(error.message, words);
+  assert.equal(error.code, code);
+  if (lines !== undefined) assert.match(error.lines.join('\n'), lines);
+  return true;
+};
+
+/** How a script ended on worker 0. */
+async function onFirst(desk: TpuOperations, one: LabTpu, script: string): Promise<{ code: number; output: string }> {
+  const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
+  assert.equal(answer?.kind, 'ended');
+  return answer;
+}
+
+/** Starts that program on worker 0 in a session of its own, and resolves with its process id. */
+async function begin(desk: TpuOperations, one: LabTpu, command: string): Promise<number> {
+  // Until it has become the program, it is a copy of the shell that starts it.
+  const script = `setsid ${command} >/dev/null 2>&1 </dev/null &
+while cmp -s /proc/$$/cmdline /proc/$!/cmdline; do sleep 0.05; done; echo $!`;
+  return Number((await onFirst(desk, one, script)).output.trim());
+}
+
+async function lives(desk: TpuOperations, one: LabTpu, pid: number): Promise<boolean> {
+  const script = `grep -qs '^State:.[RSD]' /proc/${pid}/status`;
+  return (await onFirst(desk, one, script)).code === 0;
+}
+
+suite('the desk of the TPUs', async () => {
+  const two = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
+  const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
+  const { desk, api, said, say, admin: act, node, hasNamespaces } = await openBench({ after });
+  const how = async (one: LabTpu) => {
+    const state = await desk.describe(one);
+    assert.ok(state.kind === 'known', JSON.stringify(state));
+    return { state: state.state, zone: state.zone, workers: state.workers };
+  };
+
+  test('makes a TPU, tells how it is, runs on its workers side by side; secrets stand in no command line', async () => {
+    const one = tpu('lab-v4-16-1', { accelerator: 'v4-16', zone: null });
+    assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
+    await assert.rejects(desk.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
+    const placed = { ...one, zone };
+    await desk.apply(placed, say, never);
+    assert.match(
+      said.join('\n'),
+      /asking for lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
+    );
+    // Which zone it is in is found where the registry does not say it.
+    assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
+    await assert.rejects(desk.apply(placed, say, never), failsWith(4, /is there already: it is ready/, /tpu reapply/));
+
+    const word = 'it\'s a "secret" $HOME';
+    const script = `echo "worker $TPU_WORKER_ID"; [ "$KEY" = ${JSON.stringify(word).replaceAll('$', '\\$')} ] && echo known
+tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'secret.\\$HOME' ; cat; exit 3`;
+    const answers = await desk.onWorkers(placed, script, { timeoutMs: 20_000, signal: never, secrets: { KEY: word } });
+    assert.deepEqual(
+      answers.map((answer) => answer.kind === 'ended' && [answer.worker, answer.code]),
+      [
+        [0, 3],
+        [1, 3],
+      ],
+    );
+    const outputs = answers.map((answer) => (answer.kind === 'ended' ? answer.output : ''));
+    for (const [worker, output] of outputs.entries()) {
+      assert.match(output, new RegExp(`^worker ${worker}\nknown\n`));
+      assert.match(output, /\n0\n$/, 'no process names the secret on its command line');
+    }
+  });
+
+  test('what takes too long, and what somebody interrupts, is ended on the worker', async () => {
+    const slow = 'echo $$ >"$HOME/slow"; sleep 31347; echo never';
+    const late = await desk.onWorkers(two, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
+    assert.deepEqual(late, [{ kind: 'no_answer', worker: 0, message: 'it did not end within 1 s' }]);
+    const off = new AbortController();
+    const running = desk.onWorkers(two, slow, { timeoutMs: 60_000, signal: off.signal, workers: [1] });
+    setTimeout(() => off.abort(), 500).unref();
+    await assert.rejects(running, failsWith(130, /Interrupted/));
+    const alive = async () => {
+      const script = 'read -r pid <"$HOME/slow" && grep -qs "^State:.[RSD]" "/proc/$pid/status"';
+      const answers = await desk.onWorkers(two, script, { timeoutMs: 20_000, signal: never });
+      return answers.some((answer) => answer.kind === 'ended' && answer.code === 0);
+    };
+    assert.ok(await eventually(async () => !(await alive()), { withinMs: 60_000 }));
+  });
+
+  test('ends what names a folder as a whole word, with what it started, and nothing else', async () => {
+    const log = "/logs/zephyr/it's [a] run.1";
+    const q = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
+    // As gcloud's ssh has it: a shell with the whole text on its command line, and the program below it.
+    const inner = `cd /tmp\nsh -c 'exec sleep 31341' main.py --workdir=/logs/a/b & sleep 31342; true`;
+    const run = await begin(desk, two, `bash -c ${q(inner)}`);
+    const quoted = await begin(desk, two, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
+    const stubborn = await begin(
+      desk,
+      two,
+      `sh -c 'trap "" TERM; while :; do sleep 1; done' main.py --workdir /logs/a/b/`,
+    );
+    const others = [
+      await begin(desk, two, `sh -c 'sleep 31344; true' main.py --workdir=/logs/a/b2`),
+      await begin(desk, two, `sh -c 'sleep 31345; true' main.py --workdir=/logs/new --config.load_from=/logs/a/b`),
+      await begin(desk, two, `tail -f /dev/null /logs/a/b/output.log`),
+    ];
+    const none = await desk.endPrograms(two, { folders: ['/logs/a'], pids: [], graceMs: 0 }, never);
+    assert.deepEqual(none, { ended: [], left: [], unreachable: [] });
+    const end = await desk.endPrograms(two, { folders: ['/logs/a/b', log], pids: [], graceMs: 600 }, never);
+    assert.deepEqual([end.left, end.unreachable], [[], []]);
+    const ended = end.ended.map(({ pid }) => pid);
+    for (const pid of [run, quoted, stubborn]) {
+      assert.ok(ended.includes(pid), JSON.stringify(end.ended));
+      assert.equal(await lives(desk, two, pid), false);
+    }
+    assert.ok(
+      end.ended.some(({ command }) => command === 'sleep 31342'),
+      'what it started went with it',
+    );
+    for (const pid of others) assert.equal(await lives(desk, two, pid), true);
+    const byPid = await desk.endPrograms(
+      two,
+      { folders: [], pids: others.map((pid) => ({ worker: 0, pid })), graceMs: 200 },
+      never,
+    );
+    for (const pid of others) {
+      assert.ok(byPid.ended.some((each) => each.worker === 0 && each.pid === pid));
+      assert.equal(await lives(desk, two, pid), false);
+    }
+    // The same numbers on another worker are somebody else's.
+    assert.equal(
+      byPid.ended.every(({ worker }) => worker === 0),
+      true,
+    );
+  });
+
+  test('who holds the devices is named with its worker; a host that does not answer is missed', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    assert.deepEqual(await desk.holders(two, never), { holders: [], unreachable: [] });
+    const pid = await begin(desk, two, 'with-tpu sleep 31346');
+    const found = await eventually(async () => {
+      const { holders } = await desk.holders(two, never);
+      return holders.some(({ command }) => command === 'sleep 31346') ? holders : undefined;
+    });
+    const own = found?.find(({ command }) => command === 'sleep 31346');
+    assert.deepEqual([own?.worker, own?.user !== ''], [0, true]);
+    await desk.endPrograms(two, { folders: [], pids: [{ worker: 0, pid }], graceMs: 500 }, never);
+    assert.deepEqual((await desk.holders(two, never)).holders, []);
+    await act('hang-host', 'lab-v4-16-1', { worker: '1' });
+    const { holders, unreachable: missed } = await desk.holders(two, never);
+    assert.deepEqual(holders, []);
+    assert.deepEqual(
+      missed.map(({ worker }) => worker),
+      [1],
+    );
+  });
+
+  test('makes a TPU anew, and reaches the new machines though they have other host keys', async () => {
+    await desk.apply(spot, say, never);
+    const first = await node(spot.name);
+    assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
+    await desk.onWorkers(spot, 'true', { timeoutMs: 20_000, signal: never });
+    said.length = 0;
+    await desk.reapply(spot, say, never);
+    const second = await node(spot.name);
+    assert.notEqual(first['createTime'], second['createTime']);
+    assert.equal(second['state'], 'READY');
+    assert.match(said.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is gone\nasking for/);
+    const [answer] = await desk.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
+    assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
+  });
+
+  test('a preempted one is made anew; one that is another thing than the registry says is left alone', async () => {
+    const before = await node(spot.name);
+    await assert.rejects(
+      desk.reapply({ ...spot, accelerator: 'v4-16' }, say, never),
+      failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /tpu register lab-v4-8-p1 type=v4-8/),
+    );
+    await assert.rejects(
+      desk.reapply({ ...spot, pricing: 'ondemand' }, say, never),
+      failsWith(4, /is preemptible in the cloud and on demand in the registry/),
+    );
+    assert.equal((await node(spot.name))['createTime'], before['createTime']);
+    await act('preempt', spot.name);
+    assert.ok(await eventually(async () => (await node(spot.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
+    assert.deepEqual(await how(spot), { state: 'preempted', zone, workers: 1 });
+    await desk.reapply(spot, say, never);
+    assert.equal((await node(spot.name))['state'], 'READY');
+  });
+
+  test('one that somebody else has made anew since it was asked about is left alone', async () => {
+    const asked = await desk.describe(spot);
+    assert.ok(asked.kind === 'known' && asked.uid !== undefined);
+    // Two at the same moment: the one who comes second waits for what the first has ordered.
+    await Promise.all([desk.reapply(spot, say, never), desk.reapply(spot, say, never)]);
+    const fresh = await node(spot.name);
+    await assert.rejects(
+      desk.reapply(spot, say, never, { uid: asked.uid }),
+      failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
+    );
+    assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
+  });
+
+  test('one that was made for a single job is neither deleted, nor made anew, nor restarted', async () => {
+    const owner = { installation: 'ours00', job: '000042', allocation: 1 };
+    const wanted = { acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', labels: labelsOf(owner) };
+    await api.createNode({ project, zone }, 'vit-000042-1', wanted);
+    const one = tpu('vit-000042-1');
+    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 60_000 }));
+    const before = await node(one.name);
+    const refused = failsWith(4, /was made by jobman for job 000042 alone/, /jobman cancel 42/);
+    await assert.rejects(desk.delete(one, say, never), refused);
+    await assert.rejects(desk.reapply(one, say, never), refused);
+    await assert.rejects(desk.restart(one, say, never), refused);
+    assert.deepEqual(await node(one.name), before);
+  });
+
+  test('no capacity after the deletion is said plainly, with the way on', async () => {
+    await act('stockout', zone);
+    await assert.rejects(
+      desk.reapply(spot, say, never),
+      failsWith(
+        1,
+        /was deleted, and making it anew failed: .*no capacity there now/,
+        /tpu apply lab-v4-8-p1 {4}goes on/,
+      ),
+    );
+    assert.deepEqual(await how(spot), { state: 'absent', zone, workers: 0 });
+    await act('clear');
+    await desk.apply(spot, say, never);
+  });
+
+  test('whoever interrupts a deletion is told what stands, and apply goes on', async () => {
+    const off = new AbortController();
+    const leaving = (line: string) => {
+      say(line);
+      if (line.startsWith('deleting')) off.abort();
+    };
+    await assert.rejects(
+      desk.reapply(spot, leaving, off.signal),
+      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not created again/, /tpu apply/),
+    );
+    assert.ok(
+      await eventually(async () => {
+        const state = await desk.describe(spot);
+        return state.kind === 'known' && state.state === 'absent';
+      }),
+    );
+    await desk.apply(spot, say, never);
+  });
+
+  test('deletes a TPU and sees it gone; not one that was made again, nor one that belongs to a job', async () => {
+    const one = tpu('lab-v4-8-gone');
+    await desk.apply(one, say, never);
+    await assert.rejects(desk.delete(one, say, never, { uid: 'another time' }), failsWith(4, /Nothing was changed/));
+    assert.equal((await node(one.name))['state'], 'READY');
+    assert.equal(await desk.delete(one, say, never), true);
+    assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
+    assert.equal(await desk.delete(one, say, never), false, 'there is nothing left to delete');
+  });
+
+  test('a cloud that cannot be asked changes nothing', async () => {
+    await act('flaky', zone, { p: '1' });
+    const state = await desk.describe(spot);
+    assert.equal(state.kind, 'unknown');
+    await assert.rejects(desk.reapply(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
+    await assert.rejects(desk.delete(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
+    await assert.rejects(
+      desk.endPrograms(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
+      failsWith(5, /cannot be told/),
+    );
+    await act('clear');
+    assert.equal((await node(spot.name))['state'], 'READY');
+  });
+});

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Session } from '../../src/app/worker-access.ts';
+import { deferSession } from '../../src/remote/session.ts';
+
+test('input that is given before a session has begun arrives in order, its end last', async () => {
+  const calls: string[] = [];
+  const coming = Promise.withResolvers<Session>();
+  const session = deferSession(coming.promise);
+  void session.write(Buffer.from('one'));
+  void session.write(Buffer.from('two'));
+  session.end();
+  coming.resolve({
+    write: (bytes) => Promise.resolve(void calls.push(Buffer.from(bytes).toString())),
+    end: () => void calls.push('end'),
+    stop: () => undefined,
+    ended: Promise.resolve({ kind: 'unreachable', reason: '', mayHaveRun: false }),
+  });
+  await session.ended;
+  assert.deepEqual(calls, ['one', 'two', 'end']);
+});

@@ -1,0 +1,150 @@
+/** What a submit writes down: before the job is made and after it, with one opening of the record and nobody kept from theirs. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, suite, type TestContext } from 'node:test';
+import type { Io, Services } from '../../src/app/services.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createClusterArchive } from '../../src/wiring/cluster-archive.ts';
+import { createServices } from '../../src/wiring/services.ts';
+import { noon } from '../app/cluster/sample.ts';
+import { openWorld } from '../support/world.ts';
+
+const place = { server: 'https://lab', context: 'lab', namespace: 'vision', user: 'ada' };
+const made = {
+  metadata: { name: 'train', namespace: 'vision', uid: 'u1', creationTimestamp: '2026-11-22T12:00:00Z' },
+  spec: { template: { spec: { containers: [{ name: 'main', image: 'alpine' }] } } },
+} as never;
+
+/** `others` is what another process has of the same record; it waits for nobody's transaction. */
+function begin(t: TestContext) {
+  const world = openWorld(t);
+  const file = join(world.home, 'state.db');
+  const others = openStore({ file, busyTimeoutMs: 0 });
+  world.atEnd(() => others.close());
+  let starts = 0;
+  const services = {
+    io: { env: world.env, cwd: world.folder, now: () => noon } as unknown as Io,
+    home: world.home,
+    clusterSettings: async () => ({
+      settings: { kubeConfig: { type: 'default', file: null }, job: { resources: { label: 'jobman/flavor' } } },
+    }),
+    controller: async () => ({ start: async () => ((starts += 1), { started: false, pid: 1 }) }),
+  } as unknown as Services;
+  return { keeper: createClusterArchive(services), others, file, home: world.home, starts: () => starts };
+}
+
+test('a submit opens the record once, holds nobody up while the cluster answers, and lets go of it', async (t) => {
+  const { keeper, others, file, home, starts } = begin(t);
+  const installation = await keeper.registerContext(place);
+  const before = opened(file);
+  assert.equal((await others.clusters.contexts()).length, 1, 'the place is not on record before the job is made');
+  assert.equal(await others.installationId(), installation);
+  // The cluster takes its time, and somebody else writes meanwhile.
+  await others.clusters.watchContext({
+    ...place,
+    namespace: 'speech',
+    setting: { type: 'default', file: null },
+    kubeconfig: null,
+    flavorAnnotation: 'jobman/flavor',
+    requestedAt: noon,
+  });
+  assert.equal(await keeper.recordSubmitted(place, made), null);
+  assert.deepEqual(
+    (await others.clusters.jobs({})).map(({ job, object }) => [job.name, object]),
+    [['train', JSON.stringify(made)]],
+  );
+  assert.deepEqual([readdirSync(join(home, 'wake')), starts()], [['clusters'], 1]);
+  assert.ok(before > 0);
+  await others.close();
+  assert.equal(opened(file), 0, 'the record is open still');
+});
+
+test('a submit that the cluster refuses lets go of the record too', async (t) => {
+  const { keeper, others, file } = begin(t);
+  await keeper.registerContext(place);
+  assert.ok(opened(file) > 0);
+  await keeper.close();
+  assert.equal(opened(file), 0, 'the record is open still');
+  await keeper.close();
+  // What is kept of it stands, and the next submit goes its own way.
+  assert.equal((await others.clusters.contexts()).length, 1);
+  await keeper.registerContext(place);
+  await keeper.recordSubmitted(place, made);
+  assert.equal((await others.clusters.jobs({})).length, 1);
+});
+
+/** How often this process has that file open. */
+function opened(file: string): number {
+  return readdirSync('/proc/self/fd').filter((name) => {
+    try {
+      return readlinkSync(join('/proc/self/fd', name)) === file;
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+/** Whether a cluster is in use here, told from files alone; settings that are wrong keep nobody from what needs none. */
+
+function using(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-use-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, 'home'));
+  const env: Record<string, string> = { JOBMAN_HOME: join(folder, 'home') };
+  const io = { env, userHome: folder, cwd: folder, launcher: ['node', join(folder, 'dist/main.js')] } as object as Io;
+  let parsed = 0;
+  const services = (): ReturnType<typeof createServices> => {
+    const made = createServices(io);
+    return { ...made, clusterSettings: () => ((parsed += 1), made.clusterSettings()) };
+  };
+  return {
+    folder,
+    env,
+    settings: (text: string) => writeFileSync(join(folder, 'home/settings.json'), text),
+    uses: async (): Promise<boolean> => {
+      const { usesCluster } = await import('../../src/wiring/cluster-archive.ts');
+      return usesCluster(services());
+    },
+    parsed: () => parsed,
+  };
+}
+
+suite('a cluster is in use', () => {
+  test('not where settings do not speak of one, which are not even parsed', async (t) => {
+    const { settings, uses, parsed } = using(t);
+    assert.equal(await uses(), false);
+    settings('{"local": {"slots": 2}}');
+    assert.equal(await uses(), false);
+    settings('{"local": {"slots": nonsense');
+    assert.equal(await uses(), false);
+    assert.equal(parsed(), 0);
+  });
+
+  test('where they do and a kubeconfig is there', async (t) => {
+    const { folder, settings, uses } = using(t);
+    settings('{"job": {"imagePrefix": "lab/"}}');
+    assert.equal(await uses(), false);
+    mkdirSync(join(folder, '.kube'));
+    writeFileSync(join(folder, '.kube/config'), '');
+    assert.equal(await uses(), true);
+  });
+
+  test('where KUBECONFIG or the settings say which, though its file is not there: that is to be told', async (t) => {
+    const { folder, env, settings, uses } = using(t);
+    env['KUBECONFIG'] = join(folder, 'kubeconfig');
+    assert.equal(await uses(), true);
+    env['KUBECONFIG'] = '';
+    assert.equal(await uses(), false);
+    settings(JSON.stringify({ kubeConfig: { type: 'file', file: join(folder, 'kubeconfig') } }));
+    assert.equal(await uses(), true);
+  });
+
+  test('and wrong settings that speak of one are the matter of who asks it', async (t) => {
+    const { settings, uses } = using(t);
+    settings('{"job": {"imagePrefix": ');
+    assert.equal(await uses(), true);
+  });
+});

@@ -1,0 +1,44 @@
+// What people do on workers by hand, where a job has none: the record answers, and nothing is reached for.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { JobmanError } from '../../src/app/errors.ts';
+import type { Services } from '../../src/app/services.ts';
+import type { Job } from '../../src/core/model/job.ts';
+import type { JobSpec } from '../../src/core/model/spec.ts';
+import { openStore } from '../../src/store/store.ts';
+import { sshArgv } from '../../src/wiring/worker-access.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
+import { openWorld } from '../support/world.ts';
+
+const over: Pick<Job, 'startRequest' | 'finish'> = {
+  startRequest: null,
+  finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' },
+};
+
+for (const [what, spec, changes, said] of [
+  ['waits for machines', tpuSpec(), {}, 'Job 000001 has no machines now; `jobman why 1` says what it waits for.'],
+  [
+    'is over',
+    tpuSpec(),
+    over,
+    'Job 000001 has no machines any more: it is over (succeeded). To go on: jobman resume 1',
+  ],
+  ['runs here', localSpec(), {}, 'Job 000001 runs on this machine; there is nowhere to log in to.'],
+] as const satisfies readonly (readonly [string, JobSpec, Partial<Job>, string])[]) {
+  test(`a shell on a job that ${what} is refused with what is true of it`, async (t) => {
+    const { home } = openWorld(t);
+    const store = openStore({ file: join(home, 'state.db') });
+    const { job, revision } = await store.insert({ owner: 'ada', spec, at: noon, manifest: '' });
+    const next = { job: { ...job, ...changes }, revision, events: [], foldedOutcomes: [], wakeAt: null, epoch: null };
+    assert.equal(await store.commit(next), 'committed');
+    await store.close();
+    // The record alone answers: whatever else is asked of the services would be undefined, and throw something else.
+    const services = { home } as Services;
+    await assert.rejects(
+      sshArgv(services, '000001', 0, []),
+      (error) => error instanceof JobmanError && error.message === said,
+    );
+  });
+}
