@@ -2,7 +2,7 @@
 
 The data are the 1,797 digits that come with scikit-learn. Each worker holds its share of them; in every step each works out
 its own gradient and all take the mean, so all hold the same weights. On Cloud TPU jax finds its workers and the chips
-by itself; elsewhere (JAX_PLATFORMS=cpu, as on the built-in cloud) the workers are told apart by what jobman gives them and
+by itself; elsewhere (JAX_PLATFORMS=cpu, as on the TPU emulator) the workers are told apart by what jobman gives them and
 talk through gloo.
 
 Worker 0 keeps the checkpoints. The program goes on from JOBMAN_RESUME_FROM and ends at the same accuracy whether or not

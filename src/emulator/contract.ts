@@ -35,7 +35,7 @@ export interface EmulatorOptions {
   /** The folder of all data: state, hosts, buckets. Created when missing; one emulator at a time. */
   readonly stateDir: string;
   readonly clock?: EmulatorClock;
-  /** The path of a fault schedule; docs/built-in-cloud.md has the format. */
+  /** The path of a fault schedule; docs/emulator.md has the format. */
   readonly schedule?: string;
   /** Receives one sentence per event, without a line end. */
   readonly log?: (line: string) => void;

@@ -127,9 +127,9 @@ suite('docs/recovery.md', () => {
   });
 });
 
-test('docs/built-in-cloud.md has every verb, in its own words', () => {
+test('docs/emulator.md has every verb, in its own words', () => {
   assert.deepEqual(
-    rowsOf('docs/built-in-cloud.md', 'Verb').map(([verb, about]) => [unquoted(verb), about]),
+    rowsOf('docs/emulator.md', 'Verb').map(([verb, about]) => [unquoted(verb), about]),
     Object.entries(verbs).map(([verb, { description }]) => [verb, description]),
   );
 });

@@ -97,8 +97,7 @@ export const installation = grouped('This installation', [
     names: ['emulator serve'],
     summary: 'Run the built-in cloud in the foreground',
     usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--hosts kind] [--schedule file]',
-    about:
-      'It prints READY and its address once it answers. docs/built-in-cloud.md tells how a rehearsal file is written.',
+    about: 'It prints READY and its address once it answers. docs/emulator.md tells how a rehearsal file is written.',
     examples: [
       ['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one'],
       ['jobman emulator serve --seed 7 --schedule storm.yaml', 'what is in that file happens to it'],
@@ -114,7 +113,7 @@ export const installation = grouped('This installation', [
     about:
       "A target is a job's id or name, a node's name, or one of their workers: 1/3 is worker 3 of job 000001. From stockout\n" +
       'on a verb leaves a condition: for a time (--for 10m), for so many strikes (--times 3), or until it is cleared.\n' +
-      'docs/built-in-cloud.md shows each with its options.',
+      'docs/emulator.md shows each with its options.',
     extraRows: ['Verbs', emulatorVerbs],
     examples: [
       ['jobman emulator preempt 1', 'the cloud takes the TPU of job 000001'],
