@@ -1,15 +1,12 @@
 /** The tables of the documents say what the program does. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
 import { problemChecks } from '../../src/lab/solve.ts';
 import { passInvariants } from '../../sim/pass-invariants.ts';
-import { failurePatterns } from '../../src/core/model/log-lines.ts';
 import { phases } from '../../src/core/decide/phase.ts';
 import { answerFor, budgetOf } from '../../src/core/decide/recover.ts';
 import { presets, type PresetName } from '../../src/core/policy/presets.ts';
 import type { RuleAnswer, Reason, RecoverySpec, RecoverableReason } from '../../src/core/model/spec.ts';
-import { verbs } from '../../src/emulator/world/verbs.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import { invariants } from '../../sim/invariants.ts';
 import { readDocument } from './documents.ts';
@@ -114,38 +111,6 @@ suite('docs/recovery.md', () => {
       assert.equal(recoveryOf('recovery: "loop: true"\n').budget[budget], loops ?? usual);
     }
   });
-
-  test('has every pattern, its meaning and what it looks for', () => {
-    assert.deepEqual(
-      rowsOf('docs/recovery.md', 'evidence', 'means').map(([name, means, text]) => [
-        unquoted(name),
-        means,
-        codesIn(text),
-      ]),
-      failurePatterns.map(({ name, meaning, anyOf }) => [name, meaning, [...anyOf]]),
-    );
-  });
-});
-
-test('docs/emulator.md has every verb, in its own words', () => {
-  assert.deepEqual(
-    rowsOf('docs/emulator.md', 'Verb').map(([verb, about]) => [unquoted(verb), about]),
-    Object.entries(verbs).map(([verb, { description }]) => [verb, description]),
-  );
-});
-
-test('docs/settings.md has every setting, its default and its variable', () => {
-  const rows = rowsOf('docs/settings.md', 'Key', 'When not given');
-  assert.deepEqual(
-    rows.map(([key, , meaning, variable]) => [unquoted(key), meaning, unquoted(variable)]),
-    settingKeys.map(({ key, description, envVariable }) => [key, description, envVariable ?? '']),
-  );
-  const defaults = defaultSettings(4) as unknown as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  for (const [key, value] of rows) {
-    const [section = '', name = ''] = unquoted(key).split('.');
-    const actual = defaults[section]?.[name];
-    if (typeof actual === 'number' && unquoted(key) !== 'local.slots') assert.equal(Number(value), actual, `${key}`);
-  }
 });
 
 test('docs/tpu.md has every case of solve, in their order', () => {

@@ -7,7 +7,7 @@ import { presets } from '../../src/core/policy/presets.ts';
 import { problemsOf, specOf, stepNames } from './fake-files.ts';
 import { ownCheckpointSubfolder } from '../../src/core/model/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
-import { keyReference } from './key-tables.ts';
+import { keyReference } from '../../tools/key-tables.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { root } from '../support/root.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { keyReference, markdownTable } from './key-tables.ts';
+import { keyReference } from '../../tools/key-tables.ts';
 import { manifestSchema } from '../../src/manifest/keys.ts';
 import { root } from '../support/root.ts';
 import { assertRefused, clusterOf, specOf } from './fake-files.ts';
@@ -26,16 +26,9 @@ const files = Object.fromEntries(
   ].map((path) => [path, '']),
 );
 
-test('the manual has the table of every section', () => {
-  for (const section of keyReference()) {
-    assert.ok(
-      manual.includes(`\n## \`${section.section}\`\n`),
-      `docs/configuration.md has no chapter for ${section.section}`,
-    );
-    if (section.rows.length === 0) continue;
-    const table = markdownTable(section);
-    assert.ok(manual.includes(table), `The table of ${section.section} in docs/configuration.md should be:\n${table}`);
-  }
+test('the manual has a chapter for every section', () => {
+  for (const { section } of keyReference())
+    assert.ok(manual.includes(`\n## \`${section}\`\n`), `docs/configuration.md has no chapter for ${section}`);
 });
 
 test('every example of the manual parses', () => {

@@ -1,7 +1,7 @@
-// Key tables: the table of keys as tables for people, which docs/configuration.md holds.
+// The keys of a manifest as rows for people, for docs/configuration.md.
 
-import { manifest } from '../../src/manifest/keys.ts';
-import { formatDefault, type Key, type Keys } from '../../src/schema/kinds.ts';
+import { manifest } from '../src/manifest/keys.ts';
+import { formatDefault, type Key, type Keys } from '../src/schema/kinds.ts';
 
 interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */
@@ -13,7 +13,7 @@ interface KeyRow {
   readonly example: string | undefined;
 }
 
-export interface SectionRows {
+interface SectionRows {
   readonly section: string;
   readonly about: string;
   readonly rows: readonly KeyRow[];
@@ -28,24 +28,13 @@ export function keyReference(): readonly SectionRows[] {
   }));
 }
 
-/** The rows of a section as a Markdown table. */
-export function markdownTable({ rows }: SectionRows): string {
-  const cell = (text: string): string => text.replaceAll('|', '\\|');
-  const lines = rows.map(({ key, aliases, type, defaultValue, about, example }) => {
-    const also = aliases.length === 0 ? '' : ` (also ${aliases.map((name) => `\`${name}\``).join(', ')})`;
-    const shown = example === undefined ? '' : `\`${example}\``;
-    return `| \`${key}\`${also} | ${[type, defaultValue, about, shown].map(cell).join(' | ')} |`;
-  });
-  return ['| Key | Type | When not given | Meaning | Example |', '|---|---|---|---|---|', ...lines].join('\n');
-}
-
 function rowsOf(keys: Keys, before: string, shown: readonly unknown[] = []): readonly KeyRow[] {
   const seen = [...shown];
   return Object.entries(keys).flatMap(([name, key]) => {
     const element = key.kind.element?.keys;
     const below = element ?? key.kind.keys;
     const rows = [rowOf(`${before}${name}`, key)];
-    // A group of keys that stands at two places of a section (the cache of a mount) is spelled out once.
+    // Keys that occur twice in a section, such as those of a mount's cache, are listed once.
     if (below === undefined || seen.includes(below)) return rows;
     seen.push(below);
     return [...rows, ...rowsOf(below, `${before}${name}${element === undefined ? '' : '[]'}.`, seen)];

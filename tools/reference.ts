@@ -1,0 +1,182 @@
+/**
+ * `npm run reference` writes the tables of the reference pages from the tables of the program. A table follows a line
+ * `<!-- table: name -->`. In docs/commands.md everything below `<!-- commands -->` is generated, except the text of a
+ * section after `<!-- more -->`, which stays. test/docs/reference.test.ts compares.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { clusterSettingKeys } from '../src/app/cluster/settings.ts';
+import { defaultSettings, settingKeys } from '../src/app/settings.ts';
+import type { JobmanCommand } from '../src/cli/command.ts';
+import { flagName, globalFlags, type Flags } from '../src/cli/flags.ts';
+import { jobmanProgram } from '../src/cli/table.ts';
+import { failurePatterns } from '../src/core/model/log-lines.ts';
+import { verbs } from '../src/emulator/world/verbs.ts';
+import type { SettingKey } from '../src/schema/settings.ts';
+import { keyReference } from './key-tables.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** The pages that have generated parts, from the top of the repository. */
+export const referencePages: readonly string[] = [
+  'docs/configuration.md',
+  'docs/emulator.md',
+  'docs/kubernetes.md',
+  'docs/recovery.md',
+  'docs/settings.md',
+];
+
+/** The page with its generated parts as they should be. Throws for a table of an unknown name. */
+export function generatePage(text: string): string {
+  return generateCommands(
+    text.replaceAll(/^<!-- table: (.+) -->\n(?:[|-] ?.*\n)*/gm, (_, name: string) => {
+      const lines = tables[name];
+      if (lines === undefined) throw new Error(`tools/reference.ts has no table "${name}".`);
+      return `<!-- table: ${name} -->\n${lines().join('\n')}\n`;
+    }),
+  );
+}
+
+const sectionTables = Object.fromEntries(
+  keyReference().map(({ section, rows }) => [
+    `manifest ${section}`,
+    () =>
+      table(
+        ['Key', 'Type', 'When not given', 'Meaning', 'Example'],
+        rows.map(({ key, aliases, type, defaultValue, about, example }) => [
+          `${code(key)}${aliases.length === 0 ? '' : ` (also ${aliases.map(code).join(', ')})`}`,
+          type,
+          defaultValue,
+          about,
+          example === undefined ? '' : code(example),
+        ]),
+      ),
+  ]),
+);
+
+/** Defaults that a value does not explain. */
+const defaultTexts: Readonly<Record<string, string>> = {
+  'tpu.endpoint': "Google's",
+  'local.slots': 'as many as there are processors',
+  'lab.python': '`python3`',
+  'lab.namePrefix': 'nothing',
+};
+
+const tables: Readonly<Record<string, () => readonly string[]>> = {
+  ...sectionTables,
+  settings: () =>
+    table(
+      ['Key', 'When not given', 'What it does', 'Variable'],
+      settingKeys.map((one) => [
+        code(one.key),
+        settingDefault(one, defaultSettings(4)),
+        one.description,
+        one.envVariable === undefined ? '' : code(one.envVariable),
+      ]),
+    ),
+  'cluster settings': () =>
+    table(
+      ['Key', 'When not given', 'What it does'],
+      clusterSettingKeys.map((one) => [code(one.key), settingDefault(one, {}), one.description]),
+    ),
+  'emulator verbs': () =>
+    table(
+      ['Verb', 'What it does'],
+      Object.entries(verbs).map(([verb, { description }]) => [code(verb), description]),
+    ),
+  'flags of every command': () => flagList(globalFlags),
+  evidence: () =>
+    table(
+      ['evidence', 'means', 'the log has'],
+      failurePatterns.map(({ name, meaning, anyOf }) => [code(name), meaning, anyOf.map(code).join(', ')]),
+    ),
+};
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
+  return [
+    `| ${head.join(' | ')} |`,
+    `|${'---|'.repeat(head.length)}`,
+    ...rows.map(
+      (cells) => `|${cells.map((cell) => ` ${cell.replaceAll('|', String.raw`\|`)}`.trimEnd()).join(' |')} |`,
+    ),
+  ];
+}
+
+function settingDefault({ key, defaultValue }: SettingKey, settings: object): string {
+  const [section = '', name = ''] = key.split('.');
+  const computed = (settings as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[section]?.[name];
+  const value = defaultValue ?? computed;
+  if (defaultTexts[key] !== undefined) return defaultTexts[key];
+  if (value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0))
+    return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** The sections of docs/commands.md in the order of the help. */
+function generateCommands(text: string): string {
+  const marker = '<!-- commands -->\n';
+  const [head = '', body] = text.split(marker);
+  if (body === undefined) return text;
+  const prose = new Map(
+    body
+      .split(/^### /m)
+      .slice(1)
+      .map((section) => {
+        const heading = section.slice(0, section.indexOf('\n'));
+        const more = section.split('<!-- more -->\n')[1]?.split(/^## /m)[0]?.trim();
+        return [heading, more] as const;
+      }),
+  );
+  const sections = jobmanProgram.groups.flatMap((group) => [
+    `## ${group}`,
+    ...jobmanProgram.commands.filter((one) => one.group === group).map((one) => commandSection(one, prose)),
+  ]);
+  return `${head}${marker}\n${sections.join('\n\n')}\n`;
+}
+
+function commandSection(command: JobmanCommand, prose: ReadonlyMap<string, string | undefined>): string {
+  const { names, hidden, usage, summary, about, flags, examples, exitCodes = {} } = command;
+  const [name, ...others] = names;
+  const heading = hidden === true ? `${name.split(' ')[0]} <verb>` : name;
+  const typed = hidden === true ? name.split(' ')[0] : name;
+  const more = prose.get(heading);
+  const parts = [
+    `### ${heading}`,
+    `\`\`\`\njobman ${typed} ${usage}`.trimEnd() + '\n```',
+    [`${summary}.`, ...(others.length === 0 ? [] : [`Other names: ${others.map(code).join(', ')}.`])].join(' ') +
+      (about === undefined ? '' : `\n${about}`),
+    flagList(flags).join('\n'),
+    `\`\`\`sh\n${examples.map(([line, meaning]) => `${line}   # ${meaning}`).join('\n')}\n\`\`\``,
+    codeList(exitCodes),
+    more === undefined ? '' : `<!-- more -->\n${more}`,
+  ];
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+function codeList(exitCodes: Readonly<Record<number, string>>): string {
+  const rows = Object.entries(exitCodes).map(([number, meaning]) => `- ${number}: ${meaning}.`);
+  return rows.length === 0 ? '' : `Exit codes:\n\n${rows.join('\n')}`;
+}
+
+function flagList(flags: Flags): readonly string[] {
+  return Object.entries(flags).map(([name, { summary, also = [], value }]) => {
+    const letter = also.find((form) => form.length === 1);
+    const form = `${flagName(name)}${value === undefined ? '' : ` ${value}`}`;
+    return `- ${letter === undefined ? '' : `\`-${letter}\`, `}${code(form)}: ${lowerFirst(summary)}.`;
+  });
+}
+
+function lowerFirst(text: string): string {
+  return /^[A-Z][a-z]/.test(text) ? text[0]?.toLowerCase() + text.slice(1) : text;
+}
+
+if (import.meta.main) {
+  for (const page of referencePages) {
+    const path = join(root, page);
+    writeFileSync(path, generatePage(readFileSync(path, 'utf8')));
+  }
+}
