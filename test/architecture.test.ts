@@ -160,9 +160,9 @@ function problemsOf({ path, room, imports, touches }: Source): string[] {
     const impure = [...impureGlobals, 'Date.now', 'new Date()', 'Math.random'].filter((name) => touches.has(name));
     for (const name of impure) problems.push(`src/${path} uses ${name}, but ${room} is pure: hand it the value.`);
   }
-  for (const word of path.split('/')) {
-    if (drawers.includes(word.replace(/\.tsx?$/, ''))) {
-      problems.push(`src/${path}: \`${word}\` says nothing of what it holds; name it by its subject.`);
+  for (const segment of path.split('/')) {
+    if (drawers.includes(segment.replace(/\.tsx?$/, ''))) {
+      problems.push(`src/${path}: \`${segment}\` says nothing of what it holds; name it by its subject.`);
     }
   }
   return problems;

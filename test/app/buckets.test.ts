@@ -26,7 +26,7 @@ const answers: Readonly<Record<string, BucketStatus>> = {
 async function check(
   gcsfuse: string,
   alternatives = '',
-): Promise<{ said: readonly string[]; asked: readonly string[]; found: BucketFindings }> {
+): Promise<{ lines: readonly string[]; asked: readonly string[]; found: BucketFindings }> {
   const result = parse(
     `tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b${alternatives}}\ngcsfuse: ${gcsfuse}\ncommand: {run: ls}\n`,
   );
@@ -38,19 +38,19 @@ async function check(
       return answers[bucket] ?? { kind: 'unknown', reason: 'unheard of.' };
     },
   });
-  return { said: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
+  return { lines: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
 }
 
 test('a bucket in the region of the TPU is no news', async () => {
   for (const name of ['in-central2', 'in-us', 'fresh', 'gs://in-central2/']) {
-    const { said, found } = await check(`{bucket_name: ${name}, mount_path: ~/b}`);
-    assert.deepEqual([said, found.unchecked], [[], null]);
+    const { lines, found } = await check(`{bucket_name: ${name}, mount_path: ~/b}`);
+    assert.deepEqual([lines, found.unchecked], [[], null]);
   }
 });
 
 test('one elsewhere is a problem at its key, which says where it is and what to do', async () => {
-  const { said } = await check('{bucket_name: in-eu, mount_path: ~/b}');
-  assert.deepEqual(said, [
+  const { lines } = await check('{bucket_name: in-eu, mount_path: ~/b}');
+  assert.deepEqual(lines, [
     'j.yaml:2:24 gcsfuse.bucket_name: in-eu is in the multi-region EU, and the job may run in us-central2-b; name a bucket in us-central2 (or one for each region), choose another zone, or set allow_other_region: true',
   ]);
 });
@@ -58,38 +58,38 @@ test('one elsewhere is a problem at its key, which says where it is and what to 
 test('every place that the job may come to counts, with the bucket that is mounted there', async () => {
   const v5e = ', alternatives: [{accelerator: v5litepod-8, zone: europe-west4-b}]';
   const one = await check('{bucket_name: in-central2, mount_path: ~/b}', v5e);
-  assert.match(one.said.join(), /in-central2 is in us-central2, and the job may run in europe-west4-b; /);
+  assert.match(one.lines.join(), /in-central2 is in us-central2, and the job may run in europe-west4-b; /);
   const each = await check('{bucket_name: {us-central2: in-central2, europe-west4: in-eu}, mount_path: ~/b}', v5e);
-  assert.deepEqual(each.said, []);
+  assert.deepEqual(each.lines, []);
   const swapped = await check('{bucket_name: {us-central2: in-eu, europe-west4: in-central2}, mount_path: ~/b}', v5e);
   assert.match(
-    swapped.said.join('\n'),
+    swapped.lines.join('\n'),
     /gcsfuse\.bucket_name\.us-central2: in-eu is in .*\n.*europe-west4: in-central2 is in/,
   );
 });
 
 test('each mount is looked at, and each bucket asked for once', async () => {
-  const { said, asked } = await check(
+  const { lines, asked } = await check(
     '{bucket_name: in-us, mount_path: ~/b, extra_mounts: [{mount_path: ~/c}, {bucket_name: in-us, mount_path: ~/d}, {bucket_name: not-there, mount_path: ~/e}]}',
   );
   assert.deepEqual(asked, ['in-us', 'not-there']);
   assert.match(
-    said.join(),
+    lines.join(),
     /gcsfuse\.extra_mounts\[2\]\.bucket_name: there is no bucket not-there; make it in us-central2/,
   );
 });
 
 test('what is allowed elsewhere must still exist', async () => {
-  const { said } = await check('{bucket_name: in-eu, mount_path: ~/b, allow_other_region: true}');
-  assert.deepEqual(said, []);
+  const { lines } = await check('{bucket_name: in-eu, mount_path: ~/b, allow_other_region: true}');
+  assert.deepEqual(lines, []);
   const gone = await check('{bucket_name: not-there, mount_path: ~/b, allow_other_region: true}');
-  assert.match(gone.said.join(), /there is no bucket/);
+  assert.match(gone.lines.join(), /there is no bucket/);
 });
 
 test('a zone of the same region is a warning', async () => {
-  const { found, said } = await check('{bucket_name: in-zone, mount_path: ~/b}');
+  const { found, lines } = await check('{bucket_name: in-zone, mount_path: ~/b}');
   assert.deepEqual(found.problems, []);
-  assert.match(said.join(), /in-zone is in the zone us-central2-a alone, and the job may run in us-central2-b/);
+  assert.match(lines.join(), /in-zone is in the zone us-central2-a alone, and the job may run in us-central2-b/);
 });
 
 test('what could not be asked refuses nothing, and is said in one line', async () => {

@@ -26,7 +26,7 @@ import {
   tpuSpec,
 } from '../support/builders.ts';
 
-interface Desk {
+interface Fixture {
   readonly home: string;
   readonly store: Store;
   readonly client: Client;
@@ -40,19 +40,19 @@ interface Desk {
   lives(id: string, life: (job: Job) => Job, wakeAt?: Instant): Promise<void>;
 }
 
-function openDesk(t: TestContext): Desk {
+function openFixture(t: TestContext): Fixture {
   const world = openWorld(t);
   const { home } = world;
   const store = openStore({ file: join(home, 'state.db') });
   const hinted: string[] = [];
-  const desk = { clock: noon };
+  const fixture = { clock: noon };
   const clientOver = (record: Store): Client =>
     createClient({
       store: record,
       home,
       owner: 'ada',
       logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
-      now: () => desk.clock,
+      now: () => fixture.clock,
       pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
       freeze: () => Promise.reject(new Error('nobody copies a folder here')),
       slots: () => Promise.resolve(2),
@@ -64,7 +64,7 @@ function openDesk(t: TestContext): Desk {
     });
   const client = clientOver(store);
   world.atEnd(() => client.close());
-  return Object.assign(desk, {
+  return Object.assign(fixture, {
     home,
     store,
     client,
@@ -109,102 +109,103 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
 });
 
 test('create stores the job with its price, and leaves its snapshot and copies for its owner only', async (t) => {
-  const desk = openDesk(t);
-  const { id, row } = await desk.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
+  const fixture = openFixture(t);
+  const { id, row } = await fixture.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
   assert.equal(id, '000001');
   assert.deepEqual([row.phase, row.owner, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
-  assert.deepEqual(desk.hinted, ['000001']);
+  assert.deepEqual(fixture.hinted, ['000001']);
 
-  const folder = join(desk.home, 'jobs/ada/000001');
+  const folder = join(fixture.home, 'jobs/ada/000001');
   assert.equal(readFileSync(join(folder, 'config.yaml'), 'utf8'), 'job: {name: vit}\n');
   assert.equal(statSync(join(folder, 'config.yaml')).mode & 0o777, 0o600);
   assert.match(readFileSync(join(folder, 'events.jsonl'), 'utf8'), /"seq":1,"kind":"created"/);
   assert.match(readFileSync(join(folder, 'logs/job.log'), 'utf8'), /created by ada; rule pre/);
-  assert.deepEqual(readdirSync(join(desk.home, 'jobs/ada')), ['000001']);
+  assert.deepEqual(readdirSync(join(fixture.home, 'jobs/ada')), ['000001']);
 
-  const view = await desk.client.show('1');
+  const view = await fixture.client.show('1');
   assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHour, 2.5);
   assert.equal(view.folder, folder);
   assert.deepEqual(view.attempts, []);
 });
 
 test('why reads of a running program whether it may hang, by the end of its log', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   const limits = { ...tpuSpec().limits, failedCallTimeout: 5 * minute };
-  const id = await desk.create(tpuSpec({ limits, command: { ...tpuSpec().command, runsOn: 'controller' } }));
-  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const path = attemptFile(jobFolder(desk.home, 'ada', id), 1, 'controller');
+  const id = await fixture.create(tpuSpec({ limits, command: { ...tpuSpec().command, runsOn: 'controller' } }));
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const path = attemptFile(jobFolder(fixture.home, 'ada', id), 1, 'controller');
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, 'E0000 GRPC error: reset\n');
   utimesSync(path, noon / 1_000, noon / 1_000);
-  const { message: sentence, nextAt } = await desk.client.why(id);
+  const { message: sentence, nextAt } = await fixture.client.why(id);
   assert.match(sentence, /may hang: a call between workers failed\.$/);
   assert.equal(nextAt, noon + 5 * minute);
   writeFileSync(path, 'E0000 GRPC error: reset\nep = 3\n');
-  assert.doesNotMatch((await desk.client.why(id)).message, /hang/);
+  assert.doesNotMatch((await fixture.client.why(id)).message, /hang/);
 });
 
 test('a snapshot that cannot be written stops the create, and nothing is stored', async (t) => {
-  const desk = openDesk(t);
-  await desk.create();
-  mkdirSync(join(desk.home, 'jobs'), { recursive: true });
-  writeFileSync(join(desk.home, 'jobs/bob'), 'a file in the way');
-  const error = await refusal(desk.create(localSpec(), 'bob'));
+  const fixture = openFixture(t);
+  await fixture.create();
+  mkdirSync(join(fixture.home, 'jobs'), { recursive: true });
+  writeFileSync(join(fixture.home, 'jobs/bob'), 'a file in the way');
+  const error = await refusal(fixture.create(localSpec(), 'bob'));
   assert.ok(error instanceof StoreError);
-  assert.equal((await desk.client.list({ all: true })).rows.length, 1);
+  assert.equal((await fixture.client.list({ all: true })).rows.length, 1);
 });
 
 test('a job is meant by its number or its name; two of one name are named both', async (t) => {
-  const desk = openDesk(t);
-  await desk.create(localSpec({ name: 'iris' }));
-  await desk.create(localSpec({ name: 'iris' }));
-  await desk.create(localSpec({ name: 'vit' }), 'bob');
-  for (const ref of ['1', '01', '000001']) assert.equal((await desk.client.why(ref)).id, '000001');
-  assert.equal((await desk.client.why('vit')).id, '000003');
+  const fixture = openFixture(t);
+  await fixture.create(localSpec({ name: 'iris' }));
+  await fixture.create(localSpec({ name: 'iris' }));
+  await fixture.create(localSpec({ name: 'vit' }), 'bob');
+  for (const ref of ['1', '01', '000001']) assert.equal((await fixture.client.why(ref)).id, '000001');
+  assert.equal((await fixture.client.why('vit')).id, '000003');
 
-  const both = await refusal(desk.client.why('iris'));
+  const both = await refusal(fixture.client.why('iris'));
   assert.equal(both.code, 4);
   assert.match(both.message, /000002, 000001/);
-  await desk.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
-  assert.equal((await desk.client.why('iris')).id, '000001', 'the one that is not settled is meant');
+  await fixture.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
+  assert.equal((await fixture.client.why('iris')).id, '000001', 'the one that is not settled is meant');
 
   // Both are over, the older one last: whichever ended first, the newest is named first.
   for (const [id, at] of [
     ['000001', noon + 2 * hour],
     ['000002', noon + hour],
   ] as const) {
-    await desk.lives(id, (job) => ({
+    await fixture.lives(id, (job) => ({
       ...stoppedLife(job.spec),
       owner: 'ada',
       finish: { at, verdict: 'stopped', reason: 'stopped' },
     }));
   }
-  assert.match((await refusal(desk.client.why('iris'))).message, /000002, 000001/);
+  assert.match((await refusal(fixture.client.why('iris'))).message, /000002, 000001/);
 
-  assert.equal((await refusal(desk.client.show('9'))).code, 3);
-  const unknown = await refusal(desk.client.show('irsi'));
+  assert.equal((await refusal(fixture.client.show('9'))).code, 3);
+  const unknown = await refusal(fixture.client.show('irsi'));
   assert.equal(unknown.code, 3);
   assert.match(unknown.message, /no job called "irsi"\. Did you mean iris\?/);
-  assert.equal((await refusal(desk.client.show('0'))).code, 3);
+  assert.equal((await refusal(fixture.client.show('0'))).code, 3);
 });
 
 test('of two jobs of one name, a person means their own', async (t) => {
-  const desk = openDesk(t);
-  await desk.create(localSpec({ name: 'iris' }), 'bob');
-  await desk.create(localSpec({ name: 'iris' }), 'ada');
-  assert.equal((await desk.client.why('iris')).id, '000002');
+  const fixture = openFixture(t);
+  await fixture.create(localSpec({ name: 'iris' }), 'bob');
+  await fixture.create(localSpec({ name: 'iris' }), 'ada');
+  assert.equal((await fixture.client.why('iris')).id, '000002');
 });
 
 test('lists narrow by owner, tag, name and phase, and count what they do not show', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   for (let jobs = 0; jobs < 53; jobs += 1) {
-    const id = await desk.create(localSpec({ name: `run-${jobs}`, tags: jobs % 2 === 0 ? ['even'] : [] }));
-    if (jobs >= 1) await desk.lives(id, (job) => stoppedLife(job.spec));
+    const id = await fixture.create(localSpec({ name: `run-${jobs}`, tags: jobs % 2 === 0 ? ['even'] : [] }));
+    if (jobs >= 1) await fixture.lives(id, (job) => stoppedLife(job.spec));
   }
-  await desk.create(localSpec({ name: 'other' }), 'bob');
-  const ids = async (query: Parameters<Client['list']>[0]) => (await desk.client.list(query)).rows.map((row) => row.id);
+  await fixture.create(localSpec({ name: 'other' }), 'bob');
+  const ids = async (query: Parameters<Client['list']>[0]) =>
+    (await fixture.client.list(query)).rows.map((row) => row.id);
 
-  const page = await desk.client.list({});
+  const page = await fixture.client.list({});
   assert.deepEqual([page.rows.length, page.more], [52, 2]);
   assert.deepEqual(
     page.rows.map((row) => row.id),
@@ -216,20 +217,20 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
     ['000054', '000001'],
     'what is not settled is not left out',
   );
-  assert.equal((await desk.client.list({ all: true })).rows.length, 54);
+  assert.equal((await fixture.client.list({ all: true })).rows.length, 54);
   assert.deepEqual(await ids({ owner: 'bob' }), ['000054']);
-  assert.equal((await desk.client.list({ tag: 'even', all: true })).rows.length, 27);
+  assert.equal((await fixture.client.list({ tag: 'even', all: true })).rows.length, 27);
   assert.deepEqual(await ids({ name: 'run-0' }), ['000001']);
   assert.deepEqual(await ids({ name: 'run-5?' }), ['000053', '000052', '000051']);
   assert.deepEqual(await ids({ phases: ['queued'] }), ['000054', '000001']);
-  const stopped = await desk.client.list({ phases: ['stopped'] });
+  const stopped = await fixture.client.list({ phases: ['stopped'] });
   assert.deepEqual([stopped.rows.length, stopped.more], [50, 2]);
-  assert.equal((await desk.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
+  assert.equal((await fixture.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
 });
 
 test('stop says so when there is nothing ready that could be kept, or what it had is lost', async (t) => {
-  const desk = openDesk(t);
-  for (const [allocation, attempt, says] of [
+  const fixture = openFixture(t);
+  for (const [allocation, attempt, expected] of [
     [
       { ...readyAllocation, readyAt: null, hosts: null, workers: null },
       {},
@@ -241,18 +242,18 @@ test('stop says so when there is nothing ready that could be kept, or what it ha
       'It keeps nothing: its v5litepod-16 is lost.',
     ],
   ] as const) {
-    const id = await desk.create(tpuSpec());
-    await desk.lives(id, (job) => withAttempts(aJob(job.spec), [allocation], [attempt]));
-    const { message } = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
-    assert.equal(message, `Job ${id} (vit) is being stopped. ${says}`);
+    const id = await fixture.create(tpuSpec());
+    await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [allocation], [attempt]));
+    const { message } = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
+    assert.equal(message, `Job ${id} (vit) is being stopped. ${expected}`);
   }
 });
 
 test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const answer = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
+  const fixture = openFixture(t);
+  const id = await fixture.create(tpuSpec());
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const answer = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
   assert.deepEqual(answer, {
     id,
     ok: true,
@@ -260,20 +261,20 @@ test('stop says what is kept, what it costs an hour and how to let it go', async
     message:
       'Job 000001 (vit) is being stopped. It keeps its v5litepod-16, which costs about $2.50/h; to let it go: jobman stop 1 --release',
   });
-  assert.deepEqual(desk.hinted, [id, id]);
-  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id]);
-  assert.match(readFileSync(join(desk.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada said stop/);
+  assert.deepEqual(fixture.hinted, [id, id]);
+  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
+  assert.match(readFileSync(join(fixture.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada said stop/);
 
-  const again = await desk.client.sendCommand(id, 'stop', { by: 'ada' });
+  const again = await fixture.client.sendCommand(id, 'stop', { by: 'ada' });
   assert.match(again.message, /asked to stop already\. It keeps its v5litepod-16/);
-  assert.equal(desk.hinted.length, 2, 'a word that changed nothing wakes nobody');
+  assert.equal(fixture.hinted.length, 2, 'a word that changed nothing wakes nobody');
 
-  const released = await desk.client.sendCommand(id, 'stop', { by: 'ada', release: true });
+  const released = await fixture.client.sendCommand(id, 'stop', { by: 'ada', release: true });
   assert.equal(released.message, 'Job 000001 (vit) is being stopped, and what it holds let go.');
 });
 
 test('a word that comes after the end says what it could still do', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   const finished = (job: Job, verdict: 'succeeded' | 'stopped', allocation = readyAllocation): Job => ({
     ...withAttempts(
       aJob(job.spec, { desired: verdict === 'stopped' ? 'stopped' : 'running' }),
@@ -282,41 +283,43 @@ test('a word that comes after the end says what it could still do', async (t) =>
     ),
     finish: { at: noon, verdict, reason: verdict },
   });
-  const kept = await desk.create(tpuSpec());
-  await desk.lives(kept, (job) => finished(job, 'succeeded'));
-  const said = async (id: string, verb: 'cancel' | 'stop') => {
-    const { ok, message } = await desk.client.sendCommand(id, verb, { by: 'ada', release: true });
+  const kept = await fixture.create(tpuSpec());
+  await fixture.lives(kept, (job) => finished(job, 'succeeded'));
+  const sendAndRead = async (id: string, verb: 'cancel' | 'stop') => {
+    const { ok, message } = await fixture.client.sendCommand(id, verb, { by: 'ada', release: true });
     return [ok, message];
   };
   const letGo = 'Job 000001 (vit) has succeeded already; what it still holds is being let go.';
-  assert.deepEqual(await said(kept, 'cancel'), [true, letGo]);
-  assert.deepEqual(await said(kept, 'cancel'), [true, letGo], 'twice is no mistake');
-  assert.equal((await desk.client.show(kept)).phase, 'succeeded');
+  assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo]);
+  assert.deepEqual(await sendAndRead(kept, 'cancel'), [true, letGo], 'twice is no mistake');
+  assert.equal((await fixture.client.show(kept)).phase, 'succeeded');
 
-  const stopped = await desk.create(tpuSpec());
-  await desk.lives(stopped, (job) => finished(job, 'stopped'));
-  assert.deepEqual(await said(stopped, 'stop'), [
+  const stopped = await fixture.create(tpuSpec());
+  await fixture.lives(stopped, (job) => finished(job, 'stopped'));
+  assert.deepEqual(await sendAndRead(stopped, 'stop'), [
     true,
     'Job 000002 (vit) has been stopped already; what it still holds is being let go.',
   ]);
 
-  const empty = await desk.create(tpuSpec());
-  await desk.lives(empty, (job) => finished(job, 'succeeded', { ...readyAllocation, releasedAt: noon, goneAt: noon }));
-  assert.deepEqual(await said(empty, 'cancel'), [
+  const empty = await fixture.create(tpuSpec());
+  await fixture.lives(empty, (job) =>
+    finished(job, 'succeeded', { ...readyAllocation, releasedAt: noon, goneAt: noon }),
+  );
+  assert.deepEqual(await sendAndRead(empty, 'cancel'), [
     false,
     'Job 000003 (vit) is over already: it has succeeded, and holds nothing.',
   ]);
 });
 
 test('resume names no checkpoint where there is no folder of them, and delete no capacity where there is none', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   const withFolder = (spec: JobSpec): JobSpec => ({ ...spec, command: { ...spec.command, checkpointDir: '~/ck' } });
   const answers: string[] = [];
   for (const spec of [withFolder(tpuSpec()), localSpec()]) {
-    const id = await desk.create({ ...spec, name: 'vit' });
-    await desk.lives(id, (job) => stoppedLife(job.spec));
+    const id = await fixture.create({ ...spec, name: 'vit' });
+    await fixture.lives(id, (job) => stoppedLife(job.spec));
     for (const verb of ['resume', 'delete'] as const)
-      answers.push((await desk.client.sendCommand(id, verb, { by: 'ada' })).message);
+      answers.push((await fixture.client.sendCommand(id, verb, { by: 'ada' })).message);
   }
   assert.deepEqual(answers, [
     'Job 000001 (vit) goes on from its last checkpoint.',
@@ -327,26 +330,26 @@ test('resume names no checkpoint where there is no folder of them, and delete no
 });
 
 test('delete of a job that has ended and holds nothing says that it is done', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create({ ...localSpec(), name: 'vit' });
-  await desk.lives(id, (job) => stoppedLife(job.spec));
-  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada' });
+  const fixture = openFixture(t);
+  const id = await fixture.create({ ...localSpec(), name: 'vit' });
+  await fixture.lives(id, (job) => stoppedLife(job.spec));
+  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada' });
   assert.deepEqual([answer.ok, answer.message], [true, 'Job 000001 (vit) is off the list.']);
-  assert.deepEqual((await desk.client.list({ all: true })).rows, []);
+  assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
 });
 
 test('delete of a job whose output is still being copied leaves it to the controller to copy the rest', async (t) => {
-  const desk = openDesk(t);
-  const [copying, copied] = [await desk.create(), await desk.create()];
-  await desk.lives(copying, (job) => stoppedLife(job.spec), desk.clock - second);
-  await desk.lives(copied, (job) => stoppedLife(job.spec));
-  for (const id of [copying, copied]) await desk.client.sendCommand(id, 'delete', { by: 'ada' });
-  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [copying]);
+  const fixture = openFixture(t);
+  const [copying, copied] = [await fixture.create(), await fixture.create()];
+  await fixture.lives(copying, (job) => stoppedLife(job.spec), fixture.clock - second);
+  await fixture.lives(copied, (job) => stoppedLife(job.spec));
+  for (const id of [copying, copied]) await fixture.client.sendCommand(id, 'delete', { by: 'ada' });
+  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [copying]);
 });
 
 test('a manifest in the place of a job leads to create', async (t) => {
-  const desk = openDesk(t);
-  await assert.rejects(desk.client.show('good.yaml'), (error: { message: string; lines: readonly string[] }) => {
+  const fixture = openFixture(t);
+  await assert.rejects(fixture.client.show('good.yaml'), (error: { message: string; lines: readonly string[] }) => {
     assert.equal(error.message, 'There is no job called "good.yaml".');
     assert.match(error.lines.join(), /^jobman create good\.yaml /);
     return true;
@@ -354,18 +357,18 @@ test('a manifest in the place of a job leads to create', async (t) => {
 });
 
 test("somebody else's job is refused with a sentence and its own code", async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(localSpec(), 'bob');
-  const answer = await desk.client.sendCommand(id, 'cancel', { by: 'ada' });
+  const fixture = openFixture(t);
+  const id = await fixture.create(localSpec(), 'bob');
+  const answer = await fixture.client.sendCommand(id, 'cancel', { by: 'ada' });
   assert.deepEqual([answer.ok, answer.exitCode], [false, 4]);
   assert.match(answer.message, /^Job 000001 \(iris\) belongs to bob/);
-  assert.equal((await desk.client.show(id)).desired, 'running');
+  assert.equal((await fixture.client.show(id)).desired, 'running');
 });
 
 test('a word meets a controller that commits at the same moment, and neither is lost', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create();
-  const { store } = desk;
+  const fixture = openFixture(t);
+  const id = await fixture.create();
+  const { store } = fixture;
   // The controller commits between the client's read and its write, three times.
   let meetings = 0;
   const busy: Store = {
@@ -373,12 +376,12 @@ test('a word meets a controller that commits at the same moment, and neither is 
     async commit(commit) {
       if (commit.epoch === null && meetings < 3) {
         meetings += 1;
-        await desk.lives(id, (job) => withAttempts(job, [{ name: `look ${meetings}` }], [{}]));
+        await fixture.lives(id, (job) => withAttempts(job, [{ name: `look ${meetings}` }], [{}]));
       }
       return store.commit(commit);
     },
   };
-  const client = desk.clientOver(busy);
+  const client = fixture.clientOver(busy);
   assert.equal((await client.sendCommand(id, 'cancel', { by: 'ada' })).ok, true);
   const stored = await store.load(id);
   assert.equal(stored?.job.desired, 'cancelled');
@@ -386,60 +389,62 @@ test('a word meets a controller that commits at the same moment, and neither is 
 });
 
 test('a forced delete takes the job off the list and notes what it may leave behind', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada', force: true });
+  const fixture = openFixture(t);
+  const id = await fixture.create(tpuSpec());
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
   assert.match(answer.message, /off the list.*stray.*jobman gc$/);
-  assert.deepEqual((await desk.client.list({ all: true })).rows, []);
-  const [stray, ...others] = await desk.store.orphans();
+  assert.deepEqual((await fixture.client.list({ all: true })).rows, []);
+  const [orphan, ...others] = await fixture.store.orphans();
   assert.deepEqual(others, []);
-  assert.equal(stray?.resource, 'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1');
-  assert.equal(stray?.installation, await desk.store.installationId());
+  assert.equal(orphan?.resource, 'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1');
+  assert.equal(orphan?.installation, await fixture.store.installationId());
 });
 
 test('a forced delete leaves it to the controller to end a program that would run on: on this machine', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(localSpec());
-  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [runningAttempt]));
-  const answer = await desk.client.sendCommand(id, 'delete', { by: 'ada', force: true });
+  const fixture = openFixture(t);
+  const id = await fixture.create(localSpec());
+  await fixture.lives(id, (job) =>
+    withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [runningAttempt]),
+  );
+  const answer = await fixture.client.sendCommand(id, 'delete', { by: 'ada', force: true });
   assert.match(answer.message, /off the list; its program is being ended\.$/);
-  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id]);
+  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id]);
 
-  const over = await desk.create(localSpec());
-  await desk.lives(over, (job) =>
+  const over = await fixture.create(localSpec());
+  await fixture.lives(over, (job) =>
     withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { detail: '' })]),
   );
-  await desk.client.sendCommand(over, 'delete', { by: 'ada', force: true });
-  assert.deepEqual(await desk.store.dueJobs(desk.clock, 10), [id], 'what has ended needs nobody');
+  await fixture.client.sendCommand(over, 'delete', { by: 'ada', force: true });
+  assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id], 'what has ended needs nobody');
 });
 
 test('why and show tell a local job how many places are taken and who is ahead, whoever they belong to', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   for (const owner of ['ada', 'bob']) {
-    const id = await desk.create(localSpec(), owner);
-    await desk.lives(id, (job) =>
+    const id = await fixture.create(localSpec(), owner);
+    await fixture.lives(id, (job) =>
       withAttempts(aJob(job.spec, { owner }), [{ ...readyAllocation, workers: 1 }], [runningAttempt]),
     );
   }
-  await desk.create(localSpec(), 'bob');
-  const id = await desk.create();
+  await fixture.create(localSpec(), 'bob');
+  const id = await fixture.create();
   const sentence = `${id} is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.`;
-  assert.equal((await desk.client.why(id)).message, sentence);
-  assert.equal((await desk.client.show(id)).why.message, sentence);
+  assert.equal((await fixture.client.why(id)).message, sentence);
+  assert.equal((await fixture.client.show(id)).why.message, sentence);
 });
 
 test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
-  const logs = join(desk.home, 'jobs/ada/000001/logs/attempt_1');
+  const fixture = openFixture(t);
+  const id = await fixture.create(tpuSpec());
+  await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
+  const logs = join(fixture.home, 'jobs/ada/000001/logs/attempt_1');
   mkdirSync(logs, { recursive: true });
   writeFileSync(join(logs, 'command_worker_0.log'), 'step 1\nstep 2\r\n\n10%\r20%\r');
-  desk.clock = noon + hour;
-  utimesSync(join(logs, 'command_worker_0.log'), 0, (desk.clock - minute) / 1000);
+  fixture.clock = noon + hour;
+  utimesSync(join(logs, 'command_worker_0.log'), 0, (fixture.clock - minute) / 1000);
 
-  const view = await desk.client.show(id);
+  const view = await fixture.client.show(id);
   assert.equal(view.worker0Address, '192.0.2.0');
   assert.deepEqual(
     view.attempts.map(({ attempt, workers, reason }) => [attempt, workers, reason]),
@@ -459,22 +464,22 @@ test('show tells the attempts, the allocations with their addresses, and the new
 });
 
 test('logs answer with the files of the newest attempt that started, or of what was asked for', async (t) => {
-  const desk = openDesk(t);
-  const id = await desk.create(tpuSpec());
-  await desk.lives(id, (job) =>
+  const fixture = openFixture(t);
+  const id = await fixture.create(tpuSpec());
+  await fixture.lives(id, (job) =>
     withAttempts(
       aJob(job.spec),
       [{ ...readyAllocation, releasedAt: noon, goneAt: noon }, {}],
       [{ ...runningAttempt, ...endedAttempt('preempted', { detail: 'gone' }) }, {}],
     ),
   );
-  const logFiles = createLogFiles({ home: desk.home, history: (one, after) => desk.store.events(one, after) });
-  const stored = await desk.store.load(id);
+  const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
+  const stored = await fixture.store.load(id);
   assert.ok(stored);
   for (const worker of [10, 2, 0]) await logFiles.append(stored.job, 1, worker, Buffer.from('hello\n'));
   await logFiles.appendStepLog(stored.job, 'docker', 1, Buffer.from('pulled\n'));
 
-  const newest = await desk.client.logs(id, {});
+  const newest = await fixture.client.logs(id, {});
   assert.deepEqual(
     newest.map(({ worker, attempt, bytes }) => [worker, attempt, bytes]),
     [
@@ -484,58 +489,58 @@ test('logs answer with the files of the newest attempt that started, or of what 
     ],
   );
   assert.deepEqual(
-    (await desk.client.logs(id, { worker: 2 })).map(({ worker }) => worker),
+    (await fixture.client.logs(id, { worker: 2 })).map(({ worker }) => worker),
     [2],
   );
-  assert.deepEqual(await desk.client.logs(id, { worker: 3 }), []);
-  assert.deepEqual(await desk.client.logs(id, { attempt: 2 }), []);
+  assert.deepEqual(await fixture.client.logs(id, { worker: 3 }), []);
+  assert.deepEqual(await fixture.client.logs(id, { attempt: 2 }), []);
   assert.deepEqual(
-    (await desk.client.logs(id, { step: 'docker' })).map(({ worker }) => worker),
+    (await fixture.client.logs(id, { step: 'docker' })).map(({ worker }) => worker),
     [1],
   );
-  assert.equal((await desk.client.logs(id, { step: 'job' })).length, 1);
-  assert.deepEqual(await desk.client.logs(id, { step: 'tpu' }), []);
+  assert.equal((await fixture.client.logs(id, { step: 'job' })).length, 1);
+  assert.deepEqual(await fixture.client.logs(id, { step: 'tpu' }), []);
 
-  assert.match((await refusal(desk.client.logs(id, { attempt: 7 }))).message, /no attempt 7: it has 2 attempts/);
-  assert.match((await refusal(desk.client.logs(id, { step: 'dokcer' }))).message, /did you mean docker\?/);
-  assert.match((await refusal(desk.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
+  assert.match((await refusal(fixture.client.logs(id, { attempt: 7 }))).message, /no attempt 7: it has 2 attempts/);
+  assert.match((await refusal(fixture.client.logs(id, { step: 'dokcer' }))).message, /did you mean docker\?/);
+  assert.match((await refusal(fixture.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
 });
 
 test('clean removes the files of what is over, and of nothing else', async (t) => {
-  const desk = openDesk(t);
+  const fixture = openFixture(t);
   const [over, holding, live, foreign] = [
-    await desk.create(),
-    await desk.create(tpuSpec()),
-    await desk.create(),
-    await desk.create(localSpec(), 'bob'),
+    await fixture.create(),
+    await fixture.create(tpuSpec()),
+    await fixture.create(),
+    await fixture.create(localSpec(), 'bob'),
   ];
   const gone = { ...readyAllocation, releasedAt: noon, goneAt: noon };
-  await desk.lives(over, (job) => stoppedLife(job.spec, gone));
-  await desk.lives(holding, (job) => stoppedLife(job.spec));
-  await desk.lives(foreign, (job) => ({ ...stoppedLife(job.spec, gone), owner: 'bob' }));
-  mkdirSync(join(desk.home, 'runs', over), { recursive: true });
-  const folder = (id: string, owner = 'ada') => join(desk.home, 'jobs', owner, id);
+  await fixture.lives(over, (job) => stoppedLife(job.spec, gone));
+  await fixture.lives(holding, (job) => stoppedLife(job.spec));
+  await fixture.lives(foreign, (job) => ({ ...stoppedLife(job.spec, gone), owner: 'bob' }));
+  mkdirSync(join(fixture.home, 'runs', over), { recursive: true });
+  const folder = (id: string, owner = 'ada') => join(fixture.home, 'jobs', owner, id);
 
-  assert.match((await desk.client.clean(live, 'ada'))[0]?.message ?? '', /not over yet/);
-  assert.match((await desk.client.clean(holding, 'ada'))[0]?.message ?? '', /may still hold capacity/);
-  assert.match((await desk.client.clean(foreign, 'ada'))[0]?.message ?? '', /belongs to bob/);
+  assert.match((await fixture.client.clean(live, 'ada'))[0]?.message ?? '', /not over yet/);
+  assert.match((await fixture.client.clean(holding, 'ada'))[0]?.message ?? '', /may still hold capacity/);
+  assert.match((await fixture.client.clean(foreign, 'ada'))[0]?.message ?? '', /belongs to bob/);
 
-  const answers = await desk.client.clean(null, 'ada');
+  const answers = await fixture.client.clean(null, 'ada');
   assert.deepEqual(
     answers.map(({ id, ok }) => [id, ok]),
     [[over, true]],
   );
   assert.equal(existsSync(folder(over)), false);
-  assert.equal(existsSync(join(desk.home, 'runs', over)), false);
+  assert.equal(existsSync(join(fixture.home, 'runs', over)), false);
   assert.deepEqual([folder(holding), folder(live), folder(foreign, 'bob')].map(existsSync), [true, true, true]);
-  assert.deepEqual(await desk.client.clean(null, 'ada'), []);
-  assert.match((await desk.client.clean(over, 'ada'))[0]?.message ?? '', /no files left/);
-  assert.equal((await desk.client.show(over)).id, over, 'its record stays');
+  assert.deepEqual(await fixture.client.clean(null, 'ada'), []);
+  assert.match((await fixture.client.clean(over, 'ada'))[0]?.message ?? '', /no files left/);
+  assert.equal((await fixture.client.show(over)).id, over, 'its record stays');
 });
 
 test('a plan tells what would be asked, under which rules, and stores nothing', async (t) => {
-  const desk = openDesk(t);
-  const plan = await desk.client.plan(tpuSpec());
+  const fixture = openFixture(t);
+  const plan = await fixture.client.plan(tpuSpec());
   assert.equal(plan.pricePerHour, 2.5);
   assert.match(
     plan.requests.join('\n'),
@@ -548,14 +553,14 @@ test('a plan tells what would be asked, under which rules, and stores nothing', 
   assert.match(plan.command, /^on every worker:\npython3 train\.py$/);
   assert.match(plan.rules.join('\n'), /rule pre: 100 preemptions allowed\npreempted -> resume on a new allocation/);
   assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
-  assert.deepEqual(readdirSync(join(desk.home, '..')).includes('home'), false, 'not even the home is made');
-  assert.match((await desk.client.plan(localSpec())).requests.join(), /a place on this machine/);
+  assert.deepEqual(readdirSync(join(fixture.home, '..')).includes('home'), false, 'not even the home is made');
+  assert.match((await fixture.client.plan(localSpec())).requests.join(), /a place on this machine/);
 });
 
 test('a reader of an empty home sees no jobs and makes no file', async (t) => {
-  const desk = openDesk(t);
-  assert.deepEqual(await desk.client.list({}), { rows: [], more: 0, notes: [] });
-  assert.equal((await refusal(desk.client.show('1'))).code, 3);
-  assert.equal(await desk.client.changeCount(), 0);
-  assert.equal(existsSync(desk.home), false);
+  const fixture = openFixture(t);
+  assert.deepEqual(await fixture.client.list({}), { rows: [], more: 0, notes: [] });
+  assert.equal((await refusal(fixture.client.show('1'))).code, 3);
+  assert.equal(await fixture.client.changeCount(), 0);
+  assert.equal(existsSync(fixture.home), false);
 });

@@ -28,7 +28,7 @@ async function sentenceOf(work: Promise<unknown>): Promise<string> {
 }
 
 suite('an HTTP client', () => {
-  const saidOf = async (t: TestContext, mode: ResponseMode, request: Partial<HttpRequest>) => {
+  const messageFor = async (t: TestContext, mode: ResponseMode, request: Partial<HttpRequest>) => {
     const client = createHttpClient({ env: {} });
     t.after(() => client.close());
     const { url } = await openHostileServer(t, mode);
@@ -36,10 +36,10 @@ suite('an HTTP client', () => {
     return reply instanceof Error ? reply.message : assert.fail('there was a reply');
   };
   test('leaves an answer that is too long', async (t) => {
-    assert.match(await saidOf(t, 'endless', { limits: { bytes: 1024 * 1024 } }), /longer than 1 MiB/);
+    assert.match(await messageFor(t, 'endless', { limits: { bytes: 1024 * 1024 } }), /longer than 1 MiB/);
   });
   test('has a deadline for an answer that comes in drips', async (t) => {
-    assert.match(await saidOf(t, 'slow', { limits: { total: 200 } }), /no whole answer within 0.2 s/);
+    assert.match(await messageFor(t, 'slow', { limits: { total: 200 } }), /no whole answer within 0.2 s/);
   });
 });
 
@@ -89,7 +89,7 @@ suite('the TPU API and Cloud Storage', () => {
 suite('a registry', () => {
   const retry = { maxTries: 1, maxTriesIfBroken: 1, initialDelay: 1, maxDelay: 1 };
   const ask = (t: TestContext, { url }: HostileServer) => {
-    const asker = createHarborClient({
+    const client = createHarborClient({
       base: url,
       caFile: null,
       login: async () => ({ login: null, problem: null }),
@@ -97,8 +97,8 @@ suite('a registry', () => {
       retry,
       timeout: 1_000,
     });
-    t.after(() => asker.close());
-    return asker.list<object>({ form: {}, path: '/projects', action: 'list the projects' });
+    t.after(() => client.close());
+    return client.list<object>({ form: {}, path: '/projects', action: 'list the projects' });
   };
   const cases: readonly (readonly [ResponseMode, RegExp])[] = [
     ['endless', /longer than 16 MiB/],
@@ -141,8 +141,8 @@ suite('the login at Google', () => {
       t.after(() => rmSync(home, { recursive: true, force: true }));
       const script = `import { createLogin } from ${JSON.stringify(join(root, 'src/backends/tpu/credentials.ts'))};
         const login = createLogin({ run: async () => ({ ok: false, output: 'no gcloud' }), now: () => 0 });
-        const said = await login.headers().then((headers) => JSON.stringify(headers), (error) => String(error.lines));
-        console.log(JSON.stringify({ said, memory: process.memoryUsage.rss() }));
+        const message = await login.headers().then((headers) => JSON.stringify(headers), (error) => String(error.lines));
+        console.log(JSON.stringify({ message, memory: process.memoryUsage.rss() }));
         process.exit(0);`;
       const env = {
         PATH: process.env['PATH'],
@@ -155,9 +155,9 @@ suite('the login at Google', () => {
           error === null ? resolve(stdout) : reject(new Error(stderr)),
         );
       });
-      const { said, memory } = JSON.parse(printed) as { said: string; memory: number };
-      assert.doesNotMatch(said, /authorization/);
-      if (mode === 'endless') assert.match(said, /over limit/);
+      const { message, memory } = JSON.parse(printed) as { message: string; memory: number };
+      assert.doesNotMatch(message, /authorization/);
+      if (mode === 'endless') assert.match(message, /over limit/);
       else assert.ok(!server.requests.includes('/elsewhere'), server.requests.join(' '));
       assert.ok(memory < 400 * 1024 * 1024, `${memory}`);
     });
@@ -165,7 +165,7 @@ suite('the login at Google', () => {
 });
 
 suite('the version that is to be had', () => {
-  const look = (repository: string, signal: AbortSignal) =>
+  const latestVersion = (repository: string, signal: AbortSignal) =>
     remoteVersion({
       repository,
       packageJsonPath: 'package.json',
@@ -181,7 +181,7 @@ suite('the version that is to be had', () => {
     head.write('0', 156);
     const archive = join(folder, 'a.tar.gz');
     writeFileSync(archive, gzipSync(Buffer.concat([head, Buffer.alloc(10 * 1024 * 1024, 'x')])));
-    assert.match(await sentenceOf(look(archive, AbortSignal.timeout(10_000))), /cannot be read/);
+    assert.match(await sentenceOf(latestVersion(archive, AbortSignal.timeout(10_000))), /cannot be read/);
   });
 
   test('has a deadline, and a limit where it is packed', async (t) => {
@@ -189,7 +189,7 @@ suite('the version that is to be had', () => {
       const { url } = await openHostileServer(t, mode);
       const signal = AbortSignal.timeout(mode === 'slow' ? 500 : 10_000);
       assert.match(
-        await sentenceOf(look(url, signal)),
+        await sentenceOf(latestVersion(url, signal)),
         mode === 'slow' ? /timeout|aborted/ : /longer than 1 MiB|cannot be read/,
       );
     }

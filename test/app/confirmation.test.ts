@@ -22,7 +22,7 @@ import { newestCheckpoint } from '../../src/app/show.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { openWorld } from '../support/world.ts';
 
-const settled = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
+const finish = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
 const capacity = tpuSpec().capacity;
 assert.ok(capacity.kind === 'tpu');
 /** 16 chips: four workers. */
@@ -93,20 +93,21 @@ suite('outside of them', () => {
       { accelerator: 'v99-8' },
     ],
   ];
-  for (const [name, grants, says, different] of outside) test(name, () => assert.equal(why(grants, different), says));
+  for (const [name, grants, message, different] of outside)
+    test(name, () => assert.equal(why(grants, different), message));
 
   test('with one of the places that it may come to', () => {
-    const place = { ...asked, zone: 'europe-west4-b', accelerator: 'v5litepod-8' };
+    const alternative = { ...asked, zone: 'europe-west4-b', accelerator: 'v5litepod-8' };
     assert.equal(
-      why([{ zone: 'us-*' }], { alternatives: [place] }),
+      why([{ zone: 'us-*' }], { alternatives: [alternative] }),
       'v5litepod-8 spot in europe-west4-b is in none of the grants of the settings',
     );
-    assert.equal(why([{ accelerator: 'v5e' }], { alternatives: [place] }), null);
+    assert.equal(why([{ accelerator: 'v5e' }], { alternatives: [alternative] }), null);
   });
 });
 
 suite('what is held already counts', () => {
-  const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
+  const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
   const grants = [{ accelerator: 'v5e', chips: 32 }];
   const full =
     'v5litepod-16 spot in us-west4-a: it has 16 chips where 32 are granted, and 32 are taken by 000001, 000002';
@@ -115,7 +116,7 @@ suite('what is held already counts', () => {
   test('what runs, what a stopped job has kept, and what was created a moment ago', () => {
     const kept = {
       ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
-      finish: settled,
+      finish,
       desired: 'stopped',
     } as const;
     assert.equal(why(grants, {}, [holding]), null);
@@ -135,7 +136,7 @@ suite('what is held already counts', () => {
 
   test('and not what is over, pretended, standing or on this machine', () => {
     const others = [
-      { ...withAttempts(jobOf({}, { id: '000002' }), [{ ...readyAllocation, goneAt: noon }], []), finish: settled },
+      { ...withAttempts(jobOf({}, { id: '000002' }), [{ ...readyAllocation, goneAt: noon }], []), finish },
       jobOf({ project: 'emulator' }, { id: '000003' }),
       jobOf({ ownership: 'persistent' }, { id: '000004' }),
       aJob(localSpec(), { id: '000005' }),
@@ -153,7 +154,7 @@ suite('before something is asked for', () => {
     pricePerHour: () => price,
   });
   const first = withAttempts(jobOf({}, { id: '000001' }), [readyAllocation], []);
-  const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
+  const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
 
   test('the price is told where it is known', async () => {
     assert.equal(await checkGrants(parts([]), spec, null), null);
@@ -168,19 +169,19 @@ suite('before something is asked for', () => {
       [question?.message, question?.cost, question?.mayProceed],
       ['The job requests v5litepod-16 spot in us-west4-a', 'about $4.00/h', true],
     );
-    const stopped = { ...jobOf({}, { id: '000002' }), finish: settled, desired: 'cancelled' } as const;
+    const stopped = { ...jobOf({}, { id: '000002' }), finish, desired: 'cancelled' } as const;
     assert.equal(await checkGrants(free, spec, stopped), null);
     const simulated = { ...spec, capacity: { ...asked, project: 'emulator' } };
     assert.equal(await checkGrants(free, simulated, null), null);
   });
 
   test('a job that is wanted again is not in its own way, and what it has kept needs no question', async () => {
-    const stopped = { ...jobOf({}, { id: '000002' }), finish: settled, desired: 'cancelled' } as const;
+    const stopped = { ...jobOf({}, { id: '000002' }), finish, desired: 'cancelled' } as const;
     assert.equal(await checkGrants(parts([stopped]), spec, stopped), null);
     assert.notEqual(await checkGrants(parts([first, stopped]), spec, stopped), null);
     const kept = {
       ...withAttempts(jobOf({}, { id: '000002' }), [readyAllocation], []),
-      finish: settled,
+      finish,
       desired: 'stopped',
     } as const;
     assert.equal(await checkGrants(parts([first, kept]), spec, kept), null);
@@ -191,7 +192,7 @@ suite('before something is asked for', () => {
 
 // ------------------------------------------------------------------------------------------ standing TPUs
 
-const standing = (different: Partial<TpuSpec> = {}): JobSpec => ({
+const persistentSpec = (different: Partial<TpuSpec> = {}): JobSpec => ({
   ...tpuSpec(),
   capacity: { ...capacity, ownership: 'persistent', name: 'lab-v4', ...different },
 });
@@ -199,7 +200,7 @@ const used = (spec: JobSpec, jobs: readonly Job[], job: Job | null = null) =>
   tpuInUse({ list: () => Promise.resolve({ jobs, more: 0 }) }, spec, job);
 
 test('who uses it is named, with what to do about it', async () => {
-  assert.deepEqual(await used(standing(), [aJob(standing())]), {
+  assert.deepEqual(await used(persistentSpec(), [aJob(persistentSpec())]), {
     message: 'the TPU lab-v4 is used by job 000042 (vit) of ada, which is queued',
     cost: null,
     remedy: '`jobman wait 000042` tells when it is free.',
@@ -207,13 +208,13 @@ test('who uses it is named, with what to do about it', async () => {
 });
 
 test('nothing is asked of one that nobody uses', async () => {
-  const user = aJob(standing());
-  assert.equal(await used(standing(), []), null);
-  assert.equal(await used(standing(), [{ ...user, finish: settled }]), null, 'its job is over');
-  assert.equal(await used(standing(), [user], user), null, 'it is the very job');
-  assert.equal(await used(standing({ zone: 'us-east5-b' }), [user]), null, 'one of that name in another zone');
-  assert.equal(await used(standing({ name: 'other' }), [user]), null);
-  assert.equal(await used(standing({ ownership: 'ephemeral' }), [user]), null, 'each job has a TPU of its own');
+  const user = aJob(persistentSpec());
+  assert.equal(await used(persistentSpec(), []), null);
+  assert.equal(await used(persistentSpec(), [{ ...user, finish }]), null, 'its job is over');
+  assert.equal(await used(persistentSpec(), [user], user), null, 'it is the very job');
+  assert.equal(await used(persistentSpec({ zone: 'us-east5-b' }), [user]), null, 'one of that name in another zone');
+  assert.equal(await used(persistentSpec({ name: 'other' }), [user]), null);
+  assert.equal(await used(persistentSpec({ ownership: 'ephemeral' }), [user]), null, 'each job has a TPU of its own');
   assert.equal(await used(localSpec(), [user]), null);
 });
 
@@ -235,7 +236,7 @@ test('a folder that another unfinished job uses is asked about, with its name', 
     'job 000042 (vit) of ada, which is queued, keeps its checkpoints in the same folder (~/b/vit), so each job could overwrite the checkpoints of the other',
   );
   assert.equal(await checkpointsInUse(holding([other]), spec, other), null, 'it is the job itself');
-  assert.equal(await checkpointsInUse(holding([{ ...other, finish: settled }]), spec, null), null);
+  assert.equal(await checkpointsInUse(holding([{ ...other, finish }]), spec, null), null);
   const elsewhere = withCommand(tpuSpec(), { ...named, checkpointStorage: 'gs://c/vit' });
   assert.equal(await checkpointsInUse(holding([other]), elsewhere, null), null);
   assert.equal(await checkpointsInUse(holding([aJob()]), tpuSpec(), null), null);

@@ -26,7 +26,7 @@ test('two who make the same folders in the same moment both have them', async ()
   const turns = new SharedArrayBuffer(4);
   const module = new URL('../../src/app/files.ts', import.meta.url).href;
   try {
-    const told = await Promise.all(
+    const results = await Promise.all(
       [0, 1].map(
         (me) =>
           new Promise((resolve, reject) => {
@@ -36,7 +36,7 @@ test('two who make the same folders in the same moment both have them', async ()
           }),
       ),
     );
-    assert.deepEqual(told, ['made', 'made']);
+    assert.deepEqual(results, ['made', 'made']);
   } finally {
     rmSync(base, { recursive: true });
   }

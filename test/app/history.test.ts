@@ -264,17 +264,17 @@ test('lengths, moments and prices are short and have their unit', () => {
 
 test('budgets are told as far as some rule goes on under them', () => {
   const { recovery } = tpuSpec();
-  const told = (...rules: RecoverySpec['rules']) => formatBudget({ ...recovery, rules });
+  const budgetOf = (...rules: RecoverySpec['rules']) => formatBudget({ ...recovery, rules });
   const resume = { then: 'resume', on: 'same' } as const;
-  assert.equal(told(), null);
-  assert.equal(told({ reason: 'hung', answer: { then: 'fail', on: 'same' } }), null);
-  assert.equal(told({ reason: 'hung', answer: resume }), '3 failures allowed');
+  assert.equal(budgetOf(), null);
+  assert.equal(budgetOf({ reason: 'hung', answer: { then: 'fail', on: 'same' } }), null);
+  assert.equal(budgetOf({ reason: 'hung', answer: resume }), '3 failures allowed');
   assert.equal(
-    told({ reason: 'unreachable', answer: resume }, { reason: 'hung', answer: resume }),
+    budgetOf({ reason: 'unreachable', answer: resume }, { reason: 'hung', answer: resume }),
     '100 preemptions and 3 failures allowed',
   );
   assert.equal(
-    told(...(['unreachable', 'hung', 'setup_failed'] as const).map((reason) => ({ reason, answer: resume }))),
+    budgetOf(...(['unreachable', 'hung', 'setup_failed'] as const).map((reason) => ({ reason, answer: resume }))),
     '100 preemptions, 3 failures and 3 setup failures in a row allowed',
   );
 });

@@ -144,7 +144,7 @@ test('the copies for scripts have no character that controls a terminal, and the
 test('events.jsonl holds every event once, also after a line was cut, lost or the file taken away', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   const path = join(folder, 'events.jsonl');
-  const told = () =>
+  const shownLines = () =>
     readFileSync(path, 'utf8')
       .trimEnd()
       .split('\n')
@@ -156,25 +156,25 @@ test('events.jsonl holds every event once, also after a line was cut, lost or th
   happened('a');
   await logFiles.mirror(job, []);
   await logFiles.mirror(job, []);
-  assert.deepEqual(told(), ['1a']);
+  assert.deepEqual(shownLines(), ['1a']);
   // The controller was killed before it told of b; c makes up for it.
   happened('b');
   happened('c');
   await logFiles.mirror(job, []);
-  assert.deepEqual(told(), ['1a', '2b', '3c']);
+  assert.deepEqual(shownLines(), ['1a', '2b', '3c']);
   truncateSync(path, statSync(path).size - 5);
   await logFiles.mirror(job, []);
-  assert.deepEqual(told(), ['1a', '2b', '3c']);
+  assert.deepEqual(shownLines(), ['1a', '2b', '3c']);
   appendFileSync(path, 'rubbish\n');
   happened('d');
   await logFiles.mirror(job, []);
-  assert.deepEqual(told(), ['1a', '2b', '3c', '4d']);
+  assert.deepEqual(shownLines(), ['1a', '2b', '3c', '4d']);
   rmSync(path);
   await logFiles.mirror(job, []);
-  assert.equal(told().length, 4);
+  assert.equal(shownLines().length, 4);
   writeFileSync(path, '');
   await logFiles.mirror(job, []);
-  assert.equal(told().length, 4);
+  assert.equal(shownLines().length, 4);
 });
 
 test('names of users cannot lead out of the folder', () => {

@@ -39,23 +39,23 @@ test('on workers that are held ready a step may be gone through, on all of them 
 });
 
 test('who may not, and when not, is said in a sentence with what to do', () => {
-  const says = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
+  const assertRefused = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
     assert.throws(
       () => planStep(job, step, by),
       (error: JobmanError) => error.code === code && sentence.test(error.message),
       String(sentence),
     );
   const runs = withAttempts(withSteps, [readyAllocation], [runningAttempt]);
-  says(runs, 'ssh', 'eve', /belongs to ada; only its owner may set it up\.$/);
-  says(
+  assertRefused(runs, 'ssh', 'eve', /belongs to ada; only its owner may set it up\.$/);
+  assertRefused(
     runs,
     'venv',
     'ada',
     /has no setup step venv: it has ssh, gcsfuse, docker; a venv environment of a container is made inside/,
     2,
   );
-  says(runs, 'docker', 'ada', /runs in what docker would replace\. Stop it first, .*jobman resume 42$/);
-  says(
+  assertRefused(runs, 'docker', 'ada', /runs in what docker would replace\. Stop it first, .*jobman resume 42$/);
+  assertRefused(
     withAttempts(withSteps, [readyAllocation], [{}]),
     'ssh',
     'ada',
@@ -68,13 +68,13 @@ test('who may not, and when not, is said in a sentence with what to do', () => {
     stopRequestedAt: null,
     stopConfirmedBy: [],
   } as const;
-  says(
+  assertRefused(
     withAttempts(withSteps, [readyAllocation], [{ ...runningAttempt, ending }]),
     'ssh',
     'ada',
     /is ending an attempt;/,
   );
-  says(
+  assertRefused(
     withAttempts(withSteps, [{ ...readyAllocation, releasedAt: noon }], [runningAttempt]),
     'ssh',
     'ada',

@@ -29,8 +29,8 @@ test('a signal is told by its name and by the code that stands for it', () => {
 });
 
 test('what the log says counts more than the code, and an ordinary code says nothing', () => {
-  const said = { detail: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
-  assert.equal(likelyCause(said), 'the accelerator ran out of memory');
+  const details = { detail: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
+  assert.equal(likelyCause(details), 'the accelerator ran out of memory');
   assert.equal(likelyCause({ detail: 'exit code 1', exitCode: 1 }), null);
   assert.match(likelyCause({ detail: '', exitCode: 127 }) ?? '', /not found/);
   assert.equal(formatCause(spec, 'command_failed', { detail: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');

@@ -86,9 +86,9 @@ const traceback = [
 ];
 
 test('of a traceback its last place and its exception are told, without the marks under the code', () => {
-  const told = ['  File "train.py", line 12, in main', '    raise ValueError("no lr")', 'ValueError: no lr'];
-  assert.deepEqual(lastOutputLines(`${traceback.join('\n')}\n`), told);
-  assert.deepEqual(lastOutputLines([...traceback, '', 'srun: error: task 0 exited'].join('\n')), told);
+  const lines = ['  File "train.py", line 12, in main', '    raise ValueError("no lr")', 'ValueError: no lr'];
+  assert.deepEqual(lastOutputLines(`${traceback.join('\n')}\n`), lines);
+  assert.deepEqual(lastOutputLines([...traceback, '', 'srun: error: task 0 exited'].join('\n')), lines);
 });
 
 test('of two tracebacks the last counts: the first was what the second came of', () => {

@@ -99,7 +99,7 @@ test('a file that is no JSON is told where that begins', async (t) => {
     ['{} {}', '1:4: the file should hold one object, and goes on here'],
     ['{ "local": { "slots": True } }', '1:23: "T" cannot stand here'],
   ];
-  for (const [text, says] of cases) assert.deepEqual(await problemsOf(t, text), [says], text);
+  for (const [text, message] of cases) assert.deepEqual(await problemsOf(t, text), [message], text);
 });
 
 test('a file that is no object is refused as a whole', async (t) => {
@@ -203,7 +203,7 @@ test('each kind of value is taken for what it says, and what was there stays', a
 
 test('a wrong key or value is refused in a sentence, and nothing is changed', async (t) => {
   const { home, file } = openHome(t);
-  const said = async (key: string, value: string) => {
+  const refusal = async (key: string, value: string) => {
     const error = await setSetting(home, key, value).then(
       () => undefined,
       (thrown: unknown) => thrown,
@@ -212,18 +212,18 @@ test('a wrong key or value is refused in a sentence, and nothing is changed', as
     assert.equal(error.code, 2);
     return [error.message, ...error.lines].join(' | ');
   };
-  assert.equal(await said('local.slot', '3'), 'There is no setting local.slot. Did you mean local.slots?');
+  assert.equal(await refusal('local.slot', '3'), 'There is no setting local.slot. Did you mean local.slots?');
   assert.equal(
-    await said('local.slots', 'many'),
+    await refusal('local.slots', 'many'),
     'local.slots was not changed. | "local.slots" should be a whole number from 1 on, and is "many"',
   );
   assert.equal(
-    await said('grants', '[{"chips":0}]'),
+    await refusal('grants', '[{"chips":0}]'),
     'grants was not changed. | "grants[0].chips" should be a whole number from 1 on, and is 0',
   );
   assert.equal(existsSync(home), false);
   await setSetting(home, 'local.slots', '3');
   writeFileSync(file, '{ "local": { "slots": 3, } }');
-  assert.match(await said('local.slots', '4'), /settings\.json is not valid JSON.*1:24: no comma/);
+  assert.match(await refusal('local.slots', '4'), /settings\.json is not valid JSON.*1:24: no comma/);
   assert.equal(readFileSync(file, 'utf8'), '{ "local": { "slots": 3, } }');
 });

@@ -158,8 +158,8 @@ test('a standing TPU is of the job that uses it, in its own project and zone', (
   const shared = seen('shared', { project, zone, metadataOwner: 'grace' });
   assert.equal(only(shared, [user]).owner.kind, 'job');
   assert.equal(only({ ...shared, zone: 'us-east5-a' }, [user]).owner.kind, 'user');
-  const settled = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
-  assert.equal(only(shared, [{ ...user, finish: settled }]).owner.kind, 'user');
+  const finish = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
+  assert.equal(only(shared, [{ ...user, finish }]).owner.kind, 'user');
 });
 
 test('what has cost most for nothing comes first, then what costs most, and pretended money last', () => {
@@ -234,13 +234,13 @@ suite('where is looked', () => {
       list: async () => ({ jobs: [], more: 0 }),
       loadMany: async () => [],
     };
-    const door = { ...cloud, list: () => assert.fail('nobody is asked') };
+    const offline = { ...cloud, list: () => assert.fail('nobody is asked') };
     await assert.rejects(
       observeTpus(
         {
           store,
           installation: null,
-          cloud: door,
+          cloud: offline,
           settings: { project: null, grants: [], forgottenProjects: [] },
           now: () => noon,
         },
@@ -271,7 +271,7 @@ test('jobs are read after the look: one that was created meanwhile claims what i
       return ids.map(() => ({ job, revision: 1 }));
     },
   };
-  const look = {
+  const partial = {
     ...cloud,
     list: async () => {
       events.push('look');
@@ -281,7 +281,7 @@ test('jobs are read after the look: one that was created meanwhile claims what i
   const parts = {
     store,
     installation: 'ours00',
-    cloud: look,
+    cloud: partial,
     settings: { project: null, grants: [], forgottenProjects: [] },
     now: () => noon,
   };
@@ -324,7 +324,7 @@ async function openYard(t: TestContext) {
     unchecked: [] as readonly UncheckedLocation[],
     asked: [] as string[],
   };
-  const keeper = createOrphanOperations({
+  const operations = createOrphanOperations({
     store,
     installation: job.installation,
     cloud: {
@@ -343,7 +343,7 @@ async function openYard(t: TestContext) {
     now: () => noon,
     onClose: () => Promise.resolve(),
   });
-  return Object.assign(yard, { store, keeper, left, label, tpu, life });
+  return Object.assign(yard, { store, keeper: operations, left, label, tpu, life });
 }
 
 /** What the cloud calls what a job may leave behind. */

@@ -115,7 +115,7 @@ function release(world: World, name: string, version: string, ...how: readonly s
   return archive;
 }
 
-const look = (repository: string, packageJsonPath = 'package.json', signal = AbortSignal.timeout(20_000)) =>
+const latestVersion = (repository: string, packageJsonPath = 'package.json', signal = AbortSignal.timeout(20_000)) =>
   remoteVersion({
     repository,
     packageJsonPath,
@@ -128,10 +128,10 @@ suite('the version that is to be had', () => {
     test(`is that of a release, and not of a library in it (${format})`, async (t) => {
       const world = openWorld(t);
       const archive = release(world, 'new', '1.2.3', `--format=${format}`);
-      assert.equal(await look(archive), '1.2.3');
-      assert.equal(await look(archive, 'jobman/package.json'), '1.2.3');
-      assert.equal(await look(archive, 'other/package.json'), '99.0.0');
-      await assert.rejects(look(archive, 'none/package.json'), /new\.tar\.gz has no none\/package\.json/);
+      assert.equal(await latestVersion(archive), '1.2.3');
+      assert.equal(await latestVersion(archive, 'jobman/package.json'), '1.2.3');
+      assert.equal(await latestVersion(archive, 'other/package.json'), '99.0.0');
+      await assert.rejects(latestVersion(archive, 'none/package.json'), /new\.tar\.gz has no none\/package\.json/);
     });
   }
 
@@ -139,7 +139,7 @@ suite('the version that is to be had', () => {
     const world = openWorld(t);
     const folder = join(world.folder, 'releases');
     mkdirSync(folder);
-    await assert.rejects(look(folder), /has neither package\.json nor a \.tar\.gz/);
+    await assert.rejects(latestVersion(folder), /has neither package\.json nor a \.tar\.gz/);
     for (const [version, at] of [
       ['1.10.0', 2],
       ['1.9.0', 1],
@@ -147,9 +147,9 @@ suite('the version that is to be had', () => {
       const archive = release(world, `releases/jobman-${version}`, version);
       utimesSync(archive, at, at);
     }
-    assert.equal(await look(folder), '1.10.0');
+    assert.equal(await latestVersion(folder), '1.10.0');
     writeFileSync(join(folder, 'package.json'), '{"version":"3.0.0"}');
-    assert.equal(await look(folder), '3.0.0');
+    assert.equal(await latestVersion(folder), '3.0.0');
   });
 
   test('is asked for over the network, and every trouble is a sentence', async (t) => {
@@ -173,15 +173,15 @@ suite('the version that is to be had', () => {
       await new Promise((resolve) => server.close(resolve));
     });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    assert.equal(await look(`${url}/package.json`), '1.4.0');
-    await assert.rejects(look(`${url}/none`), /names no version/);
-    await assert.rejects(look(`${url}/html`), /names no version/);
-    await assert.rejects(look(`${url}/large`), /longer than 1 MiB/);
-    assert.equal(await look(`${url}/moved`), '1.4.0');
-    await assert.rejects(look(`${url}/circle`), /leads from one address to the next/);
-    await assert.rejects(look(`${url}/cut.tar.gz`));
-    await assert.rejects(look(`${url}/gone`), /answered 404/);
-    await assert.rejects(look(join(world.folder, 'nothing')), /ENOENT/);
-    await assert.rejects(look(`${url}/package.json`, 'package.json', AbortSignal.abort()));
+    assert.equal(await latestVersion(`${url}/package.json`), '1.4.0');
+    await assert.rejects(latestVersion(`${url}/none`), /names no version/);
+    await assert.rejects(latestVersion(`${url}/html`), /names no version/);
+    await assert.rejects(latestVersion(`${url}/large`), /longer than 1 MiB/);
+    assert.equal(await latestVersion(`${url}/moved`), '1.4.0');
+    await assert.rejects(latestVersion(`${url}/circle`), /leads from one address to the next/);
+    await assert.rejects(latestVersion(`${url}/cut.tar.gz`));
+    await assert.rejects(latestVersion(`${url}/gone`), /answered 404/);
+    await assert.rejects(latestVersion(join(world.folder, 'nothing')), /ENOENT/);
+    await assert.rejects(latestVersion(`${url}/package.json`, 'package.json', AbortSignal.abort()));
   });
 });

@@ -764,8 +764,8 @@ test('a job that another user ended names that user', () => {
   const life = withAttempts(aJob(localSpec()), [{}], [{ ...runningAttempt, allocation: 1 }]);
   const by = (user: string): string => {
     const { job } = applyCommand(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
-    const settled = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
-    return jobRow({ ...job, finish: settled }, noon + 2 * hour).reasonText;
+    const finish = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
+    return jobRow({ ...job, finish }, noon + 2 * hour).reasonText;
   };
   assert.equal(by('bob'), 'by bob');
   assert.equal(by('ada'), 'by its owner');
@@ -821,9 +821,9 @@ test('a row says where to log in while there is somewhere, and whether its price
 });
 
 test('an allocation says what the cloud last said of it, while there is something to wait for', () => {
-  const says = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.message);
+  const messagesOf = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.message);
   const refused = { errorCount: 2, lastError: { at: noon + hour, error: stockout } };
-  assert.deepEqual(says(withAttempts(aJob(), [refused], [{}])), [
+  assert.deepEqual(messagesOf(withAttempts(aJob(), [refused], [{}])), [
     'There is no more capacity in the zone, 1h ago; 2 requests in vain',
   ]);
   const states = (job: Job) => allocationViews(job, noon + 2 * hour).map(({ state }) => state);
@@ -832,10 +832,10 @@ test('an allocation says what the cloud last said of it, while there is somethin
   assert.deepEqual(states(withAttempts(aJob(), [{ ...asked, ...refused, isRequestInFlight: true }], [{}])), [
     'requested',
   ]);
-  assert.deepEqual(says(withAttempts(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
-  assert.deepEqual(says(withAttempts(aJob(), [readyAllocation], [runningAttempt])), [null]);
+  assert.deepEqual(messagesOf(withAttempts(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
+  assert.deepEqual(messagesOf(withAttempts(aJob(), [readyAllocation], [runningAttempt])), [null]);
   assert.deepEqual(
-    says(
+    messagesOf(
       withAttempts(
         aJob(),
         [{ ...readyAllocation, unreachableSince: noon + hour, unreachableWho: 'worker' }],
@@ -846,7 +846,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   );
   const leaving = { ...readyAllocation, releasedAt: noon + hour };
   const coming = { lastObserved: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
-  assert.deepEqual(says(withAttempts(aJob(), [gone, leaving, coming], [runningAttempt, runningAttempt, {}])), [
+  assert.deepEqual(messagesOf(withAttempts(aJob(), [gone, leaving, coming], [runningAttempt, runningAttempt, {}])), [
     null,
     'told to go, not seen gone yet',
     'CREATING for 1h',
@@ -867,26 +867,23 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
 });
 
 test('what costs money or may still change is never taken for lasting', () => {
-  const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
-  assert.equal(finalRow({ ...withAttempts(aJob(), [readyAllocation], []), finish: settled }), null);
-  assert.equal(
-    finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish: settled }),
-    null,
-  );
-  assert.equal(finalRow({ ...aJob(), finish: settled }), null);
-  assert.notEqual(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish: settled }), null);
+  const finish = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
+  assert.equal(finalRow({ ...withAttempts(aJob(), [readyAllocation], []), finish }), null);
+  assert.equal(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, releasedAt: noon }], []), finish }), null);
+  assert.equal(finalRow({ ...aJob(), finish }), null);
+  assert.notEqual(finalRow({ ...withAttempts(aJob(), [{ ...readyAllocation, ...gone }], []), finish }), null);
 });
 
 /** A job in each phase with a cloud that has not been heard of since half past twelve. */
 const unheard = { unreachableSince: noon + 30 * minute, unreachableWho: 'cloud' } as const;
-const lookFailed: Event = {
+const checkFailed: Event = {
   kind: 'unreachable',
   at: noon + 30 * minute,
   allocation: 1,
   detail: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
 };
 
-for (const [word, job] of [
+for (const [phase, job] of [
   ['queued', withAttempts(aJob(), [{ ...unheard }], [{}])],
   [
     'provisioning',
@@ -895,15 +892,15 @@ for (const [word, job] of [
   ['in setup', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [{}])],
   ['running', withAttempts(aJob(), [{ ...readyAllocation, ...unheard }], [runningAttempt])],
 ] as const) {
-  test(`a job that was ${word} when the login ended is not known for lack of a login, and why says how to log in`, () => {
+  test(`a job that was ${phase} when the login ended is not known for lack of a login, and why says how to log in`, () => {
     const now = noon + 32 * minute;
     const allocations = job.allocations.map((one) => withLifecycle({ ...one, unreachableWho: 'login' }));
     const without = { ...job, allocations };
     assert.equal(jobRow(without, now).reasonText, 'no login for 2m');
-    const why = whyOf(without, now, { events: [lookFailed] });
+    const why = whyOf(without, now, { events: [checkFailed] });
     assert.equal(
       why.message,
-      `000042: not known since 20 Nov 12:30:00 UTC (2m), for lack of a login. It was ${word} then; nothing is changed.`,
+      `000042: not known since 20 Nov 12:30:00 UTC (2m), for lack of a login. It was ${phase} then; nothing is changed.`,
     );
     assert.equal(
       why.evidence,
@@ -912,12 +909,12 @@ for (const [word, job] of [
     assert.equal(why.next, 'the job goes on by itself after you have logged in');
   });
 
-  test(`a job that was ${word} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
+  test(`a job that was ${phase} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
     const now = noon + 32 * minute;
-    const why = whyOf(job, now, { events: [lookFailed], nextCheckAt: now + 16 * second });
+    const why = whyOf(job, now, { events: [checkFailed], nextCheckAt: now + 16 * second });
     assert.equal(
       why.message,
-      `000042: not known since 20 Nov 12:30:00 UTC (2m). It was ${word} then; nothing is changed.`,
+      `000042: not known since 20 Nov 12:30:00 UTC (2m). It was ${phase} then; nothing is changed.`,
     );
     assert.equal(
       why.evidence,
@@ -964,13 +961,13 @@ test('the usual wait is told while capacity is waited for, and the next look whe
   assert.equal(waiting.nextCheckAt, noon + 2 * minute);
   const runs = whyOf(withAttempts(aJob(), [readyAllocation], [runningAttempt]), noon + 10 * minute, context);
   assert.deepEqual([runs.typicalWait, runs.nextCheckAt], [null, null]);
-  const standing = withAttempts(aJob(tpuSpec({}, { ownership: 'persistent' })), [{}], [{}]);
-  assert.equal(whyOf(standing, noon + minute, context).typicalWait, null);
+  const persistentJob = withAttempts(aJob(tpuSpec({}, { ownership: 'persistent' })), [{}], [{}]);
+  assert.equal(whyOf(persistentJob, noon + minute, context).typicalWait, null);
 });
 
 test('the end of the log is told where the program failed, and nowhere else', () => {
   const log = ['ValueError: no lr'];
-  const settled = (verdict: 'failed' | 'succeeded', reason: 'command_failed' | 'succeeded') =>
+  const finishedJob = (verdict: 'failed' | 'succeeded', reason: 'command_failed' | 'succeeded') =>
     ({
       ...withAttempts(
         aJob(localSpec()),
@@ -980,8 +977,8 @@ test('the end of the log is told where the program failed, and nowhere else', ()
       finish: { at: noon + hour, verdict, reason },
     }) as const;
   const why = (job: Job) => whyOf(job, noon + 2 * hour, { events: [], logTail: log });
-  assert.deepEqual(why(settled('failed', 'command_failed')).logTail, log);
-  assert.deepEqual(why(settled('succeeded', 'succeeded')).logTail, []);
+  assert.deepEqual(why(finishedJob('failed', 'command_failed')).logTail, log);
+  assert.deepEqual(why(finishedJob('succeeded', 'succeeded')).logTail, []);
   const again = withAttempts(
     aJob(),
     [readyAllocation, readyAllocation],

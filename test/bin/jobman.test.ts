@@ -16,7 +16,7 @@ interface Tree {
 }
 
 /** A tree with the launcher, in a folder whose name has a blank. PATH holds one folder, the tree's `path`. */
-function plant(t: TestContext): Tree {
+function installTree(t: TestContext): Tree {
   const { folder } = openWorld(t);
   const top = join(folder, 'my jobman');
   const path = join(top, 'path');
@@ -44,7 +44,7 @@ const fakeNode = (name: string, version: string) =>
 
 suite('bin/jobman', () => {
   test('runs the bundle on the Node that came with the package, arguments untouched', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('path/node', fakeNode('path', 'v24.0.0'), 0o755);
     for (const file of ['dist/bundle/main.cjs', 'dist/main.js', 'src/main.ts']) write(file);
@@ -56,7 +56,7 @@ suite('bin/jobman', () => {
   });
 
   test('lets no library say that this is no machine of Google: it is asked, and the answer may be no', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     symlinkSync(process.execPath, join(top, 'path/node'));
     write('dist/main.js', 'process.emitWarning("code = 403", "MetadataLookupWarning"); process.emitWarning("heard");');
     const { code, stderr } = run(join(top, 'bin/jobman'));
@@ -66,7 +66,7 @@ suite('bin/jobman', () => {
   });
 
   test('falls back to what tsc wrote, then to the source', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('src/main.ts');
     assert.match(run(join(top, 'bin/jobman')).stdout, /<[^>]*\/src\/main\.ts>/);
@@ -75,7 +75,7 @@ suite('bin/jobman', () => {
   });
 
   test('finds its tree through links, absolute and relative, one behind the other', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('dist/main.js');
     mkdirSync(join(top, 'x'));
@@ -86,7 +86,7 @@ suite('bin/jobman', () => {
 
   test('takes a Node from PATH that is new enough', (t) => {
     for (const version of ['v24.0.0', 'v26.10.0', 'v30.1.2', 'v100.0.0']) {
-      const { top, write, run } = plant(t);
+      const { top, write, run } = installTree(t);
       write('dist/main.js');
       write('path/node', fakeNode('path', version), 0o755);
       assert.match(run(join(top, 'bin/jobman')).stdout, /^path</, version);
@@ -95,7 +95,7 @@ suite('bin/jobman', () => {
 
   test('says in one sentence that the Node on PATH is too old', (t) => {
     for (const version of ['v20.20.2', 'v4.9.1', 'v23.11.0']) {
-      const { top, write, run } = plant(t);
+      const { top, write, run } = installTree(t);
       write('dist/main.js');
       write('path/node', fakeNode('path', version), 0o755);
       const { code, stdout, stderr } = run(join(top, 'bin/jobman'));
@@ -105,11 +105,11 @@ suite('bin/jobman', () => {
   });
 
   test('says in one sentence that there is no Node, or nothing to run', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('dist/main.js');
     assert.match(run(join(top, 'bin/jobman')).stderr, /^jobman: .*there is none on PATH.*\n$/);
 
-    const empty = plant(t);
+    const empty = installTree(t);
     empty.write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     const { code, stderr } = empty.run(join(empty.top, 'bin/jobman'));
     assert.equal(code, 1);
@@ -119,7 +119,7 @@ suite('bin/jobman', () => {
 
 suite('bin/tpu', () => {
   test('is jobman with a word in front, arguments untouched', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('dist/main.js');
     const { code, stdout } = run(join(top, 'bin/tpu'), 'run', 'a b', '', '$HOME', '*');
@@ -128,7 +128,7 @@ suite('bin/tpu', () => {
   });
 
   test('finds its tree through links, absolute and relative, one behind the other', (t) => {
-    const { top, write, run } = plant(t);
+    const { top, write, run } = installTree(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
     write('dist/main.js');
     mkdirSync(join(top, 'x'));

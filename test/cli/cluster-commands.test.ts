@@ -15,9 +15,9 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
   const asked: string[] = [];
   let call = 0;
   let jobs: readonly (ClusterJob | null)[] = [job];
-  let look = 0;
-  const door = fakeCluster({
-    job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
+  let checks = 0;
+  const fake = fakeCluster({
+    job: async () => jobs[Math.min(checks++, jobs.length - 1)] ?? null,
     raw: async () => ({
       spec: {
         template: {
@@ -39,10 +39,10 @@ function cluster(job: ClusterJob, ...pods: readonly (readonly ClusterPod[] | 're
     },
     patch: async (_: string, change: object) => void asked.push(JSON.stringify(change)),
   });
-  const run = (...words: readonly string[]) =>
-    jobman(words, {
+  const run = (...args: readonly string[]) =>
+    jobman(args, {
       jobs: [],
-      services: { cluster: async () => door, isClusterConfigured: async () => true },
+      services: { cluster: async () => fake, isClusterConfigured: async () => true },
     });
   /** The job at each following look, and the last from then on; null where it is gone. */
   const set = (...next: readonly (ClusterJob | null)[]): void => void (jobs = next);
@@ -129,7 +129,7 @@ const jobs = Array.from({ length: 12 }, (_, index) =>
 );
 
 /** Deletes nothing until somebody leaves; `begun` is called with each job. */
-function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
+function neverDeleting(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
   return fakeCluster({
     async *jobs() {
       yield all;
@@ -144,14 +144,14 @@ function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluste
   });
 }
 
-async function leaving(words: readonly string[], atOnce: number) {
+async function leaving(args: readonly string[], atOnce: number) {
   const begun: string[] = [];
-  const cluster = door(jobs, (name) => {
+  const cluster = neverDeleting(jobs, (name) => {
     begun.push(name);
     if (begun.length === atOnce) setImmediate(() => world.signal());
   });
   const world = createCliHarness({ services: { cluster: async () => cluster, isClusterConfigured: async () => true } });
-  const code = await run(words, world.services);
+  const code = await run(args, world.services);
   return { code, begun, out: world.out(), err: world.err() };
 }
 
@@ -178,11 +178,11 @@ suite('whoever leaves', () => {
       job: async (name: string) => aClusterJob({ name, active: 1 }),
     });
     // It takes a while to start the controller, and somebody does not wait for it.
-    const keeper = { ...emptyArchive, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
+    const archive = { ...emptyArchive, recordSubmitted: async () => (world.signal(), 'Started the controller.') };
     const world = createCliHarness({
       services: {
         cluster: async () => cluster,
-        clusterArchive: async () => keeper,
+        clusterArchive: async () => archive,
       },
     });
     const flavor = '{"name":"small","resources":{"requests":{"cpu":"1"}}}';

@@ -29,9 +29,9 @@ const pod = (jobUid: string, index: number): ClusterPod =>
 
 /** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name, and more. */
 function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
-  let look = 0;
+  let checks = 0;
   return fakeCluster({
-    job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
+    job: async () => jobs[Math.min(checks++, jobs.length - 1)] ?? null,
     async *pods() {
       yield pods;
     },
@@ -40,9 +40,9 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
       const texts = follow === true && name.endsWith('-busy') ? [...there, 'more', 'loss 4'] : there;
       let second = 0;
       for (const line of texts.join('\n').split('\n')) {
-        const moment = `2026-11-20T12:00:${String((second += 1)).padStart(2, '0')}Z`;
-        if (Buffer.from(resumeAfter).includes(moment)) continue;
-        yield Buffer.from(`${timestamps === true ? `${moment} ` : ''}${line}\n`);
+        const timestamp = `2026-11-20T12:00:${String((second += 1)).padStart(2, '0')}Z`;
+        if (Buffer.from(resumeAfter).includes(timestamp)) continue;
+        yield Buffer.from(`${timestamps === true ? `${timestamp} ` : ''}${line}\n`);
       }
       // The end of this line comes later.
       if (follow !== true && name.endsWith('-busy')) yield Buffer.from('2026-11-20T12:00:06Z loss unfinished');
@@ -50,40 +50,40 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
   });
 }
 
-function run(words: readonly string[], door: Cluster) {
-  return jobman(words, { jobs: [], services: { cluster: async () => door, isClusterConfigured: async () => true } });
+function run(args: readonly string[], fake: Cluster) {
+  return jobman(args, { jobs: [], services: { cluster: async () => fake, isClusterConfigured: async () => true } });
 }
 
 /** What the log of a pod is that begins with this line. */
-function lines(mark: string, first: string): string {
-  return [first, 'loss 1', 'other', 'loss 2', 'loss 3'].map((line) => `${mark}${line}\n`).join('');
+function lines(prefix: string, first: string): string {
+  return [first, 'loss 1', 'other', 'loss 2', 'loss 3'].map((line) => `${prefix}${line}\n`).join('');
 }
 
 suite('logs', () => {
   test('in which something is looked for have the last lines in which it is', async () => {
-    const door = cluster([train], [pod('first', 0), pod('first', 1)]);
-    const words = ['logs', 'train', '--grep', 'loss', '--tail', '2', '--all-pods'];
-    const { out } = await run(words, door);
+    const fake = cluster([train], [pod('first', 0), pod('first', 1)]);
+    const args = ['logs', 'train', '--grep', 'loss', '--tail', '2', '--all-pods'];
+    const { out } = await run(args, fake);
     assert.equal(out, '[0] loss 2\n[0] loss 3\n[1] loss 2\n[1] loss 3\n');
-    const none = await run(['logs', 'train', '--grep', 'nothing', '--tail', '2'], door);
+    const none = await run(['logs', 'train', '--grep', 'nothing', '--tail', '2'], fake);
     assert.deepEqual([none.code, none.out], [0, '']);
   });
 
   test('that are followed begin with the last lines in which something is found', async () => {
     const busy = aClusterPod({ name: 'train-busy', jobUid: 'first', createdAt: at });
-    const door = cluster([train, train, null], [busy]);
-    const words = ['logs', 'train', '--follow', '--grep', 'loss', '--tail', '1'];
-    assert.equal((await run(words, door)).out, '[busy] loss 3\n[busy] loss 4\n');
+    const fake = cluster([train, train, null], [busy]);
+    const args = ['logs', 'train', '--follow', '--grep', 'loss', '--tail', '1'];
+    assert.equal((await run(args, fake)).out, '[busy] loss 3\n[busy] loss 4\n');
   });
 
   test('as bytes are the lines in which something is found', async () => {
-    const door = cluster([train], [pod('first', 0)]);
-    assert.equal((await run(['logs', 'train', '--grep', 'oss 3', '--raw'], door)).out, 'loss 3\n');
+    const fake = cluster([train], [pod('first', 0)]);
+    assert.equal((await run(['logs', 'train', '--grep', 'oss 3', '--raw'], fake)).out, 'loss 3\n');
   });
 
   test('of a job that was made anew under its name are its own, and its end is told', async () => {
-    const door = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
-    const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], door);
+    const fake = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
+    const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], fake);
     assert.equal(out, lines('[0] ', 'hello from train-first-0'));
     assert.match(err, /^train was deleted meanwhile\.$/m);
     assert.equal(code, 0);
@@ -96,15 +96,15 @@ suite('logs', () => {
   });
 
   test('of a job of several pods are followed of all of them, also of one that begins later', async () => {
-    let look = 0;
-    const door = {
+    let checks = 0;
+    const fake = {
       ...cluster([train, train, train, null], []),
       async *pods() {
-        look += 1;
-        yield look < 2 ? [pod('first', 0)] : [pod('first', 0), pod('first', 1)];
+        checks += 1;
+        yield checks < 2 ? [pod('first', 0)] : [pod('first', 0), pod('first', 1)];
       },
     } as object as Cluster;
-    const { out } = await run(['logs', 'train', '--follow'], door);
+    const { out } = await run(['logs', 'train', '--follow'], fake);
     assert.equal(out, lines('[0] ', 'hello from train-first-0') + lines('[1] ', 'hello from train-first-1'));
   });
 
@@ -115,17 +115,17 @@ suite('logs', () => {
     const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
     const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
     const kept = anArchivedJob({ job: one, pods: [gone] });
-    const keeper: ClusterArchive = {
+    const archive: ClusterArchive = {
       ...emptyArchive,
       isUsed: true,
       job: async () => kept,
       logs: async () => [{ pod: gone.name, container: 'main', state: 'complete', path }],
     };
-    const ask = (door: Cluster, words: readonly string[], having = keeper) =>
-      jobman(words, {
+    const ask = (fake: Cluster, args: readonly string[], having = archive) =>
+      jobman(args, {
         jobs: [],
         services: {
-          cluster: async () => door,
+          cluster: async () => fake,
           isClusterConfigured: async () => true,
           clusterArchive: async () => having,
         },
@@ -144,7 +144,7 @@ suite('logs', () => {
       async *logs() {},
     } as object as Cluster;
     const away = await ask(silent, ['logs', 'train'], {
-      ...keeper,
+      ...archive,
       logs: async () => [{ pod: evicted.name, container: 'main', state: 'complete', path }],
     });
     assert.equal(away.out, 'kept line\n');
@@ -156,10 +156,10 @@ suite('logs', () => {
   });
 
   test('of a pod that there is not are not found, and the others are told', async () => {
-    const door = cluster([train], [pod('first', 0), pod('second', 7)]);
-    const { out: own } = await run(['logs', 'train', '--worker', '0'], door);
+    const fake = cluster([train], [pod('first', 0), pod('second', 7)]);
+    const { out: own } = await run(['logs', 'train', '--worker', '0'], fake);
     assert.equal(own, lines('[0] ', 'hello from train-first-0'));
-    const { code, out, err } = await run(['logs', 'train', '--worker', '7'], door);
+    const { code, out, err } = await run(['logs', 'train', '--worker', '7'], fake);
     assert.deepEqual([code, out], [3, '']);
     assert.match(err, /train has no pod 7\.\n.*Its pods are 0 to 1; so far there are 1 of them\./);
   });
@@ -172,7 +172,7 @@ suite('logs of all containers', () => {
     const plain = pod('first', index);
     return { ...plain, containers: [step, ...plain.containers, sidecar] };
   };
-  const door = (jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster =>
+  const withSidecar = (jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster =>
     ({
       ...cluster(jobs, pods),
       async *logs(name: string, container: string) {
@@ -181,21 +181,21 @@ suite('logs of all containers', () => {
     }) as object as Cluster;
 
   test('have the name of each in front, and of several pods its number too', async () => {
-    const single = await run(['logs', 'train', '--all-containers'], door([one], [of(0)]));
+    const single = await run(['logs', 'train', '--all-containers'], withSidecar([one], [of(0)]));
     const name = 'train-first-0';
     assert.equal(single.out, `[fetch] fetch of ${name}\n[main] main of ${name}\n[sidecar] sidecar of ${name}\n`);
     assert.doesNotMatch(single.err, /has several containers/);
-    const both = await run(['logs', 'train', '--all-containers', '--all-pods'], door([train], [of(0), of(1)]));
+    const both = await run(['logs', 'train', '--all-containers', '--all-pods'], withSidecar([train], [of(0), of(1)]));
     assert.match(both.out, /^\[0\/fetch\] .*\n\[0\/main\] .*\n\[0\/sidecar\] .*\n\[1\/fetch\] /);
   });
 
   test('are followed together', async () => {
-    const { out } = await run(['logs', 'train', '-f', '--all-containers'], door([one, one, null], [of(0)]));
+    const { out } = await run(['logs', 'train', '-f', '--all-containers'], withSidecar([one, one, null], [of(0)]));
     assert.deepEqual(out.match(/^\[\w+\]/gm)?.toSorted(), ['[fetch]', '[main]', '[sidecar]']);
   });
 
   test('go with no single one, and are of a cluster', async () => {
-    const both = await run(['logs', 'train', '--all-containers', '--container', 'main'], door([one], [of(0)]));
+    const both = await run(['logs', 'train', '--all-containers', '--container', 'main'], withSidecar([one], [of(0)]));
     assert.equal(both.code, 2);
     assert.match(both.err, /--container names one container, and --all-containers means all/);
   });
@@ -206,12 +206,12 @@ suite('logs that are followed', () => {
   /** The second pod's log ends in this error, so often. */
   const failing = (jobs: readonly (ClusterJob | null)[], error: JobmanError, times: number) => {
     let left = times;
-    const door = cluster(jobs, two);
+    const fake = cluster(jobs, two);
     return {
-      ...door,
+      ...fake,
       async *logs(name: string, container: string, query: ClusterLogQuery) {
         if (name.endsWith('-1') && (left -= 1) >= 0) throw error;
-        yield* door.logs(name, container, query);
+        yield* fake.logs(name, container, query);
       },
     } as object as Cluster;
   };
@@ -240,7 +240,7 @@ suite('logs that are followed', () => {
 
   test('look for new pods less often while nothing changes', async () => {
     let looks = 0;
-    const door = {
+    const fake = {
       ...cluster([], [pod('first', 0)]),
       job: async () => ((looks += 1) && performance.now() < end ? one : null),
       async *logs() {
@@ -249,7 +249,7 @@ suite('logs that are followed', () => {
       },
     } as object as Cluster;
     const end = performance.now() + 4_900;
-    const { out } = await run(['logs', 'train', '-f'], door);
+    const { out } = await run(['logs', 'train', '-f'], fake);
     assert.equal(out, 'the end\n');
     // To find the job, at 0 s, 1 s, 2.5 s and 4.75 s, and when the log has ended.
     assert.ok(looks <= 6, `${looks} looks`);
@@ -259,28 +259,28 @@ suite('logs that are followed', () => {
     const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
     const first = aClusterPod({ name: 'train-x', jobUid: 'first' });
     const again = aClusterPod({ name: 'train-x', jobUid: 'first' }, { restarts: 2, lastEnd });
-    const said = /In train-x, its program was restarted 2 times, last because it used more memory .*\(OOMKilled\)\./;
+    const message = /In train-x, its program was restarted 2 times, last because it used more memory .*\(OOMKilled\)\./;
     const once = await run(['logs', 'train'], cluster([one], [again]));
-    assert.match(once.err, said);
+    assert.match(once.err, message);
     assert.match(once.err, /What it printed before that: --previous\.$/m);
-    let look = 0;
-    const door = {
+    let checks = 0;
+    const fake = {
       ...cluster([one, one, one, null], []),
       async *pods() {
-        yield [(look += 1) < 2 ? first : again];
+        yield [(checks += 1) < 2 ? first : again];
       },
       async *logs() {
         await new Promise((resolve) => setTimeout(resolve, 1_500));
         yield Buffer.from('x\n');
       },
     } as object as Cluster;
-    assert.match((await run(['logs', 'train', '-f'], door)).err, said);
+    assert.match((await run(['logs', 'train', '-f'], fake)).err, message);
   });
 
   test('of very many pods take turns', async () => {
     const many = Array.from({ length: 130 }, (_, index) => pod('first', index));
     let [open, most, ended] = [0, 0, 0];
-    const door = {
+    const fake = {
       ...cluster([train], many),
       job: async () => (ended < 50 ? train : { ...train, conditions: [aCondition('Complete')] }),
       async *logs(name: string) {
@@ -292,7 +292,7 @@ suite('logs that are followed', () => {
         yield Buffer.from(`${name}\n`);
       },
     } as object as Cluster;
-    const { out, err } = await run(['logs', 'train', '-f'], door);
+    const { out, err } = await run(['logs', 'train', '-f'], fake);
     assert.equal(out.split('\n').length - 1, 130);
     assert.equal(most, 100);
     assert.equal(err.match(/logs are followed at a time/g)?.length, 1);

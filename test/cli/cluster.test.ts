@@ -33,13 +33,13 @@ const old: ClusterJob = {
 };
 
 /** A cluster that has these, or does not answer; what is asked of it beyond that fails the test. */
-function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster; readonly asked: string[] } {
+function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly fake: Cluster; readonly asked: string[] } {
   const asked: string[] = [];
   const away = (): void => {
     if (jobs === 'away') throw new JobmanError('the cluster of lab did not answer.', exitCode.unreachable);
   };
   const all = jobs === 'away' ? [] : jobs;
-  const door = {
+  const fake = {
     context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
     async *jobs() {
       asked.push('jobs');
@@ -59,20 +59,20 @@ function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster
     },
     close: async () => void asked.push('close'),
   };
-  return { door: door as object as Cluster, asked };
+  return { fake: fake as object as Cluster, asked };
 }
 
 /** With that cluster, and with nothing in the record unless the options say otherwise. */
-function jobmanAt(door: Cluster, words: readonly string[], { services, ...options }: CliHarnessOptions = {}) {
-  return jobman(words, {
+function jobmanAt(fake: Cluster, args: readonly string[], { services, ...options }: CliHarnessOptions = {}) {
+  return jobman(args, {
     ...options,
-    services: { cluster: async () => door, isClusterConfigured: async () => true, ...services },
+    services: { cluster: async () => fake, isClusterConfigured: async () => true, ...services },
   });
 }
 
-async function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: CliHarnessOptions = {}) {
-  const { door, asked } = cluster(jobs);
-  return { ...(await jobmanAt(door, words, options)), ofCluster: asked };
+async function run(args: readonly string[], jobs: readonly ClusterJob[] | 'away', options: CliHarnessOptions = {}) {
+  const { fake, asked } = cluster(jobs);
+  return { ...(await jobmanAt(fake, args, options)), ofCluster: asked };
 }
 
 /** The objects that a command has printed. */
@@ -152,8 +152,8 @@ suite('what the cluster has forgotten', () => {
     hide: async (uid) => void done.push(`hide ${uid}`),
     remove: async ({ job }) => void done.push(`drop ${job.name}`),
   });
-  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterArchive) =>
-    run(words, jobs, { services: { clusterArchive: async () => keeper } });
+  const ask = (args: readonly string[], jobs: readonly ClusterJob[] | 'away', archive: ClusterArchive) =>
+    run(args, jobs, { services: { clusterArchive: async () => archive } });
 
   test('answers from our copy, which says that it is one', async () => {
     const why = await ask(['why', 'gone'], [train], home([kept]));
@@ -169,8 +169,8 @@ suite('what the cluster has forgotten', () => {
   });
 
   test('is in the list of all, once, and not when it was taken off', async () => {
-    const ids = async (keeper: ClusterArchive, ...words: readonly string[]) =>
-      idsIn((await ask(['list', '--json', ...words], [train], keeper)).out);
+    const ids = async (archive: ClusterArchive, ...args: readonly string[]) =>
+      idsIn((await ask(['list', '--json', ...args], [train], archive)).out);
     assert.deepEqual(await ids(home([kept])), ['train']);
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
     assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
@@ -191,8 +191,8 @@ suite('what the cluster has forgotten', () => {
     assert.match(out, /^image +alpine$/m);
     assert.match(out, /^pods +1: 1 gone before they had ended$/m);
     assert.match(out, /main +gone +0/);
-    const told = await ask(['details', 'gone', '--json'], [], home([lost]));
-    const { pods } = JSON.parse(told.out) as { pods: readonly { readonly createdAt: unknown }[] };
+    const result = await ask(['details', 'gone', '--json'], [], home([lost]));
+    const { pods } = JSON.parse(result.out) as { pods: readonly { readonly createdAt: unknown }[] };
     assert.equal(pods[0]?.createdAt, '2026-11-20T12:00:00.000Z');
   });
 
@@ -216,9 +216,9 @@ suite('what the cluster has forgotten', () => {
   test('that was taken off the list is nowhere but in its logs and history, and can be run again', async () => {
     const hidden = home([{ ...kept, hidden: true }]);
     assert.equal((await ask(['history', 'gone'], [], hidden)).code, 0);
-    for (const word of ['why', 'details', 'delete', 'wait']) {
-      const { code, err } = await ask([word, 'gone'], [], hidden);
-      assert.equal(code, 3, word);
+    for (const verb of ['why', 'details', 'delete', 'wait']) {
+      const { code, err } = await ask([verb, 'gone'], [], hidden);
+      assert.equal(code, 3, verb);
       assert.match(err, /Its logs and history are kept: /);
     }
     // What it ran is kept too, unless it was not.
@@ -229,8 +229,8 @@ suite('what the cluster has forgotten', () => {
   test('in two places is not guessed at where no cluster says which', async () => {
     const done: string[] = [];
     const other: ArchivedJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
-    const keeper = home([kept, other], done);
-    const away = { isClusterConfigured: async () => false, clusterArchive: async () => keeper };
+    const archive = home([kept, other], done);
+    const away = { isClusterConfigured: async () => false, clusterArchive: async () => archive };
     const { code, err } = await jobman(['clean', 'gone'], { services: away });
     assert.deepEqual([code, done], [4, []]);
     assert.match(err, /Several jobs are called "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
@@ -262,9 +262,9 @@ suite('what the cluster has forgotten', () => {
     const open = { ...kept, goneAt: null, job: { ...train, name: 'gone' } };
     const over = { ...kept, goneAt: null };
     for (const job of [open, over]) {
-      for (const word of ['delete', 'stop', 'cancel', 'start', 'rerun']) {
-        const { code, out, err } = await ask([word, 'gone'], 'away', home([job], done));
-        assert.deepEqual([word, code, out], [word, 5, '']);
+      for (const verb of ['delete', 'stop', 'cancel', 'start', 'rerun']) {
+        const { code, out, err } = await ask([verb, 'gone'], 'away', home([job], done));
+        assert.deepEqual([verb, code, out], [verb, 5, '']);
         assert.match(
           err,
           /Nothing was changed: gone may still run in its cluster\. the cluster of lab did not answer\./,
@@ -284,16 +284,16 @@ suite('what the cluster has forgotten', () => {
     const open = { ...kept, goneAt: null, job: { ...train, name: 'gone' } };
     const deleted = { ...kept, job: { ...train, name: 'deleted', uid: 'u9' } };
     const elsewhere = { ...open, context: 'other', job: { ...train, name: 'elsewhere', uid: 'u8' } };
-    const keeper = home([open, deleted, elsewhere]);
-    const { code, out, err } = await ask(['list'], 'away', keeper);
+    const archive = home([open, deleted, elsewhere]);
+    const { code, out, err } = await ask(['list'], 'away', archive);
     assert.equal(code, 5);
     assert.match(out, /gone.*running.*as seen .* ago/);
     assert.doesNotMatch(out, /deleted/);
     assert.match(err, /note: The cluster of lab is not shown/);
     assert.doesNotMatch(err, /No jobs/);
-    const json = await ask(['list', '--json'], 'away', keeper);
+    const json = await ask(['list', '--json'], 'away', archive);
     assert.deepEqual([json.code, json.out.split('\n').length], [5, 3]);
-    const one = await ask(['list', '--context', 'other'], 'away', keeper);
+    const one = await ask(['list', '--context', 'other'], 'away', archive);
     assert.match(one.out, /elsewhere/);
     assert.doesNotMatch(one.out, /gone/);
   });
@@ -321,8 +321,8 @@ suite('the one list', () => {
   });
 
   test('keeps to the filters', async () => {
-    const names = async (...words: readonly string[]) =>
-      idsIn((await run(['list', '--json', ...words], [train, old])).out);
+    const names = async (...args: readonly string[]) =>
+      idsIn((await run(['list', '--json', ...args], [train, old])).out);
     assert.deepEqual(await names('--name', 'TR*'), ['train']);
     assert.deepEqual(await names('--user', 'alice'), ['train']);
     assert.deepEqual(await names('--phase', 'succeeded'), ['old']);
@@ -331,34 +331,34 @@ suite('the one list', () => {
 
   test('says why pods do not run, and asks for those of such jobs only', async () => {
     const earlier = { ...withoutImage, uid: 'p2', jobUid: 'u8', conditions: [], containers: [] };
-    const look = async (
+    const list = async (
       jobs: readonly ClusterJob[],
       pods: () => AsyncIterable<readonly unknown[]>,
-      ...words: string[]
+      ...args: string[]
     ) => {
       const asked: unknown[] = [];
       const counted = {
-        ...cluster(jobs).door,
+        ...cluster(jobs).fake,
         pods: ({ labels }: { labels: string }) => (asked.push(labels), pods()),
       } as object as Cluster;
-      const { out, code } = await jobmanAt(counted, ['list', '--json', ...words]);
+      const { out, code } = await jobmanAt(counted, ['list', '--json', ...args]);
       assert.equal(code, 0);
       const rows = objectsIn(out).map(
         ({ id, phase, reasonText }) => `${String(id)} ${String(phase)}: ${String(reasonText)}`,
       );
       return { asked, rows };
     };
-    const told = async function* () {
+    const listPods = async function* () {
       yield [earlier, withoutImage];
     };
-    const calm = await look([train, old], told);
+    const calm = await list([train, old], listPods);
     assert.deepEqual(calm.asked, ['job-name in (train,old)']);
-    const { rows, asked } = await look([train, stuck, old], told);
+    const { rows, asked } = await list([train, stuck, old], listPods);
     assert.deepEqual(asked, ['job-name in (stuck)', 'job-name in (train,old)']);
     assert.ok(rows.includes('stuck setup: cannot get its image lab/x'), rows.join('\n'));
-    assert.deepEqual((await look([train, stuck], told, '--phase', 'queued')).rows, []);
-    assert.equal((await look([train, stuck], told, '--phase', 'setup')).rows.length, 1);
-    const refused = await look([stuck], async function* () {
+    assert.deepEqual((await list([train, stuck], listPods, '--phase', 'queued')).rows, []);
+    assert.equal((await list([train, stuck], listPods, '--phase', 'setup')).rows.length, 1);
+    const refused = await list([stuck], async function* () {
       yield [];
       throw new JobmanError('may not list pods', exitCode.failed);
     });
@@ -366,9 +366,9 @@ suite('the one list', () => {
   });
 
   test('and the question of delete --all name the same status', async () => {
-    const { door, asked } = cluster([stuck]);
+    const { fake, asked } = cluster([stuck]);
     const whole = {
-      ...door,
+      ...fake,
       async *pods() {
         yield [withoutImage];
       },
@@ -387,24 +387,24 @@ suite('the one list', () => {
     const object = { kind: 'Job', name: 'waits', uid: 'w' };
     const event = aClusterEvent({ object, type: 'Warning', reason: 'FailedCreate', message, count: 3 });
     let asked = 0;
-    const look = async (jobs: readonly ClusterJob[], podCreationErrors: () => Promise<readonly ClusterEvent[]>) => {
+    const reasons = async (jobs: readonly ClusterJob[], podCreationErrors: () => Promise<readonly ClusterEvent[]>) => {
       const whole = {
-        ...cluster(jobs).door,
+        ...cluster(jobs).fake,
         podCreationErrors: () => ((asked += 1), podCreationErrors()),
       } as object as Cluster;
       const { out, code } = await jobmanAt(whole, ['list', '--json']);
       assert.equal(code, 0);
       return objectsIn(out).map(({ reasonText }) => reasonText);
     };
-    assert.deepEqual(await look([waits], async () => [event]), [
+    assert.deepEqual(await reasons([waits], async () => [event]), [
       'gets no pod: the quota q of vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
     ]);
     const another = { ...event, object: { ...object, uid: 'an earlier one' } };
-    assert.deepEqual(await look([waits], async () => [another]), ['has no pod yet']);
+    assert.deepEqual(await reasons([waits], async () => [another]), ['has no pod yet']);
     const refused = () => Promise.reject(new JobmanError('No answer.', exitCode.unreachable));
-    assert.deepEqual(await look([waits], refused), ['has no pod yet']);
+    assert.deepEqual(await reasons([waits], refused), ['has no pod yet']);
     assert.equal(asked, 3);
-    await look([train, old, { ...waits, suspended: true }, { ...waits, createdAt: now }], async () => [event]);
+    await reasons([train, old, { ...waits, suspended: true }, { ...waits, createdAt: now }], async () => [event]);
     assert.equal(asked, 3);
   });
 
@@ -414,7 +414,7 @@ suite('the one list', () => {
     );
     let labels = '';
     const counted = {
-      ...cluster(many).door,
+      ...cluster(many).fake,
       async *pods(query: { labels: string }) {
         ({ labels } = query);
         yield [];
@@ -474,7 +474,7 @@ suite('a job that was submitted to another namespace', () => {
 
   /** Namespaces with their jobs; what is asked of each is written down with its name. */
   async function ask(
-    words: readonly string[],
+    args: readonly string[],
     namespaces: Readonly<Record<string, readonly ClusterJob[] | 'away'>>,
     jobs: readonly ArchivedJob[],
   ) {
@@ -482,12 +482,12 @@ suite('a job that was submitted to another namespace', () => {
     const services = {
       isClusterConfigured: async () => true,
       async cluster({ namespace = 'vision' }: { readonly namespace?: string } = {}) {
-        const { door, asked: said } = cluster(namespaces[namespace] ?? []);
-        const context = { ...door.context(), namespace };
+        const { fake, asked: calls } = cluster(namespaces[namespace] ?? []);
+        const context = { ...fake.context(), namespace };
         const close = async (): Promise<void> => {
-          asked.push(...said.map((one) => `${namespace}: ${one}`), `${namespace}: close`);
+          asked.push(...calls.map((one) => `${namespace}: ${one}`), `${namespace}: close`);
         };
-        return { ...door, context: () => context, close };
+        return { ...fake, context: () => context, close };
       },
       clusterArchive: async (): Promise<ClusterArchive> => ({
         ...emptyArchive,
@@ -496,7 +496,7 @@ suite('a job that was submitted to another namespace', () => {
           jobs.filter(({ job }) => job.name === name && (namespace === undefined || job.namespace === namespace)),
       }),
     };
-    return { ...(await jobman(words, { services })), ofClusters: asked };
+    return { ...(await jobman(args, { services })), ofClusters: asked };
   }
 
   test('is found without naming the namespace again', async () => {
@@ -566,18 +566,18 @@ suite('a job that was submitted to another namespace', () => {
 suite('list', () => {
   const jobIn = (namespace: string): ClusterJob => ({ ...train, namespace, uid: namespace });
 
-  async function listed(words: readonly string[], kept: readonly ClusterJob[] = []) {
+  async function listed(args: readonly string[], kept: readonly ClusterJob[] = []) {
     const queries: object[] = [];
-    const door = {
-      ...cluster([]).door,
+    const fake = {
+      ...cluster([]).fake,
       async *jobs({ allNamespaces }: { readonly allNamespaces?: true }) {
         queries.push({ allNamespaces });
         yield allNamespaces === true ? [jobIn('vision'), jobIn('speech')] : [jobIn('vision')];
       },
     } as Cluster;
-    const keeper = { ...emptyArchive, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
+    const archive = { ...emptyArchive, isUsed: true, jobs: async () => kept.map((job) => keptJob(job)) };
     return {
-      ...(await jobmanAt(door, ['list', ...words], { services: { clusterArchive: async () => keeper } })),
+      ...(await jobmanAt(fake, ['list', ...args], { services: { clusterArchive: async () => archive } })),
       queries,
     };
   }

@@ -48,17 +48,17 @@ suite('-q and its like are taken by', () => {
     const names = entry.hidden ? emulatorVerbs.map(([verb]) => `emulator ${verb}`) : entry.names;
     for (const name of names) {
       test(name, async () => {
-        const words = name.split(' ');
+        const path = name.split(' ');
         const args = entry.hidden ? ['tty'] : argumentsOf(entry);
         for (const flags of forms) {
           for (const argv of [
-            [...flags, ...words, ...args],
-            [...words, ...flags, ...args],
-            [...words, ...args, ...flags],
+            [...flags, ...path, ...args],
+            [...path, ...flags, ...args],
+            [...path, ...args, ...flags],
           ]) {
             const { cli, args: got } = await givenTo(entry, argv);
             assert.deepEqual([cli.quiet, cli.json], [true, flags.includes('--json')], argv.join(' '));
-            if (entry.hidden) assert.deepEqual(got, [words[1], 'tty'], argv.join(' '));
+            if (entry.hidden) assert.deepEqual(got, [path[1], 'tty'], argv.join(' '));
           }
         }
       });
@@ -79,17 +79,17 @@ test('jobman alone prints its version and the first steps, which are commands an
   const { code, out, err } = await jobman([]);
   assert.deepEqual([code, err], [0, '']);
   assert.match(out, /^jobman 1\.2\.3\n\nA first job\n/);
-  const steps = [...out.matchAll(/jobman ([a-z].*)$/gm)].map(([, words = '']) => words.split(' '));
+  const steps = [...out.matchAll(/jobman ([a-z].*)$/gm)].map(([, line = '']) => line.split(' '));
   assert.ok(steps.length >= 5);
-  for (const [word = '', ...rest] of steps) {
-    assert.equal((await jobman([word, '--help'])).code, 0, word);
+  for (const [name = '', ...rest] of steps) {
+    assert.equal((await jobman([name, '--help'])).code, 0, name);
     for (const [path] of rest.join(' ').matchAll(/configs\/\S+/g)) assert.ok(existsSync(join(root, path)), path);
   }
   for (const line of out.split('\n')) assert.ok(line.length <= 100, line);
 });
 
 test('-v is the version, -h the help', async () => {
-  for (const word of ['-v', '--version']) assert.equal((await jobman([word])).out, 'jobman 1.2.3\n');
+  for (const flag of ['-v', '--version']) assert.equal((await jobman([flag])).out, 'jobman 1.2.3\n');
   const [short, long] = [await jobman(['-h']), await jobman(['--help'])];
   assert.equal(short.out, long.out);
   assert.match(short.out, /^Usage: jobman <command>/);
@@ -99,19 +99,19 @@ suite('a newer version', () => {
   const terminal = { columns: 80, rows: 24 };
   const sentence = 'jobman 9.0.0 is there; this is 1.2.3.';
 
-  async function ask(words: readonly string[], options: CliHarnessOptions = {}) {
+  async function ask(args: readonly string[], options: CliHarnessOptions = {}) {
     let asked = 0;
     const newerVersion = async (): Promise<string> => {
       asked += 1;
       return `${sentence}\u001b[2J`;
     };
-    const ended = await jobman(words, { ...options, services: { newerVersion } });
+    const ended = await jobman(args, { ...options, services: { newerVersion } });
     return { ...ended, asked };
   }
 
   test('is told behind what a command says to somebody at a terminal', async () => {
-    for (const words of [[], ['-v'], ['list'], ['why', '7']]) {
-      const { err, out } = await ask(words, { terminal });
+    for (const args of [[], ['-v'], ['list'], ['why', '7']]) {
+      const { err, out } = await ask(args, { terminal });
       assert.ok(err.endsWith(`${String.raw`${sentence}\x1b[2J`}\n`), err);
       assert.ok(!out.includes('9.0.0'));
     }
@@ -120,12 +120,12 @@ suite('a newer version', () => {
 
   test('is neither told nor looked for elsewhere', async () => {
     assert.equal((await ask(['list'])).asked, 0);
-    for (const words of [
+    for (const args of [
       ['list', '--json'],
       ['-q', 'list'],
       ['__complete', 'li'],
     ]) {
-      assert.equal((await ask(words, { terminal })).asked, 0, words.join(' '));
+      assert.equal((await ask(args, { terminal })).asked, 0, args.join(' '));
     }
   });
 });
@@ -148,14 +148,14 @@ test('an unknown command is a usage error', async (t) => {
 /** The flags of the program itself, which belong to no command. */
 const ownFlags = new Set(['--version', '--help']);
 
-for (const word of foreignCommands) {
-  test(`\`jobman ${word}\` leads to commands and flags that there are`, () => {
+for (const foreign of foreignCommands) {
+  test(`\`jobman ${foreign}\` leads to commands and flags that there are`, () => {
     assert.equal(
-      commands.some((entry) => entry.names.some((name) => name.split(' ')[0] === word)),
+      commands.some((entry) => entry.names.some((name) => name.split(' ')[0] === foreign)),
       false,
       'it is a command itself',
     );
-    const named = [...(foreignCommandHint(word) ?? '').matchAll(/`jobman ([^`]*)`/g)].map(([, text = '']) => text);
+    const named = [...(foreignCommandHint(foreign) ?? '').matchAll(/`jobman ([^`]*)`/g)].map(([, text = '']) => text);
     assert.ok(named.length > 0, 'it names no command');
     for (const command of named) {
       if (ownFlags.has(command)) continue;
@@ -184,13 +184,13 @@ test('below a command of ours it is a mistyped word like any other', async () =>
 });
 
 test('a name that every object has is no word of another tool', () => {
-  for (const word of ['constructor', 'toString', '__proto__', '']) assert.equal(foreignCommandHint(word), undefined);
+  for (const name of ['constructor', 'toString', '__proto__', '']) assert.equal(foreignCommandHint(name), undefined);
 });
 
 test('set and unset change one key, and a controller that runs is told of', async (t) => {
   const { home } = openWorld(t);
-  const settings = (...words: readonly string[]) =>
-    jobman(['settings', ...words], {
+  const settings = (...args: readonly string[]) =>
+    jobman(['settings', ...args], {
       services: { home, settings: () => loadSettings({ home, env: {}, cores: 4 }) },
     });
   const first = await settings('set', 'local.slots', '8');
@@ -222,10 +222,10 @@ test('what is no setting, no value or no way to say it changes nothing', async (
     [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. `jobman settings` lists them\./],
     [['change', 'local.slots', '3'], /is none of/],
   ];
-  for (const [words, says] of cases) {
-    const { code, out, err } = await jobman(['settings', ...words], { services: { home } });
-    assert.deepEqual([code, out], [2, ''], words.join(' '));
-    assert.match(err, says);
+  for (const [args, message] of cases) {
+    const { code, out, err } = await jobman(['settings', ...args], { services: { home } });
+    assert.deepEqual([code, out], [2, ''], args.join(' '));
+    assert.match(err, message);
   }
   assert.equal(existsSync(home), false);
 });

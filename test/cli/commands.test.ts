@@ -50,7 +50,7 @@ suite('the command line', () => {
     assert.match(out, /jobman create --config=configs\/quick-start\.yaml --follow/);
   });
 
-  for (const [argv, said] of [
+  for (const [argv, message] of [
     [['lst'], /no command `lst`\. Did you mean `list`\?/],
     [['list', '--jsno'], /no flag --jsno\. Did you mean --json\?/],
     [['create', '--dryrun'], /no flag --dryrun\. Did you mean --dry-run\?/],
@@ -80,7 +80,7 @@ suite('the command line', () => {
     test(`refuses \`jobman ${argv.join(' ')}\` with exit code 2 and a sentence`, async () => {
       const { code, out, err, commands } = await jobman(argv, { jobs: [jobView()] });
       assert.equal(code, 2);
-      assert.match(err, said);
+      assert.match(err, message);
       assert.equal(out, '');
       assert.deepEqual(commands, []);
     });
@@ -190,7 +190,9 @@ test('clean --all asks; one job does not', async () => {
 
 test('wait --json is what show --json is, with its moments', async () => {
   const jobs = [jobView({ phase: 'succeeded', attempts })];
-  const [waited, shown] = await Promise.all(['wait', 'show'].map((word) => jobman([word, '42', '--json'], { jobs })));
+  const [waited, shown] = await Promise.all(
+    ['wait', 'show'].map((command) => jobman([command, '42', '--json'], { jobs })),
+  );
   assert.equal(waited?.out, shown?.out);
   assert.match(waited?.out ?? '', /"startedAt":"\d{4}-/);
 });
@@ -435,11 +437,11 @@ suite('create', () => {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'iris.yaml'), manifest);
     const jobs = [jobView({ id: '000007', name: 'iris' })];
-    const said = await jobman(['create', 'iris.yaml'], { jobs, cwd: folder });
-    assert.equal(said.code, 0);
-    assert.equal(said.out, '000007 iris created\n');
-    assert.match(said.err, /jobman logs 7 -f/);
-    assert.deepEqual(said.commands, ['create iris for alice', 'wake']);
+    const result = await jobman(['create', 'iris.yaml'], { jobs, cwd: folder });
+    assert.equal(result.code, 0);
+    assert.equal(result.out, '000007 iris created\n');
+    assert.match(result.err, /jobman logs 7 -f/);
+    assert.deepEqual(result.commands, ['create iris for alice', 'wake']);
     assert.equal((await jobman(['create', '-q', '--config', 'iris.yaml'], { jobs, cwd: folder })).out, '000007\n');
   });
 
@@ -455,7 +457,7 @@ suite('create', () => {
     assert.match(wrong.err, /--set job\.name: gives no value; write it as job\.name=VALUE/);
   });
 
-  for (const [what, prepare, said] of [
+  for (const [what, prepare, message] of [
     ['is missing', () => {}, /does not exist/],
     ['is empty', (path: string) => writeFileSync(path, ''), /m\.yaml/],
     ['is a folder', (path: string) => mkdirSync(path), /is a folder/],
@@ -470,7 +472,7 @@ suite('create', () => {
       const { code, out, err, commands } = await jobman(['create', 'm.yaml'], { cwd: folder });
       assert.equal(code, 2);
       assert.equal(out, '');
-      assert.match(err, said);
+      assert.match(err, message);
       assert.deepEqual(commands, []);
       assert.equal((await jobman(['validate', 'm.yaml'], { cwd: folder })).code, 2);
     });
@@ -522,7 +524,7 @@ test('a happening in the built-in cloud passes through with its target and its o
 });
 
 suite('gc', () => {
-  const stray = (job: string, seen: OrphanView['presence'], says: string): OrphanView => ({
+  const orphan = (job: string, seen: OrphanView['presence'], message: string): OrphanView => ({
     backend: 'tpu',
     resource: `projects/lab/locations/us-west4-a/nodes/vit-${job}-1`,
     installation: 'abc123',
@@ -530,17 +532,17 @@ suite('gc', () => {
     allocation: 1,
     state: 'READY',
     presence: seen,
-    message: says,
+    message,
   });
 
   /** A cloud in which a stray that was told to go is gone at the next look. */
-  function keeperOf(...strays: OrphanView[]) {
+  function orphanOperations(...orphans: OrphanView[]) {
     const [shared, others, missed]: [TpuRow[], TpuRow[], UncheckedLocation[]] = [[], [], []];
     const state: { anyAnswered: boolean; forgettable: string[] } = { anyAnswered: true, forgettable: [] };
     const acts: string[] = [];
-    const keeper: OrphanOperations = {
+    const operations: OrphanOperations = {
       observe: async () => ({
-        orphans: strays.map((one) => ({ ...one })),
+        orphans: orphans.map((one) => ({ ...one })),
         shared,
         others,
         unchecked: missed,
@@ -548,30 +550,33 @@ suite('gc', () => {
       }),
       observeAgain: async (asked) =>
         asked.map((one) => {
-          const still = strays.find(({ resource }) => resource === one.resource);
+          const still = orphans.find(({ resource }) => resource === one.resource);
           return still ?? { ...one, presence: 'gone', message: 'gone' };
         }),
       async release({ resource, job }) {
         acts.push(`let go of ${job}`);
         if (job === '000009') return { kind: 'failed', evidence: { detail: 'the cloud did not answer' } };
-        const at = strays.findIndex((one) => one.resource === resource);
-        strays[at] = stray(job, 'gone', 'gone');
+        const at = orphans.findIndex((one) => one.resource === resource);
+        orphans[at] = orphan(job, 'gone', 'gone');
         return { kind: 'done' };
       },
       async forget({ resource, job }) {
         acts.push(`forget ${job}`);
-        strays.splice(
-          strays.findIndex((one) => one.resource === resource),
+        orphans.splice(
+          orphans.findIndex((one) => one.resource === resource),
           1,
         );
       },
       close: async () => void acts.push('close'),
     };
-    return { acts, shared, others, missed, state, services: { orphans: async () => keeper } };
+    return { acts, shared, others, missed, state, services: { orphans: async () => operations } };
   }
 
   test('lists what is on record with what is seen of it, and changes nothing', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'unknown', 'code 403'));
+    const { acts, services } = orphanOperations(
+      orphan('000001', 'present', 'READY'),
+      orphan('000002', 'unknown', 'code 403'),
+    );
     const { code, out, err } = await jobman(['gc'], { services });
     assert.equal(code, 0);
     assert.equal(
@@ -585,11 +590,11 @@ suite('gc', () => {
     );
     assert.match(err, /^2 strays; nothing was changed\..*jobman gc --yes\n$/);
     assert.deepEqual(acts, ['close']);
-    assert.match((await jobman(['gc'], { services: keeperOf().services })).err, /There is no stray/);
+    assert.match((await jobman(['gc'], { services: orphanOperations().services })).err, /There is no stray/);
   });
 
   test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'gone', 'gone'));
+    const { acts, services } = orphanOperations(orphan('000001', 'present', 'READY'), orphan('000002', 'gone', 'gone'));
     const { code, out } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 0);
     assert.deepEqual(acts, ['let go of 000001', 'forget 000002', 'forget 000001', 'close']);
@@ -597,20 +602,23 @@ suite('gc', () => {
   });
 
   test('takes those that are named, by job or by name, and no other', async () => {
-    const { acts, services } = keeperOf(stray('000001', 'present', 'READY'), stray('000002', 'present', 'READY'));
+    const { acts, services } = orphanOperations(
+      orphan('000001', 'present', 'READY'),
+      orphan('000002', 'present', 'READY'),
+    );
     await jobman(['gc', '2', '--yes'], { services });
     await jobman(['gc', 'vit-000001-1', '-y'], { services });
     assert.deepEqual(
       acts.filter((act) => act.startsWith('let')),
       ['let go of 000002', 'let go of 000001'],
     );
-    const { code, err } = await jobman(['gc', '7'], { services: keeperOf().services });
+    const { code, err } = await jobman(['gc', '7'], { services: orphanOperations().services });
     assert.equal(code, 3);
     assert.match(err, /no stray 7/);
   });
 
   test('shows what is not ours apart, with or without --yes, and names a project that could not be asked', async () => {
-    const { acts, others, missed, state, services } = keeperOf(stray('000001', 'present', 'READY'));
+    const { acts, others, missed, state, services } = orphanOperations(orphan('000001', 'present', 'READY'));
     state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
     others.push(
@@ -642,7 +650,7 @@ suite('gc', () => {
   });
 
   test('names the shared TPUs without a job, and never deletes one', async () => {
-    const { acts, shared, services } = keeperOf();
+    const { acts, shared, services } = orphanOperations();
     shared.push(
       tpuRow({
         name: 'ours',
@@ -663,7 +671,7 @@ suite('gc', () => {
   });
 
   test('does not say that nothing is left where somebody could not look', async () => {
-    const { missed, state, services } = keeperOf();
+    const { missed, state, services } = orphanOperations();
     missed.push({ project: 'emulator', zone: null, message: 'it does not run', isEmulatorStopped: true });
     assert.match((await jobman(['gc'], { services })).err, /There is no stray/, 'in a cloud that sleeps nothing runs');
     missed.push({ project: 'lab', zone: null, message: 'no login', isEmulatorStopped: false });
@@ -677,7 +685,10 @@ suite('gc', () => {
   });
 
   test('says which could not be let go, and keeps it on record', async () => {
-    const { acts, services } = keeperOf(stray('000009', 'present', 'READY'), stray('000001', 'present', 'READY'));
+    const { acts, services } = orphanOperations(
+      orphan('000009', 'present', 'READY'),
+      orphan('000001', 'present', 'READY'),
+    );
     const { code, err } = await jobman(['gc', '--yes'], { services });
     assert.equal(code, 1);
     assert.match(err, /vit-000009-1 was not let go: the cloud did not answer/);
@@ -773,7 +784,7 @@ suite('emulator', () => {
     });
   }
 
-  for (const [what, job, said] of [
+  for (const [what, job, message] of [
     [
       'waits for its next TPU',
       jobView({
@@ -797,7 +808,7 @@ suite('emulator', () => {
     test(`a happening on a job that ${what} says so, and not that there is no such node`, async () => {
       const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs: [job], services: knowsIds });
       assert.equal(code, 4);
-      assert.equal(err, said);
+      assert.equal(err, message);
     });
   }
 
@@ -858,8 +869,8 @@ test('settings tells each value and where it comes from', async (t) => {
 });
 
 suite('completion', () => {
-  const proposed = async (...words: string[]) => {
-    const { out } = await jobman(['__complete', ...words], {
+  const proposed = async (...args: string[]) => {
+    const { out } = await jobman(['__complete', ...args], {
       jobs: [jobView(), jobView({ id: '000043', name: 'bert' })],
     });
     return out
@@ -877,8 +888,8 @@ suite('completion', () => {
     assert.deepEqual(await proposed('stop', '000042', 'be'), ['bert']);
     assert.deepEqual(await proposed('completion', ''), ['bash', 'zsh', 'fish']);
     // Every command that takes a job proposes jobs, one with a second name too.
-    for (const words of [['show'], ['details'], ['why'], ['emulator', 'preempt']])
-      assert.deepEqual(await proposed(...words, ''), ['000042', '000043']);
+    for (const args of [['show'], ['details'], ['why'], ['emulator', 'preempt']])
+      assert.deepEqual(await proposed(...args, ''), ['000042', '000043']);
   });
 
   test('proposes what can happen in the built-in cloud beside its commands', async () => {
@@ -890,9 +901,9 @@ suite('completion', () => {
   test('proposes the steps of a job where one is wanted', async () => {
     const steps = ['ssh', 'docker'].map((name) => ({ name }) as JobView['spec']['steps'][number]);
     const job = jobView({ spec: { ...jobView().spec, steps } });
-    const words = async (...line: string[]) =>
+    const proposals = async (...line: string[]) =>
       (await jobman(['__complete', ...line], { jobs: [job] })).out.split('\n').map((text) => text.split('\t')[0]);
-    assert.deepEqual(await words('logs', '--tail', '3', '000042', '--step', ''), [
+    assert.deepEqual(await proposals('logs', '--tail', '3', '000042', '--step', ''), [
       'ssh',
       'docker',
       'command',
@@ -900,10 +911,10 @@ suite('completion', () => {
       'tpu',
       '',
     ]);
-    assert.deepEqual(await words('logs', '000042', '--step', 'd'), ['docker', '']);
-    assert.deepEqual(await words('logs', '--step', ''), ['command', 'job', 'tpu', '']);
-    assert.deepEqual(await words('setup', '000042', ''), ['ssh', 'docker', '']);
-    assert.deepEqual(await words('setup', ''), ['000042', '']);
+    assert.deepEqual(await proposals('logs', '000042', '--step', 'd'), ['docker', '']);
+    assert.deepEqual(await proposals('logs', '--step', ''), ['command', 'job', 'tpu', '']);
+    assert.deepEqual(await proposals('setup', '000042', ''), ['ssh', 'docker', '']);
+    assert.deepEqual(await proposals('setup', ''), ['000042', '']);
   });
 
   test('prints a script for each shell', async () => {

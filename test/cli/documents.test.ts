@@ -115,32 +115,32 @@ suite('--help', () => {
   });
 
   test('has no letter beyond ASCII, for terminals of any locale', () => {
-    const words = commands.flatMap((entry) => [
+    const texts = commands.flatMap((entry) => [
       entry.summary,
       entry.about ?? '',
       entry.usage,
       ...entry.examples.flat(),
     ]);
-    for (const text of words) assert.match(text, /^[\n -~]*$/);
+    for (const text of texts) assert.match(text, /^[\n -~]*$/);
   });
 });
 
 for (const columns of [80, 60]) {
   test(`the help is no wider than a terminal of ${columns} columns, and says the same`, async () => {
     const asked = ['', 'emulator', 'controller', ...commands.map(({ names: [name] }) => name)];
-    const words = (text: string) => text.split(/\s+/).filter(Boolean);
+    const splitText = (text: string) => text.split(/\s+/).filter(Boolean);
     for (const path of asked) {
       const argv = [...path.split(' ').filter(Boolean), '--help'];
       const { out } = await jobman(argv, { terminal: { columns, rows: 24 } });
       // A command line that is an example stays whole.
       for (const line of out.split('\n')) assert.ok(line.length <= columns || /^ +(jobman|source) /.test(line), line);
-      assert.deepEqual(words(out), words((await jobman(argv)).out), path);
+      assert.deepEqual(splitText(out), splitText((await jobman(argv)).out), path);
     }
   });
 }
 
 suite('a newcomer finds in the help', () => {
-  const help = async (...words: string[]) => (await jobman([...words, '--help'])).out;
+  const help = async (...args: string[]) => (await jobman([...args, '--help'])).out;
 
   test('every phase that list can be asked for, and what settled means', async () => {
     const out = await help('list');

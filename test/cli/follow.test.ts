@@ -42,7 +42,7 @@ interface Followed {
   readonly ended: Promise<number>;
   /** Writes to the log of that worker in that attempt, and tells the files there are. */
   readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
-  readonly says: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
+  readonly waitForText: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
 }
 
 function follow(t: TestContext, argv: readonly string[], options: CliHarnessOptions = {}): Followed {
@@ -70,9 +70,11 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
       if (!files.some((file) => file.path === path)) files.push({ path, worker, attempt: number, bytes: 0 });
       return [...files];
     },
-    async says(stream, text) {
-      const said = () => (stream === 'out' ? world.out() : world.err());
-      const found = await eventually(() => (typeof text === 'string' ? said().includes(text) : text.test(said())));
+    async waitForText(stream, text) {
+      const printed = () => (stream === 'out' ? world.out() : world.err());
+      const found = await eventually(() =>
+        typeof text === 'string' ? printed().includes(text) : text.test(printed()),
+      );
       assert.ok(found, `It did not say ${String(text)} but:\n${world.out()}\n---\n${world.err()}`);
     },
   };
@@ -80,11 +82,11 @@ function follow(t: TestContext, argv: readonly string[], options: CliHarnessOpti
 
 suite('create --follow without a terminal', () => {
   test('prints a line for each change of fact, the logs with their numbers, and returns the verdict', async (t) => {
-    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow']);
-    await says('err', '2026-11-21T08:20:14Z 000001 queued: v5litepod-16 spot us-west4-a\n');
+    const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await waitForText('err', '2026-11-21T08:20:14Z 000001 queued: v5litepod-16 spot us-west4-a\n');
     log(0, 'hello\n');
     world.setJobs([running], {}, log(1, 'hallo\n'));
-    await says('out', '[1] hallo\n');
+    await waitForText('out', '[1] hallo\n');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
@@ -96,9 +98,9 @@ suite('create --follow without a terminal', () => {
   });
 
   test('tells a preemption and the next attempt, and goes on with its logs', async (t) => {
-    const { world, ended, log, says } = follow(t, ['create', '--config=iris.yaml', '-f']);
+    const { world, ended, log, waitForText } = follow(t, ['create', '--config=iris.yaml', '-f']);
     world.setJobs([running], {}, log(0, 'step 1\n'));
-    await says('out', '[0] step 1\n');
+    await waitForText('out', '[0] step 1\n');
     const events: Event[] = [
       created,
       { at: now, kind: 'attempt_ended', attempt: 1, reason: 'preempted', evidence: { detail: 'node PREEMPTED' } },
@@ -114,22 +116,22 @@ suite('create --follow without a terminal', () => {
       },
     ];
     world.setJobs([jobView({ ...running, phase: 'recovering', statusText: 'recovering' })], { '000001': events });
-    await says('err', '000001 preempted; node PREEMPTED\n');
-    await says('err', '000001 attempt 2 (stage 1) on allocation 2\n');
+    await waitForText('err', '000001 preempted; node PREEMPTED\n');
+    await waitForText('err', '000001 attempt 2 (stage 1) on allocation 2\n');
     world.setJobs([running], { '000001': events }, log(0, 'step 2\n', 2));
-    await says('out', '[0] step 2\n');
+    await waitForText('out', '[0] step 2\n');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
   });
 
   test('prints also what tries said that came and went between two looks', async (t) => {
-    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow']);
-    await says('err', 'queued');
+    const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await waitForText('err', 'queued');
     log(0, 'first\n', 1);
     log(0, 'second\n', 2);
     world.setJobs([running], {}, log(0, 'third\n', 3));
-    await says('out', 'third');
+    await waitForText('out', 'third');
     log(0, 'fourth\n', 4);
     log(0, 'fifth\n', 5);
     const last: AttemptView = { ...attempt, attempt: 7, endedAt: now };
@@ -139,8 +141,8 @@ suite('create --follow without a terminal', () => {
   });
 
   test('ends with 1 and the evidence when the job failed', async (t) => {
-    const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
-    await says('err', 'queued');
+    const { world, ended, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await waitForText('err', 'queued');
     const evidence = { detail: 'exit 3 on worker 1', exitCode: 3, line: 'ValueError: no' };
     world.setJobs([
       jobView({
@@ -155,8 +157,8 @@ suite('create --follow without a terminal', () => {
   });
 
   test('Ctrl-C leaves, says how to come back, and stops nothing', async (t) => {
-    const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
-    await says('err', 'queued');
+    const { world, ended, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await waitForText('err', 'queued');
     world.signal();
     assert.equal(await ended, 130);
     assert.match(world.err(), /Left; 000001 goes on\. Back: jobman logs 1 -f\n$/);
@@ -164,9 +166,9 @@ suite('create --follow without a terminal', () => {
   });
 
   test('is quiet when asked, and still returns the verdict', async (t) => {
-    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '-f', '-q']);
+    const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '-f', '-q']);
     world.setJobs([running], {}, log(0, 'hello\n'));
-    await says('out', 'hello');
+    await waitForText('out', 'hello');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.err(), '');
@@ -177,19 +179,21 @@ suite('create --follow on a terminal', () => {
   const terminal = { columns: 100, rows: 24 };
 
   test('draws what it waits for, takes it away for the logs, and leaves only what is said for good', async (t) => {
-    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], { terminal });
-    await says('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
+    const { world, ended, log, waitForText } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], {
+      terminal,
+    });
+    await waitForText('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
     // The numbers have the room of both workers from the first line on, although one is late.
     world.setJobs([running], {}, log(0, 'hello\n'));
-    await says('out', '[0]   hello\n');
+    await waitForText('out', '[0]   hello\n');
     world.setJobs([running], {}, log(1, 'hello\n'));
-    await says('out', '[1]   hello\n');
+    await waitForText('out', '[1]   hello\n');
     log(0, 'step 1\n');
     log(1, 'step 1\n');
-    await says('out', '[0-1] step 1\n');
+    await waitForText('out', '[0-1] step 1\n');
     log(0, 'only me\n 10%\r 20%');
-    await says('out', '[0]   only me\n');
-    await says('err', '[0]  20%');
+    await waitForText('out', '[0]   only me\n');
+    await waitForText('err', '[0]  20%');
     log(0, '\n');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
@@ -213,10 +217,10 @@ suite('run', () => {
         return { id, ok: true, message: `Job ${id} is started.`, exitCode: 0 };
       },
     });
-    const { world, ended, log, says } = followed;
-    await says('err', 'is started');
+    const { world, ended, log, waitForText } = followed;
+    await waitForText('err', 'is started');
     world.setJobs([begun], {}, log(0, 'of the second try\n', 2));
-    await says('out', 'of the second try');
+    await waitForText('out', 'of the second try');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] of the second try\n');
@@ -236,9 +240,9 @@ suite('run', () => {
         attempts: [...over.attempts, second],
       });
       const argv = ['run', '1', ...(commandOnly ? ['--cmd-only'] : [])];
-      const { world, ended, says } = follow(t, argv, { jobs: [over] });
+      const { world, ended, waitForText } = follow(t, argv, { jobs: [over] });
       world.setJobs([setup]);
-      await says('err', '000001 setup');
+      await waitForText('err', '000001 setup');
       world.setJobs([{ ...succeeded, spec }]);
       assert.equal(await ended, 0);
       assert.equal(/Z 000001 setup: gcsfuse$/m.test(world.err()), !commandOnly, world.err());
@@ -260,11 +264,11 @@ suite('a verdict', () => {
 suite('logs -f', () => {
   test('ends with 0 when the job has settled, whatever its verdict', async (t) => {
     const failed = jobView({ ...succeeded, phase: 'failed', statusText: 'failed', reasonText: 'exit 1' });
-    const { world, ended, log, says } = follow(t, ['logs', '1', '-f']);
+    const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f']);
     world.setJobs([running], {}, log(0, 'hello'));
     await eventually(() => false, { withinMs: 100 });
     log(0, ' world\n');
-    await says('out', '[0] hello world\n');
+    await waitForText('out', '[0] hello world\n');
     world.setJobs([failed]);
     assert.equal(await ended, 0);
     assert.match(world.err(), /Z 000001 iris failed after 1m05s: exit 1/);
@@ -279,9 +283,9 @@ suite('logs -f', () => {
       evidence: { detail: 'taken' },
     } as const;
     const again = jobView({ ...running, attempts: [first, { ...attempt, attempt: 2, stage: 1, startMode: 'resume' }] });
-    const { world, ended, log, says } = follow(t, ['logs', '1', '-f'], { jobs: [again] });
+    const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f'], { jobs: [again] });
     world.setJobs([again], {}, log(0, 'hello\n', 2));
-    await says('err', 'following');
+    await waitForText('err', 'following');
     world.setJobs([succeeded]);
     assert.equal(await ended, 0);
     assert.match(world.err(), /^\S+Z 000001 attempt 1 ran 0s until .*: preempted; taken$/m);
@@ -304,9 +308,9 @@ suite('wait', () => {
       statusText: 'stopped',
       reasonText: 'by its owner',
     });
-    const { world, ended, says } = follow(t, ['wait', '1', '2']);
+    const { world, ended, waitForText } = follow(t, ['wait', '1', '2']);
     world.setJobs([running, other]);
-    await says('out', '000002 other stopped');
+    await waitForText('out', '000002 other stopped');
     world.setJobs([succeeded, other]);
     assert.equal(await ended, 1);
     assert.equal(world.out().split('\n').length, 3);

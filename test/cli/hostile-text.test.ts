@@ -62,7 +62,7 @@ const clusterPod = aClusterPod(
 
 /** A cluster whose every name and message is hostile. */
 function hostileCluster(): Cluster {
-  const door = {
+  const cluster = {
     context: () => ({ context: evil, server: evil, namespace: evil, user: evil }),
     async *jobs() {
       yield [clusterJob];
@@ -76,7 +76,7 @@ function hostileCluster(): Cluster {
     raw: async () => ({ metadata: { name: evil, annotations: { [evil]: evil } } }),
     close: async () => undefined,
   };
-  return door as object as Cluster;
+  return cluster as object as Cluster;
 }
 
 const job = jobView({
@@ -286,15 +286,15 @@ suite('text that controls a terminal', () => {
         .filter((path) => !serving.has(path))
         .flatMap((path) => {
           const given = argumentsOf[path] ?? [['42'], [`n${evil}`], ['-j', evil], [`--${evil}`], []];
-          return given.map((words) => [...path.split(' '), ...words]);
+          return given.map((args) => [...path.split(' '), ...args]);
         });
       for (const argv of [...calls, ...manifestCalls, [evil], ['help', evil]]) {
         for (const json of [[], ['--json']]) {
           for (const screen of [{}, { terminal }]) {
             const at = argv.includes('--') ? argv.indexOf('--') : argv.length;
             // Without movements of the cursor, which belong to the program and are not its text.
-            const words = argv.toSpliced(at, 0, ...json, '--progress', 'none');
-            await call(t, words, { ...records, ...screen, input: ['n'], cwd: folder, services });
+            const args = argv.toSpliced(at, 0, ...json, '--progress', 'none');
+            await call(t, args, { ...records, ...screen, input: ['n'], cwd: folder, services });
           }
         }
       }
@@ -309,7 +309,7 @@ suite('text that controls a terminal', () => {
       // A monitor goes on until a key is typed, and shows what `check` shows.
       const ending = tpuTable.filter(({ names }) => !names.includes('monitor'));
       const showing = new Set<string>();
-      const calls = ending.flatMap(({ names: [word] }) =>
+      const calls = ending.flatMap(({ names: [name] }) =>
         [
           [],
           [evil],
@@ -320,18 +320,18 @@ suite('text that controls a terminal', () => {
           ['v2-32-6'],
           ['v2-32-6', evil],
         ]
-          .map((rest) => [word, ...rest])
+          .map((rest) => [name, ...rest])
           .concat([
-            [word, 'ada', 'dir=1', evil],
-            [word, `--${evil}`],
-            ['help', word],
+            [name, 'ada', 'dir=1', evil],
+            [name, `--${evil}`],
+            ['help', name],
           ]),
       );
       for (const argv of [...calls, [evil], ['help', evil], ['__complete', 'run', '']]) {
         for (const json of [[], ['--json']]) {
           for (const screen of [{}, { terminal }]) {
-            const words = ['tpu', ...argv, ...json];
-            const isShown = await call(t, words, { ...records, ...screen, input: ['n'], env: { TMUX: '' }, services });
+            const args = ['tpu', ...argv, ...json];
+            const isShown = await call(t, args, { ...records, ...screen, input: ['n'], env: { TMUX: '' }, services });
             if (isShown) showing.add(argv[0] ?? '');
           }
         }

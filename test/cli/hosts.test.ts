@@ -14,7 +14,7 @@ import { parseWorkers } from '../../src/cli/parse.ts';
 import { jsonLines, jobman, createCliHarness, jobView, type CliHarnessOptions } from './support/harness.ts';
 import { run } from '../../src/cli/run.ts';
 
-type Says = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
+type Responder = (worker: number, request: SessionRequest, asked: Asked) => Promise<SessionEnd>;
 
 interface Asked {
   stopped: boolean;
@@ -25,7 +25,11 @@ interface Asked {
 
 const well: SessionEnd = { kind: 'ended', exitCode: 0, signal: null };
 
-function door(count: number, says: Says, copies: Partial<Pick<WorkerAccess, 'put' | 'get'>> = {}): WorkerAccess {
+function workerAccess(
+  count: number,
+  respond: Responder,
+  copies: Partial<Pick<WorkerAccess, 'put' | 'get'>> = {},
+): WorkerAccess {
   const none = (): Promise<CopyEnd> => Promise.reject(new Error('this test copies nothing'));
   return {
     workers: Array.from({ length: count }, (_, worker) => worker),
@@ -46,7 +50,7 @@ function door(count: number, says: Says, copies: Partial<Pick<WorkerAccess, 'put
           asked.stopped = true;
           for (const call of calls) call();
         },
-        ended: says(worker, request, asked),
+        ended: respond(worker, request, asked),
       };
     },
     put: copies.put ?? none,
@@ -60,7 +64,7 @@ function door(count: number, says: Says, copies: Partial<Pick<WorkerAccess, 'put
   };
 }
 
-function prints(texts: readonly string[], ends: readonly SessionEnd[] = []): Says {
+function prints(texts: readonly string[], ends: readonly SessionEnd[] = []): Responder {
   return async (worker, { onBytes }) => {
     await onBytes(Buffer.from(texts[worker] ?? ''), 'stdout');
     return ends[worker] ?? well;
@@ -77,7 +81,7 @@ test('ssh-config writes no value that would begin a line of its own', async () =
   const sshHosts = async () => [
     { worker: 0, host: 'h', options: [['User', 'a\n  ProxyCommand touch PWN']] as [string, string][] },
   ];
-  const { code, out } = await jobman(['ssh-config', '42'], options({ ...door(1, prints([])), sshHosts }));
+  const { code, out } = await jobman(['ssh-config', '42'], options({ ...workerAccess(1, prints([])), sshHosts }));
   assert.equal(code, 1);
   assert.equal(out, '');
 });
@@ -85,7 +89,7 @@ test('ssh-config writes no value that would begin a line of its own', async () =
 suite('exec', () => {
   test('hands on one word as a line for a shell, and several as they are', async () => {
     const seen: unknown[] = [];
-    const workers = door(1, async (_worker, { program, hasInput, environment }) => {
+    const workers = workerAccess(1, async (_worker, { program, hasInput, environment }) => {
       seen.push([program, hasInput, environment]);
       return well;
     });
@@ -98,7 +102,7 @@ suite('exec', () => {
   });
 
   test('puts the worker in front of every whole line where there is no terminal, byte for byte', async () => {
-    const workers = door(2, async (worker, { onBytes }) => {
+    const workers = workerAccess(2, async (worker, { onBytes }) => {
       await onBytes(Buffer.from('one\nt'), 'stdout');
       await onBytes(Buffer.from(worker === 0 ? 'wo\nlast' : 'wo'), 'stdout');
       return well;
@@ -110,12 +114,12 @@ suite('exec', () => {
   });
 
   test('prints the bytes of a single worker as they are', async () => {
-    const { out } = await jobman(['exec', '42', '--', 'x'], options(door(1, prints(['no end \u001b[2J']))));
+    const { out } = await jobman(['exec', '42', '--', 'x'], options(workerAccess(1, prints(['no end \u001b[2J']))));
     assert.equal(out, 'no end \u001b[2J');
   });
 
   test('draws a line that all print once on a terminal, and says where they agree', async () => {
-    const workers = door(4, prints(['alike\n', 'alike\n', 'odd\u001b[2J\n', 'alike\n']));
+    const workers = workerAccess(4, prints(['alike\n', 'alike\n', 'odd\u001b[2J\n', 'alike\n']));
     const { code, out, err } = await jobman(['exec', '42', '--', 'x'], options(workers, { terminal }));
     assert.equal(code, 0);
     assert.deepEqual(out.trimEnd().split('\n').toSorted(), ['[0-1,3] alike', '[2]   odd\\x1b[2J']);
@@ -128,17 +132,17 @@ suite('exec', () => {
       { kind: 'ended', exitCode: 3, signal: null },
       { kind: 'ended', exitCode: null, signal: 'KILL' },
     ];
-    const died = await jobman(['exec', '42', '--', 'x'], options(door(3, prints([], ends))));
+    const died = await jobman(['exec', '42', '--', 'x'], options(workerAccess(3, prints([], ends))));
     assert.equal(died.code, 137);
     assert.match(died.err, /exit code 0 on \[0\]; exit code 3 on \[1\]; ended by SIGKILL on \[2\]/);
     const silent: SessionEnd = { kind: 'unreachable', reason: '10.0.0.3:22 refuses connections', mayHaveRun: false };
-    const lost = await jobman(['exec', '42', '--', 'x'], options(door(3, prints([], [well, well, silent]))));
+    const lost = await jobman(['exec', '42', '--', 'x'], options(workerAccess(3, prints([], [well, well, silent]))));
     assert.equal(lost.code, 255);
     assert.match(lost.err, /\[2\]: not reached: 10\.0\.0\.3:22 refuses connections/);
   });
 
   test('gives one object a worker, with what is no text in base64', async () => {
-    const workers = door(2, async (worker, { onBytes }) => {
+    const workers = workerAccess(2, async (worker, { onBytes }) => {
       await onBytes(worker === 0 ? Buffer.from('grün') : Buffer.from([255, 0]), 'stdout');
       return well;
     });
@@ -161,7 +165,7 @@ suite('exec', () => {
 
   test('ends what takes longer than its time, on the workers too', async () => {
     const stopped: number[] = [];
-    const workers = door(2, (worker, _request, asked) =>
+    const workers = workerAccess(2, (worker, _request, asked) =>
       worker === 0
         ? Promise.resolve(well)
         : new Promise((resolve) => {
@@ -179,7 +183,7 @@ suite('exec', () => {
 
   test('is ended by Ctrl-C on the workers too, and left by a second one', async () => {
     let stops = 0;
-    const workers = door(1, (_worker, _request, asked) => {
+    const workers = workerAccess(1, (_worker, _request, asked) => {
       asked.onStop(() => (stops += 1));
       return new Promise(() => undefined);
     });
@@ -196,7 +200,7 @@ suite('exec', () => {
 
   test('gives our input to one worker, and refuses it to several', async () => {
     const got: string[] = [];
-    const workers = door(2, async (_worker, { hasInput }, asked) => {
+    const workers = workerAccess(2, async (_worker, { hasInput }, asked) => {
       if (hasInput) got.push(await asked.input);
       return well;
     });
@@ -210,15 +214,15 @@ suite('exec', () => {
   });
 
   test('refuses what makes no sense before anything is asked of a worker', async () => {
-    const untouched = door(2, () => Promise.reject(new Error('a worker was asked')));
-    for (const [words, why] of [
+    const untouched = workerAccess(2, () => Promise.reject(new Error('a worker was asked')));
+    for (const [args, why] of [
       [['42'], /Which command\?/],
       [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is no command; flags of exec stand before the two dashes/],
       [['42', '--', '--help'], /--help is no command/],
       [['42', '-w', '2', '--', 'x'], /no worker 2; its workers are 0 to 1/],
       [['42', '--in-container', '--', 'x'], /runs in no container/],
     ] as const) {
-      const { code, err } = await jobman(['exec', ...words], options(untouched));
+      const { code, err } = await jobman(['exec', ...args], options(untouched));
       assert.equal(code, 2);
       assert.match(err, why);
     }
@@ -244,7 +248,7 @@ suite('cp', () => {
         onProgress(10);
         return end(worker);
       };
-    return { asked, workers: door(count, prints([]), { put: way('put'), get: way('get') }) };
+    return { asked, workers: workerAccess(count, prints([]), { put: way('put'), get: way('get') }) };
   }
   const done = (): CopyEnd => ({ kind: 'done', path: '/there' });
 
@@ -304,15 +308,15 @@ suite('cp', () => {
   });
 
   test('refuses two sides of one kind, and a path that is empty', async () => {
-    for (const words of [['a', 'b'], ['42:a', '42:b'], ['42:a', '43:b', '.'], ['a'], ['', '42:'], ['42:a', '']]) {
-      const { code } = await jobman(['cp', ...words], options(copying(1, done).workers));
-      assert.equal(code, 2, words.join(' '));
+    for (const args of [['a', 'b'], ['42:a', '42:b'], ['42:a', '43:b', '.'], ['a'], ['', '42:'], ['42:a', '']]) {
+      const { code } = await jobman(['cp', ...args], options(copying(1, done).workers));
+      assert.equal(code, 2, args.join(' '));
     }
   });
 });
 
 test('ssh-config names each worker, and the first one twice', async () => {
-  const { out } = await jobman(['ssh-config', '42'], options(door(2, prints([]))));
+  const { out } = await jobman(['ssh-config', '42'], options(workerAccess(2, prints([]))));
   assert.equal(
     out,
     'Host jobman-42-0 jobman-42\n  HostName 10.0.0.1\n  User alice\n\nHost jobman-42-1\n  HostName 10.0.0.2\n  User alice\n\n',
@@ -320,8 +324,8 @@ test('ssh-config names each worker, and the first one twice', async () => {
 });
 
 test('port-forward says what is no port', async () => {
-  for (const word of ['x', '0', '70000', '8080:', '1:2:3']) {
-    const { code, err } = await jobman(['port-forward', '42', word], options(door(1, prints([]))));
+  for (const arg of ['x', '0', '70000', '8080:', '1:2:3']) {
+    const { code, err } = await jobman(['port-forward', '42', arg], options(workerAccess(1, prints([]))));
     assert.equal(code, 2);
     assert.match(err, /is no port: expected 6006/);
   }

@@ -13,7 +13,7 @@ import { fakeCluster, createCliHarness } from './support/harness.ts';
 const train = aClusterJob({ active: 1, ready: 1 });
 const ended = (exit: number): Partial<ClusterContainer> => ({ state: 'terminated', exitCode: exit });
 
-interface Door {
+interface FakeSession {
   readonly job?: () => Promise<ClusterJob | null>;
   readonly pods?: (isAttached: boolean) => ClusterPod;
   readonly end?: SessionEnd;
@@ -22,11 +22,11 @@ interface Door {
 }
 
 /** One session over this cluster; `removed` are the names of Jobs that were deleted. */
-async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (signal: () => void) => void) {
+async function session({ job, pods, end, attach, remove }: FakeSession, leaveAt?: (signal: () => void) => void) {
   const removed: string[] = [];
   let isAttached = false;
   const world = createCliHarness({ terminal: { columns: 80, rows: 24 } });
-  const door = fakeCluster({
+  const cluster = fakeCluster({
     job: job ?? (async () => train),
     async *pods() {
       yield [pods?.(isAttached) ?? aClusterPod({}, isAttached ? ended(0) : {})];
@@ -62,7 +62,7 @@ async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (sign
   const left = new AbortController();
   leaveAt?.(() => world.signal());
   try {
-    code = await runInteractive(cli, door, 'train', {
+    code = await runInteractive(cli, cluster, 'train', {
       leave: { signal: left.signal, release: () => undefined },
       remove: true,
       isTerminal: true,
@@ -148,7 +148,7 @@ suite('a session without a terminal', () => {
       stop = () => resolve({ kind: 'unreachable', reason: 'closed', mayHaveRun: true });
     });
     const read = Promise.withResolvers<void>();
-    const door = fakeCluster({
+    const cluster = fakeCluster({
       job: async () => (hasEnded ? over : job),
       async *pods() {
         yield [aClusterPod({ phase: hasEnded ? 'Succeeded' : 'Running' }, hasEnded ? ended(3) : {})];
@@ -194,7 +194,7 @@ suite('a session without a terminal', () => {
       },
     } as object as Parameters<typeof runInteractive>[0];
     const leave = { signal: new AbortController().signal, release: () => undefined };
-    const code = await runInteractive(cli, door, 'train', { leave, remove: true, isTerminal: false });
+    const code = await runInteractive(cli, cluster, 'train', { leave, remove: true, isTerminal: false });
     return { code, out: world.out(), err: world.err() };
   }
 

@@ -231,8 +231,8 @@ test('-j takes a name that looks like an id', async (t) => {
 });
 
 test('-n of lines, as it was typed before, is answered with --tail', async () => {
-  for (const words of [['-n', '20'], ['-n20'], ['--namespace', '20']]) {
-    const { code, out, err } = await jobman(['logs', '1', ...words], { jobs: [jobView()] });
+  for (const args of [['-n', '20'], ['-n20'], ['--namespace', '20']]) {
+    const { code, out, err } = await jobman(['logs', '1', ...args], { jobs: [jobView()] });
     assert.deepEqual([code, out], [2, '']);
     assert.equal(
       err,

@@ -40,7 +40,7 @@ function container(name: string, more: Partial<ClusterContainer> = {}): ClusterC
 }
 
 /** `jobman exec train …` in a cluster with these pods; each program prints where it is. */
-const exec = (pods: readonly ClusterPod[], ...words: readonly string[]) => run(pods, ['exec', '-j', 'train', ...words]);
+const exec = (pods: readonly ClusterPod[], ...args: readonly string[]) => run(pods, ['exec', '-j', 'train', ...args]);
 
 async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: SessionEnd) {
   const started: { readonly target: ClusterTarget; readonly request: ClusterExecRequest }[] = [];
@@ -90,8 +90,8 @@ suite('exec in a job of a cluster', () => {
   });
 
   test('finds a pod by its number, its name and the end of it', async () => {
-    for (const word of ['1', 'train-1-bbb', 'bbb']) {
-      assert.equal((await exec(two, '--pod', word, '--', 'ls')).out, 'in train-1-bbb/main\n', word);
+    for (const pod of ['1', 'train-1-bbb', 'bbb']) {
+      assert.equal((await exec(two, '--pod', pod, '--', 'ls')).out, 'in train-1-bbb/main\n', pod);
     }
     const { code, err } = await exec(two, '--pod', 'ccc', '--', 'ls');
     assert.equal(code, 3);
@@ -135,14 +135,14 @@ suite('exec in a job of a cluster', () => {
   test('says which flag is for the other kind of job', async () => {
     assert.match((await exec(two, '--in-container', '--', 'ls')).err, /--in-container is for a TPU job/);
     const jobs = [jobView()];
-    for (const [flag, said] of [
+    for (const [flag, message] of [
       ['-t', /A shell on a worker: jobman ssh 000042/],
       ['--pod=1', /--pod is for a job of a cluster; a TPU has workers: --workers\./],
       ['--container=x', /--container is for a job of a cluster; the job's own is --in-container\./],
     ] as const) {
       const { code, err } = await jobman(['exec', '42', flag, '--', 'ls'], { jobs });
       assert.equal(code, 2, flag);
-      assert.match(err, said);
+      assert.match(err, message);
     }
     const shell = await run(two, ['ssh', 'train']);
     assert.equal(shell.code, 2);
@@ -155,7 +155,7 @@ suite('exec in a job of a cluster', () => {
 suite('cp in a job of a cluster', () => {
   const two = [pod('train-0-aaa', 0), pod('train-1-bbb', 1)];
 
-  async function cp(pods: readonly ClusterPod[], ...words: readonly string[]) {
+  async function cp(pods: readonly ClusterPod[], ...args: readonly string[]) {
     const copies: object[] = [];
     const copy =
       (way: string) =>
@@ -172,7 +172,7 @@ suite('cp in a job of a cluster', () => {
       get: copy('get'),
     }) as Partial<Cluster> as Cluster;
     const services = { isClusterConfigured: async () => true, cluster: async () => cluster };
-    return { ...(await jobman(['cp', ...words], { cwd: '/work', services })), copies };
+    return { ...(await jobman(['cp', ...args], { cwd: '/work', services })), copies };
   }
 
   test('copies to every pod that runs, and from several into a folder of each', async () => {
@@ -212,11 +212,11 @@ suite('exec without the right to it', () => {
     sessionNotOpened(new JobmanError('You may not create pods/exec.', code, [line]), code === exitCode.failed);
 
   test('says so once for all pods, with the exit code of a missing right', async () => {
-    for (const words of [
+    for (const args of [
       ['--', 'true'],
       ['--pod', '0', '--', 'true'],
     ]) {
-      const { code, err } = await run(pods, ['exec', '-j', 'train', ...words], ends(exitCode.failed));
+      const { code, err } = await run(pods, ['exec', '-j', 'train', ...args], ends(exitCode.failed));
       assert.equal(code, 1);
       assert.equal(err.match(/You may not create pods\/exec\./g)?.length, 1, err);
       assert.match(err, /Missing is the right/);

@@ -33,7 +33,7 @@ const queued = jobView({
   why,
   spec,
 });
-const told = {
+const reported = {
   state: 'releasing',
   releasedAt: now - 8 * second,
   message: 'DELETING, not seen gone yet',
@@ -44,7 +44,7 @@ const preempted = jobView({
   statusText: 'recovering',
   reasonText: 'preempted, 8s ago',
   attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted' })],
-  allocations: [allocation(1, { ...told, readyAt: now - 18 * second })],
+  allocations: [allocation(1, { ...reported, readyAt: now - 18 * second })],
 });
 const next = attempt(2, { createdAt: now - 4 * second });
 const replaced = jobView({
@@ -119,10 +119,10 @@ suite('on a narrow terminal', () => {
       for (const job of [queued, preempted, replaced, setUp, running]) {
         const lines = statusLines(job, now, unicode, columns);
         for (const line of lines) assert.ok(line.length <= columns, line);
-        const words = lines.join(' ').replaceAll(/\s+/g, ' ');
+        const text = lines.join(' ').replaceAll(/\s+/g, ' ');
         for (const { message, goneAt } of job.allocations)
-          if (goneAt === null && message !== null) assert.ok(words.includes(message), words);
-        assert.match(words, /back: jobman logs 42 -f$/);
+          if (goneAt === null && message !== null) assert.ok(text.includes(message), text);
+        assert.match(text, /back: jobman logs 42 -f$/);
       }
     });
   }
@@ -137,11 +137,11 @@ suite('on a narrow terminal', () => {
 });
 
 test('plain lines have their times in order, also where a phase began before the event that is said with it', () => {
-  const said: string[] = [];
+  const lines: string[] = [];
   const cli = {
     io: { now: () => now },
     screen: { progress: 'plain', hasScreenReader: false },
-    note: (line: string) => void said.push(line),
+    note: (line: string) => void lines.push(line),
   } as unknown as Cli;
   const window = { ring() {}, close() {} } as never;
   const progress = createProgress(cli, { logs: null, reportsPhases: true, foldsLines: false, window });
@@ -152,8 +152,8 @@ test('plain lines have their times in order, also where a phase began before the
   ] as const;
   progress.changed({ ...queued, phase: 'setup', statusText: 'setup', phaseStartedAt: now - 4 * second }, news, false);
   progress.changed({ ...queued, phase: 'running', statusText: 'running', phaseStartedAt: now - 3 * second }, [], false);
-  const times = said.map((line) => line.split(' ')[0] ?? '');
-  assert.equal(said.length, 5, said.join('\n'));
-  assert.deepEqual(times, times.toSorted(), said.join('\n'));
-  assert.match(said[2] ?? '', / setup/, 'between the two events');
+  const times = lines.map((line) => line.split(' ')[0] ?? '');
+  assert.equal(lines.length, 5, lines.join('\n'));
+  assert.deepEqual(times, times.toSorted(), lines.join('\n'));
+  assert.match(lines[2] ?? '', / setup/, 'between the two events');
 });

@@ -27,10 +27,10 @@ interface Rights {
 }
 
 /** The queue of a cluster with these jobs. */
-async function queue(words: readonly string[], jobs: readonly ClusterJob[], { everywhere, list, isMissing }: Rights) {
+async function queue(args: readonly string[], jobs: readonly ClusterJob[], { everywhere, list, isMissing }: Rights) {
   const opened: ClusterOptions[] = [];
   const written: unknown[] = [];
-  const door: Partial<Cluster> = {
+  const fake: Partial<Cluster> = {
     context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
     async *jobs(query) {
       if (query.allNamespaces === true && !everywhere) throw new JobmanError('you may not list jobs', exitCode.failed);
@@ -49,9 +49,9 @@ async function queue(words: readonly string[], jobs: readonly ClusterJob[], { ev
   };
   const cluster = async (options: ClusterOptions): Promise<Cluster> => {
     opened.push(options);
-    return door as Cluster;
+    return fake as Cluster;
   };
-  return { ...(await jobman(['queue', ...words], { services: { cluster } })), opened, written };
+  return { ...(await jobman(['queue', ...args], { services: { cluster } })), opened, written };
 }
 
 const jobs = [
@@ -66,8 +66,8 @@ const jobs = [
 suite('jobman queue', () => {
   test('of a namespace that does not exist is no empty one', async () => {
     const missing = { everywhere: true, isMissing: true };
-    for (const words of [[], ['--json']]) {
-      const { code, out, err } = await queue(words, [jobs[2] as ClusterJob], missing);
+    for (const args of [[], ['--json']]) {
+      const { code, out, err } = await queue(args, [jobs[2] as ClusterJob], missing);
       assert.deepEqual([code, out], [3, ''], err);
       assert.match(err, /There is no namespace vision in lab\./);
     }

@@ -25,12 +25,12 @@ interface Around {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-function submit(words: readonly string[], { cwd = '/', env = {} }: Around = {}) {
-  return jobman(['submit', ...words], { cwd, env, services: { clusterSettings } });
+function submit(args: readonly string[], { cwd = '/', env = {} }: Around = {}) {
+  return jobman(['submit', ...args], { cwd, env, services: { clusterSettings } });
 }
 
-async function dryRun(words: readonly string[], around: Around = {}): Promise<V1Job> {
-  const { code, out, err } = await submit(['--dry-run', '--json', ...words], around);
+async function dryRun(args: readonly string[], around: Around = {}): Promise<V1Job> {
+  const { code, out, err } = await submit(['--dry-run', '--json', ...args], around);
   assert.equal(code, 0, err);
   assert.equal(out.split('\n').length, 2, 'one object on one line');
   return JSON.parse(out) as V1Job;
@@ -90,12 +90,12 @@ suite('the lines of the older manual', () => {
   });
 
   test('submit -ci image, and the long words', async () => {
-    const words = [
+    const lines = [
       ['-ci', 'alpine', '--', 'ls'],
       ['--command', '--image', 'alpine', '--', 'ls'],
       ['--image=alpine', '-c', '--', 'ls'],
     ];
-    for (const line of words) {
+    for (const line of lines) {
       const job = await dryRun(['-j', 'x', ...line]);
       assert.deepEqual([container(job)?.command, container(job)?.args], [['ls'], undefined]);
     }
@@ -105,8 +105,8 @@ suite('the lines of the older manual', () => {
     const { folder } = openWorld(t);
     const json = '{ "name": "f", "resources": { "requests": { "cpu": "2" } } }';
     writeFileSync(join(folder, 'f.json'), json);
-    for (const said of ['f.json', join(folder, 'f.json'), json]) {
-      const job = await dryRun(['-i', 'a', '--resources-flavor', said], { cwd: folder });
+    for (const flavor of ['f.json', join(folder, 'f.json'), json]) {
+      const job = await dryRun(['-i', 'a', '--resources-flavor', flavor], { cwd: folder });
       assert.deepEqual(container(job)?.resources, { requests: { cpu: '2' } });
       assert.equal(job.metadata?.annotations?.['jobman/flavor'], 'f');
     }
@@ -129,31 +129,31 @@ suite('the lines of the older manual', () => {
 });
 
 test('that names can be seen is said with the first job that is submitted, and with no other', async () => {
-  const said = async (words: readonly string[], hasSubmitted: boolean) => {
+  const stderrOf = async (args: readonly string[], hasSubmitted: boolean) => {
     const cluster = async () => Promise.reject(new JobmanError('There is no cluster here.', 5));
     const services = { clusterSettings, cluster, hasSubmitted: () => hasSubmitted };
-    return (await jobman(['submit', '-i', 'alpine', ...words], { services })).err;
+    return (await jobman(['submit', '-i', 'alpine', ...args], { services })).err;
   };
   const sentence = /^Everybody in the cluster may see the names of the job and of its flavor/;
-  assert.match(await said([], false), sentence);
-  assert.match(await said([], false), /Files that the program writes in its pod are lost with the pod/);
-  assert.doesNotMatch(await said([], true), sentence);
-  assert.equal(await said(['--dry-run'], false), '');
+  assert.match(await stderrOf([], false), sentence);
+  assert.match(await stderrOf([], false), /Files that the program writes in its pod are lost with the pod/);
+  assert.doesNotMatch(await stderrOf([], true), sentence);
+  assert.equal(await stderrOf(['--dry-run'], false), '');
 });
 
 test('a dry run says which label only a real one has, where there is no record yet', async () => {
-  const words = ['submit', '-i', 'alpine', '--dry-run'];
-  const { err, out } = await jobman(words, { services: { clusterSettings, installationId: async () => null } });
+  const args = ['submit', '-i', 'alpine', '--dry-run'];
+  const { err, out } = await jobman(args, { services: { clusterSettings, installationId: async () => null } });
   assert.match(err, /^Submitted, it also has the label jobman\/installation: /);
   assert.doesNotMatch(out, /jobman\/installation/);
 });
 
 test('every flag has its place in the Job', async () => {
-  const words =
+  const line =
     '-i lab/train:3 -j train -n vision -a {"team":"x"} --env A=1=2 --env FROM_HERE --secret s:k=V --secret all --workdir /w ' +
     '--gpus 2:NVIDIA-A100 --shm 8G --volume data:/data:ro --volume out:/out --service-account sa --parallelism 2 ' +
     '--completions 4 --backoff-limit 3 --timeout 90s --ttl 1d --suspend --queue q -- run $$ $(NAME) $5';
-  const job = await dryRun(words.split(' '), { env: { FROM_HERE: 'there' } });
+  const job = await dryRun(line.split(' '), { env: { FROM_HERE: 'there' } });
   const { metadata, spec } = job;
   assert.equal(metadata?.namespace, 'vision');
   // Two GPUs are not what the flavor of that name asks for.
@@ -208,7 +208,7 @@ test('every flag has its place in the Job', async () => {
 });
 
 suite('nothing is submitted', () => {
-  const cases: readonly (readonly [words: readonly string[], code: number, says: RegExp])[] = [
+  const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
     [['-i', 'a', 'ls'], 2, /Unexpected argument `ls`\.\n.*jobman submit -i alpine -- ls/],
     [
       ['good.yaml'],
@@ -248,11 +248,11 @@ suite('nothing is submitted', () => {
     [['-i', 'a b', '--workdir', 'w'], 2, /2 things are wrong\.\n.*holds a blank[^]*begin with a slash/],
     [[], 2, /No image is named: say it with -i, or set job\.defaultImage/],
   ];
-  for (const [words, code, says] of cases) {
-    test(words.join(' ') || 'without an image', async () => {
-      const found = await submit([...words.slice(0, 2), '--dry-run', ...words.slice(2)]);
+  for (const [args, code, message] of cases) {
+    test(args.join(' ') || 'without an image', async () => {
+      const found = await submit([...args.slice(0, 2), '--dry-run', ...args.slice(2)]);
       assert.equal(found.out, '');
-      assert.match(found.err, says);
+      assert.match(found.err, message);
       assert.equal(found.code, code);
     });
   }
@@ -268,15 +268,15 @@ test('a digest is an image, and an invalid image name is refused', async () => {
 });
 
 test('--ttl is 7 days unless the flag or the settings differ; none leaves the Job in the cluster', async () => {
-  const ttl = async (words: readonly string[], settings = clusterSettings) => {
-    const { out, err } = await jobman(['submit', '--dry-run', '-i', 'a', ...words], {
+  const ttl = async (args: readonly string[], settings = clusterSettings) => {
+    const { out, err } = await jobman(['submit', '--dry-run', '-i', 'a', ...args], {
       services: { clusterSettings: settings },
     });
     return [(JSON.parse(out) as V1Job).spec?.ttlSecondsAfterFinished, err];
   };
-  const with_ = (said: string) => async () => {
+  const with_ = (value: string) => async () => {
     const read = await clusterSettings();
-    return { ...read, settings: { ...read.settings, job: { ...read.settings.job, ttl: said } } };
+    return { ...read, settings: { ...read.settings, job: { ...read.settings.job, ttl: value } } };
   };
   assert.equal((await ttl([]))[0], 604_800);
   assert.equal((await ttl(['--ttl', 'none']))[0], undefined);
@@ -318,10 +318,10 @@ suite('the requests, the labels and the nodes of a job', () => {
   });
 
   test('labels, node selector, tolerations, priority class and pull secrets', async () => {
-    const words =
+    const line =
       '-i a -j x --label team=vision --label x.io/run=7 --node-selector disk=ssd --toleration gpu ' +
       '--toleration a=b --toleration c=d:NoExecute --priority-class high --image-pull-secret one --image-pull-secret two';
-    const { metadata, spec } = await dryRun(words.split(' '));
+    const { metadata, spec } = await dryRun(line.split(' '));
     for (const labels of [metadata?.labels, spec?.template.metadata?.labels]) {
       assert.equal(labels?.['team'], 'vision');
       assert.equal(labels?.['x.io/run'], '7');
@@ -386,9 +386,12 @@ test('validate says what the settings do not have, and where it is asked for', a
     const { code, err } = await jobman(['validate', 'a.yaml'], around);
     return [code, err.split('\n')[0]];
   };
-  const [code, said] = await check('kubernetes:\n  image: alpine\n  flavor: no-gpx\ncommand: {run: ls}\n');
+  const [code, message] = await check('kubernetes:\n  image: alpine\n  flavor: no-gpx\ncommand: {run: ls}\n');
   assert.equal(code, 2);
-  assert.match(String(said), /^a\.yaml:3:11 kubernetes\.flavor: there is no flavor no-gpx, .* Did you mean no-gpu\?/);
+  assert.match(
+    String(message),
+    /^a\.yaml:3:11 kubernetes\.flavor: there is no flavor no-gpx, .* Did you mean no-gpu\?/,
+  );
   assert.equal((await check('kubernetes: {image: alpine, flavor: no-gpu}\n'))[0], 0);
 });
 
@@ -439,8 +442,8 @@ test('with a kubeconfig from a pipe it says that no logs are kept', async () => 
     ['/a:/dev/fd/63', true],
     ['/home/ada/dev/fd/63', false],
   ] as const) {
-    const words = ['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'];
-    const { err } = await jobman(words, { services, env: { KUBECONFIG: path } });
+    const args = ['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'];
+    const { err } = await jobman(args, { services, env: { KUBECONFIG: path } });
     assert.equal(/cannot read KUBECONFIG again, because it is a pipe/.test(err), isPiped, path);
   }
 });
@@ -460,10 +463,10 @@ spec:
       - {name: work, image: Registry.Example/x, command: [echo, $$]}
 `;
 
-  async function from(t: TestContext, name: string, text: string, ...words: readonly string[]) {
+  async function from(t: TestContext, name: string, text: string, ...args: readonly string[]) {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, name), text);
-    return submit(['-f', name, '--dry-run', '--json', ...words], { cwd: folder });
+    return submit(['-f', name, '--dry-run', '--json', ...args], { cwd: folder });
   }
 
   test('is taken as it is, with our labels', async (t) => {
@@ -504,8 +507,8 @@ spec:
   });
 
   test('has the name, the labels, the namespace and the ttl that the flags say', async (t) => {
-    const words = '-j other -n speech --label x=y --ttl 1h --suspend --queue q -a {"note":"n"}'.split(' ');
-    const { out, err, code } = await from(t, 'job.yaml', written, ...words);
+    const args = '-j other -n speech --label x=y --ttl 1h --suspend --queue q -a {"note":"n"}'.split(' ');
+    const { out, err, code } = await from(t, 'job.yaml', written, ...args);
     assert.equal(code, 0, err);
     const { metadata, spec } = JSON.parse(out) as V1Job;
     assert.deepEqual([metadata?.name, metadata?.namespace], ['other', 'speech']);
@@ -548,7 +551,7 @@ spec:
     assert.deepEqual(rest, { apiVersion: 'batch/v1', kind: 'Job' });
   });
 
-  const wrong: readonly (readonly [called: string, text: string, says: RegExp, words?: readonly string[]])[] = [
+  const wrong: readonly (readonly [called: string, text: string, message: RegExp, args?: readonly string[]])[] = [
     ['another kind', written.replace('Job', 'Pod'), /job\.yaml:2:7 kind: should be Job, and is "Pod"/],
     ['another version', written.replace('batch/v1', 'batch/v2'), /job\.yaml:1:13 apiVersion: should be batch\/v1/],
     ['a misspelt key', written.replace('metadata', 'metdata'), /job\.yaml:3:1 metdata: .*\(did you mean metadata\?\)/],
@@ -567,23 +570,23 @@ spec:
     ['our label', written, /The label jobman\/job is written by jobman itself/, ['--label', 'jobman/job=x']],
     ['a bad name', written.replace('whole', 'Whole_1'), /The name "Whole_1" is no name .*did you mean whole-1\?/],
   ];
-  for (const [called, text, says, words = []] of wrong) {
+  for (const [called, text, message, args = []] of wrong) {
     test(`with ${called} is refused`, async (t) => {
-      const { code, out, err } = await from(t, 'job.yaml', text, ...words);
+      const { code, out, err } = await from(t, 'job.yaml', text, ...args);
       assert.deepEqual([code, out], [2, ''], err);
-      assert.match(err, says);
+      assert.match(err, message);
     });
   }
 });
 
 suite('--queue', () => {
   /** Submits to a cluster that stores the Job as this function changes it. */
-  async function queued(stored: (job: V1Job) => V1Job, ...words: readonly string[]) {
+  async function queued(stored: (job: V1Job) => V1Job, ...args: readonly string[]) {
     const cluster = fakeCluster({
       create: async (job: V1Job) => stored(job),
       configMap: async () => null,
     });
-    const all = ['submit', '-i', 'alpine', '-j', 'train', ...words, '--', 'ls'];
+    const all = ['submit', '-i', 'alpine', '-j', 'train', ...args, '--', 'ls'];
     return jobman(all, { services: { clusterSettings, cluster: async () => cluster } });
   }
   function suspended(job: V1Job): V1Job {
@@ -611,13 +614,13 @@ suite('--queue', () => {
 
 suite('a pipe', () => {
   /** What the shell line writes is read through a named pipe. */
-  async function piped(t: TestContext, text: string, ...words: readonly string[]) {
+  async function piped(t: TestContext, text: string, ...args: readonly string[]) {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'text'), text);
     execFileSync('mkfifo', [join(folder, 'pipe')]);
     const writer = spawn('sh', ['-c', 'cat text >pipe'], { cwd: folder });
     const ended = new Promise((resolve) => writer.on('exit', resolve));
-    const result = await submit(['-f', 'pipe', '--dry-run', '--json', ...words], { cwd: folder });
+    const result = await submit(['-f', 'pipe', '--dry-run', '--json', ...args], { cwd: folder });
     await ended;
     return result;
   }
@@ -647,11 +650,11 @@ suite('a whole Job as a manifest', () => {
   test('leads to submit -f', async (t) => {
     const { folder } = openWorld(t);
     writeFileSync(join(folder, 'job.yaml'), 'apiVersion: batch/v1\nkind: Job\nspec: {}\n');
-    for (const words of [
+    for (const args of [
       ['create', 'job.yaml'],
       ['validate', 'job.yaml'],
     ]) {
-      const { code, out, err } = await jobman(words, { cwd: folder, services: { clusterSettings } });
+      const { code, out, err } = await jobman(args, { cwd: folder, services: { clusterSettings } });
       assert.equal(code, 2);
       assert.match(out + err, /job\.yaml:1:1: this is an object of Kubernetes, .* jobman submit -f FILE/);
       assert.doesNotMatch(out + err, /is no section/);
@@ -661,8 +664,8 @@ suite('a whole Job as a manifest', () => {
 
 suite('an interactive session', () => {
   test('has a terminal whose input ends with its line', async () => {
-    for (const words of [['-it'], ['-ti'], ['-t'], ['--tty'], ['-it', '--rm']]) {
-      const { code, out, err } = await submit([...words, '-i', 'alpine', '--dry-run', '--', 'sh']);
+    for (const args of [['-it'], ['-ti'], ['-t'], ['--tty'], ['-it', '--rm']]) {
+      const { code, out, err } = await submit([...args, '-i', 'alpine', '--dry-run', '--', 'sh']);
       assert.equal(code, 0, err);
       const { stdin, stdinOnce, tty, image } = container(JSON.parse(out) as V1Job) ?? {};
       assert.deepEqual([stdin, stdinOnce, tty, image], [true, true, true, 'alpine']);
@@ -670,8 +673,8 @@ suite('an interactive session', () => {
   });
 
   test('with --rm is deleted by the cluster ten minutes after its end, if the command could not', async () => {
-    const ttl = async (...words: readonly string[]) => {
-      const { out } = await submit([...words, '-i', 'alpine', '--dry-run', '--', 'sh']);
+    const ttl = async (...args: readonly string[]) => {
+      const { out } = await submit([...args, '-i', 'alpine', '--dry-run', '--', 'sh']);
       return (JSON.parse(out) as V1Job).spec?.ttlSecondsAfterFinished;
     };
     assert.deepEqual([await ttl('-it', '--rm'), await ttl('-it', '--rm', '--ttl', '1h')], [600, 3_600]);
@@ -695,8 +698,8 @@ suite('an interactive session', () => {
         `apiVersion: batch/v1\nkind: Job\nspec: {${spec}template: {spec: ${pod}}}\n`,
       );
     };
-    const ask = (...words: readonly string[]) =>
-      submit(['-f', 'job.yaml', '--rm', '--dry-run', ...words], { cwd: folder });
+    const ask = (...args: readonly string[]) =>
+      submit(['-f', 'job.yaml', '--rm', '--dry-run', ...args], { cwd: folder });
     write('');
     for (const [flag, tty] of [
       ['-it', true],
@@ -719,7 +722,7 @@ suite('an interactive session', () => {
     }
   });
 
-  const wrong: readonly (readonly [words: string, says: RegExp])[] = [
+  const wrong: readonly (readonly [line: string, message: RegExp])[] = [
     ['-it', /-it needs a terminal on both sides\. For a pipe or a file: --stdin; without input: --follow\./],
     ['--rm', /--rm deletes an interactive job at its end, so it needs -it or --stdin\./],
     [
@@ -731,11 +734,11 @@ suite('an interactive session', () => {
     ['-it --parallelism 2', /-it is for one pod and this terminal/],
     ['-it --suspend', /-it is for one pod and this terminal/],
   ];
-  for (const [words, says] of wrong) {
-    test(`${words} without what it needs is refused`, async () => {
-      const { code, out, err } = await submit(['-i', 'alpine', ...words.split(' '), '--', 'sh']);
+  for (const [line, message] of wrong) {
+    test(`${line} without what it needs is refused`, async () => {
+      const { code, out, err } = await submit(['-i', 'alpine', ...line.split(' '), '--', 'sh']);
       assert.deepEqual([code, out], [2, '']);
-      assert.match(err, says);
+      assert.match(err, message);
     });
   }
 });

@@ -36,8 +36,8 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
 }
 
 test('who made a TPU of another jobman is named where its metadata says so', async () => {
-  const whose = { kind: 'installation', installation: 'q7k2zz', id: '000001' } as const;
-  const { out } = await tpus({ rows: [tpuRow({ owner: whose, metadataOwner: 'grace' })] });
+  const claimant = { kind: 'installation', installation: 'q7k2zz', id: '000001' } as const;
+  const { out } = await tpus({ rows: [tpuRow({ owner: claimant, metadataOwner: 'grace' })] });
   assert.match(out, / grace, jobman q7k2zz /);
 });
 

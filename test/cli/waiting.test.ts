@@ -42,7 +42,7 @@ const succeeded = jobView({ ...queued, phase: 'succeeded', statusText: 'succeede
 interface Waited extends CliHarness {
   readonly ended: Promise<number>;
   /** Moves the clock, and waits until that was said. */
-  readonly at: (clock: number, said: RegExp) => Promise<void>;
+  readonly at: (clock: number, expected: RegExp) => Promise<void>;
 }
 
 function waitFor(argv: readonly string[], options: CliHarnessOptions = {}): Waited {
@@ -52,9 +52,12 @@ function waitFor(argv: readonly string[], options: CliHarnessOptions = {}): Wait
   return {
     ...world,
     ended,
-    async at(next, said) {
+    async at(next, expected) {
       clock = next;
-      assert.ok(await eventually(() => said.test(world.err())), `${String(said)} was not said, but\n${world.err()}`);
+      assert.ok(
+        await eventually(() => expected.test(world.err())),
+        `${String(expected)} was not said, but\n${world.err()}`,
+      );
     },
   };
 }
@@ -226,9 +229,9 @@ suite('attempts', () => {
 
   test('that are many are counted', () => {
     const job = { id: '000042', attempts: Array.from({ length: 9 }, (_, index) => ended(index + 1)) };
-    const told = formatEarlierAttempts(job, 10, now);
-    assert.equal(told.length, 4);
-    assert.equal(told[0], '6 attempts before these: jobman history 42');
+    const lines = formatEarlierAttempts(job, 10, now);
+    assert.equal(lines.length, 4);
+    assert.equal(lines[0], '6 attempts before these: jobman history 42');
   });
 });
 

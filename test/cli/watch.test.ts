@@ -308,14 +308,14 @@ suite('the last line', () => {
 suite("a cluster's jobs in the watched list", () => {
   const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
   /** A cluster that tells what the test says, when it says it. */
-  function told(
+  function clusterWatch(
     pods: readonly ClusterPod[] = [],
     listed: () => AsyncIterable<readonly ClusterJob[]> = async function* () {
       yield [];
     },
   ): {
     readonly services: CliHarnessOptions['services'];
-    readonly tell: (change: ClusterChange<ClusterJob>) => void;
+    readonly emit: (change: ClusterChange<ClusterJob>) => void;
   } {
     const { readable, writable } = new TransformStream<ClusterChange<ClusterJob>, ClusterChange<ClusterJob>>();
     const writer = writable.getWriter();
@@ -330,35 +330,35 @@ suite("a cluster's jobs in the watched list", () => {
       },
       jobs: listed,
     });
-    const door = cluster;
+    const fake = cluster;
     return {
-      services: { isClusterConfigured: async () => true, cluster: async () => door },
-      tell: (change) => void writer.write(change),
+      services: { isClusterConfigured: async () => true, cluster: async () => fake },
+      emit: (change) => void writer.write(change),
     };
   }
 
   test('change as the cluster tells it, beside those of the record', async (t) => {
-    const { services, tell } = told();
+    const { services, emit } = clusterWatch();
     const { shows, world, ended } = watch(t, {
       jobs: [jobView()],
       terminal: { columns: 100, rows: 24 },
       services: services ?? {},
     });
     await shows(/1 running /);
-    tell({ kind: 'changed', object: job });
-    tell({ kind: 'synced' });
+    emit({ kind: 'changed', object: job });
+    emit({ kind: 'synced' });
     await shows(/train .* queued/);
-    tell({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    emit({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
     await shows(/train .* running/);
     await shows(/2 running /);
-    tell({ kind: 'gone', object: job });
+    emit({ kind: 'gone', object: job });
     await shows(/1 running /);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('of a namespace that does not exist are not just none', async (t) => {
-    const { services, tell } = told([], async function* () {
+    const { services, emit } = clusterWatch([], async function* () {
       yield [];
       throw new JobmanError('There is no namespace visoin in lab.', exitCode.notFound);
     });
@@ -367,10 +367,10 @@ suite("a cluster's jobs in the watched list", () => {
       terminal: { columns: 120, rows: 24 },
       services: services ?? {},
     });
-    tell({ kind: 'synced' });
+    emit({ kind: 'synced' });
     await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}j/);
     // Created meanwhile.
-    tell({ kind: 'changed', object: job });
+    emit({ kind: 'changed', object: job });
     await shows(/train .* queued/);
     await shows(/^(?![^]*no namespace)/);
     world.typeKeys('q');
@@ -379,30 +379,30 @@ suite("a cluster's jobs in the watched list", () => {
 
   test('say why a pod does not run, which only the pod knows', async (t) => {
     const image = { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null } as const;
-    const { services, tell } = told([aClusterPod({ phase: 'Pending' }, image)]);
+    const { services, emit } = clusterWatch([aClusterPod({ phase: 'Pending' }, image)]);
     const { shows, world, ended } = watch(t, {
       jobs: [],
       terminal: { columns: 120, rows: 24 },
       services: services ?? {},
     });
-    tell({ kind: 'changed', object: job });
-    tell({ kind: 'synced' });
+    emit({ kind: 'changed', object: job });
+    emit({ kind: 'synced' });
     await shows(/train .* setup .* cannot get its image lab\/x/);
-    tell({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    emit({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
     await shows(/train .* running/);
     world.typeKeys('q');
     assert.equal(await ended, 0);
   });
 
   test('are told about under the same keys', async (t) => {
-    const { services, tell } = told();
+    const { services, emit } = clusterWatch();
     const { shows, world, ended } = watch(t, {
       jobs: [],
       terminal: { columns: 100, rows: 24 },
       services: services ?? {},
     });
-    tell({ kind: 'changed', object: { ...job, suspended: true, active: 0 } });
-    tell({ kind: 'synced' });
+    emit({ kind: 'changed', object: { ...job, suspended: true, active: 0 } });
+    emit({ kind: 'synced' });
     await shows(/train .* stopped/);
     world.typeKeys('w');
     await shows(/train is suspended/);

@@ -45,7 +45,7 @@ test('a stop of a local job is carried out within seconds although its wake-up w
   // Longer than its pace, so that passes which change nothing have been made.
   assert.equal(await life.runUntil(() => false, 4 * hour), false);
   await life.command('stop', { isWakeLost: true });
-  assert.ok(await life.runUntil(({ finish: settled }) => settled !== null, minute));
+  assert.ok(await life.runUntil(({ finish }) => finish !== null, minute));
 });
 
 test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
@@ -119,9 +119,9 @@ for (const [named, reason, isOut] of [
     assert.ok(await life.runUntil(isRunning, 5 * minute));
     isShort = true;
     assert.equal(await life.runUntil((job) => job.attempts[0]?.ending !== null, hour), false);
-    const said = warnings.filter((line) => line.includes('no file descriptor left (EMFILE)'));
-    assert.ok(said.length > 10 && said.length <= 61, `${said.length} lines in an hour`);
-    assert.match(said[0] ?? '', new RegExp(reason, 'u'));
+    const lines = warnings.filter((line) => line.includes('no file descriptor left (EMFILE)'));
+    assert.ok(lines.length > 10 && lines.length <= 61, `${lines.length} lines in an hour`);
+    assert.match(lines[0] ?? '', new RegExp(reason, 'u'));
     assert.notEqual(
       (await life.job()).allocations[0]?.unreachableSince,
       null,

@@ -51,7 +51,7 @@ async function play(seed: number): Promise<void> {
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   const record: ClusterStore = store.clusters;
   const cluster = await openFakeApiServer(chance.fork('cluster'), 'abc123');
-  const place: WatchedContext = {
+  const watched: WatchedContext = {
     server: cluster.url,
     namespace: 'vision',
     context: 'lab',
@@ -60,7 +60,7 @@ async function play(seed: number): Promise<void> {
     flavorAnnotation: 'jobman/flavor',
     requestedAt: clock.now(),
   };
-  const said: string[] = [];
+  const reports: string[] = [];
   const graves: Promise<void>[] = [];
 
   function beget(): Mortal {
@@ -97,7 +97,7 @@ async function play(seed: number): Promise<void> {
         return { ...kept, append: (lines) => alive(() => kept.append(lines)) };
       },
       clock,
-      report: (line) => void said.push(line),
+      report: (line) => void reports.push(line),
     });
     mirror.poll();
     return {
@@ -113,10 +113,10 @@ async function play(seed: number): Promise<void> {
   try {
     /** As a submit does it: first where, then the job, then what was asked, then a knock. */
     const submit = async (name: string): Promise<void> => {
-      await record.watchContext({ ...place, requestedAt: clock.now() });
+      await record.watchContext({ ...watched, requestedAt: clock.now() });
       const job = aClusterJob({ name, uid: cluster.createJob(name) });
       if (chance.yes(0.5)) await sleep(chance.between(0, 5));
-      await record.archiveObject({ server: place.server, context: 'lab', observedAt: clock.now(), job }, '{}');
+      await record.archiveObject({ server: watched.server, context: 'lab', observedAt: clock.now(), job }, '{}');
       mortal?.mirror.poll();
     };
     for (let name = 0; name < 3; name += 1) await submit(`job-${name}`);
@@ -144,7 +144,7 @@ async function play(seed: number): Promise<void> {
         parts.push(part);
       return Buffer.concat(parts).toString();
     };
-    const told = (): string => `seed ${seed}; the mirror said:\n${said.join('\n')}`;
+    const context = (): string => `seed ${seed}; the mirror said:\n${reports.join('\n')}`;
 
     // Calm: every job is on record as it ended, every log that can be had is whole, and the mirror is at rest.
     let problem = '';
@@ -167,33 +167,33 @@ async function play(seed: number): Promise<void> {
       if (mortal?.mirror.isBusy === true) problem ||= 'the mirror is busy';
       return problem === '';
     };
-    if ((await eventually(isRight, { withinMs: 60_000 })) === undefined) assert.fail(`${problem}; ${told()}`);
+    if ((await eventually(isRight, { withinMs: 60_000 })) === undefined) assert.fail(`${problem}; ${context()}`);
 
     const all = await record.jobs({});
     for (const one of all) {
       const moments = await record.events(one.job.uid);
-      assert.equal(moments.filter(({ key }) => key === 'created').length, 1, told());
+      assert.equal(moments.filter(({ key }) => key === 'created').length, 1, context());
       assert.equal(
         moments.some(({ key }) => key === 'gone'),
         one.goneAt !== null,
-        told(),
+        context(),
       );
       const ends = moments.filter(({ message: sentence }) => /^(succeeded|failed)/.test(sentence));
-      assert.equal(ends.length, archivedPhase(one) === 'cancelled' ? 0 : 1, told());
+      assert.equal(ends.length, archivedPhase(one) === 'cancelled' ? 0 : 1, context());
     }
     for (const { job, pod, container, text } of cluster.printed) {
       const one = all.find(({ job: { uid } }) => uid === job);
       if (one === undefined) continue;
       const copy = await textOf(job, one.job.name, pod, container);
       const state = one.logs.find((log) => log.pod === pod && log.container === container)?.state;
-      if (state === 'complete') assert.equal(copy, text, `${pod} ${container}; ${told()}`);
-      else assert.ok(text.startsWith(copy), `${pod} ${container} is not the beginning; ${told()}`);
+      if (state === 'complete') assert.equal(copy, text, `${pod} ${container}; ${context()}`);
+      else assert.ok(text.startsWith(copy), `${pod} ${container} is not the beginning; ${context()}`);
     }
 
     // When nothing of ours is left there, nothing is asked any more.
     cluster.removeAll();
     const isLeft = async (): Promise<boolean> => (await record.contexts()).length === 0;
-    assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the place is still watched; ${told()}`);
+    assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the place is still watched; ${context()}`);
     assert.ok((await record.jobs({})).every(({ goneAt }) => goneAt !== null));
   } finally {
     mortal?.kill();
@@ -224,7 +224,7 @@ test('a job that changes without pause is written down at a pace of our own', { 
       return () => clearTimeout(timer);
     },
   };
-  const place: WatchedContext = {
+  const watched: WatchedContext = {
     server: 'https://127.0.0.1:1',
     namespace: 'vision',
     context: 'lab',
@@ -233,7 +233,7 @@ test('a job that changes without pause is written down at a pace of our own', { 
     flavorAnnotation: 'jobman/flavor',
     requestedAt: ours.now(),
   };
-  await store.clusters.watchContext(place);
+  await store.clusters.watchContext(watched);
   let changes = 0;
   let asks = 0;
   const none = async function* (): AsyncIterable<never> {};
@@ -315,7 +315,7 @@ test('a pod that has gone belongs to its job until that is written down', () => 
 
 /** Jobs on record that a cluster does not list any more: how they are asked for. */
 
-const place: WatchedContext = {
+const watched: WatchedContext = {
   server: 'https://127.0.0.1:1',
   namespace: 'vision',
   context: 'lab',
@@ -331,7 +331,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
   const store = openStore({ file: ':memory:', installation: 'abc123' });
   for (const job of [young, ...old]) {
     if (job === undefined) continue;
-    await store.clusters.archiveObject({ server: place.server, context: 'lab', observedAt: Date.now(), job }, '{}');
+    await store.clusters.archiveObject({ server: watched.server, context: 'lab', observedAt: Date.now(), job }, '{}');
   }
   let asks = 0;
   const cluster = {
@@ -348,7 +348,7 @@ async function goneAfter(count: number, jobs: () => AsyncIterable<unknown>) {
     events: async () => [],
     close: async () => undefined,
   };
-  const watch = watchNamespace(place, {
+  const watch = watchNamespace(watched, {
     store: store.clusters,
     installation: () => store.installationId(),
     open: async () => cluster as unknown as Cluster,

@@ -79,98 +79,98 @@ async function open(t: TestContext) {
   t.after(() => store.close());
   const cloud = createCloud();
   const backend: Backend = { capacity: cloud.capacity, machines: {} as Backend['machines'] };
-  const said: string[] = [];
+  const lines: string[] = [];
   const clock = { now: noon, mayAct: true };
-  const sweeper = createOrphanCollector({
+  const collector = createOrphanCollector({
     store,
     backendOf: () => backend,
     clock: { now: () => clock.now, at: () => () => undefined },
     mayAct: () => clock.mayAct,
-    report: (line) => void said.push(line),
+    report: (line) => void lines.push(line),
   });
-  return { store, cloud, sweeper, said, clock };
+  return { store, cloud, sweeper: collector, said: lines, clock };
 }
 
 test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
-  const { store, cloud, sweeper } = await open(t);
+  const { store, cloud, sweeper: collector } = await open(t);
   for (const zone of ['dead-a', 'odd-a', 'good-a', 'good-b']) {
-    const stray = late(await endedJob(store, zone), zone);
-    cloud.there.set(stray.resource, stray);
+    const orphan = late(await endedJob(store, zone), zone);
+    cloud.there.set(orphan.resource, orphan);
   }
   cloud.silent.add('dead-a');
   cloud.broken.add('odd-a');
-  await sweeper.collect();
+  await collector.collect();
   assert.deepEqual(
     [...cloud.there.keys()].map((resource) => resource.split('/')[3]),
     ['dead-a', 'odd-a'],
   );
   cloud.silent.clear();
   cloud.broken.clear();
-  await sweeper.collect();
+  await collector.collect();
   assert.equal(cloud.there.size, 0);
 });
 
 test('a sweep that must not release what it has found is made again before the controller leaves', async (t) => {
-  const { store, cloud, sweeper, clock } = await open(t);
+  const { store, cloud, sweeper: collector, clock } = await open(t);
   const job = await endedJob(store, 'us-central2-b');
-  const stray = late(job, 'us-central2-b');
-  cloud.there.set(stray.resource, stray);
+  const orphan = late(job, 'us-central2-b');
+  cloud.there.set(orphan.resource, orphan);
   // Without its lease, as on a full disk, at a moment when no later message can be under way any more.
   clock.mayAct = false;
   clock.now = noon + 5 * minute + 10_000;
-  await sweeper.collect();
-  assert.equal(sweeper.expectsLateRequests, true);
+  await collector.collect();
+  assert.equal(collector.expectsLateRequests, true);
   // However long the disk is full.
   while (clock.now < noon + hour) {
-    assert.ok(sweeper.dueAt <= clock.now + minute);
-    clock.now = sweeper.dueAt;
-    await sweeper.collect();
-    assert.equal(sweeper.expectsLateRequests, true);
+    assert.ok(collector.dueAt <= clock.now + minute);
+    clock.now = collector.dueAt;
+    await collector.collect();
+    assert.equal(collector.expectsLateRequests, true);
   }
   clock.mayAct = true;
-  clock.now = sweeper.dueAt;
-  await sweeper.collect();
+  clock.now = collector.dueAt;
+  await collector.collect();
   assert.equal(cloud.there.size, 0);
 });
 
 test('all jobs of one place are one question', async (t) => {
-  const { store, cloud, sweeper } = await open(t);
+  const { store, cloud, sweeper: collector } = await open(t);
   for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
-  await sweeper.collect();
+  await collector.collect();
   assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
 });
 
 test('a zone is swept for a week after its last job, however many others have settled, and for ever where one was not seen gone', async (t) => {
-  const { store, cloud, sweeper, clock } = await open(t);
+  const { store, cloud, sweeper: collector, clock } = await open(t);
   await endedJob(store, 'unsure-a', null);
   await endedJob(store, 'early-a');
   for (let count = 0; count < 250; count += 1) await endedJob(store, 'busy-a');
-  await sweeper.collect();
+  await collector.collect();
   assert.deepEqual(cloud.asked.flat().toSorted(), ['busy-a', 'early-a', 'unsure-a']);
   cloud.asked.length = 0;
   clock.now = noon + 8 * 24 * hour;
-  await sweeper.collect();
+  await collector.collect();
   assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
 });
 
 test('a stray that was noted is forgotten when two sweeps have missed it, and not where nobody could say', async (t) => {
-  const { store, cloud, sweeper, clock } = await open(t);
+  const { store, cloud, sweeper: collector, clock } = await open(t);
   await endedJob(store, 'good-a');
   await endedJob(store, 'dead-a');
-  const there = { ...late(await endedJob(store, 'good-a'), 'good-a'), job: '999999', resource: strayIn('good-a', 1) };
-  const gone = { ...there, job: '999998', resource: strayIn('good-a', 2) };
-  const unseen = { ...there, job: '999997', resource: strayIn('dead-a', 3) };
+  const there = { ...late(await endedJob(store, 'good-a'), 'good-a'), job: '999999', resource: orphanIn('good-a', 1) };
+  const gone = { ...there, job: '999998', resource: orphanIn('good-a', 2) };
+  const unseen = { ...there, job: '999997', resource: orphanIn('dead-a', 3) };
   cloud.there.set(there.resource, there);
   cloud.silent.add('dead-a');
-  for (const stray of [there, gone, unseen]) await store.recordOrphan(stray);
-  await sweeper.collect();
+  for (const orphan of [there, gone, unseen]) await store.recordOrphan(orphan);
+  await collector.collect();
   assert.equal((await store.orphans()).length, 3, 'one list may be partial');
   clock.now += 5 * minute;
-  await sweeper.collect();
+  await collector.collect();
   const left = (await store.orphans()).map(({ resource }) => resource);
   assert.deepEqual(left.toSorted(), [there.resource, unseen.resource].toSorted());
 });
 
-function strayIn(zone: string, number: number): string {
+function orphanIn(zone: string, number: number): string {
   return `projects/lab/locations/${zone}/nodes/somebody-${number}`;
 }

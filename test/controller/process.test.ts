@@ -99,15 +99,15 @@ test('whoever asks while it begins is never told the process that was killed bef
   );
   const { onStop, stop } = stoppable();
   const running = runController(await optionsFor(t, home, { onStop }));
-  const told = new Set<number>();
-  while (!told.has(4242)) {
+  const notified = new Set<number>();
+  while (!notified.has(4242)) {
     const pid = readController(home)?.pid;
-    if (pid !== undefined) told.add(pid);
+    if (pid !== undefined) notified.add(pid);
     await new Promise((resolve) => setImmediate(resolve));
   }
   stop();
   await running;
-  assert.deepEqual([...told], [4242]);
+  assert.deepEqual([...notified], [4242]);
 });
 
 test('new settings end it in order, so that its caller begins again; a request to leave wins over them', async (t) => {

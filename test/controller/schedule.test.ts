@@ -112,13 +112,13 @@ test('once stopped nothing begins any more, and settled waits for what runs', as
   queue.add('b');
   queue.stop();
   queue.add('c');
-  let isSettled = false;
-  const settled = queue.whenIdle().then(() => {
-    isSettled = true;
+  let isIdle = false;
+  const idle = queue.whenIdle().then(() => {
+    isIdle = true;
   });
   await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(isSettled, false);
+  assert.equal(isIdle, false);
   await end('a');
-  await settled;
+  await idle;
   assert.deepEqual(begun, ['a']);
 });

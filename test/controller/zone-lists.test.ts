@@ -23,7 +23,7 @@ for (const jobs of [1, 40]) {
 
 test('preempted at any moment of the beat, and no line tells: it is let go within 30 seconds', async () => {
   const { timeline, world, releasedAt: letGo, close } = await openSimulatedJobs(40, { linesDrop: false });
-  const machines = world.machines.filter(({ state, isPersistent: isStanding }) => state === 'ready' && !isStanding);
+  const machines = world.machines.filter(({ state, isPersistent }) => state === 'ready' && !isPersistent);
   const lostAt = new Map<string, number>();
   for (const [index, machine] of machines.entries()) {
     timeline.after(index * 0.7 * second, () => {

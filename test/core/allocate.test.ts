@@ -68,8 +68,8 @@ test('jobs that fail together do not come back together', () => {
 test('the hash is even: a thousand similar words fill every tenth', () => {
   const tenths = Array.from({ length: 10 }, () => 0);
   for (let index = 0; index < 1000; index += 1) {
-    const place = Math.floor(hashFraction('job', index) * 10);
-    tenths[place] = (tenths[place] ?? 0) + 1;
+    const bucket = Math.floor(hashFraction('job', index) * 10);
+    tenths[bucket] = (tenths[bucket] ?? 0) + 1;
   }
   assert.ok(
     tenths.every((count) => count > 60 && count < 140),

@@ -22,9 +22,9 @@ import type { AnswerRecord } from '../../src/core/decide/alternatives.ts';
 type Answers = Readonly<Record<number, CloudErrorKind | 'waiting' | 'unclear'>>;
 
 /** A world of places. Every request is written down with its place and its moment. */
-class Places extends World {
+class AlternativesWorld extends World {
   answers: Answers = {};
-  said: Observation['alternativeAnswers'];
+  otherAnswers: Observation['alternativeAnswers'];
   readonly asked: { readonly alternative: number; readonly at: number }[] = [];
   readonly faults_: string[] = [];
 
@@ -46,7 +46,10 @@ class Places extends World {
   }
 
   override observe(): Observation {
-    return { ...super.observe(), ...(this.said === undefined ? {} : { alternativeAnswers: this.said }) };
+    return {
+      ...super.observe(),
+      ...(this.otherAnswers === undefined ? {} : { alternativeAnswers: this.otherAnswers }),
+    };
   }
 
   override perform(action: Action): OutcomeResult {
@@ -78,7 +81,7 @@ class Places extends World {
 suite('a place that has nothing', () => {
   for (const answer of ['stockout', 'quota'] as const) {
     test(`${answer}: the next is asked at once, and what runs there is known to be there`, () => {
-      const world = new Places({ 0: answer });
+      const world = new AlternativesWorld({ 0: answer });
       world.runUntil(() => world.phase === 'running', minute);
       assert.deepEqual(world.order, [0, 1]);
       assert.equal(world.asked[1]?.at, world.asked[0]?.at);
@@ -94,7 +97,7 @@ suite('a place that has nothing', () => {
   }
 
   test('after a full round each place waits for its own pace, and every one is asked in each round', () => {
-    const world = new Places({ 0: 'stockout', 1: 'quota', 2: 'stockout' });
+    const world = new AlternativesWorld({ 0: 'stockout', 1: 'quota', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 12, 3 * hour);
     for (let round = 0; round < 4; round += 1) {
       assert.deepEqual(
@@ -115,7 +118,7 @@ suite('a place that has nothing', () => {
   });
 
   test('capacity that comes back in the first place is found there in its turn', () => {
-    const world = new Places({ 0: 'stockout', 1: 'stockout', 2: 'stockout' });
+    const world = new AlternativesWorld({ 0: 'stockout', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 3, hour);
     world.answers = { 1: 'stockout', 2: 'stockout' };
     world.runUntil(() => world.phase === 'running', hour);
@@ -125,7 +128,7 @@ suite('a place that has nothing', () => {
 
 suite('a place that refuses the request', () => {
   test('invalid: is out for the attempt', () => {
-    const world = new Places({ 0: 'invalid', 1: 'stockout', 2: 'stockout' });
+    const world = new AlternativesWorld({ 0: 'invalid', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
     assert.deepEqual(world.order.filter((alternative) => alternative === 0).length, 1);
     assert.equal(world.job.finish, null);
@@ -133,7 +136,7 @@ suite('a place that refuses the request', () => {
   });
 
   test('permission: holds up no other alternative, and is asked again now and then', () => {
-    const world = new Places({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
+    const world = new AlternativesWorld({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
     const began = world.now;
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
     assert.ok(world.now - began < 10 * minute, 'the others were held up');
@@ -145,7 +148,7 @@ suite('a place that refuses the request', () => {
   });
 
   test('permission: once it is given, the place is used in the same attempt', () => {
-    const world = new Places({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
+    const world = new AlternativesWorld({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
     world.runUntil(() => world.asked.length >= 7, 3 * hour);
     world.answers = { 1: 'stockout', 2: 'stockout' };
     world.runUntil(() => world.phase === 'running', hour);
@@ -156,13 +159,13 @@ suite('a place that refuses the request', () => {
 
   test('a queue is not left for a place that lacks a right', () => {
     const alternatives = (tpuWithAlternatives.alternatives ?? []).slice(0, 1);
-    const world = new Places({ 0: 'permission', 1: 'waiting' }, { ...tpuWithAlternatives, alternatives });
+    const world = new AlternativesWorld({ 0: 'permission', 1: 'waiting' }, { ...tpuWithAlternatives, alternatives });
     world.runUntil(() => false, 5 * hour);
     assert.deepEqual(world.order, [0, 1]);
   });
 
   test('the job fails only when no place is left, and lets go of nothing that was not there', () => {
-    const world = new Places({ 0: 'permission', 1: 'invalid', 2: 'permission' });
+    const world = new AlternativesWorld({ 0: 'permission', 1: 'invalid', 2: 'permission' });
     world.runUntilFinished();
     assert.deepEqual(world.order, [0, 1, 2]);
     assert.equal(world.job.finish?.reason, 'allocation_failed');
@@ -171,7 +174,7 @@ suite('a place that refuses the request', () => {
   });
 
   test('a later attempt asks it again: rights may have been given', () => {
-    const world = new Places({ 0: 'permission' });
+    const world = new AlternativesWorld({ 0: 'permission' });
     world.runUntil(() => world.phase === 'running', hour);
     world.answers = {};
     world.preempt();
@@ -182,7 +185,7 @@ suite('a place that refuses the request', () => {
 
 test('errors that say nothing about a place leave the request where it is, at the pace of the error', () => {
   for (const answer of ['internal', 'rate_limited', 'unreachable'] as const) {
-    const world = new Places({ 0: answer });
+    const world = new AlternativesWorld({ 0: answer });
     world.runUntil(() => world.asked.length >= 3, hour);
     assert.deepEqual(world.order, [0, 0, 0], answer);
     assert.equal(world.job.allocations.length, 1);
@@ -190,7 +193,7 @@ test('errors that say nothing about a place leave the request where it is, at th
 });
 
 test('a queue that is too long is left for another, and what waited there is seen gone first', () => {
-  const world = new Places({ 0: 'waiting' });
+  const world = new AlternativesWorld({ 0: 'waiting' });
   world.runUntil(() => world.phase === 'running', 2 * hour);
   assert.deepEqual(world.order, [0, 1]);
   const waited = (world.asked[1]?.at ?? 0) - (world.asked[0]?.at ?? 0);
@@ -201,7 +204,7 @@ test('a queue that is too long is left for another, and what waited there is see
 });
 
 test('machines that are being made are not left, however long they take', () => {
-  const world = new Places();
+  const world = new AlternativesWorld();
   world.runUntilIdle();
   world.node.state = 'provisioning';
   world.job = {
@@ -213,7 +216,7 @@ test('machines that are being made are not left, however long they take', () => 
 });
 
 test('what may have come of a request without an answer is let go before another place is asked', () => {
-  const world = new Places({ 0: 'unclear' });
+  const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.asked.length >= 1, minute);
   world.answers = { 0: 'stockout' };
   world.runUntil(() => world.phase === 'running', hour);
@@ -223,17 +226,17 @@ test('what may have come of a request without an answer is let go before another
 });
 
 suite("another job's word", () => {
-  const said = (world: World, alternative: number, ago: number, answer: 'stockout' | 'ready' = 'stockout') =>
+  const answerOf = (world: World, alternative: number, ago: number, answer: 'stockout' | 'ready' = 'stockout') =>
     known([{ alternative, answer, at: world.now - ago }], world.now);
 
   test('a moment ago: the place is skipped, told so, and asked when the other has nothing either', () => {
-    const world = new Places({ 1: 'stockout' });
-    world.said = said(world, 0, minute);
+    const world = new AlternativesWorld({ 1: 'stockout' });
+    world.otherAnswers = answerOf(world, 0, minute);
     world.runUntil(() => world.phase === 'running', hour);
     assert.deepEqual(world.order, [1, 2]);
     assert.ok(world.eventKinds().includes('alternative_skipped'));
-    const all = new Places({ 1: 'stockout', 2: 'stockout' });
-    all.said = said(all, 0, minute);
+    const all = new AlternativesWorld({ 1: 'stockout', 2: 'stockout' });
+    all.otherAnswers = answerOf(all, 0, minute);
     all.runUntil(() => all.phase === 'running', hour);
     assert.deepEqual(all.order, [1, 2, 0]);
   });
@@ -244,16 +247,16 @@ suite("another job's word", () => {
       [-minute, 'stockout'],
       [second, 'ready'],
     ] as const) {
-      const world = new Places();
-      world.said = said(world, 0, ago, answer);
+      const world = new AlternativesWorld();
+      world.otherAnswers = answerOf(world, 0, ago, answer);
       world.runUntil(() => world.phase === 'running', hour);
       assert.deepEqual(world.order, [0], `${ago} ${answer}`);
     }
   });
 
   test('of all places: the first is asked all the same, at once', () => {
-    const world = new Places();
-    world.said = known(
+    const world = new AlternativesWorld();
+    world.otherAnswers = known(
       [0, 1, 2].map((alternative) => ({ alternative, answer: 'stockout' as const, at: world.now - minute })),
       world.now,
     );
@@ -264,7 +267,7 @@ suite("another job's word", () => {
 });
 
 test('a list that lacks what was accepted says nothing about the queue, however long it was waited in', () => {
-  const world = new Places({ 0: 'waiting' });
+  const world = new AlternativesWorld({ 0: 'waiting' });
   world.runUntil(() => false, 19 * minute);
   const now = world.now + 2 * minute;
   const passAt = (seen: AllocationStatus): Job =>
@@ -278,7 +281,7 @@ test('a list that lacks what was accepted says nothing about the queue, however 
 });
 
 test('a place whose reply was lost is asked once more before a list that lacks the request counts', () => {
-  const world = new Places({ 0: 'unclear' });
+  const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.job.allocations[0]?.hasUnansweredRequest === true, minute);
   // It has arrived. No pass is made until the patience with the place is over, and then the list lacks it once.
   world.nodes.set(1, world.newNode('ready'));
@@ -292,7 +295,7 @@ test('a place whose reply was lost is asked once more before a list that lacks t
 });
 
 test('a place whose answers are all lost is passed over when the patience with it is over', () => {
-  const world = new Places({ 0: 'unclear' });
+  const world = new AlternativesWorld({ 0: 'unclear' });
   world.runUntil(() => world.phase === 'running', hour);
   assert.deepEqual([world.phase, world.order.at(-1)], ['running', 1]);
   assert.ok(world.now - world.job.createdAt < 25 * minute);
@@ -300,7 +303,7 @@ test('a place whose answers are all lost is passed over when the patience with i
 });
 
 test('a queue is waited in from when it was entered, however long nobody could ask', () => {
-  const world = new Places({ 0: 'waiting' });
+  const world = new AlternativesWorld({ 0: 'waiting' });
   for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
   // Its sender was killed, and the cloud is away for half an hour.
   world.isCloudUp = false;
@@ -316,10 +319,10 @@ test('a queue is waited in from when it was entered, however long nobody could a
 
 test('whatever places answer, and however that changes, the invariants hold, and a place that gives is found', () => {
   const answer = fc.constantFrom(undefined, 'stockout', 'quota', 'permission', 'internal', 'waiting', 'unclear');
-  const weather = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
+  const answersByDay = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
   fc.assert(
-    fc.property(weather, (days) => {
-      const world = new Places();
+    fc.property(answersByDay, (days) => {
+      const world = new AlternativesWorld();
       for (const day of days) {
         world.turn(Object.fromEntries([...day.entries()].filter(([, one]) => one !== undefined)) as Answers);
         world.runUntil(() => world.phase === 'running' || world.job.finish !== null, 20 * minute);
@@ -345,7 +348,7 @@ test('whatever places answer, and however that changes, the invariants hold, and
 });
 
 test('weeks of refusals leave one allocation in the record, and all of them in its history', () => {
-  const world = new Places({ 0: 'stockout', 1: 'quota', 2: 'permission' });
+  const world = new AlternativesWorld({ 0: 'stockout', 1: 'quota', 2: 'permission' });
   world.runUntil(() => world.asked.length >= 1_000, 60 * 24 * hour);
   assert.equal(world.asked.length >= 1_000, true);
   assert.equal(world.job.allocations.length, 1);
@@ -356,7 +359,7 @@ test('weeks of refusals leave one allocation in the record, and all of them in i
 
 suite('what was refused in so many words', () => {
   test('is gone with the word that ends the job, although the zone answers nothing any more', () => {
-    const world = new Places({ 0: 'stockout' }, tpu);
+    const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     world.runUntil(() => world.asked.length >= 2, hour);
     world.isCloudUp = false;
     world.command('cancel');
@@ -367,7 +370,7 @@ suite('what was refused in so many words', () => {
   });
 
   test('is not, while the answer to the newest request has not come back', () => {
-    const world = new Places({ 0: 'stockout' }, tpu);
+    const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     world.runUntil(() => world.asked.length >= 2, hour);
     world.outcomes = [];
     world.now += hour;
@@ -383,7 +386,7 @@ suite('what was refused in so many words', () => {
   });
 
   test('what was missed once and cannot be looked at any more is looked at at its own pace, and not every second', () => {
-    const world = new Places({}, tpu);
+    const world = new AlternativesWorld({}, tpu);
     world.runUntil(() => world.phase === 'running', hour);
     world.command('cancel');
     world.runUntil(() => world.job.allocations[0]?.releasedAt !== null, hour);
@@ -397,7 +400,7 @@ suite('what was refused in so many words', () => {
   });
 
   test('is not, while another controller’s request, which nobody has answered, may yet be carried out', () => {
-    const world = new Places({ 0: 'stockout' }, tpu);
+    const world = new AlternativesWorld({ 0: 'stockout' }, tpu);
     for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
     assert.deepEqual(world.decision?.actions, [{ kind: 'request', allocation: 1 }], 'its sender was killed');
     world.pass({ ...world.observe(), unansweredRequests: [1] });
@@ -414,8 +417,8 @@ suite('what was refused in so many words', () => {
 
 test('a refusal and a gift are told with the alternative, the moment and the wait', () => {
   const world = new World(spec({ steps: [] }));
-  const told: AnswerRecord[] = [];
-  world.onPass = (_before, _observation, { job, events }) => void told.push(...answersIn(job, events));
+  const records: AnswerRecord[] = [];
+  world.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
   world.refusal = {
     kind: 'failed',
     evidence: { detail: 'no' },
@@ -423,10 +426,10 @@ test('a refusal and a gift are told with the alternative, the moment and the wai
   };
   world.runUntilIdle();
   world.refusal = null;
-  world.runUntil(() => told.length > 1, hour);
+  world.runUntil(() => records.length > 1, hour);
   const { project, zone, accelerator, pricing } = tpu;
   assert.deepEqual(
-    told.map((one) => ({ ...one, waited: 0, at: 0 })),
+    records.map((one) => ({ ...one, waited: 0, at: 0 })),
     ['stockout', 'ready'].map((answer) => ({
       project,
       zone,
@@ -438,11 +441,11 @@ test('a refusal and a gift are told with the alternative, the moment and the wai
       at: 0,
     })),
   );
-  assert.ok((told[1]?.waited ?? 0) >= 22 * second, 'from the first request on');
+  assert.ok((records[1]?.waited ?? 0) >= 22 * second, 'from the first request on');
 });
 
 test('a standing TPU that is made again and refused is an answer of its alternative, and that it is ready is none', () => {
-  const told: string[] = [];
+  const records: string[] = [];
   for (const state of ['refused', 'ready']) {
     const world = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));
     world.runUntilIdle();
@@ -452,21 +455,21 @@ test('a standing TPU that is made again and refused is an answer of its alternat
       state === 'refused'
         ? { kind: 'allocation_refused' as const, error, ...at }
         : { kind: 'allocation_seen' as const, state: 'ready' as const, detail: '', ...at };
-    told.push(...answersIn(world.job, [event]).map(({ answer }) => answer));
+    records.push(...answersIn(world.job, [event]).map(({ answer }) => answer));
   }
-  assert.deepEqual(told, ['stockout']);
+  assert.deepEqual(records, ['stockout']);
 });
 
 test('trouble with the API, and capacity that is nobody’s to ask for, say nothing about a place', () => {
   const failed = new World(spec({ steps: [] }));
-  const told: AnswerRecord[] = [];
-  failed.onPass = (_before, _observation, { job, events }) => void told.push(...answersIn(job, events));
+  const records: AnswerRecord[] = [];
+  failed.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
   failed.refusal = { kind: 'failed', evidence: { detail: 'no' }, error: { kind: 'internal', message: 'no', raw: '' } };
   failed.runUntil(() => failed.job.allocations[0]?.errorCount === 3, hour);
-  const standing = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));
-  standing.onPass = failed.onPass;
-  standing.runUntilIdle();
-  assert.deepEqual(told, []);
+  const persistent = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));
+  persistent.onPass = failed.onPass;
+  persistent.runUntilIdle();
+  assert.deepEqual(records, []);
 });
 
 test('another job hears the newest answer of each of its places, and nothing of its own', () => {

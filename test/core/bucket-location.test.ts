@@ -13,7 +13,7 @@ const at = (location: string, kind: string | null = null, parts: readonly string
 });
 
 test('every sort of location holds the regions that Google says, and no other', () => {
-  const cases: readonly [place: BucketLocation, holds: readonly string[], not: readonly string[], text: string][] = [
+  const cases: readonly [location: BucketLocation, holds: readonly string[], not: readonly string[], text: string][] = [
     [at('us-central2', 'region'), ['us-central2-b'], ['us-central1-a'], 'us-central2'],
     [at('us-east1'), ['us-east1-d'], ['us-east4-b'], 'us-east1'],
     [
@@ -56,10 +56,10 @@ test('every sort of location holds the regions that Google says, and no other', 
     [at('us-west4', 'zone', ['us-west4-a']), ['us-west4-a', 'us-west4-b'], ['us-west1-c'], 'the zone us-west4-a'],
     [at('us-west4-a', 'zone'), ['us-west4-b'], ['us-east5-a'], 'the zone us-west4-a'],
   ];
-  for (const [place, holds, not, text] of cases) {
-    for (const zone of holds) assert.equal(isInRegion(place, zone), true, `${text} holds ${zone}`);
-    for (const zone of not) assert.equal(isInRegion(place, zone), false, `${text} does not hold ${zone}`);
-    assert.equal(formatBucketLocation(place), text);
+  for (const [location, holds, not, text] of cases) {
+    for (const zone of holds) assert.equal(isInRegion(location, zone), true, `${text} holds ${zone}`);
+    for (const zone of not) assert.equal(isInRegion(location, zone), false, `${text} does not hold ${zone}`);
+    assert.equal(formatBucketLocation(location), text);
   }
 });
 

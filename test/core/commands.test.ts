@@ -144,11 +144,11 @@ test('delete with force takes the job off the list now, whatever it still holds'
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
-const standing = { ...tpu, ownership: 'persistent' as const };
+const persistent = { ...tpu, ownership: 'persistent' as const };
 
 for (const [name, given, where] of [
   ['this machine', spec({ capacity: local, steps: [] }), 0],
-  ['a standing TPU', spec({ capacity: standing }), 0],
+  ['a standing TPU', spec({ capacity: persistent }), 0],
   [
     'this machine, driving a TPU of its own',
     spec({ command: { ...spec().command, runsOn: 'controller' } }),
@@ -183,7 +183,7 @@ for (const [name, given, where] of [
 }
 
 test('delete with force does not wait for ever for a standing TPU that does not answer', () => {
-  const world = new World(spec({ capacity: standing }));
+  const world = new World(spec({ capacity: persistent }));
   world.runUntilIdle();
   for (const worker of world.node.workers) worker.isAnswering = false;
   world.command('delete', { force: true });
@@ -212,7 +212,7 @@ for (const [name, become] of [
   ],
 ] as const) {
   test(`delete with force does not wait for ever where the reply to the release of a standing TPU was lost, and it ${name}`, () => {
-    const world = new World(spec({ preset: 'reapply', capacity: standing }));
+    const world = new World(spec({ preset: 'reapply', capacity: persistent }));
     world.runUntilIdle();
     const perform = world.perform.bind(world);
     world.perform = (action) =>
@@ -256,20 +256,20 @@ test('a second wish before the first is answered replaces it', () => {
 test('just the command, where no workers are held: the sentence names a word that can be said', () => {
   const world = new World(spec({ steps: [] }));
   world.runUntilIdle();
-  const settledAs = (verdict: 'stopped' | 'succeeded'): Job => ({
+  const finishedWith = (verdict: 'stopped' | 'succeeded'): Job => ({
     ...world.job,
     allocations: world.job.allocations.map((one) => withLifecycle({ ...one, goneAt: world.now })),
     finish: { at: world.now, verdict, reason: verdict },
   });
-  for (const [verdict, word] of [
+  for (const [verdict, verb] of [
     ['stopped', 'start'],
     ['succeeded', 'rerun'],
   ] as const) {
-    const job = settledAs(verdict);
+    const job = finishedWith(verdict);
     const can = checkCommand(job, 'start', job.owner, { commandOnly: true });
     assert.ok(!can.ok);
-    assert.match(can.message, new RegExp(`holds no ready workers .*${word}`, 'u'));
-    assert.equal(checkCommand(job, word, job.owner).ok, true);
+    assert.match(can.message, new RegExp(`holds no ready workers .*${verb}`, 'u'));
+    assert.equal(checkCommand(job, verb, job.owner).ok, true);
   }
 });
 
@@ -302,7 +302,7 @@ test('after the last attempt that its owner wants no rule begins another, and wh
 });
 
 test('an attempt that a rule has made and that has not begun is called off by the word', () => {
-  const world = new World(spec({ preset: 'pre', capacity: standing }));
+  const world = new World(spec({ preset: 'pre', capacity: persistent }));
   world.runUntilIdle();
   world.refusal = { kind: 'failed', evidence: { detail: '' }, error: { kind: 'stockout', message: 'no', raw: '' } };
   world.preempt();

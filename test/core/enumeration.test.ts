@@ -31,7 +31,7 @@ import type { Duration, Instant } from '../../src/core/model/time.ts';
 import { World, local, spec, tpu, tpuWithAlternatives } from './world.ts';
 
 /** Every word of the owner, with each way to say it. */
-const words: readonly (readonly [Verb, Omit<CommandOptions, 'by'>])[] = [
+const commands: readonly (readonly [Verb, Omit<CommandOptions, 'by'>])[] = [
   ['start', {}],
   ['start', { commandOnly: true }],
   ['stop', {}],
@@ -101,7 +101,8 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
     return turns.map((turn) => ({ admitted: turn, allocations: [], workers: [], outcomes: [] }));
   const earlier = job.allocations.filter((one) => one !== newest && mayExist(one));
   const numbered: readonly WorkerId[] = Array.from({ length: workers }, (_, index) => index);
-  const places: readonly WorkerId[] = job.spec.command.runsOn === 'controller' ? [...numbered, 'controller'] : numbered;
+  const candidates: readonly WorkerId[] =
+    job.spec.command.runsOn === 'controller' ? [...numbered, 'controller'] : numbered;
   const found: Observation[] = [];
   const facts: readonly Observed<AllocationStatus>[] = [
     unknown('no answer', now),
@@ -113,7 +114,7 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
     const others = earlier.map(({ ordinal }) => ({ allocation: ordinal, observed }));
     const allocations = [...others, { allocation: newest.ordinal, observed }];
     const isLookedAt = observed.kind === 'unknown' ? newest.readyAt !== null : observed.value.state === 'ready';
-    const asked = job.finish === null ? places.filter((place) => place === 'controller' || isLookedAt) : [];
+    const asked = job.finish === null ? candidates.filter((worker) => worker === 'controller' || isLookedAt) : [];
     for (const seen of combinations(asked.map(() => workerSights(job, now)))) {
       const workerFacts = seen.map((one, index) => ({
         allocation: newest.ordinal,
@@ -124,8 +125,8 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
     }
   }
   const refusedHere = known([{ alternative: 0, answer: 'stockout' as const, at: now }], now);
-  const withPlaces = found.slice(0, 3).map((one) => ({ ...one, alternativeAnswers: refusedHere }));
-  return [...found, ...withPlaces].flatMap((one) => turns.map((turn) => ({ ...one, admitted: turn })));
+  const withAnswers = found.slice(0, 3).map((one) => ({ ...one, alternativeAnswers: refusedHere }));
+  return [...found, ...withAnswers].flatMap((one) => turns.map((turn) => ({ ...one, admitted: turn })));
 }
 
 function replies(actions: readonly Action[], now: Instant): readonly Observation['outcomes'][] {
@@ -254,7 +255,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
         add(decision, now, decision.actions);
       }
     }
-    for (const [verb, options] of words) {
+    for (const [verb, options] of commands) {
       if (!checkCommand(job, verb, 'alice', options).ok) continue;
       add(applyCommand(job, verb, { by: 'alice', ...options }, node.now), node.now, node.actions);
     }

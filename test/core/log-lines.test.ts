@@ -92,8 +92,8 @@ test('where a log is cut says nothing: any pieces of it come to the same', () =>
   fc.assert(
     fc.property(fc.shuffledSubarray(text), fc.array(fc.nat(200), { maxLength: 6 }), (some, cuts) => {
       const whole = `${some.join('\n')}\n`;
-      const places = [...new Set(cuts.map((cut) => cut % whole.length))].toSorted((a, b) => a - b);
-      const pieces = [0, ...places].map((from, index) => whole.slice(from, places[index] ?? whole.length));
+      const offsets = [...new Set(cuts.map((cut) => cut % whole.length))].toSorted((a, b) => a - b);
+      const pieces = [0, ...offsets].map((from, index) => whole.slice(from, offsets[index] ?? whole.length));
       const [one, other] = [readAll(whole), readAll(...pieces)];
       assert.deepEqual({ ...one }, { ...other });
     }),

@@ -72,16 +72,16 @@ const given: fc.Arbitrary<JobSpec> = fc
   .record({
     preset: fc.constantFrom(...(Object.keys(presets) as PresetName[])),
     capacity: fc.constantFrom(tpu, tpuWithAlternatives, { ...tpu, ownership: 'persistent' as const }, local),
-    place: fc.constantFrom('workers' as const, 'workers' as const, 'controller' as const),
+    runsOn: fc.constantFrom('workers' as const, 'workers' as const, 'controller' as const),
     keep: fc.boolean(),
     limited: fc.boolean(),
   })
-  .map(({ preset, capacity, place, keep, limited }) => {
+  .map(({ preset, capacity, runsOn, keep, limited }) => {
     const full = spec({
       preset,
       capacity,
       steps: [step('ssh'), step('docker')],
-      command: { ...spec().command, runsOn: place },
+      command: { ...spec().command, runsOn },
     });
     return {
       ...full,

@@ -15,7 +15,7 @@ import type { SetupStep } from '../../src/core/model/spec.ts';
 import { hour, minute, second } from '../../src/core/model/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';
 
-const standing = { ...tpu, ownership: 'persistent' as const };
+const persistent = { ...tpu, ownership: 'persistent' as const };
 
 /** What becomes of a queued resource that got nothing. */
 const failedForWantOfCapacity = {
@@ -94,15 +94,15 @@ test('nothing is asked for while nobody can say whether it is there', () => {
 test('what the cloud will never show is requested while no request is confirmed, and is no silence', () => {
   const world = new World();
   world.pass();
-  const look = () => {
+  const refuse = () => {
     const fact = { ...unknown('403', world.now), refused: 'permission' as const };
     world.pass({ ...world.observe(), allocations: [{ allocation: 1, observed: fact }] });
   };
-  look();
+  refuse();
   assert.deepEqual(keys(world), ['request/1']);
   assert.equal(lastAllocation(world.job)?.unreachableSince, null);
   world.performActions();
-  look();
+  refuse();
   assert.deepEqual(keys(world), [], 'an accepted request may have made something');
   assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
 });
@@ -112,10 +112,10 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   world.isCloudUp = false;
   world.runUntilIdle();
   const since = lastAllocation(world.job)?.unreachableSince;
-  const told: unknown[] = [];
+  const details: unknown[] = [];
   const pass = (): void => {
     world.now += minute;
-    for (const event of world.pass().events) if (event.kind === 'unreachable') told.push(event.detail);
+    for (const event of world.pass().events) if (event.kind === 'unreachable') details.push(event.detail);
   };
   world.isCloudUp = true;
   world.hasLogin = false;
@@ -129,7 +129,7 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   world.isCloudUp = false;
   pass();
   assert.equal(lastAllocation(world.job)?.unreachableWho, 'cloud');
-  assert.deepEqual(told, ['log in', 'the cloud does not answer']);
+  assert.deepEqual(details, ['log in', 'the cloud does not answer']);
 });
 
 test('a request that was accepted is not sent again before it is missed twice, ten seconds apart', () => {
@@ -751,7 +751,7 @@ test('a worker that answers again before that goes on on the same capacity', () 
 });
 
 test('a standing TPU whose worker is silent is waited for: it is not ours to replace, and tries are not burnt on it', () => {
-  const world = silentInSetup(spec({ capacity: standing }));
+  const world = silentInSetup(spec({ capacity: persistent }));
   world.runUntil(() => false, 20 * minute);
   assert.equal(world.job.finish, null);
   assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
@@ -760,7 +760,7 @@ test('a standing TPU whose worker is silent is waited for: it is not ours to rep
 });
 
 test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
-  const world = running(spec({ capacity: standing }));
+  const world = running(spec({ capacity: persistent }));
   host(world, 1).isAnswering = false;
   world.runUntilIdle();
   const { now } = world;
@@ -773,7 +773,7 @@ test('but not for ever: after ten graces the job has failed, and the TPU stands 
 });
 
 test('a stop of a job on a standing TPU does not wait for a dead worker longer than that either', () => {
-  const world = running(spec({ capacity: standing }));
+  const world = running(spec({ capacity: persistent }));
   host(world, 1).isAnswering = false;
   world.command('stop');
   const { now } = world;
@@ -822,13 +822,13 @@ test('held capacity that answers again within the grace is gone on with', () => 
 });
 
 test('to resume on a standing TPU and find nobody there waits within the attempt, and fails after ten graces', () => {
-  const back = resumedOntoSilence(spec({ capacity: standing }));
+  const back = resumedOntoSilence(spec({ capacity: persistent }));
   back.runUntil(() => false, 20 * minute);
   host(back, 1).isAnswering = true;
   back.runUntilRunning();
   assert.deepEqual([phaseOf(back.job), back.job.attempts.length], ['running', 2]);
 
-  const dead = resumedOntoSilence(spec({ capacity: standing }));
+  const dead = resumedOntoSilence(spec({ capacity: persistent }));
   const { now } = dead;
   dead.runUntilFinished();
   assert.deepEqual([phaseOf(dead.job), dead.now, dead.job.attempts.length], ['failed', now + 30 * minute, 2]);
@@ -1006,7 +1006,7 @@ test('a late reply about an earlier allocation touches nothing', () => {
 });
 
 test('a standing TPU is used as it stands and never let go at the end', () => {
-  const world = running(spec({ capacity: standing }));
+  const world = running(spec({ capacity: persistent }));
   assert.equal(lastAllocation(world.job)?.name, 'iris');
   world.exitAll(0);
   world.runUntilIdle();
@@ -1015,7 +1015,7 @@ test('a standing TPU is used as it stands and never let go at the end', () => {
 });
 
 test('a standing TPU that is not there is not made', () => {
-  const world = new World(spec({ capacity: standing }));
+  const world = new World(spec({ capacity: persistent }));
   world.nodes.clear();
   world.runUntilFinished();
   const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
@@ -1026,7 +1026,7 @@ test('a standing TPU that is not there is not made', () => {
 });
 
 test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
-  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   world.preempt();
   world.runUntilRunning();
   assert.deepEqual(
@@ -1039,7 +1039,7 @@ test('a rule may apply for a standing TPU again: let go, seen gone, and asked fo
 });
 
 test('while the old TPU of a re-apply is on its way out it is not taken for the new one of its name', () => {
-  const world = new World(spec({ capacity: standing, preset: 'reapply' }));
+  const world = new World(spec({ capacity: persistent, preset: 'reapply' }));
   world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
   world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
@@ -1061,7 +1061,7 @@ test('while the old TPU of a re-apply is on its way out it is not taken for the 
 });
 
 test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
-  const world = running(spec({ capacity: standing, preset: 'pass' }));
+  const world = running(spec({ capacity: persistent, preset: 'pass' }));
   world.preempt();
   const takenAt = world.now;
   world.runUntilFinished();
@@ -1072,7 +1072,7 @@ test('a standing TPU that was taken, and that no rule applies for again, fails t
 
 for (const preset of ['pre', 'reapply', 'pass'] as const) {
   test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
-    const world = new World(spec({ capacity: standing, preset }));
+    const world = new World(spec({ capacity: persistent, preset }));
     Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
     world.runUntilFinished();
     assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'allocation_failed']);
@@ -1082,7 +1082,7 @@ for (const preset of ['pre', 'reapply', 'pass'] as const) {
 }
 
 test('a re-apply that got no capacity goes on until it gets some: the rule that began it still stands', () => {
-  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   const perform = world.perform.bind(world);
   let failures = 0;
   world.perform = (action) => {
@@ -1099,7 +1099,7 @@ test('a re-apply that got no capacity goes on until it gets some: the rule that 
 });
 
 test('a re-apply that the owner broke off is taken up again by his next word, since by rule the TPU was let go', () => {
-  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  const world = running(spec({ capacity: persistent, preset: 'reapply' }));
   world.preempt();
   world.refusal = noneLeft;
   world.runUntil(() => world.job.allocations.length === 2, hour);
@@ -1364,7 +1364,7 @@ test('a fact that was not asked for counts as unknown, and what nobody knows of 
 
 test('a standing node that somebody made anew is another: the rule answers at once, and the new one is taken up and left alone', () => {
   for (const runsOn of ['workers', 'controller'] as const) {
-    const world = running(spec({ preset: 'pre', capacity: standing, command: { ...spec().command, runsOn } }));
+    const world = running(spec({ preset: 'pre', capacity: persistent, command: { ...spec().command, runsOn } }));
     world.recreateNode();
     const made = world.nodes.get(1)?.creationTime;
     const since = world.now;
@@ -1385,7 +1385,7 @@ test('a standing node that somebody made anew is another: the rule answers at on
 });
 
 test('a script here that loses its line because somebody deletes a TPU on demand is told to have lost its TPU', () => {
-  const capacity = { ...standing, pricing: 'ondemand' as const };
+  const capacity = { ...persistent, pricing: 'ondemand' as const };
   const deleted = cutOff({ capacity });
   // The cloud's word of this moment: the next of its name is on its way.
   deleted.nodes.get(1)!.state = 'provisioning';
@@ -1402,7 +1402,7 @@ test('a script here that loses its line because somebody deletes a TPU on demand
 });
 
 test('an answer of the cloud that is older than the grace does not clear it, however long the rest of the pass took', () => {
-  const spot = { ...standing, pricing: 'preemptible' as const };
+  const spot = { ...persistent, pricing: 'preemptible' as const };
   const lost = cutOff({ capacity: spot });
   lost.runUntilIdle();
   lost.now += 24 * second;
@@ -1446,13 +1446,13 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   const late_ = first?.failures.find(({ task }) => task.worker === 1);
   assert.deepEqual([first?.ending?.reason, late_?.tries], ['setup_failed', 1]);
   assert.deepEqual(second?.failures, []);
-  const told = world.events.findLast((event) => event.kind === 'step_failed');
-  assert.deepEqual([told?.attempt, told?.worker, told?.tries], [1, 1, 1]);
+  const stepEvent = world.events.findLast((event) => event.kind === 'step_failed');
+  assert.deepEqual([stepEvent?.attempt, stepEvent?.worker, stepEvent?.tries], [1, 1, 1]);
   assert.deepEqual(historyMismatches(world.events, world.job), []);
 });
 
 test('a standing TPU that the job had re-applied is gone once another person has created one of its name, which is left alone', () => {
-  const world = running(spec({ preset: 'reapply', capacity: standing }));
+  const world = running(spec({ preset: 'reapply', capacity: persistent }));
   world.preempt();
   world.runUntil(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
   world.isCloudUp = false;
@@ -1473,7 +1473,7 @@ test('a standing TPU that the job had re-applied is gone once another person has
 });
 
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
-  const world = running(spec({ preset: 'pass', capacity: standing }));
+  const world = running(spec({ preset: 'pass', capacity: persistent }));
   world.recreateNode();
   world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['failed', 1]);

@@ -365,14 +365,17 @@ test('a job that goes on after each success waits at least a second, also withou
 });
 
 test('a rule may turn from the zone that an attempt ended in, for as long as the chance lasts', () => {
-  const place = (zone: string) => ({
+  const alternative = (zone: string) => ({
     zone,
     accelerator: tpu.accelerator,
     pricing: tpu.pricing,
     runtimeVersion: tpu.runtimeVersion,
     pricePerHour: null,
   });
-  const capacity = { ...tpu, alternatives: [place(tpu.zone), place('us-east5-b'), place('europe-west4-b')] };
+  const capacity = {
+    ...tpu,
+    alternatives: [alternative(tpu.zone), alternative('us-east5-b'), alternative('europe-west4-b')],
+  };
   const world = ruled(
     [
       { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true },

@@ -5,7 +5,7 @@ import type { JobmanCommand } from '../../src/cli/command.ts';
 import { commands } from '../../src/cli/table.ts';
 import { jobman } from '../cli/support/harness.ts';
 import { startTestEmulator } from '../emulator/test-emulator.ts';
-import { readDocuments, parseDocument, shownCommands, splitShellWords, type ShownCommand } from './documents.ts';
+import { readDocuments, parseDocument, shownCommands, splitShellArgs, type ShownCommand } from './documents.ts';
 
 /** A line that is no command but the form of one (`jobman create <yaml> [--follow]`); test/cli/documents.test.ts reads those. */
 const isForm = ({ argsText }: ShownCommand): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(argsText);
@@ -13,14 +13,14 @@ const isForm = ({ argsText }: ShownCommand): boolean => /<(?!id>)|[[\]…]|\.\.\
 const shown = readDocuments()
   .flatMap((one) => shownCommands(one))
   .filter((one) => !isForm(one))
-  .map(({ position, argsText }) => ({ place: position, words: splitShellWords(argsText.replaceAll('<id>', '1')) }));
+  .map(({ position, argsText }) => ({ position, args: splitShellArgs(argsText.replaceAll('<id>', '1')) }));
 
 /** The words of a happening in the built-in cloud: its verbs and options are the cloud's own. */
-const isHappening = ({ words }: { readonly words: readonly string[] }): boolean =>
-  words[0] === 'emulator' &&
-  words[1] !== undefined &&
-  !words[1].startsWith('-') &&
-  !commands.some(({ names: [name] }) => name === `emulator ${words[1]}`);
+const isHappening = ({ args }: { readonly args: readonly string[] }): boolean =>
+  args[0] === 'emulator' &&
+  args[1] !== undefined &&
+  !args[1].startsWith('-') &&
+  !commands.some(({ names: [name] }) => name === `emulator ${args[1]}`);
 
 suite('a command line in a document', () => {
   /** What was scanned and would now run. Replacing the commands' own files leaves the scanning as it is. */
@@ -42,18 +42,18 @@ suite('a command line in a document', () => {
 
   test('is understood', async () => {
     assert.ok(shown.length > 60, 'documents show commands');
-    for (const { place, words } of shown) {
+    for (const { position, args } of shown) {
       ran.length = 0;
-      const isHelp = words[0] === 'help' || words.includes('--help') || words.includes('--version');
-      const { code, err } = await jobman(words);
-      assert.ok(code === 0 && (isHelp || ran.length === 1), `${place}: jobman ${words.join(' ')}\n${err}`);
+      const isHelp = args[0] === 'help' || args.includes('--help') || args.includes('--version');
+      const { code, err } = await jobman(args);
+      assert.ok(code === 0 && (isHelp || ran.length === 1), `${position}: jobman ${args.join(' ')}\n${err}`);
     }
   });
 
   test('would be noticed if it were not', async () => {
     for (const line of ['list --nonsense', 'lst', 'show 1 --worker 3', 'create a.yaml b.yaml', 'logs 1 --tail many']) {
       ran.length = 0;
-      const { code } = await jobman(splitShellWords(line));
+      const { code } = await jobman(splitShellArgs(line));
       assert.ok(code === 2 && ran.length === 0, line);
     }
   });
@@ -63,20 +63,20 @@ test('every happening that a document lets happen in the built-in cloud can happ
   const cloud = await startTestEmulator(t);
   const happenings = shown.filter(isHappening);
   assert.ok(happenings.length > 15, 'documents show happenings');
-  for (const [index, { place, words }] of happenings.entries()) {
-    const [, verb = '', ...rest] = words;
-    const plain = rest.filter((word, at) => !word.startsWith('-') && !(rest[at - 1] ?? '').startsWith('--'));
+  for (const [index, { position, args }] of happenings.entries()) {
+    const [, verb = '', ...rest] = args;
+    const plain = rest.filter((arg, at) => !arg.startsWith('-') && !(rest[at - 1] ?? '').startsWith('--'));
     const options = Object.fromEntries(
-      rest.flatMap((word, at) => (word.startsWith('--') ? [[word.slice(2), rest[at + 1] ?? 'true']] : [])),
+      rest.flatMap((arg, at) => (arg.startsWith('--') ? [[arg.slice(2), rest[at + 1] ?? 'true']] : [])),
     );
     // The job that the document speaks of, or the TPU by its name, with four workers. Zones end with a letter.
     const job = /^\d+/.exec(plain[0] ?? '1')?.[0] ?? '1';
     const name = /^[a-z].*-\d+$/.exec(plain[0] ?? '')?.[0] ?? `node-${index}`;
     await cloud.createNode(name, { acceleratorType: 'v4-32', labels: { 'jobman-job': job.padStart(6, '0') } });
     cloud.clock.advance(300_000);
-    assert.ok(plain.length <= 1, `${place}: ${words.join(' ')}`);
+    assert.ok(plain.length <= 1, `${position}: ${args.join(' ')}`);
     await cloud.admin(verb, plain[0], options).catch((error: unknown) => {
-      assert.fail(`${place}: jobman ${words.join(' ')}: ${String(error)}`);
+      assert.fail(`${position}: jobman ${args.join(' ')}: ${String(error)}`);
     });
     await cloud.admin('clear');
     await cloud.ok('DELETE', `nodes/${name}`);

@@ -28,7 +28,7 @@ suite('two lines differ', () => {
 });
 
 suite('what was printed', () => {
-  const told = ['000001 iris created', '...', '[0-1] step 10 loss 0.24', '...', '000001 iris succeeded after 26s'];
+  const expected = ['000001 iris created', '...', '[0-1] step 10 loss 0.24', '...', '000001 iris succeeded after 26s'];
 
   test('fits when each line is there in its order, folded or not', () => {
     const folded = ['000001 iris created', '[0-1] step 10 loss 0.24', '000001 iris succeeded after 4s'];
@@ -40,17 +40,17 @@ suite('what was printed', () => {
       '[0] step 20 loss 0.11',
       '000001 iris succeeded after 1m19s',
     ];
-    assert.equal(firstMismatch(told, folded), undefined);
-    assert.equal(firstMismatch(told, loose), undefined);
+    assert.equal(firstMismatch(expected, folded), undefined);
+    assert.equal(firstMismatch(expected, loose), undefined);
   });
 
   test('does not fit when a line is missing, different or too many', () => {
-    assert.equal(firstMismatch(told, ['000001 iris created', '000001 iris succeeded after 4s']), told[2]);
+    assert.equal(firstMismatch(expected, ['000001 iris created', '000001 iris succeeded after 4s']), expected[2]);
     assert.equal(firstMismatch(['a'], ['b']), 'a');
     assert.equal(firstMismatch(['a'], ['a', 'b']), 'the end');
     assert.equal(
-      firstMismatch(told, ['000001 iris created', '[0] step 10 loss 0.24', '000001 iris succeeded after 4s']),
-      told[2],
+      firstMismatch(expected, ['000001 iris created', '[0] step 10 loss 0.24', '000001 iris succeeded after 4s']),
+      expected[2],
     );
   });
 

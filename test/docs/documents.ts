@@ -98,7 +98,7 @@ export function shownCommands({ path, prose, blocks }: Document, program = 'jobm
 }
 
 /** The words of a command line as a shell would hand them over; enough of a shell for documents. */
-export function splitShellWords(line: string): readonly string[] {
+export function splitShellArgs(line: string): readonly string[] {
   return [...line.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([match]) =>
     match.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
   );

@@ -29,14 +29,14 @@ const examplesThere: FileReader = {
 function findingsIn(
   text: string,
   file = '/somewhere/train.yaml',
-  door: FileReader = everythingThere,
+  reader: FileReader = everythingThere,
 ): { readonly problems: readonly string[]; readonly warnings: readonly string[] } {
   const result = parseManifest({
     text,
     file,
     env: { USER: 'ada' },
     home: '/home/ada',
-    files: door,
+    files: reader,
     project: null,
     purpose: 'create',
   });
@@ -52,10 +52,10 @@ const unwanted = /is never asked|never applies|has no effect|is not used/;
 /** A piece of a manifest with what it needs to be whole. */
 function whole(piece: string): string {
   const sections = Object.keys((parse(piece) ?? {}) as object);
-  const place = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+  const capacity = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
     ? ''
     : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
-  return `${place}${sections.includes('command') || sections.includes('kubernetes') ? '' : 'command: {run: ls}\n'}${piece}`;
+  return `${capacity}${sections.includes('command') || sections.includes('kubernetes') ? '' : 'command: {run: ls}\n'}${piece}`;
 }
 
 test('every manifest in a document is accepted', () => {

@@ -19,7 +19,7 @@ function rowsOf(path: string, ...head: readonly string[]): readonly (readonly st
       .split(/(?<!\\)\|/)
       .slice(1, -1)
       .map((cell) => cell.trim());
-  const at = lines.findIndex((line) => head.every((word, index) => cells(line)[index] === word));
+  const at = lines.findIndex((line) => head.every((title, index) => cells(line)[index] === title));
   assert.ok(at >= 0, `${path} has no table ${head.join(' | ')}`);
   const end = lines.findIndex((line, index) => index > at && !line.startsWith('|'));
   return lines.slice(at + 2, end).map(cells);
@@ -49,7 +49,7 @@ suite('docs/recovery.md', () => {
   const names = Object.keys(presets) as PresetName[];
 
   test('has every preset, with what it answers', () => {
-    const said = ({ then, on }: RuleAnswer, reason: RecoverableReason): string =>
+    const formatAnswer = ({ then, on }: RuleAnswer, reason: RecoverableReason): string =>
       then === 'fail' || then === 'done'
         ? then
         : `${then}, ${on} TPU${reason === 'succeeded' && on === 'new' ? '?' : ''}`;
@@ -61,7 +61,10 @@ suite('docs/recovery.md', () => {
     for (const [name, ...cells] of rows) {
       const recovery = recoveryOf(`recovery: "${unquoted(name)}"\n`);
       const answer = (reason: RecoverableReason, pattern?: string): string =>
-        said(answerFor(recovery, reason, { detail: '', ...(pattern === undefined ? {} : { pattern }) }), reason);
+        formatAnswer(
+          answerFor(recovery, reason, { detail: '', ...(pattern === undefined ? {} : { pattern }) }),
+          reason,
+        );
       const columns: readonly (readonly string[])[] = [
         [answer('preempted')],
         [answer('unreachable'), answer('command_failed', 'grpc'), answer('command_failed', 'deadline')],
@@ -93,10 +96,10 @@ suite('docs/recovery.md', () => {
       'stopped',
     ];
     assert.deepEqual(rows.map(([reason]) => unquoted(reason)).toSorted(), reasons.toSorted());
-    for (const [reason, , whose] of rows) {
+    for (const [reason, , condition] of rows) {
       const budget = budgetOf(unquoted(reason) as Reason);
-      if (budget !== null) assert.equal(whose, doing[budget], `${reason}`);
-      else assert.ok(!Object.values(doing).includes(whose ?? ''), `${reason}`);
+      if (budget !== null) assert.equal(condition, doing[budget], `${reason}`);
+      else assert.ok(!Object.values(doing).includes(condition ?? ''), `${reason}`);
     }
   });
 
@@ -122,15 +125,15 @@ test('docs/tpu.md has every case of solve, in their order', () => {
 });
 
 test('docs/getting-started.md has every phase', () => {
-  const told = rowsOf('docs/getting-started.md', 'Phase').flatMap(([cell]) => codesIn(cell));
-  assert.deepEqual(told.toSorted(), [...phases].toSorted());
+  const documented = rowsOf('docs/getting-started.md', 'Phase').flatMap(([cell]) => codesIn(cell));
+  assert.deepEqual(documented.toSorted(), [...phases].toSorted());
 });
 
 test('CONTRIBUTING.md has every invariant, by its number and name', () => {
-  const told = rowsOf('CONTRIBUTING.md', '', 'invariant').map(([number, name]) => `${number} ${name}`);
+  const documented = rowsOf('CONTRIBUTING.md', '', 'invariant').map(([number, name]) => `${number} ${name}`);
   assert.deepEqual(
-    told,
+    documented,
     Object.entries(invariants).map(([number, name]) => `${number} ${name}`),
   );
-  for (const { number, name } of passInvariants) assert.ok(told.includes(`${number} ${name}`), name);
+  for (const { number, name } of passInvariants) assert.ok(documented.includes(`${number} ${name}`), name);
 });

@@ -6,7 +6,7 @@ import { findCommand, parseArguments } from '../../src/cli/tpu/parse-arguments.t
 import type { KnownNames } from '../../src/cli/tpu/command.ts';
 import { userSettings } from '../../src/lab/user-settings.ts';
 import { aTpu } from '../cli/tpu/lab-world.ts';
-import { readDocument, readDocuments, shownCommands, splitShellWords } from './documents.ts';
+import { readDocument, readDocuments, shownCommands, splitShellArgs } from './documents.ts';
 
 const page = readDocument('docs/tpu.md');
 
@@ -24,14 +24,14 @@ const lines = readDocuments()
   .flatMap((one) => shownCommands(one, 'tpu'))
   // Forms of commands are held to the table below.
   .filter(({ argsText }) => !/[<[…]|\.\.\.|\\$/.test(argsText))
-  .map(({ position, argsText }) => ({ place: position, line: argsText.replace(/ +#.*/, '').trim() }));
+  .map(({ position, argsText }) => ({ position, line: argsText.replace(/ +#.*/, '').trim() }));
 
 suite('a line of tpu in a document', () => {
   test('can be typed', () => {
     assert.ok(lines.length > 70, `documents show ${lines.length} lines`);
-    for (const { place, line } of lines) {
+    for (const { position, line } of lines) {
       const read = (): unknown => {
-        const { rest: typed, flags } = splitGlobals(splitShellWords(line));
+        const { rest: typed, flags } = splitGlobals(splitShellArgs(line));
         if (flags.help) return findCommand(table, typed);
         if (typed[0] === 'help') return typed.length === 1 || findCommand(table, typed.slice(1));
         const { row, verb, rest } = findCommand(table, typed);
@@ -39,8 +39,8 @@ suite('a line of tpu in a document', () => {
         if (rest.length === 0) return row;
         return parseArguments(row, verb, rest, known);
       };
-      if (refused.includes(line)) assert.throws(read, place);
-      else assert.doesNotThrow(read, `${place}: tpu ${line}`);
+      if (refused.includes(line)) assert.throws(read, position);
+      else assert.doesNotThrow(read, `${position}: tpu ${line}`);
     }
   });
 });
@@ -55,7 +55,7 @@ test('the page lists every command with its other words, its usage and what it d
       .filter((row) => row.group === group && !row.hidden)
       .map(({ names: [first, ...others], usage, summary }) => {
         const form = `tpu ${first} ${usage}`.trim().replaceAll('|', '\\|');
-        return `| \`${form}\` | ${others.map((word) => `\`${word}\``).join(', ')} | ${summary} |`;
+        return `| \`${form}\` | ${others.map((other) => `\`${other}\``).join(', ')} | ${summary} |`;
       }),
   ]);
   assert.deepEqual(

@@ -9,7 +9,7 @@ import { anchorsOf, readDocument, readDocuments, type Document } from './documen
 const all = readDocuments();
 
 interface Link {
-  readonly place: string;
+  readonly position: string;
   /** The page's path from the top of the repository, and the heading's anchor; either may be the page itself. */
   readonly path: string;
   readonly anchor: string;
@@ -24,18 +24,21 @@ function linksOf({ path, prose }: Document): readonly Link[] {
       .map((target) => {
         const [file = '', anchor = ''] = target.split('#');
         const to = file === '' ? path : normalize(join(dirname(path), file));
-        return { place: `${path}:${index + 1}`, path: to, anchor };
+        return { position: `${path}:${index + 1}`, path: to, anchor };
       }),
   );
 }
 
 suite('a link', () => {
   test('leads to a page, and to a heading of it', () => {
-    for (const { place, path, anchor } of all.flatMap(linksOf)) {
-      assert.ok(existsSync(join(root, path)), `${place}: there is no ${path}`);
+    for (const { position, path, anchor } of all.flatMap(linksOf)) {
+      assert.ok(existsSync(join(root, path)), `${position}: there is no ${path}`);
       if (anchor === '') continue;
       const anchors = anchorsOf(readDocument(path));
-      assert.ok(anchors.includes(anchor), `${place}: ${path} has no heading #${anchor}; it has ${anchors.join(', ')}`);
+      assert.ok(
+        anchors.includes(anchor),
+        `${position}: ${path} has no heading #${anchor}; it has ${anchors.join(', ')}`,
+      );
     }
   });
 

@@ -29,19 +29,19 @@ function open(t: TestContext): World {
   return world;
 }
 
-function assertSaid({ stderr }: JobmanResult, expected: RegExp): void {
+function assertPrinted({ stderr }: JobmanResult, expected: RegExp): void {
   assert.match(stderr, expected);
   assert.doesNotMatch(stderr, /mistake of its own/);
 }
 
 /** A home with one job that has ended, and no controller. */
 async function withJob(world: World): Promise<void> {
-  for (const words of [
+  for (const args of [
     ['create', 'l.yaml'],
     ['wait', '1'],
     ['controller', 'stop'],
   ]) {
-    const { code, stderr } = await jobman(world, words);
+    const { code, stderr } = await jobman(world, args);
     assert.equal(code, 0, stderr);
   }
 }
@@ -51,10 +51,10 @@ suite('a home', { timeout: 180_000 }, () => {
     const world = open(t);
     symlinkSync('loop', join(world.folder, 'loop'));
     for (const home of [join(world.folder, 'loop'), join(world.folder, 'x'.repeat(300))]) {
-      for (const words of [['list'], ['create', 'l.yaml']]) {
-        const ended = await jobman(world, words, { env: { JOBMAN_HOME: home } });
+      for (const args of [['list'], ['create', 'l.yaml']]) {
+        const ended = await jobman(world, args, { env: { JOBMAN_HOME: home } });
         assert.equal(ended.code, 5);
-        assertSaid(ended, /cannot be used: E(LOOP|NAMETOOLONG)/);
+        assertPrinted(ended, /cannot be used: E(LOOP|NAMETOOLONG)/);
       }
     }
   });
@@ -65,11 +65,14 @@ suite('a home', { timeout: 180_000 }, () => {
     const lock = join(world.home, 'controller.lock');
     writeFileSync(lock, Buffer.alloc(3_000, 'noise '));
     const ended = await jobman(world, ['create', 'l.yaml']);
-    assertSaid(ended, /controller\.lock is damaged, so nothing can tell whether a controller runs\.\n.*delete it: rm/);
+    assertPrinted(
+      ended,
+      /controller\.lock is damaged, so nothing can tell whether a controller runs\.\n.*delete it: rm/,
+    );
     assert.equal(ended.code, 5);
     for (const verb of ['start', 'resume', 'rerun']) {
       const refused = await jobman(world, [verb, '1', '--yes']);
-      assertSaid(refused, /controller\.lock is damaged/);
+      assertPrinted(refused, /controller\.lock is damaged/);
       assert.equal(refused.code, 5);
     }
     rmSync(lock);
@@ -90,14 +93,14 @@ suite('a home', { timeout: 180_000 }, () => {
     const record = new DatabaseSync(join(world.home, 'state.db'));
     record.exec("update job set status = 'null', list_row = null where number = 1");
     record.close();
-    for (const words of [
+    for (const args of [
       ['list', '--all'],
       ['show', '1'],
       ['why', '1'],
     ]) {
-      const damaged = await jobman(world, words);
+      const damaged = await jobman(world, args);
       assert.equal(damaged.code, 5);
-      assertSaid(damaged, /The record of jobs \S+ is damaged \(a row holds null\)/);
+      assertPrinted(damaged, /The record of jobs \S+ is damaged \(a row holds null\)/);
     }
   });
 
@@ -108,7 +111,7 @@ suite('a home', { timeout: 180_000 }, () => {
     const copy = join(world.folder, 'copy');
     cpSync(world.home, copy, { recursive: true, filter: (path) => !path.endsWith('.sock') });
     const env = { JOBMAN_HOME: copy };
-    for (const words of [
+    for (const args of [
       ['cancel', '1'],
       ['create', 'l.yaml'],
       ['controller', 'start'],
@@ -116,9 +119,9 @@ suite('a home', { timeout: 180_000 }, () => {
       ['ssh', '1', 'true'],
       ['tpu', 'restart', 'lab-tpu-v4-8-1', '--yes'],
     ]) {
-      const ended = await jobman(world, words, { env });
-      assert.notEqual(ended.code, 0, words.join(' '));
-      assertSaid(ended, /copy is a copy of \S+, which is still there/);
+      const ended = await jobman(world, args, { env });
+      assert.notEqual(ended.code, 0, args.join(' '));
+      assertPrinted(ended, /copy is a copy of \S+, which is still there/);
     }
     assert.match((await jobman(world, ['list'], { env })).stdout, /000001/, 'reading is allowed');
     const { stdout } = await jobman(world, ['list']);
@@ -141,9 +144,9 @@ suite('a home', { timeout: 180_000 }, () => {
     mkdirSync(home);
     chmodSync(home, 0o777);
     const env = { ...world.env, JOBMAN_HOME: home };
-    const words = jobmanCommand.map((word) => `'${word}'`).join(' ');
+    const command = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
     const call = (line: string) =>
-      spawnSync('/bin/sh', ['-c', `umask 000; ${words} ${line}`], { env, cwd: world.folder, encoding: 'utf8' });
+      spawnSync('/bin/sh', ['-c', `umask 000; ${command} ${line}`], { env, cwd: world.folder, encoding: 'utf8' });
     assert.equal(call('create l.yaml').status, 0);
     call('wait 1');
     const openOnes = readdirSync(home, { recursive: true, encoding: 'utf8' })
@@ -158,14 +161,14 @@ suite('a home', { timeout: 180_000 }, () => {
     chmodSync(sticky, 0o1777);
     const refused = await jobman(world, ['create', 'l.yaml'], { env: { JOBMAN_HOME: sticky } });
     assert.equal(refused.code, 5);
-    assertSaid(refused, /Others can write to \S+sticky, so no jobs can be kept there/);
+    assertPrinted(refused, /Others can write to \S+sticky, so no jobs can be kept there/);
     assert.deepEqual(readdirSync(sticky), [], 'nothing was written there');
   });
 
   test('whose controller could open too few files', async (t) => {
     const world = open(t);
-    const words = jobmanCommand.map((word) => `'${word}'`).join(' ');
-    const { status, stderr } = spawnSync('/bin/sh', ['-c', `ulimit -n 100; ${words} create l.yaml`], {
+    const command = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
+    const { status, stderr } = spawnSync('/bin/sh', ['-c', `ulimit -n 100; ${command} create l.yaml`], {
       env: world.env,
       cwd: world.folder,
       encoding: 'utf8',

@@ -9,12 +9,12 @@ import { jobman } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 
-const words = ['resources-flavors', '--json'];
+const args = ['resources-flavors', '--json'];
 
 test('a damaged cache of compiled code changes nothing, and is replaced', { timeout: 120_000 }, async (t) => {
   const world = openWorld(t);
   const cache = join(world.folder, 'cache');
-  const call = () => jobman(world, words, { env: { XDG_CACHE_HOME: cache, NODE_COMPILE_CACHE: '' } });
+  const call = () => jobman(world, args, { env: { XDG_CACHE_HOME: cache, NODE_COMPILE_CACHE: '' } });
   const entries = (): readonly string[] =>
     readdirSync(cache, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -28,8 +28,8 @@ test('a damaged cache of compiled code changes nothing, and is replaced', { time
   const damage: Readonly<Record<string, (bytes: Buffer, at: number) => Buffer>> = {
     // Behind the header of an entry, another place and bit in each file.
     'one bit': (bytes, at) => {
-      const place = 64 + ((at * 7_919) % (bytes.length - 64));
-      bytes.writeUInt8(bytes.readUInt8(place) ^ (1 << (at % 8)), place);
+      const offset = 64 + ((at * 7_919) % (bytes.length - 64));
+      bytes.writeUInt8(bytes.readUInt8(offset) ^ (1 << (at % 8)), offset);
       return bytes;
     },
     zeros: (bytes) => bytes.fill(0, bytes.length >> 1),
@@ -54,7 +54,7 @@ test('nothing is kept on a disk that is nearly full', async (t) => {
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=100k', 'tmpfs', cache]).status === 0;
   if (!requireReal(t, 'leave to mount a tmpfs', isMounted)) return;
   world.atEnd(() => void spawnSync('umount', [cache]));
-  const { code } = await jobman(world, words, { env: { XDG_CACHE_HOME: cache, NODE_COMPILE_CACHE: '' } });
+  const { code } = await jobman(world, args, { env: { XDG_CACHE_HOME: cache, NODE_COMPILE_CACHE: '' } });
   assert.equal(code, 0);
   assert.deepEqual(readdirSync(cache), []);
 });

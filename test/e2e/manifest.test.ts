@@ -14,42 +14,42 @@ interface Case {
   /** What stands in the file; null when there is none, undefined when a folder has its name. */
   readonly content: string | Uint8Array | null | undefined;
   /** Every line of complaint after the first, in order. */
-  readonly says: readonly RegExp[];
+  readonly messages: readonly RegExp[];
 }
 
 const cases: readonly Case[] = [
   {
     title: 'missing',
     content: null,
-    says: [/^ {2}x\.yaml: the manifest does not exist \(looked for \/.*\/x\.yaml\)$/],
+    messages: [/^ {2}x\.yaml: the manifest does not exist \(looked for \/.*\/x\.yaml\)$/],
   },
-  { title: 'a directory', content: undefined, says: [/^ {2}x\.yaml: the manifest is a folder$/] },
-  { title: 'empty', content: '', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
-  { title: 'nothing but a comment', content: '# later\n', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
+  { title: 'a directory', content: undefined, messages: [/^ {2}x\.yaml: the manifest is a folder$/] },
+  { title: 'empty', content: '', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
+  { title: 'nothing but a comment', content: '# later\n', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
   {
     title: 'of 10 MB',
     content: `command:\n  run: |\n${'    echo a long and boring manifest which goes on and on\n'.repeat(190_000)}`,
-    says: [/^ {2}x\.yaml: the manifest is too large \(10\.3 MiB\); the limit is 1 MiB$/],
+    messages: [/^ {2}x\.yaml: the manifest is too large \(10\.3 MiB\); the limit is 1 MiB$/],
   },
   {
     title: 'binary',
     content: Uint8Array.from({ length: 3_000 }, (_, at) => (at * 7_919) % 256),
-    says: [/^ {2}x\.yaml: the manifest is binary, not text$/],
+    messages: [/^ {2}x\.yaml: the manifest is binary, not text$/],
   },
   {
     title: 'indented by a tab',
     content: 'local: {}\ncommand:\n\trun: |\n    true\n',
-    says: [/^ {2}x\.yaml:3:1: a tab indents this line; YAML wants spaces$/],
+    messages: [/^ {2}x\.yaml:3:1: a tab indents this line; YAML wants spaces$/],
   },
   {
     title: 'with a key twice',
     content: 'job:\n  name: a\n  name: b\nlocal: {}\ncommand:\n  run: echo\n',
-    says: [/^ {2}x\.yaml:3:3 job\.name: stands twice in this map; keep one of them$/],
+    messages: [/^ {2}x\.yaml:3:3 job\.name: stands twice in this map; keep one of them$/],
   },
   {
     title: 'with unknown keys',
     content: 'job:\n  nmae: a\nlocla: {}\nlocal: {}\ncommand:\n  run: echo\n  worker: all\n',
-    says: [
+    messages: [
       /^ {2}x\.yaml:2:3 job\.nmae: is no key of job \(did you mean name\?\)$/,
       /^ {2}x\.yaml:3:1 locla: is no section of a manifest \(did you mean local\?\)$/,
       /^ {2}x\.yaml:7:3 command\.worker: is no key of command.* \(did you mean workers\?\)$/,
@@ -67,7 +67,7 @@ const cases: readonly Case[] = [
       '  zone: us-central2-b',
       'command: 5',
     ].join('\n'),
-    says: [
+    messages: [
       /^ {2}x\.yaml:2:9 job\.name: .*this is a list$/,
       /^ {2}x\.yaml:3:20 job\.silence_timeout: "soon" is no duration; write 30s/,
       /^ {2}x\.yaml:6:16 tpu\.accelerator: "?v4-7/,
@@ -84,7 +84,7 @@ const cases: readonly Case[] = [
       '  workdir: ${job.name}',
       '  run: cd ${job.nmae}',
     ].join('\n'),
-    says: [
+    messages: [
       /^ {2}x\.yaml:2:9 job\.name: refers to itself: job\.name -> command\.workdir -> job\.name$/,
       /^ {2}x\.yaml:6:\d+ command\.run: .*job\.nmae.*did you mean .*job\.name/,
     ],
@@ -92,16 +92,16 @@ const cases: readonly Case[] = [
   {
     title: 'with two environments',
     content: 'local: {}\ncommand:\n  run: echo\nconda:\n  env_name: x\nvenv:\n  path: y\n',
-    says: [/^ {2}x\.yaml:6:1 venv: conda and venv stand here and none is chosen; say which with job\.env_type/],
+    messages: [/^ {2}x\.yaml:6:1 venv: conda and venv stand here and none is chosen; say which with job\.env_type/],
   },
   {
     title: 'without a project, which the settings have not either',
     content: 'tpu:\n  accelerator: v4-8\n  zone: us-central2-b\ncommand:\n  run: echo\n',
-    says: [/^ {2}x\.yaml:1:1 tpu\.project: no project is named .*`project: <your.*>`.*`project: emulator`/],
+    messages: [/^ {2}x\.yaml:1:1 tpu\.project: no project is named .*`project: <your.*>`.*`project: emulator`/],
   },
 ];
 
-for (const { title, content, says } of cases) {
+for (const { title, content, messages } of cases) {
   test(`create refuses a manifest ${title}`, async (t) => {
     const world = openWorld(t);
     const file = join(world.folder, 'x.yaml');
@@ -112,9 +112,9 @@ for (const { title, content, says } of cases) {
 
     assert.equal(stdout, '');
     const [first, ...rest] = stderr.trimEnd().split('\n');
-    assert.match(first ?? '', new RegExp(`has ${says.length} problems?\\.$`), stderr);
-    assert.equal(rest.length, says.length, stderr);
-    for (const [at, pattern] of says.entries()) assert.match(rest[at] ?? '', pattern);
+    assert.match(first ?? '', new RegExp(`has ${messages.length} problems?\\.$`), stderr);
+    assert.equal(rest.length, messages.length, stderr);
+    for (const [at, pattern] of messages.entries()) assert.match(rest[at] ?? '', pattern);
     assert.equal(code, 2);
     // The leak check of the world finds a controller that was started all the same.
     assert.ok(!existsSync(world.home), 'no folder was made');
@@ -122,14 +122,14 @@ for (const { title, content, says } of cases) {
 }
 test('a word about a job that is not there makes no folder and starts nothing', async (t) => {
   const world = openWorld(t);
-  for (const words of [
+  for (const args of [
     ['show', '7'],
     ['stop', 'nobody'],
     ['logs', '7', '-f'],
     ['wait', '7'],
     ['delete', '7', '--yes'],
   ]) {
-    const { code, stdout, stderr } = await jobman(world, words);
+    const { code, stdout, stderr } = await jobman(world, args);
     assert.equal(code, 3, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: There is no job (000007|called "nobody")\. See all of them: jobman list --all\n$/);
@@ -159,14 +159,14 @@ const warnings = [
 test('a warning is said by validate and by a dry run alike, and keeps nothing from being done', async (t) => {
   const world = openWorld(t);
   writeFileSync(join(world.folder, 'x.yaml'), doubtful);
-  for (const words of [['validate'], ['create', '--dry-run']]) {
-    const { code, stdout, stderr } = await jobman(world, [...words, 'x.yaml']);
+  for (const args of [['validate'], ['create', '--dry-run']]) {
+    const { code, stdout, stderr } = await jobman(world, [...args, 'x.yaml']);
     const lines = stderr.trimEnd().split('\n').toSorted();
     assert.equal(lines.length, warnings.length, stderr);
     for (const [at, pattern] of warnings.entries()) assert.match(lines[at] ?? '', pattern);
     assert.match(
       stdout,
-      words[0] === 'validate' ? /^x\.yaml is fine, with 2 warnings: job x\.$/m : /nothing was stored/,
+      args[0] === 'validate' ? /^x\.yaml is fine, with 2 warnings: job x\.$/m : /nothing was stored/,
     );
     assert.equal(code, 0);
   }
@@ -201,8 +201,8 @@ test('programs get problems and warnings as objects, from validate and from a dr
   );
   assert.deepEqual({ code: wrong.code, stderr: wrong.stderr }, { code: 2, stderr: '' });
   const plan = await jobman(world, ['create', 'x.yaml', '--dry-run', '--json']);
-  const { warnings: said } = JSON.parse(plan.stdout) as { warnings: { path: string }[] };
-  assert.deepEqual(said.map(({ path }) => path).toSorted(), ['job.checkpoint_dir', 'job.keep_for']);
+  const { warnings: printed } = JSON.parse(plan.stdout) as { warnings: { path: string }[] };
+  assert.deepEqual(printed.map(({ path }) => path).toSorted(), ['job.checkpoint_dir', 'job.keep_for']);
   assert.equal(plan.code, 0);
 });
 
@@ -222,7 +222,7 @@ test('whatever create refuses, validate and a dry run refuse with the same words
   for (const folder of ['large', 'none']) mkdirSync(join(world.folder, folder));
   writeFileSync(join(world.folder, 'large/data'), '');
   truncateSync(join(world.folder, 'large/data'), 600 * 1024 * 1024);
-  for (const [name, keys, said] of [
+  for (const [name, keys, message] of [
     [
       'key',
       'ssh: {private_key: ./missing}\n',
@@ -237,10 +237,10 @@ test('whatever create refuses, validate and a dry run refuse with the same words
     const command = name === 'empty' ? 'cmd: ""' : 'run: ls';
     const manifest = `tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b}\ncommand: {${command}}\n${keys}`;
     writeFileSync(join(world.folder, `${name}.yaml`), manifest);
-    for (const words of [['validate'], ['create', '--dry-run'], ['create']]) {
-      const { code, stdout, stderr } = await jobman(world, [...words, `${name}.yaml`]);
-      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, `${words.join(' ')} ${name}: ${stderr}`);
-      assert.match(stderr, said);
+    for (const args of [['validate'], ['create', '--dry-run'], ['create']]) {
+      const { code, stdout, stderr } = await jobman(world, [...args, `${name}.yaml`]);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, `${args.join(' ')} ${name}: ${stderr}`);
+      assert.match(stderr, message);
     }
   }
 });

@@ -18,10 +18,10 @@ import { type EmulatorFixture, minutes, startTestEmulator, zone } from './test-e
 import { temporaryFolder } from '../support/folder.ts';
 
 /** A verb as somebody says it. */
-type Said = readonly [verb: string, target?: string, options?: Readonly<Record<string, string | number | boolean>>];
+type VerbCall = readonly [verb: string, target?: string, options?: Readonly<Record<string, string | number | boolean>>];
 
 /** Every verb, and every option of each, at least once; the last three are refused. */
-const words: readonly Said[] = [
+const calls: readonly VerbCall[] = [
   ['stockout', `${zone}/v4`, { for: '10m', times: 3, pricing: 'spot', project: 'p' }],
   ['capacity', `${zone}/v4`, { chips: 64, for: '1h', pricing: 'spot', project: 'p' }],
   ['quota', `${zone}/addresses`, { limit: 8, for: '1h', times: 2, pricing: 'ondemand', project: 'p' }],
@@ -40,7 +40,7 @@ const words: readonly Said[] = [
   ['clear', 'hold'],
   ['permission', 'login', { for: '1m' }],
   ['permission', 'login', { clear: true }],
-  ...['capacity', 'quota', 'reserve', 'price', 'fail', 'slow', 'drop', 'flaky'].map((verb): Said => [
+  ...['capacity', 'quota', 'reserve', 'price', 'fail', 'slow', 'drop', 'flaky'].map((verb): VerbCall => [
     verb,
     '*',
     { clear: true },
@@ -68,48 +68,52 @@ const words: readonly Said[] = [
 /** When the first of them is said, in seconds after the start; each second another. All nodes are READY then. */
 const firstAt = 600;
 
-function saidAt(index: number): Said {
-  const said = words[index];
-  assert.ok(said !== undefined);
-  return said;
+function callAt(index: number): VerbCall {
+  const call = calls[index];
+  assert.ok(call !== undefined);
+  return call;
 }
 
 /** How a door says the words in that place of the table, at their moment; what was answered, be it a refusal. */
-type Door = (cloud: EmulatorFixture, index: number) => Promise<string>;
+type Interface = (cloud: EmulatorFixture, index: number) => Promise<string>;
 
-interface Told {
+interface Step {
   readonly answer: string;
   readonly world: object;
 }
 
 test('the table of this test has every verb with every option', () => {
-  const said = new Set(
-    words.flatMap(([verb, , options]) => [verb, ...Object.keys(options ?? {}).map((name) => `${verb} ${name}`)]),
+  const covered = new Set(
+    calls.flatMap(([verb, , options]) => [verb, ...Object.keys(options ?? {}).map((name) => `${verb} ${name}`)]),
   );
   const all = Object.entries(verbs).flatMap(([verb, { options }]) => [
     verb,
     ...Object.keys(options).map((name) => `${verb} ${name}`),
   ]);
   assert.deepEqual(
-    all.filter((each) => !said.has(each)),
+    all.filter((each) => !covered.has(each)),
     [],
   );
 });
 
 test('each verb does the same through each of its doors', async (t) => {
-  const overHttp: Door = async (cloud, index) => {
-    const [verb, target, options] = saidAt(index);
+  const overHttp: Interface = async (cloud, index) => {
+    const [verb, target, options] = callAt(index);
     cloud.clock.advance(1_000);
     return runAdminVerb(cloud.emulator.url, verb, target, options).then(
       ({ message }) => message,
       (error: unknown) => (error as Error).message,
     );
   };
-  const inTheTerminal: Door = async (cloud, index) => {
-    const [verb, target, options = {}] = saidAt(index);
+  const inTheTerminal: Interface = async (cloud, index) => {
+    const [verb, target, options = {}] = callAt(index);
     // Half of the options as two words, half as one with `=`; a flag that is set has no value.
-    const flags = Object.entries(options).flatMap(([name, value], place) =>
-      value === true ? [`--${name}`] : place % 2 === 0 ? [`--${name}`, String(value)] : [`--${name}=${String(value)}`],
+    const flags = Object.entries(options).flatMap(([name, value], position) =>
+      value === true
+        ? [`--${name}`]
+        : position % 2 === 0
+          ? [`--${name}`, String(value)]
+          : [`--${name}=${String(value)}`],
     );
     cloud.clock.advance(1_000);
     const emulator = (): Promise<ReturnType<typeof createEmulatorService>> =>
@@ -119,25 +123,25 @@ test('each verb does the same through each of its doors', async (t) => {
     });
     return (out === '' ? err.replace(/^jobman: /, '') : out).trim();
   };
-  const said: string[] = [];
-  const byALine: Door = (cloud) => {
-    said.length = 0;
+  const lines: string[] = [];
+  const byALine: Interface = (cloud) => {
+    lines.length = 0;
     cloud.clock.advance(1_000);
-    const line = said.find((each) => each.startsWith('rehearsal: ')) ?? 'nothing';
+    const line = lines.find((each) => each.startsWith('rehearsal: ')) ?? 'nothing';
     return Promise.resolve(line.replace(/^rehearsal: ([\w-]+ was not possible: )?/, ''));
   };
 
-  const http = await tell(t, overHttp);
-  const terminal = await tell(t, inTheTerminal);
-  const rehearsal = await tell(t, byALine, { schedule: scheduleOf(t), log: (line) => said.push(line) });
-  for (const [index, [verb, target]] of words.entries()) {
+  const http = await runAll(t, overHttp);
+  const terminal = await runAll(t, inTheTerminal);
+  const rehearsal = await runAll(t, byALine, { schedule: scheduleOf(t), log: (line) => lines.push(line) });
+  for (const [index, [verb, target]] of calls.entries()) {
     const sentence = `${verb} ${target ?? ''} (${String(index)})`;
     assert.deepEqual(terminal[index], http[index], `${sentence} in the terminal and over HTTP`);
     assert.deepEqual(rehearsal[index], http[index], `${sentence} by a rehearsal and over HTTP`);
   }
   // That they agree says little if none of them did anything.
   const done = http.map(({ world }, index) => JSON.stringify(world) !== JSON.stringify(http[index - 1]?.world));
-  const idle = words
+  const idle = calls
     .filter((_, index) => done[index] === false)
     .map(([verb, target]) => `${verb} ${target ?? ''}`.trim());
   assert.deepEqual(idle, ['bucket gs://my-bucket/', 'bill', 'preempt nobody', 'kill-host c', 'quota nowhere']);
@@ -146,7 +150,7 @@ test('each verb does the same through each of its doors', async (t) => {
 /** The rehearsal of all words. Values stand in it as people write them, so `1.1` is a number and `10m` a text. */
 function scheduleOf(t: TestContext): string {
   const folder = temporaryFolder(t);
-  const lines = words.map(([verb, target, options = {}], index) => {
+  const lines = calls.map(([verb, target, options = {}], index) => {
     const parts = Object.entries(options).map(([name, value]) => `, ${name}: ${String(value)}`);
     const about =
       target === undefined
@@ -160,7 +164,11 @@ function scheduleOf(t: TestContext): string {
 }
 
 /** Makes a cloud with three nodes, lets a door tell it all the words, and says what was answered and what stood after each. */
-async function tell(t: TestContext, door: Door, more: Parameters<typeof startTestEmulator>[1] = {}): Promise<Told[]> {
+async function runAll(
+  t: TestContext,
+  run: Interface,
+  more: Parameters<typeof startTestEmulator>[1] = {},
+): Promise<Step[]> {
   const home = mkdtempSync(join(tmpdir(), 'doors-test-'));
   const stateDir = join(home, 'emulator');
   mkdirSync(stateDir);
@@ -173,17 +181,17 @@ async function tell(t: TestContext, door: Door, more: Parameters<typeof startTes
   await cloud.createNode('b', { acceleratorType: 'v4-32' });
   await cloud.createNode('c');
   cloud.clock.advance(minutes(10) - 1_000);
-  const told: Told[] = [];
-  for (const [index, [verb]] of words.entries()) {
-    const answer = await door(cloud, index);
+  const steps: Step[] = [];
+  for (const [index, [verb]] of calls.entries()) {
+    const answer = await run(cloud, index);
     // How long a node was READY depends on how long it took to make, which is chance.
-    told.push({ answer: verb === 'bill' ? answer.replaceAll(/[\d.]+/g, '#') : answer, world: await look(cloud) });
+    steps.push({ answer: verb === 'bill' ? answer.replaceAll(/[\d.]+/g, '#') : answer, world: await stateOf(cloud) });
   }
-  return told;
+  return steps;
 }
 
 /** What stands, without what is drawn by chance: ids, keys, addresses, and how long the cloud itself takes for something. */
-async function look({ emulator, stateDir }: EmulatorFixture): Promise<object> {
+async function stateOf({ emulator, stateDir }: EmulatorFixture): Promise<object> {
   const state = (await queryEmulator(emulator.url, 'state')) as unknown as {
     readonly nodes: readonly NodeRecord[];
     readonly conditions: readonly FaultCondition[];

@@ -171,8 +171,8 @@ test('a node is found by its job, with or without leading zeros, and the living 
 test('what is not there is refused with what is', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('train');
-  const refusal = async (...said: Parameters<typeof cloud.admin>): Promise<string> => {
-    const error = await cloud.admin(...said).then(
+  const refusal = async (...args: Parameters<typeof cloud.admin>): Promise<string> => {
+    const error = await cloud.admin(...args).then(
       () => assert.fail('must be refused'),
       (reason: unknown) => reason,
     );

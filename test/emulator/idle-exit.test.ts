@@ -33,19 +33,19 @@ test('as a program it leaves when it was empty and unasked for so long, and not 
   const stateDir = temporaryFolder(t);
   const time = createManualClock();
   let left = 0;
-  const said: string[] = [];
+  const lines: string[] = [];
   const emulator = await serveEmulator({
     stateDir,
     clock: time,
     isolation: 'none',
     env: {},
     pid: 1,
-    write: (text) => said.push(text),
+    write: (text) => lines.push(text),
     onShouldClose: () => (left += 1),
     idleExitMs: minutes(10),
   });
   t.after(() => emulator.close());
-  assert.deepEqual(said, [`READY ${emulator.url}\n`]);
+  assert.deepEqual(lines, [`READY ${emulator.url}\n`]);
   time.advance(minutes(9));
   const nodes = `${emulator.url}/v2/projects/emulator/locations/${zone}/nodes`;
   await fetch(`${nodes}?nodeId=n1`, { method: 'POST', body: JSON.stringify(nodeBody) });

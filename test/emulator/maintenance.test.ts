@@ -58,9 +58,9 @@ test('a worker learns of announced maintenance from its metadata server', async 
   );
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   node = await record();
-  const told = (await (await ask('?alt=json')).json()) as Record<string, string>;
+  const metadata = (await (await ask('?alt=json')).json()) as Record<string, string>;
   // That page has the keys with underscores, and every value as a text.
-  assert.deepEqual(Object.keys(told).toSorted(), [
+  assert.deepEqual(Object.keys(metadata).toSorted(), [
     'can_reschedule',
     'latest_window_start_time',
     'maintenance_status',
@@ -69,11 +69,11 @@ test('a worker learns of announced maintenance from its metadata server', async 
     'window_start_time',
   ]);
   assert.deepEqual(
-    [told['type'], told['can_reschedule'], told['maintenance_status']],
+    [metadata['type'], metadata['can_reschedule'], metadata['maintenance_status']],
     ['SCHEDULED', 'true', 'PENDING'],
   );
-  assert.match(told['window_start_time'] ?? '', /^2026-05-01T12:32:00/);
-  assert.deepEqual(await (await ask('/?recursive=true')).json(), told);
+  assert.match(metadata['window_start_time'] ?? '', /^2026-05-01T12:32:00/);
+  assert.deepEqual(await (await ask('/?recursive=true')).json(), metadata);
   assert.equal(await (await ask('/type')).text(), 'SCHEDULED');
 });
 
@@ -134,31 +134,31 @@ test('a queued resource tells the maintenance of its nodes, performs it, and sta
 
 test('maintenance calls: each is refused where there is nothing to do, and without names all of a request is meant', async (t) => {
   const cloud = await startTestEmulator(t);
-  const said = async (method: string, path: string, body?: object): Promise<string> => {
+  const messageOf = async (method: string, path: string, body?: object): Promise<string> => {
     const reply = await cloud.call(method, `${alpha}/${path}`, body);
     return `${String(reply.status)} ${String(reply.body.error?.status ?? 'well')}`;
   };
   for (const path of ['nodes/n1:performMaintenance', 'nodes/n1:simulateMaintenanceEvent']) {
-    assert.equal(await said('POST', path, {}), '404 NOT_FOUND', path);
+    assert.equal(await messageOf('POST', path, {}), '404 NOT_FOUND', path);
   }
   await cloud.createNode('n1');
-  assert.equal(await said('POST', 'nodes/n1:performMaintenance', {}), '400 INVALID_ARGUMENT');
-  assert.equal(await said('POST', 'nodes/n1:simulateMaintenanceEvent', {}), '400 INVALID_ARGUMENT');
-  assert.equal(await said('GET', 'queuedResources/q:getMaintenanceInfo'), '404 NOT_FOUND');
+  assert.equal(await messageOf('POST', 'nodes/n1:performMaintenance', {}), '400 INVALID_ARGUMENT');
+  assert.equal(await messageOf('POST', 'nodes/n1:simulateMaintenanceEvent', {}), '400 INVALID_ARGUMENT');
+  assert.equal(await messageOf('GET', 'queuedResources/q:getMaintenanceInfo'), '404 NOT_FOUND');
   await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
     spot: {},
     tpu: { nodeSpec: [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }] },
   });
   cloud.clock.advance(minutes(5));
   const perform = 'queuedResources/q:performMaintenanceQueuedResource';
-  assert.equal(await said('POST', perform, {}), '400 FAILED_PRECONDITION');
-  assert.equal(await said('POST', perform, { nodeNames: 'ms-0' }), '400 INVALID_ARGUMENT');
+  assert.equal(await messageOf('POST', perform, {}), '400 FAILED_PRECONDITION');
+  assert.equal(await messageOf('POST', perform, { nodeNames: 'ms-0' }), '400 INVALID_ARGUMENT');
   await cloud.admin('maintenance', 'ms-0', { in: '1h' });
   // One of the two has nothing announced: the call does nothing to either.
-  assert.equal(await said('POST', perform, {}), '400 FAILED_PRECONDITION');
+  assert.equal(await messageOf('POST', perform, {}), '400 FAILED_PRECONDITION');
   assert.equal(await cloud.nodeState('ms-0'), 'READY');
   await cloud.admin('maintenance', 'ms-1', { in: '2h' });
-  assert.equal(await said('POST', perform, {}), '200 well');
+  assert.equal(await messageOf('POST', perform, {}), '200 well');
   assert.deepEqual([await cloud.nodeState('ms-0'), await cloud.nodeState('ms-1')], ['REPAIRING', 'REPAIRING']);
   // Under way it is told as such, and cannot be had a second time.
   const { nodeUpcomingMaintenances } = await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`);
@@ -172,7 +172,7 @@ test('maintenance calls: each is refused where there is nothing to do, and witho
       ['ONGOING', undefined],
     ],
   );
-  assert.equal(await said('POST', perform, {}), '400 INVALID_ARGUMENT');
+  assert.equal(await messageOf('POST', perform, {}), '400 INVALID_ARGUMENT');
   cloud.clock.advance(minutes(10));
   assert.deepEqual(await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`), {});
 });

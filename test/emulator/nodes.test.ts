@@ -143,7 +143,7 @@ test('what cannot be made is refused with the words of the service', async (t) =
     const reply = await cloud.call('POST', path, body);
     return `${String(reply.status)} ${String(reply.body.error.message)}`;
   };
-  const elsewhere = (place: string): string => `/v2/projects/emulator/locations/${place}/nodes?nodeId=n`;
+  const elsewhere = (zoneName: string): string => `/v2/projects/emulator/locations/${zoneName}/nodes?nodeId=n`;
   assert.match(
     await create(elsewhere('moon-a'), nodeBody),
     /^400 Cloud TPU received a bad request\. The requested zone "moon-a" is not supported\. \[EID: 0x/,

@@ -36,7 +36,7 @@ test('only root, or who has its rights by sudo, reboots a worker; it can do noth
   const host = join(folder, 'host');
   mkdirSync(host);
   const programs = writePrograms(folder);
-  const answers = (command: string, uid: number): readonly [asked: boolean, code: number | null, says: string] => {
+  const answers = (command: string, uid: number): readonly [asked: boolean, code: number | null, message: string] => {
     rmSync(join(host, rebootFile), { force: true });
     const id = join(programs, 'id');
     writeFileSync(id, `#!/bin/sh\necho ${uid}\n`, { mode: 0o755 });
@@ -67,9 +67,9 @@ test('only root, or who has its rights by sudo, reboots a worker; it can do noth
     'systemctl halt',
     'reboot -p',
   ]) {
-    const [asked, code, says] = answers(command, 0);
+    const [asked, code, message] = answers(command, 0);
     assert.deepEqual([asked, code], [false, 1], command);
-    assert.match(says, /only (a )?reboot/, command);
+    assert.match(message, /only (a )?reboot/, command);
   }
 });
 

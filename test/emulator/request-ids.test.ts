@@ -78,11 +78,11 @@ test('a mask that is empty, is a star, or names what cannot be changed is refuse
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1', before);
   const node = await cloud.ok('GET', 'nodes/n1');
-  for (const [mask, says] of wrongMasks) {
+  for (const [mask, message] of wrongMasks) {
     const { status, body } = await cloud.call('PATCH', `nodes/n1${mask}`, { description: 'other', labels: {} });
     assert.equal(status, 400, mask);
     assert.equal(body.error.status, 'INVALID_ARGUMENT', mask);
-    assert.match(body.error.message, says, mask);
+    assert.match(body.error.message, message, mask);
   }
   assert.deepEqual(await cloud.ok('GET', 'nodes/n1'), node);
 });

@@ -41,7 +41,7 @@ for (const swapped of ['the folder', 'the last name'] as const) {
     ['SYMLINK', '/work/new', 'target'],
   ];
   for (const [operation, path, ...more] of requests) {
-    test(`${operation} ${String(path)} ${more.map((word) => JSON.stringify(word)).join(' ')}: ${swapped} is swapped`, async (t) => {
+    test(`${operation} ${String(path)} ${more.map((arg) => JSON.stringify(arg)).join(' ')}: ${swapped} is swapped`, async (t) => {
       const { root, outside } = trees(t);
       const before = listingOf(outside);
       const inside = listingOf(join(root, 'work'));
@@ -49,8 +49,8 @@ for (const swapped of ['the folder', 'the last name'] as const) {
       const name = String(path).split('/').at(-1) ?? '';
       const sftp = serve(root, {
         ...view,
-        async resolve(...words) {
-          const place = await view.resolve(...words);
+        async resolve(...args) {
+          const resolved = await view.resolve(...args);
           const isFirst = existsSync(join(root, 'work')) && !existsSync(join(root, 'moved'));
           if (isFirst && swapped === 'the folder') {
             renameSync(join(root, 'work'), join(root, 'moved'));
@@ -60,7 +60,7 @@ for (const swapped of ['the folder', 'the last name'] as const) {
             if (existsSync(join(root, 'work', name))) renameSync(join(root, 'work', name), join(root, 'moved', name));
             symlinkSync(join(outside, name), join(root, 'work', name));
           }
-          return place;
+          return resolved;
         },
       });
       const [kind, answer] = await sftp.ask(operation, path, ...more);
@@ -114,11 +114,11 @@ test('a path that is swapped while it is followed never leads outside', async (t
     }
   })();
   const find = async (path: string): Promise<number> => {
-    const place = await view.resolve(path);
+    const resolved = await view.resolve(path);
     try {
-      return (await lstat(place.fdPath)).ino;
+      return (await lstat(resolved.fdPath)).ino;
     } finally {
-      await place.release();
+      await resolved.release();
     }
   };
   for (let turn = 0; turn < 400; turn += 1) {
@@ -139,10 +139,10 @@ test('a path keeps one folder open at a time, and none when it is refused', asyn
   const view = createFileView(root, '/');
   const openFolders = (): number => readdirSync('/proc/self/fd').length;
   const before = openFolders();
-  const place = await view.resolve(`${deep}/${'../'.repeat(299)}x`);
-  assert.equal(place.path, '/work/d/x');
+  const resolved = await view.resolve(`${deep}/${'../'.repeat(299)}x`);
+  assert.equal(resolved.path, '/work/d/x');
   assert.equal(openFolders(), before + 1);
-  await place.release();
+  await resolved.release();
   for (const [path, code] of [
     ['/loop/x', 'ELOOP'],
     ['/work/file/x', 'ENOTDIR'],
@@ -185,7 +185,7 @@ function listingOf(folder: string): readonly string[] {
 function serve(
   root: string,
   view?: FileView,
-): { ask(operation: string, ...words: readonly unknown[]): Promise<readonly [string, unknown]> } {
+): { ask(operation: string, ...args: readonly unknown[]): Promise<readonly [string, unknown]> } {
   const requests = new EventEmitter();
   const answers = new EventEmitter();
   const answer =
@@ -198,9 +198,9 @@ function serve(
   });
   serveSftp(wrapper as unknown as SFTPWrapper, { root, home: '/' }, view);
   return {
-    async ask(operation, ...words) {
+    async ask(operation, ...args) {
       const answered = once(answers, 'answer');
-      requests.emit(operation, 1, ...words);
+      requests.emit(operation, 1, ...args);
       return (await answered) as unknown as readonly [string, unknown];
     },
   };

@@ -13,12 +13,12 @@ import { startEmulator } from '../../src/emulator/start.ts';
 
 async function isRefused(
   options: Partial<EmulatorOptions> & { readonly stateDir: string },
-  says: RegExp,
+  message: RegExp,
 ): Promise<void> {
   const starting = startEmulator({ isolation: 'none', env: {}, ...options });
   await assert.rejects(starting, (error) => {
     assert.ok(error instanceof EmulatorError, String(error));
-    assert.match(error.message, says);
+    assert.match(error.message, message);
     return true;
   });
 }
@@ -50,14 +50,14 @@ test('a state that cannot be kept, a port that is none or taken: a sentence that
   const whole = await startEmulator({ stateDir: damaged, isolation: 'none', env: {} });
   await isRefused({ stateDir: damaged }, /Another emulator is running on/);
   await whole.close();
-  for (const [version, says] of [
+  for (const [version, message] of [
     [1, /earlier emulator \(version 1 of its schema, .*Move it away/],
     [99, /later emulator \(version 99 of its schema, .*Use that one/],
   ] as const) {
     const database = new DatabaseSync(join(damaged, 'cloud.db'));
     database.exec(`PRAGMA user_version = ${String(version)}`);
     database.close();
-    await isRefused({ stateDir: damaged }, says);
+    await isRefused({ stateDir: damaged }, message);
   }
   writeFileSync(join(damaged, 'cloud.db'), 'this is not a database, and never was one '.repeat(100));
   await isRefused({ stateDir: damaged }, /cloud\.db, cannot be used: .*Move it away/);

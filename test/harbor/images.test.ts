@@ -46,26 +46,29 @@ const rowsIn = (out: string): readonly { readonly name: string; readonly tags: r
 /** As often as always, with less time between. */
 const hasty = { maxTries: 4, maxTriesIfBroken: 4, initialDelay: 1, maxDelay: 5 };
 
-interface Place {
+interface HarborFixture {
   readonly world: World;
   readonly harbor: FakeHarbor;
   readonly run: (
-    words: readonly string[],
+    args: readonly string[],
     settings?: Readonly<Record<string, unknown>>,
     later?: number,
   ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
 }
 
 /** A home with a registry. Settings stand over those that lead there; the clock may have gone on. */
-async function place(t: TestContext, given: Partial<Parameters<typeof openHarbor>[1]> = {}): Promise<Place> {
+async function openRegistry(
+  t: TestContext,
+  given: Partial<Parameters<typeof openHarbor>[1]> = {},
+): Promise<HarborFixture> {
   const world = openWorld(t);
   const harbor = await openHarbor(world, { projects: [lab], ...given });
   return {
     world,
     harbor,
-    async run(words, settings = {}, later = 0) {
-      const said = { url: harbor.url, project: 'lab', caFile: harbor.caFile, ...settings };
-      const merged = mergeSettings([new Map(Object.entries(said).map(([key, value]) => [`harbor.${key}`, value]))]);
+    async run(args, settings = {}, later = 0) {
+      const values = { url: harbor.url, project: 'lab', caFile: harbor.caFile, ...settings };
+      const merged = mergeSettings([new Map(Object.entries(values).map(([key, value]) => [`harbor.${key}`, value]))]);
       const { io } = createCliHarness().services;
       const own = {
         io: { ...io, env: world.env, userHome: world.env['HOME'] ?? '', now: () => now + later },
@@ -73,7 +76,7 @@ async function place(t: TestContext, given: Partial<Parameters<typeof openHarbor
         clusterSettings: async () => ({ settings: merged, sources: new Map() }),
       };
       const services = { images: () => openImages({ ...createCliHarness().services, ...own }, hasty) };
-      return jobman(words, { now: () => now + later, services });
+      return jobman(args, { now: () => now + later, services });
     },
   };
 }
@@ -93,7 +96,7 @@ function docker({ env, folder }: World, config: object, programs: Readonly<Recor
 
 suite('jobman images', () => {
   test('shows each image of the project with its tags, the newest first', async (t) => {
-    const { run } = await place(t);
+    const { run } = await openRegistry(t);
     const { code, out, err } = await run(['images']);
     assert.equal(code, 0, err);
     assert.deepEqual(out.trimEnd().split('\n'), [
@@ -126,7 +129,7 @@ suite('jobman images', () => {
           index === 229 ? Array.from({ length: 205 }, (_one, tag) => artifact(tag, `t${tag}`)) : [artifact(1, 'one')],
       })),
     };
-    const { run, harbor } = await place(t, { projects: [many], slowMs: 3 });
+    const { run, harbor } = await openRegistry(t, { projects: [many], slowMs: 3 });
     const { out, err } = await run(['images', '--json'], { project: 'many' });
     const rows = rowsIn(out);
     assert.equal(rows.length, 230, err);
@@ -143,7 +146,7 @@ suite('jobman images', () => {
       members: ['ada'],
       repositories: [{ name: 'x', artifacts: [artifact(1, 'a')] }],
     };
-    const { run } = await place(t, { projects: [lab, secret], users: { ada: 'pass:word' } });
+    const { run } = await openRegistry(t, { projects: [lab, secret], users: { ada: 'pass:word' } });
     const names = async (settings: Readonly<Record<string, unknown>>): Promise<readonly string[]> => {
       const { out, err } = await run(['images', '--json'], { project: null, ...settings });
       assert.notEqual(out, '', err);
@@ -154,7 +157,7 @@ suite('jobman images', () => {
   });
 
   test('tells again what was said in the last ten minutes, with its age; --refresh asks', async (t) => {
-    const { run, harbor, world } = await place(t);
+    const { run, harbor, world } = await openRegistry(t);
     await run(['images']);
     const count = harbor.requests.length;
     harbor.setProjects([{ ...lab, repositories: [] }]);
@@ -180,7 +183,7 @@ suite('jobman images', () => {
   });
 
   test('shows an old copy where the registry does not answer, and says so', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     await run(['images']);
     harbor.fail(...Array.from({ length: 4 }, () => ({ status: 503, headers: { 'retry-after': '0' } })));
     const old = await run(['images'], {}, 3 * 3_600_000);
@@ -194,7 +197,7 @@ suite('jobman images', () => {
 
 suite('jobman image-details', () => {
   test('shows what is written about an image, and its newest tags', async (t) => {
-    const { run } = await place(t);
+    const { run } = await openRegistry(t);
     const { code, out, err } = await run(['image-details', '-i', 'ubuntu_python_tensorflow']);
     assert.equal(code, 0, err);
     assert.match(
@@ -205,15 +208,15 @@ suite('jobman image-details', () => {
     // A description is somebody else's text: it may not clear the screen.
     assert.ok(out.endsWith('\n\n# TensorFlow\n\nWith **CUDA** 11.\\x1b[2J\n'), JSON.stringify(out));
     const one = await run(['image-details', '--image', 'ubuntu_python_tensorflow:latest', '--json']);
-    const told = JSON.parse(one.out) as { artifacts: readonly Artifact[]; description: string };
+    const report = JSON.parse(one.out) as { artifacts: readonly Artifact[]; description: string };
     assert.deepEqual(
-      told.artifacts.map((each) => each.digest),
+      report.artifacts.map((each) => each.digest),
       [digest(2)],
     );
   });
 
   test('finds an image by each of its names', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     const { host } = new URL(harbor.url);
     for (const name of [
       'nested/deep/trainer',
@@ -232,27 +235,27 @@ suite('jobman image-details', () => {
   });
 
   test('says what is not there, and what was probably meant', async (t) => {
-    const { run } = await place(t);
-    const says = async (code: number, text: RegExp, ...words: readonly string[]): Promise<void> => {
-      const ended = await run(['image-details', ...words]);
+    const { run } = await openRegistry(t);
+    const assertResult = async (code: number, text: RegExp, ...args: readonly string[]): Promise<void> => {
+      const ended = await run(['image-details', ...args]);
       assert.equal(ended.code, code, ended.err);
       assert.match(ended.err, text);
     };
-    await says(
+    await assertResult(
       3,
       /There is no image ubuntu_python_tensorflo in the project lab .* Did you mean ubuntu_python_tensorflow\?/,
       '-i',
       'ubuntu_python_tensorflo',
     );
-    await says(
+    await assertResult(
       3,
       /has no tag 3\.1cuda12\. Did you mean 3\.1cuda11\?\n  Its newest tags: 3\.1cuda11, latest, 3\.0/,
       '-i',
       'ubuntu_python_tensorflow:3.1cuda12',
     );
-    await says(3, /has no artifact sha256:9+\./, '-i', `ubuntu_python_tensorflow@sha256:${'9'.repeat(64)}`);
-    await says(2, /`Big:Name:x` is no name of an image/, '-i', 'Big:Name:x');
-    await says(2, /Which image\?/);
+    await assertResult(3, /has no artifact sha256:9+\./, '-i', `ubuntu_python_tensorflow@sha256:${'9'.repeat(64)}`);
+    await assertResult(2, /`Big:Name:x` is no name of an image/, '-i', 'Big:Name:x');
+    await assertResult(2, /Which image\?/);
     const { code, err } = await run(['image-details', '-i', 'empty'], { project: null });
     assert.equal(code, 2);
     assert.match(err, /Of which project is empty\?/);
@@ -266,7 +269,7 @@ suite('a login', () => {
   const of = { project: 'secret' };
 
   test('of the settings is taken, and one that is wrong is told from one that is missing', async (t) => {
-    const { run } = await place(t, closed);
+    const { run } = await openRegistry(t, closed);
     assert.equal((await run(['images'], { ...of, user: 'ada', password: 'pass:word' })).code, 0);
     const wrong = await run(['images', '--refresh'], { ...of, user: 'ada', password: 'no' });
     assert.equal(wrong.code, 5);
@@ -282,7 +285,7 @@ suite('a login', () => {
   test('of Docker is found in its file, by each form of an address', async (t) => {
     for (const form of ['HOST', 'https://HOST', 'https://HOST/v2/']) {
       await t.test(form, async (inner) => {
-        const { run, world, harbor } = await place(inner, closed);
+        const { run, world, harbor } = await openRegistry(inner, closed);
         const address = form.replace('HOST', new URL(harbor.url).host);
         docker(world, { auths: { [address]: { auth: Buffer.from('ada:pass:word').toString('base64') } } });
         const { code, err } = await run(['images'], of);
@@ -292,7 +295,7 @@ suite('a login', () => {
   });
 
   test('of Docker is asked of the program that keeps it, for this registry before that for all', async (t) => {
-    const { run, world, harbor } = await place(t, closed);
+    const { run, world, harbor } = await openRegistry(t, closed);
     const { host } = new URL(harbor.url);
     docker(
       world,
@@ -307,7 +310,7 @@ suite('a login', () => {
   });
 
   test('that a program does not have is nobody, and a program that fails is named where it matters', async (t) => {
-    const { run, world } = await place(t, { projects: [lab, secret], users });
+    const { run, world } = await openRegistry(t, { projects: [lab, secret], users });
     docker(
       world,
       { credsStore: 'keys' },
@@ -330,7 +333,7 @@ suite('a login', () => {
   });
 
   test('that may not look is told from one that is not accepted', async (t) => {
-    const { run } = await place(t, { projects: [lab, secret], users: { ...users, eve: 'x' } });
+    const { run } = await openRegistry(t, { projects: [lab, secret], users: { ...users, eve: 'x' } });
     const { code, err } = await run(['images'], { ...of, user: 'eve', password: 'x' });
     assert.equal(code, 1);
     assert.match(err, /there is no such project, or eve may not look at it\.\n.*\n  FORBIDDEN: forbidden/);
@@ -339,7 +342,7 @@ suite('a login', () => {
 
 suite('what goes wrong on the way', () => {
   test('is tried again where another try may do', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     harbor.fail({ status: 429, headers: { 'retry-after': '0' } }, { drop: true }, { status: 502 });
     assert.equal((await run(['images'])).code, 0);
     harbor.fail(...Array.from({ length: 4 }, () => ({ status: 429, headers: { 'retry-after': '0' } })));
@@ -351,7 +354,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('is not tried again where it stays as it is', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     const at = harbor.requests.length;
     harbor.fail({ status: 422, body: '{"errors":[{"code":"606","message":"page_size is wrong"}]}' });
     const { code, err } = await run(['images']);
@@ -361,7 +364,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('an authority that is not known is named, with the setting that makes it known', async (t) => {
-    const { run, world } = await place(t);
+    const { run, world } = await openRegistry(t);
     const unknown = await run(['images'], { caFile: null });
     assert.equal(unknown.code, 5);
     assert.match(
@@ -375,7 +378,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('a login is not handed on to another address', async (t) => {
-    const { run, harbor } = await place(t, { users: { ada: 'x' } });
+    const { run, harbor } = await openRegistry(t, { users: { ada: 'x' } });
     harbor.fail({ status: 308, headers: { location: 'https://elsewhere.example/api' } });
     const { code, err } = await run(['images'], { user: 'ada', password: 'x' });
     assert.equal(code, 5);
@@ -383,7 +386,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('something else that answers is no Harbor', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     harbor.fail({ status: 200, body: '<html>Welcome</html>' });
     const { code, err } = await run(['images']);
     assert.equal(code, 5);
@@ -395,7 +398,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('values of other types are no answer of Harbor', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     for (const body of [
       '[null]',
       '[{}]',
@@ -415,7 +418,7 @@ suite('what goes wrong on the way', () => {
   });
 
   test('the address may be that of a page of it', async (t) => {
-    const { run, harbor } = await place(t);
+    const { run, harbor } = await openRegistry(t);
     for (const end of ['/', '/harbor', '/api/v2.0/'])
       assert.equal((await run(['images', '--refresh'], { url: harbor.url + end })).code, 0, end);
     assert.ok(readFileSync(harbor.caFile, 'utf8').includes('CERTIFICATE'));

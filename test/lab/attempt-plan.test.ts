@@ -27,8 +27,8 @@ function lineageWith(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
     });
     for (const [index, { reported }] of attempts.entries()) {
       const name = { job: job.job, attempt: index + 1 };
-      const told = reported === true ? report(attemptKey(name)) : null;
-      windows.set(attemptKey(name), aWindow(job, { window: index + 1, ...name, report: told }));
+      const outcome = reported === true ? report(attemptKey(name)) : null;
+      windows.set(attemptKey(name), aWindow(job, { window: index + 1, ...name, report: outcome }));
     }
   }
   const lineages: Lineages = { jobs: new Map(jobs.map(([job]) => [job.job, job])), windows };
@@ -114,7 +114,7 @@ test('programs are known by the folders that their attempts have told, on that T
 });
 
 test('an exit code of 0 needs a confirmed success, and the reason names the lines that a script lacks', () => {
-  const told = report('x');
+  const outcome = report('x');
   const reason = (
     code: number,
     of: { report?: WindowReport; isFinished?: boolean; hasHistory?: boolean; lastError?: string },
@@ -124,10 +124,10 @@ test('an exit code of 0 needs a confirmed success, and the reason names the line
     reason(0, { lastError: 'ValueError: bad shape' }),
     'exit code 0, but the script called neither `tpu upd-log` nor `tpu finish-job`, and its log has no line "wandb: Run history:"; last error in its log: ValueError: bad shape',
   );
-  assert.match(reason(0, { report: told }) ?? '', /did not call `tpu finish-job`, and its log has no line/);
-  for (const done of [{ isFinished: true }, { hasHistory: true }, { report: told, isFinished: true }])
+  assert.match(reason(0, { report: outcome }) ?? '', /did not call `tpu finish-job`, and its log has no line/);
+  for (const done of [{ isFinished: true }, { hasHistory: true }, { report: outcome, isFinished: true }])
     assert.equal(reason(0, done), null);
-  assert.equal(reason(3, { report: told }), null, 'the exit code is the verdict');
+  assert.equal(reason(3, { report: outcome }), null, 'the exit code is the verdict');
 });
 
 test('the last error of a log says more than that the job failed', () => {

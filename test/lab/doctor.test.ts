@@ -46,7 +46,7 @@ const healthy: LabState = {
 
 const second = aLabJob('000002', 'lyy');
 
-const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: RegExp])[] = [
+const ill: readonly (readonly [check: string, changes: Partial<LabState>, message: RegExp])[] = [
   [
     'controller that is stopped',
     { isControllerRunning: false, rows: rowsOf(['000001'], 'running') },
@@ -139,12 +139,12 @@ test('of a lab in order nothing is said', () => {
   assert.deepEqual(runChecks({ ...healthy, wrongModes: null }), []);
 });
 
-for (const [check, changes, says] of ill) {
-  test(`${check}: ${String(says)}`, () => {
+for (const [check, changes, message] of ill) {
+  test(`${check}: ${String(message)}`, () => {
     const found = runChecks({ ...healthy, ...changes });
     // Of two names for two things both are told.
     assert.deepEqual([...new Set(found.map((one) => one.check))], [check], JSON.stringify(found));
-    assert.match(found.map((one) => one.message).join('\n'), says);
+    assert.match(found.map((one) => one.message).join('\n'), message);
     for (const { remedy } of found) assert.notEqual(remedy, '');
   });
 }

@@ -166,8 +166,8 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
   assert.equal(thirteen?.window.report?.logFolder, '/srv/logs/13b');
   const verdicts = await Promise.all(
     windows.map(async ({ job }) => {
-      const tale = recordedState((await store.load(job.job))?.job ?? assert.fail());
-      return `${tale.finish?.verdict} ${tale.finish?.reason}`;
+      const history = recordedState((await store.load(job.job))?.job ?? assert.fail());
+      return `${history.finish?.verdict} ${history.finish?.reason}`;
     }),
   );
   assert.deepEqual(verdicts, [

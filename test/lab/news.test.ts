@@ -12,7 +12,7 @@ const one = '000001';
 const other = '000002';
 const labJobs = [aLabJob(one, 'xibo', { baseStage: 1 }), aLabJob(other, 'xibo')];
 
-function told(events: readonly (readonly [string, NewsEvent['event']])[]) {
+function formatNews(events: readonly (readonly [string, NewsEvent['event']])[]) {
   return groupNews(
     events.map(([job, event], index) => ({ number: index + 1, job, event })),
     labJobs,
@@ -30,7 +30,7 @@ const refused = (at: number): NewsEvent['event'] => ({
 test('what happened stands below its job, the job with the newest word last', () => {
   const detail = { detail: 'the cloud took it (PREEMPTED)' };
   assert.deepEqual(
-    told([
+    formatNews([
       [one, { kind: 'created', at: noon, by: 'xibo' }],
       [other, { kind: 'created', at: noon, by: 'lyy' }],
       [other, { kind: 'finished', at: noon, verdict: 'succeeded', reason: 'succeeded' }],

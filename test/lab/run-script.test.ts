@@ -98,20 +98,20 @@ test('the stand-in of tmux answers for its own window alone, and hands on everyt
   const given = { folder: at, launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', sshPort: 2222 };
   for (const [name, text] of Object.entries(wrapperPrograms(given)))
     writeFileSync(join(at, name), text, { mode: 0o700 });
-  const run = (path: string, ...words: string[]): string => {
-    const [program = '', ...args] = words;
+  const run = (path: string, ...argv: string[]): string => {
+    const [program = '', ...args] = argv;
     return execFileSync(join(at, program), args, { encoding: 'utf8', env: { PATH: `${at}:${path}:/usr/bin:/bin` } });
   };
-  for (const words of [
+  for (const args of [
     ['-p', '#S:#I'],
     ['-p', '-t', '%7', '#S:#I'],
     ['-p', '-t', '', '#S:#I'],
     ['-t', '%7', '-p', '#S:#I'],
     ['-pt', '%7', '#S:#I'],
   ])
-    assert.equal(run('/nowhere', 'tmux', 'display-message', ...words), "ada's:42\n", words.join(' '));
-  for (const words of [['display-message', '-p', '-t', '%8', '#S:#I'], ['display-message', '-p', '#W'], ['ls']])
-    assert.equal(run(others, 'tmux', ...words), `real tmux: ${words.join(' ')}\n`);
+    assert.equal(run('/nowhere', 'tmux', 'display-message', ...args), "ada's:42\n", args.join(' '));
+  for (const args of [['display-message', '-p', '-t', '%8', '#S:#I'], ['display-message', '-p', '#W'], ['ls']])
+    assert.equal(run(others, 'tmux', ...args), `real tmux: ${args.join(' ')}\n`);
   assert.equal(run(others, 'tpu', 'upd-log', 'x y'), "a'b tpu upd-log x y\n");
   assert.equal(run(others, 'ssh', '-n', 'ada@127.64.0.6', 'ls'), 'real ssh: -p 2222 -n ada@127.64.0.6 ls\n');
   assert.equal(run(others, 'scp', 'x', 'ada@127.64.0.6:y'), 'real scp: -P 2222 x ada@127.64.0.6:y\n');

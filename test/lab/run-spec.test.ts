@@ -21,7 +21,7 @@ import { tpuFromName } from '../../src/lab/tpus.ts';
 
 const site = { zones: ['us-central2-b'], remoteUser: null, privateKey: null };
 
-function spec(name: string, said: { readonly rule?: 'rerun'; readonly monitor?: boolean } = {}) {
+function spec(name: string, options: { readonly rule?: 'rerun'; readonly monitor?: boolean } = {}) {
   const tpu = tpuFromName(name);
   assert.ok(tpu);
   return buildRunSpec({
@@ -29,8 +29,8 @@ function spec(name: string, said: { readonly rule?: 'rerun'; readonly monitor?: 
     tag: 'sweep',
     capacity: persistentTpuSpec(tpu, site, { project: 'emulator' }),
     steps: [],
-    rule: said.rule ?? defaultRule(tpu),
-    monitor: said.monitor ?? true,
+    rule: options.rule ?? defaultRule(tpu),
+    monitor: options.monitor ?? true,
     stageLimit: 10,
     hangGrace: 300_000,
     commandLine: '',
@@ -135,16 +135,16 @@ test('types mean TPUs of the registry by what they are, however they are spelled
   assert.deepEqual(named([]), names);
 });
 
-const configs = (line: string) => line.split(' ').map((word) => word.split('=') as [key: string, value: string]);
+const configs = (line: string) => line.split(' ').map((arg) => arg.split('=') as [key: string, value: string]);
 
 test('aliases and full keys become the words that scripts hand on', () => {
-  const words = configArguments(configs('lr=0.01 config.a.b=v ep='), defaultAliases, []);
-  assert.deepEqual(words, ['--config.training.learning_rate=0.01', '--config.a.b=v', '--config.training.num_epochs=']);
+  const args = configArguments(configs('lr=0.01 config.a.b=v ep='), defaultAliases, []);
+  assert.deepEqual(args, ['--config.training.learning_rate=0.01', '--config.a.b=v', '--config.training.num_epochs=']);
 });
 
 test('the later of two for one key counts, by whichever name', () => {
-  const words = configArguments(configs('lr=1 bs=8 config.training.learning_rate=2'), defaultAliases, []);
-  assert.deepEqual(words, ['--config.training.learning_rate=2', '--config.training.batch_size=8']);
+  const args = configArguments(configs('lr=1 bs=8 config.training.learning_rate=2'), defaultAliases, []);
+  assert.deepEqual(args, ['--config.training.learning_rate=2', '--config.training.batch_size=8']);
 });
 
 test('whatever stands in a value arrives unchanged', () => {

@@ -82,11 +82,11 @@ test('a TPU mounts the shares of its zone, in order; the steps of a job change w
   );
 });
 
-const places = { home: '/srv/lab', userHome: '/home/alice' };
+const folders = { home: '/srv/lab', userHome: '/home/alice' };
 const { lab } = defaultSettings(4);
 
 test('a site without settings has no zones, no shares and its bookings here', () => {
-  const site = siteOf(lab, places);
+  const site = siteOf(lab, folders);
   assert.deepEqual(
     [site.zones, site.shares, site.spreadsheet, site.wandbKeyFile, site.stageLimit],
     [[], [], null, null, 10],
@@ -103,7 +103,7 @@ test('paths of this machine are made whole, and what a share leaves out is fille
       privateKey: '/keys/id',
       spreadsheet: { id: '1', credentials: 'secret.json' },
     },
-    places,
+    folders,
   );
   assert.deepEqual(site.zones, ['us-central2-b']);
   assert.deepEqual(site.shares, [{ source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' }]);

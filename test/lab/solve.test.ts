@@ -10,7 +10,7 @@ import type { TpuState, WorkerAnswer } from '../../src/lab/tpu-operations.ts';
 
 const share = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
 const ready: TpuState = { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 2 };
-const state = (word: string): TpuState => ({ kind: 'known', state: word, zone: 'us-central2-b', workers: 0 });
+const state = (name: string): TpuState => ({ kind: 'known', state: name, zone: 'us-central2-b', workers: 0 });
 
 const well: WorkerFacts = {
   worker: 0,
@@ -32,60 +32,66 @@ const facts: SolveFacts = {
 };
 /** Worker 1 is another than it should be. */
 const ill = (more: Partial<WorkerFacts>): Partial<SolveFacts> => ({ workers: [well, { ...well, worker: 1, ...more }] });
-const python = (found: EnvironmentCheck['class'], says: string): Partial<SolveFacts> => ({
-  environment: { class: found, message: says, worker: 1 },
+const python = (found: EnvironmentCheck['class'], message: string): Partial<SolveFacts> => ({
+  environment: { class: found, message, worker: 1 },
 });
 const holder = { worker: 1, pid: 7, user: 'lyy', command: 'python main.py' };
 
-const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, says: RegExp, repair: Repair['kind']])[] = [
-  ['not there', { state: state('absent'), workers: [] }, /no TPU of that name/, 'apply'],
-  ['taken away', { state: state('preempted'), workers: [] }, /taken away \(preempted\)/, 'reapply'],
-  ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
-  ['under way', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, message: RegExp, repair: Repair['kind']])[] =
   [
-    'no answer by SSH',
-    { workers: [well], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
-    /^worker 1 has no answer by SSH: it has stopped answering$/,
-    'restart',
-  ],
-  [
-    'disk full',
-    ill({ disks: [{ path: '/tmp', freeMb: 12 }] }),
-    /^worker 1 has less than 500 MB of disk left$/,
-    'script',
-  ],
-  ['clock off', ill({ clockAheadMs: -95 * second }), /^worker 1 has a clock that is 95 s off$/, 'script'],
-  [
-    'share missing',
-    ill({ shares: [{ share, state: 'silent' }] }),
-    /\/home-nfs \(its server does not answer\)/,
-    'script',
-  ],
-  ['not logged in to W&B', ill({ isLoggedIn: false }), /^worker 1 has no login to W&B$/, 'login'],
-  ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'manual'],
-  ['device busy', ill({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
-  [
-    'stale lock file',
-    ill({ lock: { openedBy: [] } }),
-    /^worker 1 has a lock file of libtpu whose owner is dead$/,
-    'script',
-  ],
-  [
-    'libtpu in use',
-    python('occupied', 'already in use'),
-    /worker 1, by a program that does not show itself/,
-    'restart',
-  ],
-  ['Python hangs', python('timeout', 'it did not end'), /does not come to its devices: it did not end/, 'restart'],
-  ['Python fails', python('unknown', 'No module named jax'), /worker 1 does not see its devices: No module/, 'manual'],
-];
+    ['not there', { state: state('absent'), workers: [] }, /no TPU of that name/, 'apply'],
+    ['taken away', { state: state('preempted'), workers: [] }, /taken away \(preempted\)/, 'reapply'],
+    ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
+    ['under way', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+    [
+      'no answer by SSH',
+      { workers: [well], unresponsive: [{ worker: 1, message: 'it has stopped answering' }] },
+      /^worker 1 has no answer by SSH: it has stopped answering$/,
+      'restart',
+    ],
+    [
+      'disk full',
+      ill({ disks: [{ path: '/tmp', freeMb: 12 }] }),
+      /^worker 1 has less than 500 MB of disk left$/,
+      'script',
+    ],
+    ['clock off', ill({ clockAheadMs: -95 * second }), /^worker 1 has a clock that is 95 s off$/, 'script'],
+    [
+      'share missing',
+      ill({ shares: [{ share, state: 'silent' }] }),
+      /\/home-nfs \(its server does not answer\)/,
+      'script',
+    ],
+    ['not logged in to W&B', ill({ isLoggedIn: false }), /^worker 1 has no login to W&B$/, 'login'],
+    ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'manual'],
+    ['device busy', ill({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
+    [
+      'stale lock file',
+      ill({ lock: { openedBy: [] } }),
+      /^worker 1 has a lock file of libtpu whose owner is dead$/,
+      'script',
+    ],
+    [
+      'libtpu in use',
+      python('occupied', 'already in use'),
+      /worker 1, by a program that does not show itself/,
+      'restart',
+    ],
+    ['Python hangs', python('timeout', 'it did not end'), /does not come to its devices: it did not end/, 'restart'],
+    [
+      'Python fails',
+      python('unknown', 'No module named jax'),
+      /worker 1 does not see its devices: No module/,
+      'manual',
+    ],
+  ];
 
-for (const [name, wrong, says, repair] of rows) {
+for (const [name, wrong, message, repair] of rows) {
   test(`${name}: it is the one thing that is found, and ${repair} is what would help`, () => {
     const [found, ...others] = findProblems({ ...facts, ...wrong });
     assert.deepEqual(others, []);
     assert.equal(found?.name, name);
-    assert.match(found.message, says);
+    assert.match(found.message, message);
     assert.equal(found.repair.kind, repair);
   });
 }
@@ -118,15 +124,15 @@ test('several are told in the order of causes; a lock file is no one’s only wh
 });
 
 test('a login that every worker refuses is not mended by a restart, and a strange mount is left to a person', () => {
-  for (const says of [
+  for (const text of [
     '34.1.2.3 accepts none of our keys for ada; tried /home/ada/.jobman/ssh/id_ed25519',
     'there is no key to log in to 34.1.2.3 with: no key file and no agent',
   ]) {
-    const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message: says }] });
+    const refused = findProblems({ ...facts, workers: [], unresponsive: [{ worker: 0, message: text }] });
     assert.deepEqual(
       refused.map(({ repair }) => repair.kind),
       ['manual'],
-      says,
+      text,
     );
   }
   const [strange] = findProblems({ ...facts, ...ill({ shares: [{ share, state: 'other' }] }) });
@@ -136,11 +142,11 @@ test('a login that every worker refuses is not mended by a restart, and a strang
 test('what a worker told is read; what it did not tell is not made up', () => {
   const asked = { shares: [share], hasKey: true, from: 1_000_000, to: 1_000_400 };
   const answer = (output: string): WorkerAnswer => ({ kind: 'ended', worker: 3, code: 0, output });
-  const told = parseFacts(
+  const facts = parseFacts(
     answer('clock\t1002400\ndisk\t/\t2048000\nshare\t0\tother\nlock\t 12 13\nholder\t7\tlyy\tpython\tmain.py\n'),
     asked,
   );
-  assert.deepEqual(told, {
+  assert.deepEqual(facts, {
     worker: 3,
     clockAheadMs: 2_000,
     disks: [{ path: '/', freeMb: 2_000 }],

@@ -76,7 +76,7 @@ const names = [
 ];
 const tpus = names.map((name) => tpuFromName(name) ?? assert.fail(name));
 
-for (const [word, meant] of [
+for (const [name, meant] of [
   ['v2-32-preemptible-1', 'kmh-tpuvm-v2-32-preemptible-1'],
   ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
   ['tpuvm-v2-32-1', 'kmh-tpuvm-v2-32-1'],
@@ -87,4 +87,4 @@ for (const [word, meant] of [
   ['1', undefined],
   ['32-1', undefined],
 ] as const)
-  test(`${word} means ${meant ?? 'no TPU'}`, () => assert.equal(findTpuBySuffix(tpus, word)?.name, meant));
+  test(`${name} means ${meant ?? 'no TPU'}`, () => assert.equal(findTpuBySuffix(tpus, name)?.name, meant));

@@ -14,12 +14,12 @@ import {
 } from '../../src/lab/user-settings.ts';
 import { aUser } from './sample.ts';
 
-const refused = (words: RegExp) => (error: unknown) =>
-  error instanceof JobmanError && error.code === 2 && words.test(error.message);
+const refused = (message: RegExp) => (error: unknown) =>
+  error instanceof JobmanError && error.code === 2 && message.test(error.message);
 
 test('each setting takes the words of the manual, and says what it takes', () => {
-  const set = (key: string, word: string) => Object.entries(withSetting(defaultUserSettings, key, word));
-  const value = (key: string, word: string) => set(key, word).find(([name]) => name === key)?.[1];
+  const set = (key: string, text: string) => Object.entries(withSetting(defaultUserSettings, key, text));
+  const value = (key: string, text: string) => set(key, text).find(([name]) => name === key)?.[1];
   assert.equal(value('monitor_after_run', 'False'), false);
   assert.equal(value('monitor_after_run', '1'), true);
   assert.equal(value('monitor_upd_time', '30'), 30);
@@ -29,7 +29,7 @@ test('each setting takes the words of the manual, and says what it takes', () =>
   assert.equal(value('time_zone', 'europe/berlin'), 'Europe/Berlin');
   assert.equal(value('monitor_columns', 'tws'), 'tws');
   assert.equal(value('monitor_columns', 'default'), '');
-  for (const [key, word] of [
+  for (const [key, value] of [
     ['monitor_after_run', 'maybe'],
     ['monitor_upd_time', '0'],
     ['monitor_upd_time', '1.5'],
@@ -39,7 +39,7 @@ test('each setting takes the words of the manual, and says what it takes', () =>
     ['monitor_columns', 'wx'],
     ['monitor_columns', 'ww'],
   ] as const) {
-    assert.throws(() => set(key, word), refused(/should be .*Nothing was changed/), `${key} ${word}`);
+    assert.throws(() => set(key, value), refused(/should be .*Nothing was changed/), `${key} ${value}`);
   }
   assert.throws(() => set('monitor_lenght', '3'), refused(/Did you mean "monitor_length"/));
   assert.throws(() => set('extra_settings', '3'), refused(/kept as it came/));
@@ -81,8 +81,8 @@ const users = [aUser('xibo', { logins: ['lyy', 'xb'] }), aUser('lyy'), aUser('ro
   ...user,
   id,
 }));
-const name = (login: string, said?: string) =>
-  identifyUser({ env: said === undefined ? {} : { TPU_USER: said }, login }, users)?.name ?? null;
+const name = (login: string, given?: string) =>
+  identifyUser({ env: given === undefined ? {} : { TPU_USER: given }, login }, users)?.name ?? null;
 
 test('the variable comes first, then who has the login, then who is called like it', () => {
   assert.equal(name('xb', 'lyy'), 'lyy');

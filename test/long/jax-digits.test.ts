@@ -34,9 +34,9 @@ function accuracyOf(world: JobWorld, id: string): string {
 }
 
 /** Once undisturbed, once preempted twice and robbed of a host: both end at the same accuracy, which is returned. */
-async function learns(world: JobWorld, manifest: string, ...words: readonly string[]): Promise<string> {
+async function learns(world: JobWorld, manifest: string, ...args: readonly string[]): Promise<string> {
   const job = (name: string, ...more: readonly string[]) =>
-    world.create(manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...words, ...more);
+    world.create(manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...args, ...more);
   const calm = await job('calm');
   await world.waitForFinish(calm, 0, 15 * minutes);
 

@@ -26,7 +26,7 @@ import { root } from '../support/root.ts';
 import { sendSignal, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** A whole jobman of another version: the same sources, saying another number. */
-function olderJobman(world: JobWorld): (words: readonly string[]) => ReturnType<typeof spawnSync> {
+function olderJobman(world: JobWorld): (args: readonly string[]) => ReturnType<typeof spawnSync> {
   const folder = join(world.folder, 'older');
   mkdirSync(folder);
   cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
@@ -34,8 +34,8 @@ function olderJobman(world: JobWorld): (words: readonly string[]) => ReturnType<
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   const file = join(folder, 'src', 'version.ts');
   writeFileSync(file, readFileSync(file, 'utf8').replace(version, '0.0.1'));
-  return (words) =>
-    spawnSync(process.execPath, [join(folder, 'src', 'main.ts'), ...words], { env: world.env, encoding: 'utf8' });
+  return (args) =>
+    spawnSync(process.execPath, [join(folder, 'src', 'main.ts'), ...args], { env: world.env, encoding: 'utf8' });
 }
 
 const controllerFile = (world: JobWorld) =>
@@ -68,13 +68,13 @@ test('a controller of an older version gives way to the newer command, and its j
 
   await world.waitUntil('2', (job) => job.phase === 'running');
   writeFileSync(go, '');
-  for (const [id, word] of [
+  for (const [id, version] of [
     ['1', 'old'],
     ['2', 'new'],
   ] as const) {
     const job = await world.waitForFinish(id);
     assert.equal(job.attempts.length, 1);
-    assert.equal(world.readLog(job.id).toString(), `${word}\n`);
+    assert.equal(world.readLog(job.id).toString(), `${version}\n`);
   }
   assert.equal(readFileSync(starts, 'utf8'), 'old\nnew\n', 'each was started once');
 });
@@ -107,11 +107,11 @@ test('settings that cannot be read are said by whoever starts the controller, as
   const world = openJobWorld(t);
   mkdirSync(world.home, { recursive: true });
   writeFileSync(join(world.home, 'settings.json'), '{ "local": ');
-  const said = await world.jobman(['controller', 'start']);
+  const result = await world.jobman(['controller', 'start']);
   const others = await world.jobman(['create', world.localManifest('true')]);
-  assert.equal(said.code, 2);
-  assert.match(said.stderr, /^jobman: \S+settings\.json is not valid JSON\./);
-  assert.deepEqual([said.code, said.stderr], [others.code, others.stderr]);
+  assert.equal(result.code, 2);
+  assert.match(result.stderr, /^jobman: \S+settings\.json is not valid JSON\./);
+  assert.deepEqual([result.code, result.stderr], [others.code, others.stderr]);
 });
 
 test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {

@@ -18,11 +18,11 @@ function damage(world: JobWorld): Buffer {
 }
 
 /** Does what a line of the complaint says, word for word, as a tired user would. */
-function doAsTold(world: JobWorld, complaint: string, heading: RegExp): void {
+function runHint(world: JobWorld, complaint: string, heading: RegExp): void {
   const line = complaint.split('\n').find((one) => heading.test(one));
   assert.ok(line, complaint);
-  const told = spawnSync('/bin/sh', ['-c', line.replace(heading, '')], { env: world.env, encoding: 'utf8' });
-  assert.equal(told.status, 0, told.stderr);
+  const result = spawnSync('/bin/sh', ['-c', line.replace(heading, '')], { env: world.env, encoding: 'utf8' });
+  assert.equal(result.status, 0, result.stderr);
 }
 
 test('a damaged record is said to be, kept as it is, and the named way back to its copy works', async (t) => {
@@ -33,8 +33,8 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
   await world.runOk(['controller', 'stop']);
   const damaged = damage(world);
 
-  for (const words of [['list'], ['show', first], ['create', world.localManifest('true')], ['controller', 'start']]) {
-    const { code, stdout, stderr } = await world.jobman(words);
+  for (const args of [['list'], ['show', first], ['create', world.localManifest('true')], ['controller', 'start']]) {
+    const { code, stdout, stderr } = await world.jobman(args);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The record of jobs \S+state\.db is damaged \(.+\)\. It was left as it is\.\n/);
@@ -46,7 +46,7 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
   assert.deepEqual(world.processesMatching('controller run'), [], 'nobody is left to work on a damaged record');
 
   const { stderr } = await world.jobman(['list']);
-  doAsTold(world, stderr, /^ {2}To go back to the copy of \S+: /);
+  runHint(world, stderr, /^ {2}To go back to the copy of \S+: /);
   assert.deepEqual(readFileSync(join(world.home, 'damaged', 'state.db')), damaged);
 
   // The copy was made when the job was new: it is there again, and what it did before is not done a second time.
@@ -65,7 +65,7 @@ test('a new record beside the files of the old one gives no job the number of on
   damage(world);
 
   rmSync(join(world.home, 'state.db.bak'), { force: true });
-  doAsTold(world, (await world.jobman(['list'])).stderr, /^ {2}To begin a new record: /);
+  runHint(world, (await world.jobman(['list'])).stderr, /^ {2}To begin a new record: /);
   assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
 
   const second = await world.create(world.localManifest('echo second life'));
@@ -84,7 +84,7 @@ test('a record of a newer version is refused in a sentence, and not touched', as
   database.close();
   const before = readFileSync(join(world.home, 'state.db'));
 
-  for (const words of [
+  for (const args of [
     ['list'],
     ['why', '1'],
     ['create', world.localManifest('true'), '--follow'],
@@ -95,7 +95,7 @@ test('a record of a newer version is refused in a sentence, and not touched', as
     await world.runRefused(
       5,
       /^jobman: The record of jobs \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
-      words,
+      args,
     );
   }
   assert.deepEqual(world.processesMatching('controller run'), []);
@@ -117,8 +117,8 @@ test('two of one name made at once are two jobs, and the name alone is then aske
     await world.waitForFinish(id);
     assert.equal(world.readLog(id).toString(), `${id}\n`);
   }
-  for (const word of ['show', 'logs', 'rerun', 'why']) {
-    const { code, stdout, stderr } = await world.jobman([word, 'twin']);
+  for (const verb of ['show', 'logs', 'rerun', 'why']) {
+    const { code, stdout, stderr } = await world.jobman([verb, 'twin']);
     assert.equal(code, 4);
     assert.equal(stdout, '');
     assert.match(stderr, /^jobman: The name "twin" stands for 2 jobs: 000002, 000001\. Say which one by its id\.\n/);

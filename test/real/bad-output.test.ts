@@ -41,8 +41,8 @@ test('200 MB of output are copied byte for byte, and neither the controller nor 
   const hash = createHash('sha256');
   let bytes = 0;
   let followerPeak = 0;
-  const [file, ...words] = jobmanCommand;
-  const follower = spawn(file, [...words, 'logs', id, '-f', '--raw'], {
+  const [file, ...args] = jobmanCommand;
+  const follower = spawn(file, [...args, 'logs', id, '-f', '--raw'], {
     cwd: world.folder,
     env: world.env,
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -134,8 +134,8 @@ test('a reader that pauses gets everything when it goes on, wherever its pause f
   const id = await world.create(
     world.localManifest(`for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
   );
-  const [file, ...words] = jobmanCommand;
-  const argv = [...words, 'logs', id, '-f', '--raw'];
+  const [file, ...args] = jobmanCommand;
+  const argv = [...args, 'logs', id, '-f', '--raw'];
   const follower = spawn(file, argv, { cwd: world.folder, env: world.env, stdio: ['ignore', 'pipe', 'ignore'] });
   world.atEnd(() => void follower.kill('SIGKILL'));
   const over = new Promise<number | null>((resolve) => follower.on('close', resolve));

@@ -15,7 +15,7 @@ const program = `
     [ "$JOBMAN_STAGE" != 0 ]
 `;
 
-function desk(t: TestContext, manifest: string) {
+function openFixture(t: TestContext, manifest: string) {
   const world = openJobWorld(t);
   const file = join(world.folder, 'x.yaml');
   writeFileSync(file, manifest);
@@ -39,7 +39,7 @@ const recovery = 'recovery: {rules: [{reason: command_failed, then: resume, on: 
 
 test('a sweep: each run resumes from its own checkpoint and can be told apart', async (t) => {
   const own = `job: {name: vit, checkpoint_dir: runs}\nlocal: {}\n${recovery}command:\n  first: 10 # step${program}`;
-  const { world, run, create, printed } = desk(t, own);
+  const { world, run, create, printed } = openFixture(t, own);
   await create('command.first=90', 'job.env.MY_TOKEN=hush');
   await create('command.first=nothing');
   assert.equal(await printed('1'), 'stage 0 from nothing\nstage 1 from step_90\n');
@@ -79,7 +79,10 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
 });
 
 test('a rerun has a folder of its own, also on one that the manifest names', async (t) => {
-  const { run, ask, create, world } = desk(t, `job: {checkpoint_dir: runs}\nlocal: {}\n${recovery}command:${program}`);
+  const { run, ask, create, world } = openFixture(
+    t,
+    `job: {checkpoint_dir: runs}\nlocal: {}\n${recovery}command:${program}`,
+  );
   const attempt = (number: number): Promise<string> => run('logs', '1', '--worker', '0', '--attempt', `${number}`);
   await create('command.first=90', 'job.name=vit');
   await ask('wait', '1');
@@ -103,7 +106,7 @@ test('a rerun has a folder of its own, also on one that the manifest names', asy
 
 test('a folder of one’s own naming is not used by two at once', async (t) => {
   const named = 'job: {name: vit, checkpoint_dir: "runs/${job.name}"}\nlocal: {}\ncommand: {run: sleep 60}\n';
-  const { ask, run, create } = desk(t, named);
+  const { ask, run, create } = openFixture(t, named);
   assert.equal((await create()).code, 0);
   const refused = await create();
   assert.match(
@@ -124,7 +127,7 @@ test('a folder of one’s own naming is not used by two at once', async (t) => {
 });
 
 test('a job without a command sets this machine up and succeeds', async (t) => {
-  const { run, create, ask } = desk(t, 'job: {name: ready}\nlocal: {}\n');
+  const { run, create, ask } = openFixture(t, 'job: {name: ready}\nlocal: {}\n');
   assert.equal((await create()).code, 0);
   assert.equal((await ask('wait', '1')).code, 0);
   assert.match(await run('list', '--all'), /succeeded.*set up; no command/);

@@ -66,15 +66,15 @@ const cases: readonly (readonly [typed: string, run: string])[] = [
 function putOnPath(world: JobWorld): string {
   const folder = join(world.folder, 'bin');
   mkdirSync(folder);
-  const real = jobmanCommand.map((word) => `'${word}'`).join(' ');
-  for (const [name, words] of [
+  const real = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
+  for (const [name, line] of [
     ['jobman', real],
     ['tpu', `${real} tpu`],
   ] as const) {
     const path = join(folder, name);
     writeFileSync(
       path,
-      `#!/bin/sh\ncase $1 in __complete|completion) exec ${words} "$@";; esac\nprintf 'ran'; printf '<%s>' "$@"; echo\n`,
+      `#!/bin/sh\ncase $1 in __complete|completion) exec ${line} "$@";; esac\nprintf 'ran'; printf '<%s>' "$@"; echo\n`,
     );
     chmodSync(path, 0o755);
   }
@@ -120,9 +120,9 @@ for (const shell of shells) {
     ];
     for (const [typed, run] of cases) {
       // The rest of the last word is there before the line is sent off.
-      const word = /<([^<>]*)>$/.exec(run)?.[1] ?? '';
+      const placeholder = /<([^<>]*)>$/.exec(run)?.[1] ?? '';
       const begun = typed.trim().split(' ').at(-1) ?? '';
-      steps.push([typed, word.slice(begun.length)], ['\r', `ran${run}\\s[\\s\\S]*ready> `]);
+      steps.push([typed, placeholder.slice(begun.length)], ['\r', `ran${run}\\s[\\s\\S]*ready> `]);
     }
     const { done, screen } = await type(world, path, shell, steps);
     assert.ok(done, screen);

@@ -86,8 +86,8 @@ exit $((JOBMAN_WORKER * 5))
 
   // A person enters the container, and finds there what the program has.
   const inside = await onWorkers(world, id, 'echo "$JOBMAN_WORKER $PLAIN $$"; cat words.txt', '--in-container');
-  for (const [worker, said] of inside.entries()) {
-    assert.match(said, new RegExp(`^${worker} it's "\\$x" \\d+\nfrom the working directory\n$`));
+  for (const [worker, output] of inside.entries()) {
+    assert.match(output, new RegExp(`^${worker} it's "\\$x" \\d+\nfrom the working directory\n$`));
   }
   const written = await onWorkers(world, id, 'env | grep ^WRITTEN=', '--in-container');
   assert.deepEqual(written, ['WRITTEN=`x` \\\n', 'WRITTEN=`x` \\\n'], 'variables of docker.env_vars too');
@@ -177,12 +177,12 @@ sleep 1
       await world.runOk(['stop', id]);
       await stopped();
       // A shell may say of its sleep, which hears the signal as well, that it was terminated.
-      const told = (worker: number) =>
+      const reportOf = (worker: number) =>
         world
           .readLog(id, worker)
           .toString()
           .match(/^told .*$/gm);
-      for (const worker of [0, 1]) assert.deepEqual(told(worker), ['told in attempt 1']);
+      for (const worker of [0, 1]) assert.deepEqual(reportOf(worker), ['told in attempt 1']);
     });
 
     await t.test('the image is pulled again where somebody asks for it', async () => {

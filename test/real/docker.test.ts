@@ -23,8 +23,8 @@ test('an image is pulled, or is there, and commands run in it as they are writte
   const DOCKER_HOST = await openDockerd(world);
   const image = busyboxImage(world);
   const registry = await openRegistry(world, image);
-  const docker = (...words: readonly string[]) =>
-    spawnSync('docker', words, { env: { ...world.env, DOCKER_HOST }, encoding: 'utf8' });
+  const docker = (...args: readonly string[]) =>
+    spawnSync('docker', args, { env: { ...world.env, DOCKER_HOST }, encoding: 'utf8' });
   const module: DockerModule = {
     name: 'docker',
     image: `${registry}/lab/box:1`,
@@ -151,9 +151,9 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     };
     for (const version of ['1.0', '2.0']) {
       const script = wrapCommand('probe; exit 7', [inside, environment(version, '/channel')], none);
-      const said = `probe ${version} in /opt/conda/envs/fms\n`;
-      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
-      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
+      const output = `probe ${version} in /opt/conda/envs/fms\n`;
+      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: output });
+      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: output });
     }
     const asked = readFileSync(join(home, 'conda/commands'), 'utf8').match(/^env (create|update)/gm);
     assert.deepEqual(asked, ['env create', 'env update']);

@@ -19,9 +19,9 @@ import { openWorld, type World } from '../support/world.ts';
 
 /** A command of a document and what it is said to print. */
 interface Step {
-  readonly place: string;
+  readonly position: string;
   readonly command: string;
-  readonly told: readonly string[];
+  readonly expected: readonly string[];
 }
 
 /** The steps of all blocks of a document that are to be played. */
@@ -33,8 +33,8 @@ function stepsOf(blocks: readonly CodeBlock[]): readonly Step[] {
         .split(/^\$ /m)
         .slice(1)
         .map((part) => {
-          const [command = '', ...told] = part.split('\n');
-          return { place: `${path}:${line}`, command, told };
+          const [command = '', ...expected] = part.split('\n');
+          return { position: `${path}:${line}`, command, expected };
         }),
     );
 }
@@ -49,9 +49,9 @@ interface Shell {
 function openShell(world: World): Shell {
   const bin = join(world.folder, 'bin');
   mkdirSync(bin);
-  const words = jobmanCommand.map((word) => `'${word}'`).join(' ');
-  writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
-  writeFileSync(join(bin, 'tpu'), `#!/bin/sh\nexec ${words} tpu "$@"\n`, { mode: 0o755 });
+  const commandLine = jobmanCommand.map((arg) => `'${arg}'`).join(' ');
+  writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${commandLine} "$@"\n`, { mode: 0o755 });
+  writeFileSync(join(bin, 'tpu'), `#!/bin/sh\nexec ${commandLine} tpu "$@"\n`, { mode: 0o755 });
   // The example that runs here writes its checkpoints beside itself.
   cpSync(join(root, 'configs'), join(world.folder, 'configs'), { recursive: true });
   const env = { ...world.env, PATH: `${bin}${delimiter}${world.env['PATH']}`, TERM: 'xterm', NO_COLOR: '1' };
@@ -92,10 +92,10 @@ async function beReadyFor(command: string, { run }: Shell): Promise<void> {
     [/^jobman delete second$/, 'jobman list --name second', /cancelled/],
     [/^jobman emulator preempt lab-tpu/, 'jobman logs 1', /epoch [5-9] of 90/],
   ];
-  for (const [pattern, look, sign] of waits) {
+  for (const [pattern, probe, sign] of waits) {
     if (!pattern.test(command)) continue;
-    const came = await eventually(async () => sign.test(await run(look)), { withinMs: 60_000, everyMs: 200 });
-    assert.ok(came, `before \`${command}\`: \`${look}\` never showed ${String(sign)}, but\n${await run(look)}`);
+    const came = await eventually(async () => sign.test(await run(probe)), { withinMs: 60_000, everyMs: 200 });
+    assert.ok(came, `before \`${command}\`: \`${probe}\` never showed ${String(sign)}, but\n${await run(probe)}`);
   }
 }
 
@@ -115,11 +115,15 @@ async function play(
   const machine = { user: userInfo().username, home: world.home };
   const steps = stepsOf(readDocument(page).blocks);
   assert.ok(steps.length >= least, `${page} has a walk.`);
-  for (const { place, command, told } of steps) {
+  for (const { position, command, expected } of steps) {
     await beReadyFor(command, shell);
     const lines = asDocumented(await shown(command), machine);
-    const misfit = firstMismatch(told, lines);
-    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
+    const misfit = firstMismatch(expected, lines);
+    assert.equal(
+      misfit,
+      undefined,
+      `${position}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`,
+    );
   }
 }
 

@@ -64,10 +64,10 @@ describe(
     }
 
     /** A command that must fail, and how: the exit code and what it says on stderr. */
-    async function fails(code: number, says: RegExp, line: string, ...more: string[]): Promise<void> {
+    async function fails(code: number, message: RegExp, line: string, ...more: string[]): Promise<void> {
       const result = await gcloud(line, ...more);
       assert.equal(result.code, code, result.stderr);
-      assert.match(result.stderr, says);
+      assert.match(result.stderr, message);
     }
 
     /** Does something to the cloud while a command runs, and takes it back. */
@@ -104,7 +104,7 @@ describe(
 
     test('the catalogue: locations, accelerator types, versions, topologies', async () => {
       const tpus = 'compute tpus';
-      const [locations, place, types, type, old, versions, version, topologies] = await Promise.all([
+      const [locations, location, types, type, old, versions, version, topologies] = await Promise.all([
         ok(`${tpus} locations list`),
         ok(`${tpus} locations describe ${zone} --format=value(locationId)`),
         ok(`${vm} accelerator-types list --format=value(type)`),
@@ -118,7 +118,7 @@ describe(
         locations.stdout,
         /^LOCATION +LOCATION_NAME\n(.*\n)*us-central1-a +projects\/p\/locations\/us-central1-a\n/,
       );
-      assert.equal(place.stdout, `${zone}\n`);
+      assert.equal(location.stdout, `${zone}\n`);
       assert.ok(types.stdout.split('\n').includes('v6e-256'));
       assert.deepEqual((JSON.parse(type.stdout) as { acceleratorConfigs: unknown }).acceleratorConfigs, [
         { type: 'V5LITE_POD', topology: '4x4' },

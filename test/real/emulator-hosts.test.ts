@@ -23,17 +23,17 @@ for (const isolation of ['auto', 'none'] as const) {
     const { stateDir, user } = nodes;
 
     nodes.test('only keys of the metadata open the door, also those that arrive later', ['doors'], async (address) => {
-      const stranger = new SshUser();
+      const unknownUser = new SshUser();
       try {
-        const refused = await stranger.run(address, nodes.emulator.sshPort, 'true');
+        const refused = await unknownUser.run(address, nodes.emulator.sshPort, 'true');
         assert.equal(refused.code, 255);
         assert.match(refused.stderr, /Permission denied \(publickey\)/);
         await fetchJson(`${nodes.url}/doors?updateMask=metadata`, 'PATCH', {
-          metadata: { 'ssh-keys': `${user.metadataLine}\n${stranger.metadataLine}` },
+          metadata: { 'ssh-keys': `${user.metadataLine}\n${unknownUser.metadataLine}` },
         });
-        assert.equal((await stranger.run(address, nodes.emulator.sshPort, 'true')).code, 0);
+        assert.equal((await unknownUser.run(address, nodes.emulator.sshPort, 'true')).code, 0);
       } finally {
-        stranger.remove();
+        unknownUser.remove();
       }
     });
 
@@ -193,8 +193,8 @@ test(
       rmSync(stateDir, { recursive: true, force: true });
     });
     const ask = async (user: string): Promise<string> => {
-      const words = [`--reuid=${user}`, '--clear-groups', '--', 'curl', '-s', `${emulator.url}/emulator/info`];
-      return (await promisify(execFile)('setpriv', words)).stdout;
+      const args = [`--reuid=${user}`, '--clear-groups', '--', 'curl', '-s', `${emulator.url}/emulator/info`];
+      return (await promisify(execFile)('setpriv', args)).stdout;
     };
     assert.match(await ask('0'), /"sshPort"/);
     assert.match(await ask('65534'), /answers the user who started it, and nobody else/);

@@ -85,12 +85,12 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     await runAdminVerb(url, 'clear', 'all');
     const programs = await user.run(address, sshPort, 'sudo echo as root && hostname && command -v gcsfuse apt-get');
     assert.equal(programs.code, 0, `the programs of a TPU VM are still there: ${programs.stderr}`);
-    const look = await user.run(
+    const inspected = await user.run(
       address,
       sshPort,
       `kill -0 ${started.stdout.trim()} && cat /proc/sys/kernel/random/boot_id`,
     );
-    assert.equal(look.stdout, bootId.stdout, look.stderr);
+    assert.equal(inspected.stdout, bootId.stdout, inspected.stderr);
 
     await runAdminVerb(url, 'preempt', 'n1');
     assertNothingLeft(stateDir);

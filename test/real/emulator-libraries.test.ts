@@ -30,8 +30,8 @@ function installed(name: string, commands: readonly (readonly string[])[]): stri
   const folder = join(cache, name);
   if (existsSync(join(folder, '.complete'))) return folder;
   mkdirSync(folder, { recursive: true });
-  for (const [program = '', ...words] of commands) {
-    const ran = spawnSync(program, words, { cwd: folder, stdio: 'ignore', timeout: 300_000 });
+  for (const [program = '', ...args] of commands) {
+    const ran = spawnSync(program, args, { cwd: folder, stdio: 'ignore', timeout: 300_000 });
     if (ran.status !== 0) return undefined;
   }
   writeFileSync(join(folder, '.complete'), '');

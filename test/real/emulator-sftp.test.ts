@@ -54,7 +54,7 @@ for (const isolation of ['auto', 'none'] as const) {
 
     const flags = (): string[] => ['-F', '/dev/null', ...user.options, '-P', String(nodes.emulator.sshPort)];
     const at = (path: string): string => `${user.name}@${address}:${path}`;
-    const scp = (...words: string[]): Promise<ProgramResult> => run(['scp', ...flags(), ...words]);
+    const scp = (...args: string[]): Promise<ProgramResult> => run(['scp', ...flags(), ...args]);
     const sftp = (...lines: string[]): Promise<ProgramResult> =>
       run(['sftp', ...flags(), '-b', '-', `${user.name}@${address}`], { input: `${lines.join('\n')}\n` });
 

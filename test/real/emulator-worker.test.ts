@@ -16,7 +16,7 @@ import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesO
 // A node is ready at once, and thirty seconds of Google's notice are a second and a half.
 const speed = 20;
 const flags = ['-H', 'Metadata-Flavor: Google', '-s', '--noproxy', '*'];
-const curl = `curl ${flags.map((word) => `'${word}'`).join(' ')}`;
+const curl = `curl ${flags.map((flag) => `'${flag}'`).join(' ')}`;
 
 for (const [hosts, isolation] of [
   ['process', 'auto'],
@@ -82,8 +82,8 @@ for (const [hosts, isolation] of [
         assert.match(shell.stdout, /\/bin\/sudo\r?\n/);
         assert.match(shell.stdout, /\nallowed\r?\n/);
         // The workers see each other, by address and where there are namespaces by name.
-        const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
-        assert.match((await nodes.ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
+        const probe = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(nodes.emulator.sshPort)}; echo "$line"'`;
+        assert.match((await nodes.ssh(first, probe)).stdout, /^SSH-2\.0-OpenSSH/);
         if (nodes.hasNamespaces) {
           await nodes.ssh(
             first,
@@ -150,9 +150,9 @@ for (const [hosts, isolation] of [
       const isOver = (times: number) => async () =>
         (await nodes.ssh(first, `cat "${log}"`)).stdout.split('startup-script exit status 4').length === times + 1;
       await eventually('it has run', isOver(1));
-      const said = (await nodes.ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
-      assert.match(said, /boot 1\n\d+\nworker 0\nstartup-script exit status 4\nagain\n$/);
-      if (nodes.hasNamespaces) assert.match(said, /\n0\n/);
+      const output = (await nodes.ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
+      assert.match(output, /boot 1\n\d+\nworker 0\nstartup-script exit status 4\nagain\n$/);
+      if (nodes.hasNamespaces) assert.match(output, /\n0\n/);
       await runAdminVerb(nodes.emulator.url, 'kill-host', 'script');
       await runAdminVerb(nodes.emulator.url, 'start-host', 'script');
       await eventually('it has run again', isOver(2));
@@ -232,7 +232,7 @@ for (const [hosts, isolation] of [
             stdio: ['pipe', 'pipe', 'inherit'],
           },
         );
-        const said = new Promise<string>((resolve) => {
+        const output = new Promise<string>((resolve) => {
           let text = '';
           inside.stdout.setEncoding('utf8').on('data', (part: string) => (text += part));
           inside.on('close', () => resolve(text));
@@ -241,7 +241,7 @@ for (const [hosts, isolation] of [
         await runAdminVerb(nodes.emulator.url, 'ssh-refuse', 'trouble');
         assert.equal(await nodes.acceptsSsh(first), false);
         inside.stdin.end('here\n');
-        assert.equal(await said, 'in\nstill here\n');
+        assert.equal(await output, 'in\nstill here\n');
         await runAdminVerb(nodes.emulator.url, 'start-host', 'trouble');
         assert.equal(
           (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,

@@ -24,7 +24,7 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
   await world.waitUntil(ids.killed, (job) => /^\d+$/.test(job.workers[0]?.lastLine ?? ''));
   sendSignal(Number(world.readLog(ids.killed).toString().trim()), 'SIGKILL');
 
-  for (const [id, reason, told, more] of [
+  for (const [id, reason, message, more] of [
     [ids.failed, 'command_failed', 'exit code 7;', { exitCode: 7, worker: 0 }],
     [ids.killed, 'command_failed', 'killed by SIGKILL (exit code 137);', { exitCode: 137, signal: 'KILL', worker: 0 }],
     [ids.hung, 'hung', 'no output for 1s (job.silence_timeout);', {}],
@@ -38,7 +38,7 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
     const { detail: _detail, ...evidence } = attempt?.evidence ?? { detail: '' };
     assert.deepEqual(evidence, more);
     const why = await world.runOk(['why', id]);
-    assert.ok(why.stdout.includes(`because   ${told}`), why.stdout);
+    assert.ok(why.stdout.includes(`because   ${message}`), why.stdout);
     assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)}; from the beginning: jobman rerun ${Number(id)}`));
   }
   assert.equal(world.readLog(ids.failed).toString(), 'first\nboom\n');
@@ -68,7 +68,7 @@ test('a kill on one worker of two and silence on both end the job on both, and a
   const pid = world.readLog(killed, 1).toString().trim();
   await world.runOk(['ssh', killed, '--worker', '1', '--', `kill -9 ${pid}`]);
 
-  for (const [id, reason, told] of [
+  for (const [id, reason, message] of [
     [killed, 'command_failed', /^because {3}killed by SIGKILL \(exit code 137\) on worker 1; /m],
     [hung, 'hung', /^because {3}no output on any worker for 2s \(job\.silence_timeout\); /m],
     [
@@ -80,7 +80,7 @@ test('a kill on one worker of two and silence on both end the job on both, and a
     const job = await world.waitForFinish(id, 1);
     assert.equal(job.attempts.length, 1);
     assert.equal(job.attempts[0]?.reason, reason);
-    assert.match(await world.output('why', id), told);
+    assert.match(await world.output('why', id), message);
   }
   assert.match(await world.output('logs', setup, '--step', 'gcsfuse'), /^\[0\] mkdir: .*Not a directory$/m);
   // Nothing that a job had is left: no program, no TPU.
@@ -138,12 +138,12 @@ test('a process number that another program got after a restart is not believed,
 
   // The machine "restarts": everything is dead, and the launcher's number, even its start time, is now another's.
   for (const { pid } of world.processesMatching('attempt_1')) sendSignal(pid, 'SIGKILL');
-  const stranger = spawn('sleep', ['1000'], { stdio: 'ignore', cwd: '/' });
-  world.atEnd(() => void stranger.kill('SIGKILL'));
-  const ticks = readFileSync(`/proc/${stranger.pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19];
+  const unrelated = spawn('sleep', ['1000'], { stdio: 'ignore', cwd: '/' });
+  world.atEnd(() => void unrelated.kill('SIGKILL'));
+  const ticks = readFileSync(`/proc/${unrelated.pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19];
   const file = join(world.home, 'runs', id, '0', 'attempt_1', 'pid');
   const [, , boot, startedAt] = readFileSync(file, 'utf8').split(' ');
-  writeFileSync(file, `${stranger.pid} ${ticks} ${boot} ${startedAt}`);
+  writeFileSync(file, `${unrelated.pid} ${ticks} ${boot} ${startedAt}`);
   writeFileSync(bootId, '22222222-2222-4222-8222-222222222222\n');
 
   await world.runOk(['controller', 'start'], { env });
@@ -151,5 +151,5 @@ test('a process number that another program got after a restart is not believed,
   assert.equal(job.attempts.length, 1);
   assert.match(job.attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
   assert.match(await world.output('why', id), /the machine was restarted/);
-  assert.equal(stranger.exitCode ?? stranger.signalCode, null, 'the stranger was left alone');
+  assert.equal(unrelated.exitCode ?? unrelated.signalCode, null, 'the stranger was left alone');
 });

@@ -25,13 +25,18 @@ import { findProgram, requireReal } from '../support/real.ts';
 import { openJobWorld } from '../support/jobs.ts';
 import { poolOn, sshdTest, targetOn, transportOn } from '../support/ssh.ts';
 
-interface Told {
+interface StartedSession {
   readonly session: Session;
   readonly out: () => Buffer;
   readonly err: () => string;
 }
 
-function begin(transport: SshTransport, program: Program, receives = false, entry: string | null = null): Told {
+function begin(
+  transport: SshTransport,
+  program: Program,
+  receives = false,
+  entry: string | null = null,
+): StartedSession {
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const session = transport.session(
     { program, hasInput: receives, onBytes: (chunk, stream) => void kept[stream].push(chunk) },
@@ -41,7 +46,7 @@ function begin(transport: SshTransport, program: Program, receives = false, entr
 }
 
 const line = (text: string): Program => ({ kind: 'line', line: text });
-const argv = (...words: readonly string[]): Program => ({ kind: 'argv', argv: words });
+const argv = (...args: readonly string[]): Program => ({ kind: 'argv', argv: args });
 const ended = (exitCode: number | null, signal: string | null = null): SessionEnd => ({
   kind: 'ended',
   exitCode,
@@ -49,10 +54,10 @@ const ended = (exitCode: number | null, signal: string | null = null): SessionEn
 });
 
 /** Whether a process runs whose command line is exactly this. */
-function runs(...words: readonly string[]): boolean {
+function runs(...args: readonly string[]): boolean {
   return readdirSync('/proc').some((pid) => {
     try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') === `${words.join('\0')}\0`;
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') === `${args.join('\0')}\0`;
     } catch {
       return false;
     }
@@ -66,9 +71,9 @@ sshdTest('a line is read by a shell there, words are not, and the end is the pro
   assert.deepEqual(await asLine.session.ended, ended(7));
   // Its shell reads its start-up file, as it does for ssh.
   assert.deepEqual([asLine.out().toString(), asLine.err()], [`noise\n${sshd.home}\n`, 'noise\nerr\n']);
-  const asWords = begin(transport, argv('printf', '%s|', '$HOME', "it's", 'a  b', '*', 'two\nlines', ''));
-  assert.deepEqual(await asWords.session.ended, ended(0));
-  assert.equal(asWords.out().toString(), "$HOME|it's|a  b|*|two\nlines||");
+  const asArgv = begin(transport, argv('printf', '%s|', '$HOME', "it's", 'a  b', '*', 'two\nlines', ''));
+  assert.deepEqual(await asArgv.session.ended, ended(0));
+  assert.equal(asArgv.out().toString(), "$HOME|it's|a  b|*|two\nlines||");
   assert.deepEqual(await begin(transport, line('kill -KILL $$')).session.ended, ended(null, 'KILL'));
   const noInput = begin(transport, argv('cat'));
   assert.deepEqual(await noInput.session.ended, ended(0));
@@ -311,12 +316,12 @@ command:
 });
 
 /** What a server answers; empty when it does not. */
-function ask(port: number, words: string): Promise<string> {
+function ask(port: number, request: string): Promise<string> {
   return new Promise((resolve) => {
-    let said = '';
-    const socket = connect(port, '127.0.0.1', () => socket.write(words));
-    socket.setEncoding('utf8').on('data', (text: string) => (said += text));
+    let output = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(request));
+    socket.setEncoding('utf8').on('data', (text: string) => (output += text));
     socket.on('error', () => undefined);
-    socket.on('close', () => resolve(said));
+    socket.on('close', () => resolve(output));
   });
 }

@@ -18,9 +18,9 @@ import { jobmanCommand } from '../support/jobman.ts';
 import { requireReal } from '../support/real.ts';
 
 /** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
-function mount(t: TestContext, world: JobWorld, at: string, ...words: readonly string[]): boolean {
+function mount(t: TestContext, world: JobWorld, at: string, ...args: readonly string[]): boolean {
   mkdirSync(at, { recursive: true });
-  const { status } = spawnSync('mount', [...words, at]);
+  const { status } = spawnSync('mount', [...args, at]);
   if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
   world.atEnd(async () => {
     await world.stopServices();
@@ -44,7 +44,7 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
   assert.equal((await world.runOk(['logs', id], closed)).stdout, '[0] seen before\n');
   assert.match((await world.runOk(['wait', id], closed)).stdout, /succeeded/);
 
-  for (const words of [
+  for (const args of [
     ['create', world.localManifest('true')],
     ['create', world.localManifest('true'), '--follow'],
     ['create', world.tpuManifest('true')],
@@ -55,7 +55,7 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
     ['controller', 'run'],
     ['emulator', 'start'],
   ]) {
-    const { code, stdout, stderr } = await world.jobman(words, closed);
+    const { code, stdout, stderr } = await world.jobman(args, closed);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
     assert.match(
@@ -102,7 +102,7 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
   }
   closeSync(room);
 
-  for (const words of [
+  for (const args of [
     ['create', manifest],
     ['create', manifest, '--follow'],
     ['stop', id],
@@ -110,7 +110,7 @@ test('a disk that is full while a job runs loses nothing, and nothing is done tw
     await world.runRefused(
       5,
       /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/,
-      words,
+      args,
     );
   }
   assert.match(await world.output('list'), /000001 .* running/);
@@ -147,25 +147,25 @@ test('on a disk that is full from the beginning nothing is made, and that is sai
     for (;;) writeSync(room, Buffer.alloc(4_096));
   });
   closeSync(room);
-  for (const words of [
+  for (const args of [
     ['create', world.localManifest('true')],
     ['create', world.tpuManifest('true')],
     ['controller', 'start'],
   ]) {
-    const { code, stdout, stderr } = await world.jobman(words);
+    const { code, stdout, stderr } = await world.jobman(args);
     assert.notEqual(code, 0);
     assert.equal(stdout, '');
-    assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, words.join(' '));
+    assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, args.join(' '));
     assert.doesNotMatch(stderr, /mistake of its own/);
   }
   assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
 });
 
-const [program, ...words] = jobmanCommand;
+const [program, ...args] = jobmanCommand;
 
 /** Runs a command with its output in a file of the test's choice. */
 function intoFile(world: JobWorld, output: number | 'pipe', argv: readonly string[]) {
-  return spawnSync(program, [...words, ...argv], {
+  return spawnSync(program, [...args, ...argv], {
     cwd: world.folder,
     env: world.env,
     stdio: ['ignore', output, 'pipe'],
@@ -215,7 +215,7 @@ test('a folder that was removed under the shell is no reason to know nothing', (
   const inGone = (...argv: readonly string[]) => {
     const script = 'cd "$1" && rmdir "$1" && shift && exec "$@" 2>&1';
     mkdirSync(gone, { recursive: true });
-    return spawnSync('sh', ['-c', script, 'sh', gone, program, ...words, ...argv], {
+    return spawnSync('sh', ['-c', script, 'sh', gone, program, ...args, ...argv], {
       env: { ...world.env, PWD: gone },
       encoding: 'utf8',
     });

@@ -59,11 +59,11 @@ test('buckets are mounted with their caches, and again when their daemon has die
   );
   mkdirSync(join(home, 'real'));
   spawnSync('cp', [gcsfuse, join(home, 'real/gcsfuse')]);
-  const place = join(home, 'my bucket');
+  const mountPoint = join(home, 'my bucket');
   const extra = join(home, 'extra');
   const needs = join(home, 'needs');
   world.atEnd(() => {
-    for (const path of [place, extra]) spawnSync('umount', ['--lazy', path]);
+    for (const path of [mountPoint, extra]) spawnSync('umount', ['--lazy', path]);
     // A namespace that was made meanwhile, by whomever, has these mounts too and would keep their daemons.
     for (const line of readFileSync(needs, 'utf8').trimEnd().split('\n')) {
       const pid = Number(line.split(' ')[0]);
@@ -99,8 +99,8 @@ test('buckets are mounted with their caches, and again when their daemon has die
   assert.equal(mounted.code, 0, mounted.out);
   // The storage server is this very process, so nothing here may wait for the mounts without giving it its turn.
   assert.equal(await readFile(join(extra, 'data/train.txt'), 'utf8'), 'one line\n');
-  assert.deepEqual((await readdir(place)).toSorted(compareTexts), ['checkpoints', 'data']);
-  await writeFile(join(place, 'checkpoints/step_2.json'), '{"step": 2}');
+  assert.deepEqual((await readdir(mountPoint)).toSorted(compareTexts), ['checkpoints', 'data']);
+  await writeFile(join(mountPoint, 'checkpoints/step_2.json'), '{"step": 2}');
   assert.equal(storage.read('checkpoints/step_2.json'), '{"step": 2}');
   assert.equal(await readFile(join(extra, 'checkpoints/step_2.json'), 'utf8'), '{"step": 2}');
   assert.equal(await readFile(join(home, 'before'), 'utf8'), 'made\n');
@@ -120,16 +120,16 @@ test('buckets are mounted with their caches, and again when their daemon has die
   }
 
   // The daemon of one dies, as when a worker runs out of memory: its folder answers to nothing.
-  const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === place);
+  const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === mountPoint);
   assert.ok(dead !== undefined);
   process.kill(dead, 'SIGKILL');
-  const isDead = await eventually(() => readdir(place).then(() => false, isNotConnected), { withinMs: 60_000 });
+  const isDead = await eventually(() => readdir(mountPoint).then(() => false, isNotConnected), { withinMs: 60_000 });
   assert.equal(isDead, true);
   assert.equal((await check()).code, 1);
   const again = await apply();
   assert.equal(again.code, 0, again.out);
   assert.match(again.out, /What was mounted at .*my bucket has died; it is mounted again\./);
-  assert.deepEqual((await readdir(place)).toSorted(compareTexts), ['checkpoints', 'data']);
+  assert.deepEqual((await readdir(mountPoint)).toSorted(compareTexts), ['checkpoints', 'data']);
   assert.equal((await check()).code, 0);
 
   // Something else is in the way: said, and left alone.

@@ -9,8 +9,8 @@ import { documentedSample, malformedData } from '../lab/old-data.ts';
 import { jsonLines, openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Runs a command to its end in the folder of that world. */
-async function run(world: JobWorld, ...words: readonly string[]) {
-  const { code, stdout, stderr } = await world.jobman(words);
+async function run(world: JobWorld, ...args: readonly string[]) {
+  const { code, stdout, stderr } = await world.jobman(args);
   return { code, out: stdout, err: stderr };
 }
 
@@ -155,8 +155,8 @@ test('a job that came along is resumed with its frozen code, its log folder and 
     /^Window 13: job 000001 resumes window 12/m,
   );
   await world.output('wait', '1');
-  const told = `staged in ${stage} with: ka=lab-v2-8-1 --config.note=two words --config.load_from=${log} --config.stage=2`;
-  assert.ok((await world.output('logs', '1')).includes(told), await world.output('logs', '1'));
+  const notice = `staged in ${stage} with: ka=lab-v2-8-1 --config.note=two words --config.load_from=${log} --config.stage=2`;
+  assert.ok((await world.output('logs', '1')).includes(notice), await world.output('logs', '1'));
   assert.match(
     await world.output('tpu', 'news', 'xibo'),
     /^window 12, 13, code, lab-v2-8-1\n.*is resumed, for the 2nd time\n/m,

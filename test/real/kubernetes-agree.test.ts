@@ -179,10 +179,10 @@ suite('jobs of every kind', () => {
     const person = kube.adminUser(withoutLogArchive);
     for (const { name, flags, program } of kinds) {
       const image = flags.includes('-i') ? [] : ['-i', 'alpine'];
-      const words = program === undefined ? [] : ['--', 'sh', '-c', program];
-      await person.output(['submit', '-q', ...image, ...flags, '-j', name, ...words]);
+      const args = program === undefined ? [] : ['--', 'sh', '-c', program];
+      await person.output(['submit', '-q', ...image, ...flags, '-j', name, ...args]);
     }
-    for (const kind of kinds) await isTold(person, kind);
+    for (const kind of kinds) await assertCommandsAgree(person, kind);
     await agree(kube, person);
     // By its pods every word of a job that several made is had.
     const all = await person.output('logs many --all-pods');
@@ -202,7 +202,7 @@ suite('jobs of every kind', () => {
     };
     const job = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'pair' } };
     kube.apply('pair', { ...job, spec: { backoffLimit: 0, template: { spec } } });
-    await isTold(person, {
+    await assertCommandsAgree(person, {
       name: 'pair',
       flags: [],
       phase: 'failed',
@@ -222,7 +222,7 @@ suite('jobs of every kind', () => {
     const person = kube.adminUser(withoutLogArchive);
     kube.kubectl('create', 'quota', 'small', '--hard=pods=0');
     await person.submit('poor', 'true');
-    await isTold(person, {
+    await assertCommandsAgree(person, {
       name: 'poor',
       flags: [],
       phase: 'queued',
@@ -234,21 +234,35 @@ suite('jobs of every kind', () => {
     kube.kubectl('create', 'quota', 'jobs', '--hard=count/jobs.batch=1');
     const used = () => kube.field('.status.used', 'quota', 'jobs');
     await eventually(() => used().includes('"1"'), { withinMs: 30_000 });
-    const says = /Could not create the job poorer: the quota jobs of \S+ is used up/;
-    await person.runRefused(1, says, ['submit', '-q', '-i', 'alpine', '-r', tinyFlavor, '-j', 'poorer', '--', 'true']);
+    const message = /Could not create the job poorer: the quota jobs of \S+ is used up/;
+    await person.runRefused(1, message, [
+      'submit',
+      '-q',
+      '-i',
+      'alpine',
+      '-r',
+      tinyFlavor,
+      '-j',
+      'poorer',
+      '--',
+      'true',
+    ]);
     assert.equal(kube.jobs(), 'job.batch/poor');
   });
 });
 
 /** Waits until it is as it will stay, then asks each command. */
-async function isTold(person: ClusterUser, { name, phase, why, details, logs, wait }: Kind): Promise<void> {
-  let said = '';
+async function assertCommandsAgree(
+  person: ClusterUser,
+  { name, phase, why, details, logs, wait }: Kind,
+): Promise<void> {
+  let output = '';
   const isSo = async () => {
-    said = (await person.run(['why', name, '--json'])).stdout;
-    const told = JSON.parse(said) as { phase: string; message: string };
-    return told.phase === phase && why.test(told.message);
+    output = (await person.run(['why', name, '--json'])).stdout;
+    const report = JSON.parse(output) as { phase: string; message: string };
+    return report.phase === phase && why.test(report.message);
   };
-  assert.ok(await eventually(isSo, { withinMs: 90_000, everyMs: 500 }), `${name}: ${said}`);
+  assert.ok(await eventually(isSo, { withinMs: 90_000, everyMs: 500 }), `${name}: ${output}`);
   const shown = await person.output(['details', '-j', name]);
   assert.match(shown, details, name);
   assert.ok(shown.includes(phase), shown);

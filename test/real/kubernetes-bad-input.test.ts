@@ -21,10 +21,10 @@ const plain = ['submit', '-q', '-i', 'alpine', '-r', tinyFlavor];
 const submit = [...plain, '--', 'ls'];
 
 /** One wrong line: its words, its exit code, and what its message says. */
-type Wrong = readonly [words: readonly string[] | string, code: number, says: RegExp];
+type Wrong = readonly [args: readonly string[] | string, code: number, message: RegExp];
 
 /** A test of the administrator, who comes through the door. The door counts who asks, which is to be the command alone. */
-function doorTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: ClusterUser) => Promise<void>): void {
+function proxyTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: ClusterUser) => Promise<void>): void {
   kubeTest(name, async (kube) => {
     const own = kube.adminUser(withoutLogArchive);
     const proxy = await openKubeProxy(kube.world, own.kubeconfig);
@@ -33,7 +33,7 @@ function doorTest(name: string, run: (kube: Kube, proxy: KubeProxy, person: Clus
 }
 
 suite('what was typed', () => {
-  doorTest('is wrong before any cluster is asked', async (kube, proxy, person) => {
+  proxyTest('is wrong before any cluster is asked', async (kube, proxy, person) => {
     const file = (name: string, text: string): string => {
       writeFileSync(join(kube.world.folder, name), text);
       return name;
@@ -79,24 +79,24 @@ suite('what was typed', () => {
       ['delete -j one --all', 2, /--all/],
       ['-s nowhere.json list', 2, /nowhere\.json/],
     ];
-    for (const [words, code, says] of lines) await person.runRefused(code, says, words);
+    for (const [args, code, message] of lines) await person.runRefused(code, message, args);
     assert.deepEqual(proxy.takeRequests(), [], 'the cluster was asked');
     assert.equal(kube.jobs(), '');
   });
 
-  doorTest('an image may have a digest', async (kube, _proxy, person) => {
+  proxyTest('an image may have a digest', async (kube, _proxy, person) => {
     const image = `registry.example:5000/lab/train@sha256:${'0'.repeat(64)}`;
-    const words = ['-r', tinyFlavor, '-j', 'digest', '--suspend', '--', 'ls'];
-    assert.equal(await person.output(['submit', '-q', '-i', image, ...words]), 'digest\n');
+    const args = ['-r', tinyFlavor, '-j', 'digest', '--suspend', '--', 'ls'];
+    assert.equal(await person.output(['submit', '-q', '-i', image, ...args]), 'digest\n');
     assert.equal(kube.field('.spec.template.spec.containers[0].image', 'job', 'digest'), image);
     const short = ['submit', '-i', 'alpine@sha256:00', '-r', tinyFlavor, '--dry-run', '--', 'ls'];
     await person.runRefused(2, /alpine@sha256:00/, short);
   });
 
-  doorTest(
+  proxyTest(
     'is wrong for the cluster: its words stand with the flag that they are about',
     async (kube, _proxy, person) => {
-      const lines: readonly (readonly [flag: string, value: string, says: RegExp])[] = [
+      const lines: readonly (readonly [flag: string, value: string, message: RegExp])[] = [
         ['--parallelism', '200000', /\n  --parallelism: spec\.parallelism: Invalid value/],
         ['--env', 'a b=c', /--env/],
         ['--service-account', 'No_Body', /--service-account/],
@@ -104,13 +104,14 @@ suite('what was typed', () => {
         ['-a', '{"Team Vision": "x"}', /annotations:1:2: /],
         ['--workdir', 'data', /--workdir|working directory/],
       ];
-      for (const [flag, value, says] of lines) await person.runRefused(2, says, [...plain, flag, value, '--', 'ls']);
+      for (const [flag, value, message] of lines)
+        await person.runRefused(2, message, [...plain, flag, value, '--', 'ls']);
       assert.equal(kube.jobs(), '');
 
       await person.submit('taken', 'ls', '--suspend');
       const before = kube.get<object>('job', 'taken');
-      const says = /The name taken is taken in .*\n  -j taken-2 is free/;
-      await person.runRefused(4, says, [...plain, '-j', 'taken', '--', 'ls']);
+      const message = /The name taken is taken in .*\n  -j taken-2 is free/;
+      await person.runRefused(4, message, [...plain, '-j', 'taken', '--', 'ls']);
       assert.deepEqual(kube.get<object>('job', 'taken'), before);
     },
   );
@@ -144,7 +145,7 @@ suite('where it is sent', () => {
     const failing = ['-c', 'echo no session >&2; exit 7'];
     const apiVersion = 'client.authentication.k8s.io/v1';
     const notAccepted = /does not accept the login of .*\n(?:.*\n)*  It has expired or is wrong: log in again/;
-    const cases: readonly (readonly [kubeconfig: string, code: number, says: RegExp])[] = [
+    const cases: readonly (readonly [kubeconfig: string, code: number, message: RegExp])[] = [
       [join(folder, 'none'), 5, /No cluster is known here: there is no kubeconfig .*\n  Whoever runs/],
       [file('no-context', 'apiVersion: v1\nkind: Config\n'), 5, /chooses no context/],
       [file('no-yaml', 'clusters: [\n'), 2, /is no YAML/],
@@ -163,10 +164,10 @@ suite('where it is sent', () => {
       [withUser({ exec: { apiVersion, command: 'sh', args: failing, interactiveMode: 'Never' } }), 5, /no session/],
       [away, 5, /did not answer/],
     ];
-    for (const [kubeconfig, code, says] of cases)
-      await person.withKubeconfig(kubeconfig).runRefused(code, says, submit);
-    for (const words of ['details -j x', 'logs -j x', 'delete -j x', 'delete --all --yes']) {
-      await person.withKubeconfig(expired).runRefused(5, notAccepted, words);
+    for (const [kubeconfig, code, message] of cases)
+      await person.withKubeconfig(kubeconfig).runRefused(code, message, submit);
+    for (const line of ['details -j x', 'logs -j x', 'delete -j x', 'delete --all --yes']) {
+      await person.withKubeconfig(expired).runRefused(5, notAccepted, line);
     }
     // Without any other job the cluster was all that `list` could show, so its trouble is the answer.
     for (const kubeconfig of [away, expired, unknown]) {
@@ -178,7 +179,7 @@ suite('where it is sent', () => {
   });
 
   kubeTest('a missing right is named, and for whom it is missing', async (kube) => {
-    const nobody = kube.leastPrivilegeUser();
+    const restricted = kube.leastPrivilegeUser();
     kube.kubectl('delete', 'rolebinding', 'researcher');
     kube.kubectl('create', 'job', 'there', '--image=alpine', '--', 'true');
     const who = `system:serviceaccount:${kube.namespace}:researcher`;
@@ -186,11 +187,11 @@ suite('where it is sent', () => {
       new RegExp(
         `${who} may not ${verb} jobs in the namespace ${kube.namespace} of .*\\n  Missing is the right \`${verb}\` on jobs\\.batch`,
       );
-    await nobody.runRefused(1, may('create'), submit);
-    await nobody.runRefused(1, may('get'), 'details -j there');
-    await nobody.runRefused(1, may('get'), 'delete -j there');
-    await nobody.runRefused(1, may('list'), 'delete --all --yes');
-    const listed = await nobody.run('list');
+    await restricted.runRefused(1, may('create'), submit);
+    await restricted.runRefused(1, may('get'), 'details -j there');
+    await restricted.runRefused(1, may('get'), 'delete -j there');
+    await restricted.runRefused(1, may('list'), 'delete --all --yes');
+    const listed = await restricted.run('list');
     assert.equal(listed.code, 1, 'there is no other job to show');
     assert.match(listed.stdout + listed.stderr, /is not shown: .*may not list jobs/);
     assert.equal(kube.jobs(), 'job.batch/there');
@@ -204,7 +205,7 @@ suite('a cluster that is busy, broken or away', () => {
   };
   const broken: ProxyResponse = { code: 503, body: '<html>no upstream</html>' };
 
-  doorTest('is asked again within limits', async (kube, proxy, person) => {
+  proxyTest('is asked again within limits', async (kube, proxy, person) => {
     for (const answer of [busy, broken]) {
       let left = 2;
       proxy.setHandler(({ method }) =>
@@ -220,18 +221,18 @@ suite('a cluster that is busy, broken or away', () => {
     for (const answer of [busy, broken]) {
       proxy.setHandler(() => answer);
       proxy.takeRequests();
-      const says = new RegExp(`is too busy or broken \\(HTTP ${answer.code}\\)`);
-      await person.runRefused(5, says, `details -j patient-${answer.code} --namespace ${kube.namespace}`);
+      const message = new RegExp(`is too busy or broken \\(HTTP ${answer.code}\\)`);
+      await person.runRefused(5, message, `details -j patient-${answer.code} --namespace ${kube.namespace}`);
       const asked: number = proxy.takeRequests().length;
       assert.ok(asked > 1 && asked <= 5, `${asked} requests`);
-      await person.runRefused(5, says, [...plain, '-j', 'never', '--', 'ls']);
+      await person.runRefused(5, message, [...plain, '-j', 'never', '--', 'ls']);
       assert.ok(proxy.takeRequests().length <= 15);
     }
     proxy.setHandler(() => undefined);
     assert.equal(kube.jobs(), before);
   });
 
-  doorTest('a creation whose reply was lost is looked for, and not made twice', async (kube, proxy, person) => {
+  proxyTest('a creation whose reply was lost is looked for, and not made twice', async (kube, proxy, person) => {
     for (const [name, instead] of [
       // The request has arrived and been done; the reply is a gateway's, or none.
       ['once', { replyWith: broken }],
@@ -246,7 +247,7 @@ suite('a cluster that is busy, broken or away', () => {
     assert.deepEqual(kube.jobs().split('\n').toSorted(), ['job.batch/again', 'job.batch/once', 'job.batch/once-more']);
   });
 
-  doorTest('a list that grew too old in the middle goes on as it is now', async (kube, proxy, person) => {
+  proxyTest('a list that grew too old in the middle goes on as it is now', async (kube, proxy, person) => {
     const names = ['one', 'two', 'three', 'four', 'five'];
     for (const name of names) kube.kubectl('create', 'job', name, '--image=alpine', '--', 'true');
     let expired = 0;
@@ -266,7 +267,7 @@ suite('a cluster that is busy, broken or away', () => {
     assert.equal(expired, 1);
   });
 
-  doorTest('that forgot where a watch was tells all anew: nothing is missed', async (kube, proxy, person) => {
+  proxyTest('that forgot where a watch was tells all anew: nothing is missed', async (kube, proxy, person) => {
     await person.submit('held', 'sleep 8');
     await person.submit('other', 'sleep 600');
     const expired = { code: 410, kind: 'Status', reason: 'Expired', message: 'too old resource version: 1 (2)' };
@@ -294,14 +295,14 @@ suite('a cluster that is busy, broken or away', () => {
     watching.child.kill('SIGINT');
     const seen = await watching.result;
     assert.equal(seen.code, 130);
-    const said = seen.stderr + waited.stderr;
-    assert.doesNotMatch(said, /does not answer|410|Expired/, 'nothing that a person has to know');
+    const output = seen.stderr + waited.stderr;
+    assert.doesNotMatch(output, /does not answer|410|Expired/, 'nothing that a person has to know');
     for (const what of ['all', 'metadata.name=held', 'metadata.name=other']) {
       assert.ok((watches[what] ?? 0) >= 2, JSON.stringify(watches));
     }
   });
 
-  doorTest(
+  proxyTest(
     'that dies while a log is followed is waited for: nothing is lost or comes twice',
     async (_kube, proxy, person) => {
       const program = 'i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo line $i; sleep 0.2; done';

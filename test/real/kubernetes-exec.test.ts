@@ -49,7 +49,7 @@ const worldOf = ({ world, env }: ClusterUser): World => ({ ...world, env: { ...w
 suite('a command in a pod', () => {
   kubeTest('is run as it was said; its output, its input and its exit code are its own', async (kube) => {
     const person = await withJob(kube, 'worker', waits);
-    const exec = (...words: readonly string[]): Promise<JobmanResult> => person.run(['exec', '-j', 'worker', ...words]);
+    const exec = (...args: readonly string[]): Promise<JobmanResult> => person.run(['exec', '-j', 'worker', ...args]);
 
     const argv = await exec('--', 'printf', '%s|', 'a b', '$HOME', "it's", '');
     assert.deepEqual([argv.code, argv.stdout, argv.stderr], [0, "a b|$HOME|it's||", '']);
@@ -166,8 +166,8 @@ kubeTest('submit -it --rm is a session with the exit code of its program, and le
   // What it said before this terminal was attached is not seen, so it says it until it is answered.
   const program =
     'until echo ready; read -t 1 -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
-  const words = [...submit, 'alpine', '--', 'sh', '-c', program];
-  const shown = await runInTerminal(world, 93, words, [[/ready/, 'hello\r']]);
+  const args = [...submit, 'alpine', '--', 'sh', '-c', program];
+  const shown = await runInTerminal(world, 93, args, [[/ready/, 'hello\r']]);
   assert.match(shown.screen, /got hello\r\n24 93\r\n/);
   assert.deepEqual([shown.code, shown.settingsRestored], [7, true], shown.screen);
   assert.equal(kube.jobs(), '');
@@ -246,7 +246,7 @@ kubeTest('a pod that cannot be worked in is refused with its phase and the reaso
     [3, /There is no job called "nobody"/, 'exec -j nobody -- ls'],
     [2, /Which command\?/, 'exec -j held'],
   ];
-  for (const [code, says, line] of cases) await person.runRefused(code, says, line);
+  for (const [code, message, line] of cases) await person.runRefused(code, message, line);
 });
 
 kubeTest('a program that logs in is enough for both, with the rights that the manual names', async (kube) => {
@@ -351,8 +351,8 @@ suite('a forwarded port', () => {
     const forward = person.start('port-forward -j web 0:8080');
     await forward.waitForOutput('leads to port 8080', 60_000);
     const port = portOf(forward.stdout);
-    const says = new RegExp(`Port ${port} of this machine is taken by another program`);
-    await person.runRefused(4, says, `port-forward -j web ${port}:8080`);
+    const message = new RegExp(`Port ${port} of this machine is taken by another program`);
+    await person.runRefused(4, message, `port-forward -j web ${port}:8080`);
     kube.kubectl('delete', 'job', 'web', '--wait=false');
     const ended = await forward.result;
     assert.equal(ended.code, 1);

@@ -76,21 +76,21 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
 
     kubeTest('GPUs: limits, the words as they were typed, and why says what is missing', async (kube) => {
       const person = kube[who]();
-      for (const { flavor, words, cpu, memory } of [
-        { flavor: 'small-gpu', words: ['sh', '-c', 'nvidia-smi -L'], cpu: '500m', memory: '500M' },
-        { flavor: 'large-gpu', words: ['python3', '-c', devices], cpu: '1', memory: '1G' },
+      for (const { flavor, command, cpu, memory } of [
+        { flavor: 'small-gpu', command: ['sh', '-c', 'nvidia-smi -L'], cpu: '500m', memory: '500M' },
+        { flavor: 'large-gpu', command: ['python3', '-c', devices], cpu: '1', memory: '1G' },
       ]) {
-        const name = nameIn(await person.output(['submit', '-i', tensorflow, '-r', flavor, '--', ...words]));
+        const name = nameIn(await person.output(['submit', '-i', tensorflow, '-r', flavor, '--', ...command]));
         const job = madeJob(kube, name);
         const { image, args, resources } = containerOf(job);
         const gpu = { 'nvidia.com/gpu': '1' };
-        assert.deepEqual([image, args], [tensorflow, words]);
+        assert.deepEqual([image, args], [tensorflow, command]);
         assert.deepEqual(resources, { requests: { cpu, memory, ...gpu }, limits: gpu });
         assert.equal(job.metadata.annotations?.['jobman/flavor'], flavor);
         const lacks = /because +Unschedulable: 0\/\d+ nodes are available: .*Insufficient nvidia\.com\/gpu/;
         let why = '';
-        const isTold = async (): Promise<boolean> => lacks.test((why = await person.output(`why ${name}`)));
-        assert.ok(await eventually(isTold, { withinMs: 60_000, everyMs: 250 }), why);
+        const isReported = async (): Promise<boolean> => lacks.test((why = await person.output(`why ${name}`)));
+        assert.ok(await eventually(isReported, { withinMs: 60_000, everyMs: 250 }), why);
       }
       await person.output('delete --all --yes');
       assert.equal(kube.jobs(), '');
@@ -147,20 +147,23 @@ for (const who of ['adminUser', 'leastPrivilegeUser'] as const) {
 }
 
 kubeTest('without any cluster, commands that need none work, and those that do say what is missing', async (kube) => {
-  const nobody = kube.adminUser({ kubeconfig: join(kube.world.folder, 'none') });
-  assert.match(await nobody.output('resources-flavors'), /^FLAVOR .*\nno-gpu \(default\) .*\nsmall-gpu .*\nlarge-gpu /);
-  await nobody.output('submit -i alpine -r no-gpu --dry-run -- ls');
-  const list = await nobody.run('list');
+  const withoutConfig = kube.adminUser({ kubeconfig: join(kube.world.folder, 'none') });
+  assert.match(
+    await withoutConfig.output('resources-flavors'),
+    /^FLAVOR .*\nno-gpu \(default\) .*\nsmall-gpu .*\nlarge-gpu /,
+  );
+  await withoutConfig.output('submit -i alpine -r no-gpu --dry-run -- ls');
+  const list = await withoutConfig.run('list');
   assert.equal(list.code, 5, 'there is no other job to show');
   assert.match(list.stderr, /^note: The cluster is not shown: .*there is no kubeconfig .*none\.$/m);
-  assert.match(await nobody.output('--version'), /^jobman \d/);
+  assert.match(await withoutConfig.output('--version'), /^jobman \d/);
   for (const [short, long] of [
     ['-v', '--version'],
     ['-h', '--help'],
   ] as const) {
-    assert.equal(await nobody.output(short), await nobody.output(long));
+    assert.equal(await withoutConfig.output(short), await withoutConfig.output(long));
   }
-  assert.match(await nobody.output([]), /^jobman \d[^]*jobman submit /);
-  const says = /No cluster is known here: there is no kubeconfig /;
-  await nobody.runRefused(5, says, 'submit -i alpine -r no-gpu -- ls');
+  assert.match(await withoutConfig.output([]), /^jobman \d[^]*jobman submit /);
+  const message = /No cluster is known here: there is no kubeconfig /;
+  await withoutConfig.runRefused(5, message, 'submit -i alpine -r no-gpu -- ls');
 });

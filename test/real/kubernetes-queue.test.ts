@@ -101,8 +101,8 @@ suite('the queue of a cluster', () => {
     const whole = await queueOf(admin);
     assert.equal(whole[0]?.source, 'cluster');
     assert.deepEqual(groupsOf(whole), expected(1));
-    const places = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
-    const named = places.map(({ name }) => name);
+    const waiting = whole.filter((line) => line.kind === 'waiting' && line.namespace === namespace);
+    const named = waiting.map(({ name }) => name);
     assert.deepEqual(named, ['first', 'waits', 'kueue'], 'nothing of the job that publishes');
 
     // Nothing is published yet: the namespace is all there is.

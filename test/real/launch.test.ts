@@ -105,10 +105,10 @@ test('while the machine sleeps nobody is silent', async (t) => {
   const before = await waitForRun(ground, 1, 'running');
   slept = 8 * hour;
   const woken = Date.now() + slept;
-  for (const look of ['at once', 'and from then on']) {
+  for (const round of ['at once', 'and from then on']) {
     const after = await waitForRun(ground, 1, 'running');
     assert.ok(after.state === 'running' && before.state === 'running');
-    assert.ok(after.outputAt >= woken, look);
+    assert.ok(after.outputAt >= woken, round);
     assert.equal(after.startedAt, before.startedAt);
   }
   await ground.machines.stop(ground.ref, 1, 'kill', 'TERM');
@@ -165,7 +165,7 @@ test('a program that ends while nothing can be written has its exit as soon as s
   await waitForRun(ground, 1, 'running');
   // What was open stays open, and nothing new is taken: as on the built-in cloud when a disk is full.
   const { root } = ground;
-  const mount = (...words: readonly string[]) => spawnSync('mount', words).status === 0;
+  const mount = (...args: readonly string[]) => spawnSync('mount', args).status === 0;
   const isReadOnly = mount('--bind', root, root) && mount('-o', 'remount,bind,ro', root);
   let isUnmounted = false;
   const unmount = () => {

@@ -42,7 +42,7 @@ command:
 const hiddenFor = 700;
 const isHidden = ({ createTime }: Item): boolean => Date.now() - Date.parse(String(createTime)) < hiddenFor;
 
-interface Door {
+interface OtherServer {
   readonly url: string;
   /** Everything that was asked, as `GET nodes`, without the parent. */
   readonly asked: string[];
@@ -51,7 +51,7 @@ interface Door {
 }
 
 /** Lists come in pages of two and newest first, and a thing does not show in the moment after it was asked for. */
-async function openDoor(world: World, emulator: Emulator): Promise<Door> {
+async function openOtherServer(world: World, emulator: Emulator): Promise<OtherServer> {
   const asked: string[] = [];
   const strange: string[] = [];
 
@@ -63,13 +63,13 @@ async function openDoor(world: World, emulator: Emulator): Promise<Door> {
     const from = Number(address.searchParams.get('pageToken') ?? 0);
     address.searchParams.delete('pageToken');
     const reply = await fetch(address, { method, ...(body === '' ? {} : { body }) });
-    const told = await reply.text();
-    if (/Unknown name|<title>Error 404/.test(told)) strange.push(`${method} ${url}: ${told}`);
-    if (method !== 'GET' || !reply.ok) return { status: reply.status, body: told };
-    const found = JSON.parse(told) as Item;
+    const text = await reply.text();
+    if (/Unknown name|<title>Error 404/.test(text)) strange.push(`${method} ${url}: ${text}`);
+    if (method !== 'GET' || !reply.ok) return { status: reply.status, body: text };
+    const found = JSON.parse(text) as Item;
     if (isHidden(found)) return { status: 404, body: JSON.stringify({ error: { code: 404, status: 'NOT_FOUND' } }) };
     const lists = Object.entries(found).filter((entry): entry is [string, Item[]] => Array.isArray(entry[1]));
-    if (found['name'] !== undefined || lists.length === 0) return { status: 200, body: told };
+    if (found['name'] !== undefined || lists.length === 0) return { status: 200, body: text };
     const pages = lists.map(([field, items]) => {
       const all = items.filter((item) => !isHidden(item)).toReversed();
       const next = from + 2 < all.length ? { nextPageToken: String(from + 2) } : {};
@@ -104,7 +104,7 @@ test('a server of any make that follows the API does, with no login, any project
     seed: 7,
   });
   world.atEnd(() => emulator.close());
-  const server = await openDoor(world, emulator);
+  const server = await openOtherServer(world, emulator);
   const api = async (method: string, path: string, given?: object): Promise<Item> => {
     const reply = await fetch(`${emulator.url}/v2/${parent}/${path}`, { method, body: JSON.stringify(given) });
     return (await reply.json()) as Item;
@@ -116,9 +116,9 @@ test('a server of any make that follows the API does, with no login, any project
     return items.map(({ name }) => name.slice(name.lastIndexOf('/') + 1));
   };
   const env = { JOBMAN_TPU_ENDPOINT: server.url, JOBMAN_TPU_SSH_PORT: String(emulator.sshPort) };
-  const say = async (...words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await jobman(world, words, { env });
-    assert.equal(code, 0, [words.join(' '), stdout, stderr, ...server.strange].join('\n'));
+  const runOk = async (...args: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await jobman(world, args, { env });
+    assert.equal(code, 0, [args.join(' '), stdout, stderr, ...server.strange].join('\n'));
     return stdout;
   };
   world.atEnd(() => jobman(world, ['controller', 'stop'], { env }).then(() => undefined));
@@ -132,30 +132,30 @@ test('a server of any make that follows the API does, with no login, any project
     const name = mode === 'tpu-vm' ? 'direct' : 'queued';
     const id = (allocation: number): string => `${name}-00000${job}-${String(allocation)}`;
     writeFileSync(join(world.folder, `${name}.yaml`), manifest(name, mode));
-    await say('create', `${name}.yaml`);
-    const isThere = async (text: string): Promise<boolean> => (await say('logs', job)).includes(text);
-    const why = async (): Promise<string> => `${await say('why', job)}\n${server.strange.join('\n')}`;
+    await runOk('create', `${name}.yaml`);
+    const isThere = async (text: string): Promise<boolean> => (await runOk('logs', job)).includes(text);
+    const why = async (): Promise<string> => `${await runOk('why', job)}\n${server.strange.join('\n')}`;
     const within = { withinMs: 90_000, everyMs: 500 };
     assert.ok(await eventually(() => isThere(`attempt 1 of ${name}`), within), await why());
     ({ labels } = await api('GET', `nodes/${id(1)}`));
     await runAdminVerb(emulator.url, 'preempt', id(1));
     assert.ok(await eventually(() => isThere(`attempt 2 of ${name}`), within), await why());
-    await say('wait', job);
+    await runOk('wait', job);
     const isGone = async (): Promise<boolean> =>
       !(await ids('nodes')).some((each) => each.startsWith(name)) && (await ids('queuedResources')).length === 0;
     assert.ok(await eventually(isGone, within), await why());
   }
 
   const tpus = ['tpus', '--project', 'a-lab-of-ours', '--zone', zone];
-  const listed = await say(...tpus, '--json');
+  const listed = await runOk(...tpus, '--json');
   assert.equal(listed.trim().split('\n').length, others.length);
   await put('stray', { labels: { ...(labels as object), 'jobman-job': '000077' } });
-  const shows = async (): Promise<boolean> => (await say(...tpus)).includes('stray');
+  const shows = async (): Promise<boolean> => (await runOk(...tpus)).includes('stray');
   assert.ok(await eventually(shows, { withinMs: 30_000 }), 'a list hides what is new, and not for ever');
-  assert.match(await say('gc', '--yes'), /nodes\/stray is gone/);
+  assert.match(await runOk('gc', '--yes'), /nodes\/stray is gone/);
   assert.deepEqual(await ids('nodes'), others, 'what is not ours is left alone');
-  assert.match(await say('list'), /queued .*succeeded[^]*direct .*succeeded/);
+  assert.match(await runOk('list'), /queued .*succeeded[^]*direct .*succeeded/);
   assert.deepEqual(server.strange, [], 'nothing was asked that the API does not have');
   assert.ok(server.asked.includes('GET queuedResources') && server.asked.includes('DELETE nodes/stray'));
-  assert.match(await say('history', '2'), /preempted, the cloud took it \(SUSPEND/);
+  assert.match(await runOk('history', '2'), /preempted, the cloud took it \(SUSPEND/);
 });

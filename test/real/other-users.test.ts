@@ -24,7 +24,7 @@ import { sharedMode } from '../../src/lab/lab.ts';
 import { root } from '../support/root.ts';
 
 /** Numbers that no account of the machine has: nothing else runs as them, and nothing has to be made or removed. */
-const [other, stranger, ada, bob, lab] = [64_731, 64_732, 64_741, 64_742, 64_743] as const;
+const [other, unknownUser, ada, bob, lab] = [64_731, 64_732, 64_741, 64_742, 64_743] as const;
 
 /** Runs a program as that user, without any group. */
 const become = (uid: number, ...argv: readonly string[]) =>
@@ -35,18 +35,18 @@ const skip = canBecomeOthers
   ? false
   : 'NOT TESTED: only root with setpriv, in a folder that others may read, can be somebody else';
 
-interface Said {
+interface Output {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** Runs jobman as that user and group with nothing of this login but these variables. */
-function jobmanAs(uid: number, groups: string, env: NodeJS.ProcessEnv, words: readonly string[]): Promise<Said> {
+function jobmanAs(uid: number, groups: string, env: NodeJS.ProcessEnv, args: readonly string[]): Promise<Output> {
   const argv = [`--reuid=${uid}`, `--regid=${uid}`, groups, '--', process.execPath, join(root, 'src/main.ts')];
   const whole = { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8', NO_COLOR: '1', ...env };
   return new Promise((resolve) => {
-    execFile('setpriv', [...argv, ...words], { env: whole, cwd: root, timeout: 120_000 }, (error, stdout, stderr) => {
+    execFile('setpriv', [...argv, ...args], { env: whole, cwd: root, timeout: 120_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? 255), stdout, stderr });
     });
   });
@@ -60,7 +60,7 @@ test('another user, who is not root, runs a TPU job of their own and cannot touc
   for (const folder of [home, temporary]) chownSync(folder, other, other);
   chmodSync(home, 0o700);
   const env = { HOME: home, USER: 'ada', LOGNAME: 'ada', TMPDIR: temporary, JOBMAN_HOME: join(home, 'jobman') };
-  const as = (uid: number, ...words: readonly string[]) => jobmanAs(uid, '--clear-groups', env, words);
+  const as = (uid: number, ...args: readonly string[]) => jobmanAs(uid, '--clear-groups', env, args);
   try {
     const ran = await as(other, 'create', 'configs/quick-start.yaml', '--follow', '--set', 'tpu.accelerator=v4-8');
     assert.equal(ran.code, 0, `${ran.stdout}${ran.stderr}`);
@@ -77,9 +77,9 @@ test('another user, who is not root, runs a TPU job of their own and cannot touc
     // What is theirs, is theirs: files, the cloud, and the record.
     const endpoint = readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8');
     const { url } = JSON.parse(endpoint) as { readonly url: string };
-    const asked = become(stranger, 'curl', '-s', `${url}/emulator/info`);
+    const asked = become(unknownUser, 'curl', '-s', `${url}/emulator/info`);
     assert.match(asked.stdout, /answers the user who started it, and nobody else/);
-    assert.match(become(stranger, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
+    assert.match(become(unknownUser, 'ls', join(home, 'jobman')).stderr, /Permission denied/);
 
     // Who somebody is, the system's books say and not the environment. Even root, who can read the record, is not its owner.
     const refused = await as(0, 'resume', '1');
@@ -135,19 +135,19 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
   const hello = manifest('hello', 'umask; echo "by $(id -u)"');
   const long = manifest('long', `echo begun; until [ -e ${folder}/go ]; do sleep 0.2; done`);
 
-  const as = async (uid: number, words: string): Promise<readonly [number, string]> => {
+  const as = async (uid: number, line: string): Promise<readonly [number, string]> => {
     const env = { HOME: join(folder, `${uid}`), JOBMAN_HOME: home };
-    const { code, stdout, stderr } = await jobmanAs(uid, `--groups=${lab}`, env, words.split(' '));
+    const { code, stdout, stderr } = await jobmanAs(uid, `--groups=${lab}`, env, line.split(' '));
     return [code, `${stdout}${stderr}`];
   };
-  const right = async (uid: number, words: string, says: RegExp): Promise<void> => {
-    const [code, text] = await as(uid, words);
-    assert.equal(code, 0, `${words}: ${text}`);
-    assert.match(text, says, words);
+  const right = async (uid: number, line: string, message: RegExp): Promise<void> => {
+    const [code, text] = await as(uid, line);
+    assert.equal(code, 0, `${line}: ${text}`);
+    assert.match(text, message, line);
   };
-  const wrong = async (uid: number, words: string, expected: number): Promise<void> => {
-    const [code, text] = await as(uid, words);
-    assert.equal(code, expected, `${words}: ${text}`);
+  const wrong = async (uid: number, line: string, expected: number): Promise<void> => {
+    const [code, text] = await as(uid, line);
+    assert.equal(code, expected, `${line}: ${text}`);
   };
 
   try {
@@ -183,7 +183,7 @@ test('two logins share one home, and either runs the jobs of both', { skip }, as
     await right(ada, 'show 5', /attempt 1,/);
     await right(bob, 'controller stop', /./);
     assert.deepEqual(wrongModes(home), []);
-    assert.match(become(stranger, 'ls', home).stderr, /Permission denied/);
+    assert.match(become(unknownUser, 'ls', home).stderr, /Permission denied/);
   } finally {
     for (const uid of [ada, bob]) await as(uid, 'controller stop');
     rmSync(folder, { recursive: true, force: true });

@@ -8,20 +8,20 @@ import { eventually } from '../support/eventually.ts';
 import { openJobWorld, type JobWorld } from '../support/jobs.ts';
 
 /** Says a word that must be taken, and returns the sentence. */
-async function say(world: JobWorld, ...words: readonly string[]): Promise<string> {
-  return (await world.runOk(words)).stdout.trimEnd();
+async function runOk(world: JobWorld, ...args: readonly string[]): Promise<string> {
+  return (await world.runOk(args)).stdout.trimEnd();
 }
 
 /** Says a word that must be refused with that code, and returns the sentence. */
-async function refused(world: JobWorld, code: number, ...words: readonly string[]): Promise<string> {
-  const ended = await world.jobman(words);
-  assert.equal(ended.code, code, `${words.join(' ')}\n${ended.stdout}${ended.stderr}`);
+async function refused(world: JobWorld, code: number, ...args: readonly string[]): Promise<string> {
+  const ended = await world.jobman(args);
+  assert.equal(ended.code, code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`);
   assert.equal(ended.stdout, '');
   return ended.stderr.trimEnd();
 }
 
 const nodesOf = async (world: JobWorld): Promise<readonly { readonly id: string }[]> =>
-  (JSON.parse(await say(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
+  (JSON.parse(await runOk(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
 
 const train = [
   'mkdir -p "$JOBMAN_CHECKPOINT_DIR/step_$JOBMAN_ATTEMPT" "$JOBMAN_CHECKPOINT_DIR/step_9.tmp"',
@@ -58,43 +58,46 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
 
   const held =
     /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
-  assert.match(await say(world, 'stop', id), held);
+  assert.match(await runOk(world, 'stop', id), held);
   const stopped = await world.waitForPhase(id, 'stopped');
   assert.equal(stopped.statusText, 'stopped, holds v4-8');
   assert.ok((stopped.pricePerHour ?? 0) > 1);
   assert.deepEqual(world.processesMatching(join('attempt_1', 'script')), [], 'the program has ended');
   assert.match(
-    await say(world, 'why', id),
+    await runOk(world, 'why', id),
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n/,
   );
 
-  assert.match(await say(world, 'start', id), /^Job 000001 \(words\) is started\.$/);
+  assert.match(await runOk(world, 'start', id), /^Job 000001 \(words\) is started\.$/);
   assert.equal((await running(2)).allocations.length, 1, 'on what it held');
-  await say(world, 'stop', id);
+  await runOk(world, 'stop', id);
   await world.waitForPhase(id, 'stopped');
-  assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(3)).stage, 1);
 
-  assert.match(await say(world, 'stop', id, '--release'), /is being stopped, and what it holds let go\.$/);
+  assert.match(await runOk(world, 'stop', id, '--release'), /is being stopped, and what it holds let go\.$/);
   await world.waitUntil(
     id,
     (job) => job.phase === 'stopped' && job.allocations.every(({ goneAt: gone }) => gone !== null),
   );
   assert.deepEqual(await nodesOf(world), []);
-  assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(4)).allocations.length, 2, 'on new capacity');
 
-  assert.match(await say(world, 'cancel', id), /^Job 000001 \(words\) is cancelled; what it holds is being let go\.$/);
+  assert.match(
+    await runOk(world, 'cancel', id),
+    /^Job 000001 \(words\) is cancelled; what it holds is being let go\.$/,
+  );
   await world.waitUntil(
     id,
     (job) => job.phase === 'cancelled' && job.allocations.every(({ goneAt: gone }) => gone !== null),
   );
-  assert.match(await say(world, 'resume', id), /goes on from its last checkpoint\.$/);
+  assert.match(await runOk(world, 'resume', id), /goes on from its last checkpoint\.$/);
   assert.equal((await running(5)).stage, 3);
 
-  await say(world, 'stop', id);
+  await runOk(world, 'stop', id);
   await world.waitForPhase(id, 'stopped');
-  assert.match(await say(world, 'rerun', id), /starts again from the beginning\.$/);
+  assert.match(await runOk(world, 'rerun', id), /starts again from the beginning\.$/);
   assert.equal((await running(6)).stage, 0);
   // Incomplete checkpoints are passed over; a fresh start and a rerun are told of none.
   assert.deepEqual(starts(), ['1 0 ', '2 0 ', '3 1 step_2', '4 2 step_3', '5 3 step_4', '6 0 ']);
@@ -105,11 +108,11 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
     /^jobman: 000001 words holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; it was not deleted\. Say --yes to do it without a question\.$/,
   );
   assert.match(
-    await say(world, 'delete', id, '--yes'),
+    await runOk(world, 'delete', id, '--yes'),
     /is being deleted; it leaves the list once its capacity is seen gone\.$/,
   );
   assert.match(await refused(world, 4, 'stop', id), /is being deleted already\.$/);
-  const isListed = async () => (await say(world, 'list', '--all', '--json')).includes('"id":"000001"');
+  const isListed = async () => (await runOk(world, 'list', '--all', '--json')).includes('"id":"000001"');
   // It is on the list as long as its node exists.
   await eventually(
     async () => {
@@ -124,8 +127,8 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.match(await refused(world, 4, 'delete', id, '--yes'), /has been deleted already\.$/);
   assert.match(await refused(world, 4, 'resume', id), /has been deleted; create a new one\.$/);
   // Its history is kept; its files go when that is asked for.
-  assert.match(await say(world, 'history', id), /taken off the list; its history and logs are kept$/);
-  assert.match(await say(world, 'clean', id), /^The files of job 000001 \(words\) are removed\.$/);
+  assert.match(await runOk(world, 'history', id), /taken off the list; its history and logs are kept$/);
+  assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(words\) are removed\.$/);
   assert.throws(() => readFileSync(world.jobFolder(id, 'config.yaml')), { code: 'ENOENT' });
 });
 
@@ -144,26 +147,26 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   const done = await world.waitForFinish(kept);
   assert.equal(done.statusText, 'succeeded, holds v4-8');
   assert.match(
-    await say(world, 'why', kept),
+    await runOk(world, 'why', kept),
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\); at once: jobman stop 1 --release$/,
   );
   await world.waitForPhase(left, 'running');
 
-  const answer = await say(world, 'delete', left, '--force', '--yes');
+  const answer = await runOk(world, 'delete', left, '--force', '--yes');
   assert.match(
     answer,
     /^Job 000002 \(left\) is off the list.*\. Nobody has seen what it holds gone, .* noted as a stray \(\S+\/left-000002-1\); to let it go: jobman gc$/,
   );
-  assert.doesNotMatch(await say(world, 'list', '--all'), /000002/);
+  assert.doesNotMatch(await runOk(world, 'list', '--all'), /000002/);
   const isThere = async () => JSON.stringify(await nodesOf(world)).includes('left-000002-1');
-  assert.match(await say(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
+  assert.match(await runOk(world, 'gc'), /^000002 +(READY|ACTIVE) +left-000002-1 +projects\/emulator\//m);
   assert.ok(await isThere(), 'looking lets nothing go');
-  assert.match(await say(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
+  assert.match(await runOk(world, 'gc', '--yes'), /left-000002-1 is gone\.$/m);
   assert.ok(!(await isThere()));
-  assert.equal(await say(world, 'gc'), '');
+  assert.equal(await runOk(world, 'gc'), '');
   const released = await world.waitUntil(kept, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
   assert.equal(released.statusText, 'succeeded');
-  assert.match(await say(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
+  assert.match(await runOk(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
 });
 
 test('several jobs at once get an answer each, and the worst exit code is the command’s', async (t) => {
@@ -195,11 +198,11 @@ test('several jobs at once get an answer each, and the worst exit code is the co
     'jobman: There is no job called "nobody". See all of them: jobman list --all',
   ]);
   await world.waitForPhase(going, 'stopped');
-  for (const words of [
+  for (const args of [
     ['delete', other.id, '--yes'],
     ['clean', other.id],
     ['cancel', 'theirs'],
   ]) {
-    await world.runRefused(4, /belongs to somebody; only (somebody|its owner) may/, words);
+    await world.runRefused(4, /belongs to somebody; only (somebody|its owner) may/, args);
   }
 });

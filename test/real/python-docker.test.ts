@@ -20,15 +20,15 @@ test(
     const world = openJobWorld(t);
     const run = (...argv: readonly string[]) => world.jobman(argv, { withinMs: 4 * minute });
     // The registry answers from this process, so nothing here may wait without letting it.
-    const python = (...argv: readonly string[]): Promise<{ readonly code: number | null; readonly said: string }> =>
+    const python = (...argv: readonly string[]): Promise<{ readonly code: number | null; readonly output: string }> =>
       new Promise((resolve, reject) => {
         const env = { ...world.env, PYTHONPATH: join(root, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
         const child = spawn('python3', ['-m', ...argv], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-        let said = '';
+        let output = '';
         for (const stream of [child.stdout, child.stderr])
-          stream.setEncoding('utf8').on('data', (text) => (said += text));
+          stream.setEncoding('utf8').on('data', (text) => (output += text));
         child.on('error', reject);
-        child.on('close', (code) => resolve({ code, said }));
+        child.on('close', (code) => resolve({ code, output }));
       });
 
     const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
@@ -44,13 +44,13 @@ test(
     assert.equal(waited.code, 0, waited.stderr + (await run('why', '1')).stdout);
 
     const holds = await python('jobman.envs.docker', '1');
-    assert.deepEqual(holds, { code: 0, said: 'Step docker holds on 1 worker of job 000001.\n' });
+    assert.deepEqual(holds, { code: 0, output: 'Step docker holds on 1 worker of job 000001.\n' });
     const pulled = await python('jobman.envs.docker', '1', '--force');
-    assert.equal(pulled.code, 0, pulled.said);
+    assert.equal(pulled.code, 0, pulled.output);
     assert.match((await run('logs', '1', '--step', 'docker')).stdout, /lab\/box/);
 
     const again = await python('jobman.job', '1', '--cmd-only');
-    assert.equal(again.code, 0, again.said);
+    assert.equal(again.code, 0, again.output);
     for (const attempt of ['1', '2'])
       assert.equal((await run('logs', '1', '--attempt', attempt)).stdout, '[0] in the box\n');
     assert.equal((await run('delete', '1', '--yes', '--quiet')).code, 0);

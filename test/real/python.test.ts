@@ -233,7 +233,7 @@ function list(folder: string): readonly string[] {
 }
 
 /** What pip may need to be told on this machine: where packages are, whom to trust. */
-const pipWords = Object.fromEntries(
+const pipCommands = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => /^(PIP_|SSL_CERT|REQUESTS_CA)|_proxy$/iu.test(name)),
 ) as Record<string, string>;
 
@@ -249,7 +249,7 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
     const ran = spawnSync(file, argv, {
       cwd: world.folder,
       encoding: 'utf8',
-      env: { ...world.env, ...pipWords, PYTHONDONTWRITEBYTECODE: '1', ...env },
+      env: { ...world.env, ...pipCommands, PYTHONDONTWRITEBYTECODE: '1', ...env },
     });
     return { code: ran.status, stdout: ran.stdout, stderr: ran.stderr };
   };

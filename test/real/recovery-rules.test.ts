@@ -38,11 +38,11 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   const codes = exampleWith('exit_code: 42');
   const texts = exampleWith('NCCL*timeout');
   const workers = exampleWith('worker: 0');
-  const start = (name: string, example: string, run: string, ...words: readonly string[]) =>
-    world.create(manifest(world, name, example, run), ...soon, ...words);
+  const start = (name: string, example: string, run: string, ...args: readonly string[]) =>
+    world.create(manifest(world, name, example, run), ...soon, ...args);
   const asks = await start('asks', codes, '[ "$JOBMAN_ATTEMPT" -gt 2 ] || exit 42');
   const other = await start('other', codes, 'exit 43');
-  const said = await start(
+  const printed = await start(
     'said',
     texts,
     `if ${first}; then echo 'NCCL watchdog: timeout'; exit 1; fi; echo "stage $JOBMAN_STAGE"`,
@@ -56,7 +56,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
     (await world.waitForFinish(id, code)).attempts.map(({ startMode }) => startMode);
   assert.deepEqual(await hows(asks, 0), ['fresh', 'rerun', 'rerun']);
   assert.deepEqual(await hows(other, 1), ['fresh']);
-  assert.deepEqual(await hows(said, 0), ['fresh', 'resume']);
+  assert.deepEqual(await hows(printed, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(elsewhere, 0), ['fresh', 'resume']);
   assert.deepEqual(await hows(there, 1), ['fresh']);
   const history = await world.runOk(['history', asks]);
@@ -64,7 +64,7 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
     history.stdout,
     /rule .*command failed \(exit code 42\) -> same allocation, rerun \(2 of 9 of this rule used\)/,
   );
-  const why = await world.runOk(['history', said]);
+  const why = await world.runOk(['history', printed]);
   assert.match(why.stdout, /its log says NCCL\*timeout/);
   const [ended] = (await world.waitForFinish(there, 1)).attempts;
   assert.deepEqual(ended?.exits.find(({ exitCode }) => exitCode === 1)?.workers, [0]);

@@ -28,14 +28,14 @@ test('a bucket in another region is refused by validate and by create, whatever 
   const noJob = async (): Promise<void> => assert.match((await run('list')).stderr, /No jobs/i);
 
   assert.equal((await run('emulator', 'start')).code, 0);
-  for (const [name, place] of Object.entries({ far: 'europe-west4', near: 'us-central2' }))
-    assert.equal((await run('emulator', 'bucket', `bucket-${name}`, '--location', place)).code, 0);
+  for (const [name, location] of Object.entries({ far: 'europe-west4', near: 'us-central2' }))
+    assert.equal((await run('emulator', 'bucket', `bucket-${name}`, '--location', location)).code, 0);
 
   for (const command of ['validate', 'create'] as const) {
-    const [code, said] = await check(command, 'bucket-far');
-    assert.equal(code, 2, said);
+    const [code, output] = await check(command, 'bucket-far');
+    assert.equal(code, 2, output);
     assert.match(
-      said,
+      output,
       /bucket-far is in europe-west4, and the job may run in us-central2-b; name a bucket in us-central2/,
     );
     await noJob();
@@ -47,15 +47,18 @@ test('a bucket in another region is refused by validate and by create, whatever 
 
   // Who cannot look says so, and refuses nothing.
   assert.equal((await run('emulator', 'permission', 'login')).code, 0);
-  const [locked, words] = await check('validate', 'bucket-far');
-  assert.equal(locked, 0, words);
-  assert.match(words, /Where the bucket bucket-far is could not be checked: .*gcloud auth application-default login/);
+  const [locked, lockedOutput] = await check('validate', 'bucket-far');
+  assert.equal(locked, 0, lockedOutput);
+  assert.match(
+    lockedOutput,
+    /Where the bucket bucket-far is could not be checked: .*gcloud auth application-default login/,
+  );
   assert.equal((await run('emulator', 'clear')).code, 0);
 
   assert.equal((await run('emulator', 'stop')).code, 0);
-  const [asleep, told] = await check('validate', 'bucket-far');
-  assert.equal(asleep, 0, told);
-  assert.match(told, /could not be checked: the built-in cloud does not run/);
+  const [asleep, asleepOutput] = await check('validate', 'bucket-far');
+  assert.equal(asleep, 0, asleepOutput);
+  assert.match(asleepOutput, /could not be checked: the built-in cloud does not run/);
   // To create a job starts the cloud, and then it can be asked.
   const [refused, why] = await check('create', 'bucket-far');
   assert.equal(refused, 2, why);

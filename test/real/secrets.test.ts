@@ -32,14 +32,14 @@ function processesWith(file: 'cmdline' | 'environ', text: string): readonly stri
 }
 
 const program = 'printf "%s" "$TOKEN" | sha256sum; printf "%s" "$FROM_FILE" | sha256sum; exec sleep 1009\n';
-const places = {
+const sections = {
   'this machine': 'local: {workdir: .}',
   'a worker of the built-in cloud':
     'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}',
 };
 
-for (const [place, section] of Object.entries(places)) {
-  test(`on ${place} a secret reaches the program and nothing else`, async (t) => {
+for (const [where, section] of Object.entries(sections)) {
+  test(`on ${where} a secret reaches the program and nothing else`, async (t) => {
     const world = openJobWorld(t);
     const run = (...argv: readonly string[]) => world.jobman(argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
     const token = randomBytes(12).toString('hex');
@@ -75,8 +75,8 @@ for (const [place, section] of Object.entries(places)) {
       assert.ok(await eventually(() => holders().join() === 'sleep 1009'), holders().join('\n'));
     }
     for (const command of [['show'], ['history'], ['why'], ['show', '--json'], ['logs', '--step', 'job']]) {
-      const said = await run(...command, '1');
-      assert.ok(!`${said.stdout}${said.stderr}`.includes(token), command.join(' '));
+      const result = await run(...command, '1');
+      assert.ok(!`${result.stdout}${result.stderr}`.includes(token), command.join(' '));
     }
 
     // A resume has them too, whoever's environment the controller has; without the file it says which one is missing.

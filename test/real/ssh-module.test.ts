@@ -47,7 +47,7 @@ test('both layouts of keys let workers log in to each other, and a second time c
     const addresses = shown.allocations.at(-1)?.workers.map(({ internalIp }) => internalIp) ?? [];
     assert.equal(addresses.length, 2);
     // The older layout's lines are for the addresses of Google's networks (10.*), so here they are said on the command line.
-    const words =
+    const program =
       index === 0
         ? `-p ${sshPort} -i ~/.ssh/id_siblings -o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new`
         : '';
@@ -55,7 +55,7 @@ test('both layouts of keys let workers log in to each other, and a second time c
       [0, 1],
       [1, 0],
     ] as const) {
-      const command = `ssh -o BatchMode=yes ${words} ${addresses[to]} hostname`;
+      const command = `ssh -o BatchMode=yes ${program} ${addresses[to]} hostname`;
       const name = (await world.output('exec', id, '--workers', String(from), '--', command)).trim();
       assert.match(name, new RegExp(`-w-${to}$`));
     }

@@ -19,7 +19,7 @@ function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<
   return transport.run({ script, timeoutMs, maxOutputBytes: 100_000 });
 }
 
-function words(result: RunResult): string {
+function textOf(result: RunResult): string {
   assert.equal(result.kind, 'ended', `no answer: ${JSON.stringify(result)}`);
   return result.kind === 'ended' ? new TextDecoder().decode(result.stdout) : '';
 }
@@ -41,7 +41,7 @@ sshdTest(
     assert.equal(result.exitCode, 7);
     assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
     assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
-    assert.equal(words(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
+    assert.equal(textOf(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
 
     const long = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, maxOutputBytes: 1_000 });
     assert.ok(long.kind === 'ended');
@@ -54,13 +54,13 @@ sshdTest(
   async (sshd) => {
     const pin = join(sshd.world.home, 'ssh/known_hosts/job-1-0');
     const first = poolOn(sshd);
-    assert.equal(words(await run(first.transport(targetOn(sshd)), 'echo hello')), 'hello\n');
+    assert.equal(textOf(await run(first.transport(targetOn(sshd)), 'echo hello')), 'hello\n');
     assert.equal(readFileSync(pin, 'utf8'), `job-1-0 ${sshd.hostKey}\n`);
     assert.equal(statSync(pin).mode & 0o777, 0o600);
     first.close();
 
     const again = poolOn(sshd);
-    assert.equal(words(await run(again.transport(targetOn(sshd)), 'echo again')), 'again\n');
+    assert.equal(textOf(await run(again.transport(targetOn(sshd)), 'echo again')), 'again\n');
     again.close();
 
     await sshd.restart({ newHostKey: true });
@@ -69,11 +69,11 @@ sshdTest(
     assert.match(reason(refused), /host key .* has changed within one allocation.*SHA256.*nothing was sent.*remove/su);
     assert.equal(refused.kind === 'no_answer' && refused.sent, false);
     assert.equal(existsSync(join(sshd.home, 'touched')), false);
-    assert.equal(words(await run(pool.transport(targetOn(sshd, { pinName: 'job-2-0' })), 'echo new')), 'new\n');
+    assert.equal(textOf(await run(pool.transport(targetOn(sshd, { pinName: 'job-2-0' })), 'echo new')), 'new\n');
 
     pool.forget('job-1-', { pins: true });
     assert.ok(await eventually(() => !existsSync(pin)));
-    assert.equal(words(await run(pool.transport(targetOn(sshd)), 'echo forgotten')), 'forgotten\n');
+    assert.equal(textOf(await run(pool.transport(targetOn(sshd)), 'echo forgotten')), 'forgotten\n');
   },
 );
 
@@ -86,7 +86,7 @@ sshdTest('a host must show one of the keys that it was made with', async (sshd) 
   assert.match(reason(refused), /not the one that it was made with/u);
   assert.equal(existsSync(join(sshd.world.home, 'ssh/known_hosts/job-1-0')), false);
   const accepted = await run(pool.transport(targetOn(sshd, { hostKeys: [otherKey, sshd.hostKey] })), 'echo yes');
-  assert.equal(words(accepted), 'yes\n');
+  assert.equal(textOf(accepted), 'yes\n');
 });
 
 /** From now on the server lets in who has that key. */
@@ -101,11 +101,14 @@ sshdTest('jobman’s own key is made once, whoever comes first, and the server t
   for (const key of keys) assert.deepEqual(key, own);
   assert.equal(statSync(own.file).mode & 0o777, 0o600);
   assert.deepEqual(readdirSync(join(sshd.world.home, 'ssh')).toSorted(), ['id_ed25519', 'id_ed25519.pub']);
-  const told = spawnSync('ssh-keygen', ['-y', '-f', own.file], { encoding: 'utf8' });
-  assert.equal(told.stdout.split(' ').slice(0, 2).join(' ').trim(), own.publicKey.split(' ').slice(0, 2).join(' '));
+  const publicKey = spawnSync('ssh-keygen', ['-y', '-f', own.file], { encoding: 'utf8' });
+  assert.equal(
+    publicKey.stdout.split(' ').slice(0, 2).join(' ').trim(),
+    own.publicKey.split(' ').slice(0, 2).join(' '),
+  );
   writeFileSync(`${sshd.keyFile}.pub`, `${own.publicKey}\n`);
   const transport = transportOn(sshd, { keyFile: own.file });
-  assert.equal(words(await run(transport, 'echo in')), 'in\n');
+  assert.equal(textOf(await run(transport, 'echo in')), 'in\n');
 });
 
 sshdTest('a key that cannot be used says why and what to do', async (sshd) => {
@@ -121,9 +124,9 @@ sshdTest('a key that cannot be used says why and what to do', async (sshd) => {
   const body = Buffer.from('openssh-key-v1\0 sk-ssh-ed25519@openssh.com').toString('base64');
   writeFileSync(handle, `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}\n-----END OPENSSH PRIVATE KEY-----\n`);
   assert.match(await ask(handle), /security key.*agent/su);
-  const stranger = join(sshd.world.folder, 'stranger');
-  makeKey(stranger);
-  assert.match(await ask(stranger), /accepts none of our keys/u);
+  const unknownKey = join(sshd.world.folder, 'stranger');
+  makeKey(unknownKey);
+  assert.match(await ask(unknownKey), /accepts none of our keys/u);
 });
 
 sshdTest('a key with a passphrase is used through the agent that holds it', async (sshd) => {
@@ -134,7 +137,7 @@ sshdTest('a key with a passphrase is used through the agent that holds it', asyn
   const socket = await openAgent(sshd, locked, { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' });
   accept(sshd, locked);
   const transport = transportOn(sshd, { keyFile: locked }, { agent: socket });
-  assert.equal(words(await run(transport, 'echo in')), 'in\n');
+  assert.equal(textOf(await run(transport, 'echo in')), 'in\n');
 });
 
 /** An agent that holds this key; its socket. */
@@ -178,7 +181,7 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
   const gcloud = join(keys, 'google_compute_engine');
   makeKey(gcloud);
   accept(sshd, gcloud);
-  assert.equal(words(await tries()), 'in\n');
+  assert.equal(textOf(await tries()), 'in\n');
   assert.match(reason(await tries({}, false)), /accepts none of our keys for \S+$/, 'not on a TPU that jobman made');
 
   // A key that the ssh_config names, and one of OpenSSH's usual names.
@@ -187,12 +190,12 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
   accept(sshd, named);
   assert.match(reason(await tries()), /tried [^,]+jobmans, [^,]+google_compute_engine; to add one/);
   writeFileSync(config, `Host 127.*\n  IdentityFile ${named}\n`);
-  assert.equal(words(await tries()), 'in\n');
+  assert.equal(textOf(await tries()), 'in\n');
   writeFileSync(config, '');
   const usual = join(keys, 'id_ed25519');
   makeKey(usual);
   accept(sshd, usual);
-  assert.equal(words(await tries()), 'in\n');
+  assert.equal(textOf(await tries()), 'in\n');
 
   // One that a passphrase protects is skipped with the reason, and the agent that holds another is asked.
   makeKey(usual, 'words');
@@ -203,7 +206,7 @@ sshdTest('a machine that existed before is reached by the keys of its user, with
     reason(await tries({ agent: join(sshd.world.folder, 'no-agent') })),
     /tried .*the SSH agent; .*id_ed25519 is protected by a passphrase.*ssh-add.*; the SSH agent cannot be used: .*; to add one: gcloud/,
   );
-  assert.equal(words(await tries({ agent: await openAgent(sshd, held) })), 'in\n');
+  assert.equal(textOf(await tries({ agent: await openAgent(sshd, held) })), 'in\n');
 });
 
 sshdTest(
@@ -216,7 +219,7 @@ sshdTest(
     const pool = poolOn(sshd, { sshArgs: ['-F', config] });
     const target = targetOn(sshd, { keyFile: sshd.keyFile, usesUserConfig: true, existing: { addKey: 'add' } });
     accept(sshd, files[7]);
-    assert.equal(words(await run(pool.transport(target), 'echo in')), 'in\n');
+    assert.equal(textOf(await run(pool.transport(target), 'echo in')), 'in\n');
     writeFileSync(`${sshd.keyFile}.pub`, '');
     const other = poolOn(sshd, { sshArgs: ['-F', config] });
     assert.match(
@@ -259,7 +262,7 @@ Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
     };
     return run(pool.transport(target), 'set -- $SSH_CONNECTION; echo $2');
   };
-  for (const host of ['plain', 'jumped', 'twice', 'command']) assert.match(words(await ask(host)), /^\d+\n$/u, host);
+  for (const host of ['plain', 'jumped', 'twice', 'command']) assert.match(textOf(await ask(host)), /^\d+\n$/u, host);
   assert.match(reason(await ask('broken')), /no way to 127\.0\.0\.1/u);
 });
 
@@ -271,20 +274,20 @@ sshdTest(
       pool.transport(targetOn(sshd, { pinName: `many-${index}` })),
     );
     const answers = await mapConcurrent(hosts, 24, (transport) => run(transport, 'echo hello'));
-    for (const answer of answers) assert.equal(words(answer), 'hello\n');
+    for (const answer of answers) assert.equal(textOf(answer), 'hello\n');
     const warm = pool.transport(targetOn(sshd, { pinName: 'many-0' }));
-    const places = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
-    const connections = new Set(places.map(words));
+    const results = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
+    const connections = new Set(results.map(textOf));
     assert.ok(connections.size > 1 && connections.size < 5, `20 sessions took ${connections.size} connections`);
   },
 );
 
 sshdTest('an idle connection is closed, and opened again when needed', async (sshd) => {
   const transport = transportOn(sshd, {}, { idleMs: 100 });
-  const first = words(await run(transport, 'echo $SSH_CONNECTION'));
-  assert.equal(words(await run(transport, 'echo $SSH_CONNECTION')), first);
+  const first = textOf(await run(transport, 'echo $SSH_CONNECTION'));
+  assert.equal(textOf(await run(transport, 'echo $SSH_CONNECTION')), first);
   assert.ok(await eventually(() => sessionsOf(sshd).length === 0));
-  assert.notEqual(words(await run(transport, 'echo $SSH_CONNECTION')), first);
+  assert.notEqual(textOf(await run(transport, 'echo $SSH_CONNECTION')), first);
 });
 
 /** The server's children: one for each connection. */
@@ -331,7 +334,7 @@ sshdTest('a connection that is cut is told at once, and the next call opens anot
   assert.match(end.reason, /closed the connection|broke/u);
   const cut = await underWay;
   assert.ok(cut.kind === 'no_answer' && cut.sent, 'it had been sent, and nobody knows what came of it');
-  assert.equal(words(await run(transport, 'echo back')), 'back\n');
+  assert.equal(textOf(await run(transport, 'echo back')), 'back\n');
   endLoop(stream.text());
   spawnSync('pkill', ['-xf', nap]);
 });
@@ -412,7 +415,7 @@ sshdTest(
     const line = await openLine(sshd);
     const transport = transportOn(sshd, { port: line.port });
     const counted = join(sshd.world.folder, 'counted');
-    words(await run(transport, 'true'));
+    textOf(await run(transport, 'true'));
     const once = run(transport, `sleep 1; echo once >>${counted}; echo done`, 60_000);
     await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
     line.silence(false);
@@ -422,10 +425,10 @@ sshdTest(
       maxOutputBytes: 1_000,
       isRepeatable: true,
     });
-    assert.equal(words(again), 'seen\n');
+    assert.equal(textOf(again), 'seen\n');
     assert.equal(sessionsOf(sshd).length, 2, 'over a second line, and the first still stands');
     line.speak();
-    assert.equal(words(await once), 'done\n', 'a line that is doubted is not given up yet');
+    assert.equal(textOf(await once), 'done\n', 'a line that is doubted is not given up yet');
     assert.equal(readFileSync(counted, 'utf8'), 'once\n');
   },
 );
@@ -433,7 +436,7 @@ sshdTest(
 sshdTest('a script that runs once is waited for until its line is dead, and may have run', async (sshd) => {
   const line = await openLine(sshd);
   const transport = transportOn(sshd, { port: line.port });
-  words(await run(transport, 'true'));
+  textOf(await run(transport, 'true'));
   const underWay = run(transport, 'sleep 5', 60_000);
   await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
   line.silence(true);
@@ -444,12 +447,12 @@ sshdTest('a script that runs once is waited for until its line is dead, and may 
 
 sshdTest('a script that takes too long may have run; where nobody listens nothing was sent', async (sshd) => {
   const transport = transportOn(sshd);
-  words(await run(transport, 'true'));
+  textOf(await run(transport, 'true'));
   const result = await run(transport, 'sleep 2', 300);
   assert.ok(result.kind === 'no_answer' && result.sent && result.timedOut);
-  assert.equal(words(await run(transport, 'echo next')), 'next\n', 'the connection is as good as before');
+  assert.equal(textOf(await run(transport, 'echo next')), 'next\n', 'the connection is as good as before');
 
-  const nobody = await run(transportOn(sshd, { port: await freePort() }), 'true');
-  assert.match(reason(nobody), /refuses connections/u);
-  assert.equal(nobody.kind === 'no_answer' && nobody.sent, false);
+  const unreachable = await run(transportOn(sshd, { port: await freePort() }), 'true');
+  assert.match(reason(unreachable), /refuses connections/u);
+  assert.equal(unreachable.kind === 'no_answer' && unreachable.sent, false);
 });

@@ -19,11 +19,11 @@ interface Writer {
   readonly kill: () => void;
   readonly ended: Promise<number | null>;
   /** Resolves when it has said that many lines. */
-  said(count: number): Promise<void>;
+  waitForLines(count: number): Promise<void>;
 }
 
-function startWriter(world: World, ...words: readonly string[]): Writer {
-  const child = spawn(process.execPath, [script, ...words], { env: world.env, cwd: world.folder });
+function startWriter(world: World, ...args: readonly string[]): Writer {
+  const child = spawn(process.execPath, [script, ...args], { env: world.env, cwd: world.folder });
   let output = '';
   let problems = '';
   let heard = () => {};
@@ -44,7 +44,7 @@ function startWriter(world: World, ...words: readonly string[]): Writer {
     lines,
     ended,
     kill: () => child.kill('SIGKILL'),
-    said: (wanted) =>
+    waitForLines: (wanted) =>
       new Promise((resolve) => {
         heard = () => {
           if (lines().length >= wanted || child.exitCode !== null) resolve();
@@ -57,9 +57,9 @@ function startWriter(world: World, ...words: readonly string[]): Writer {
 /** What SQLite itself says of the file. */
 function integrity(file: string): unknown {
   const db = new DatabaseSync(file, { readOnly: true });
-  const said = db.prepare('pragma integrity_check').get();
+  const checked = db.prepare('pragma integrity_check').get();
   db.close();
-  return said?.['integrity_check'];
+  return checked?.['integrity_check'];
 }
 
 test('four processes that begin a record together write every job exactly once', async (t) => {
@@ -69,10 +69,10 @@ test('four processes that begin a record together write every job exactly once',
   const writers = ['ada', 'bob', 'cid', 'dot'].map((owner) => startWriter(world, 'jobs', file, owner, `${each}`));
   assert.deepEqual(await Promise.all(writers.map((writer) => writer.ended)), [0, 0, 0, 0]);
 
-  const said = writers.flatMap((writer) => writer.lines());
-  assert.equal(said.length, 4 * each);
-  assert.equal(new Set(said).size, 4 * each);
-  assert.ok(said.every((line) => line.endsWith(' committed')));
+  const lines = writers.flatMap((writer) => writer.lines());
+  assert.equal(lines.length, 4 * each);
+  assert.equal(new Set(lines).size, 4 * each);
+  assert.ok(lines.every((line) => line.endsWith(' committed')));
 
   const store = openStore({ file });
   world.atEnd(() => store.close());
@@ -86,21 +86,21 @@ test('four processes that begin a record together write every job exactly once',
 test('what a killed process had said is there, whole, and the others go on', async (t) => {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
-  const said: string[] = [];
+  const lines: string[] = [];
   for (let round = 0; round < 8; round += 1) {
     const doomed = startWriter(world, 'jobs', file, 'ada', '10000');
     const steady = startWriter(world, 'jobs', file, 'bob', '5');
     // Not the same moment in each round: the kill meets the process at another place of its work.
-    await doomed.said(1 + round * 3);
+    await doomed.waitForLines(1 + round * 3);
     doomed.kill();
     await doomed.ended;
     assert.equal(await steady.ended, 0);
-    said.push(...doomed.lines(), ...steady.lines());
+    lines.push(...doomed.lines(), ...steady.lines());
   }
 
   const store = openStore({ file });
   world.atEnd(() => store.close());
-  for (const line of said) {
+  for (const line of lines) {
     const [id = ''] = line.split(' ');
     assert.equal((await store.load(id))?.job.desired, 'stopped', `job ${id} was said to be committed`);
     const kinds = (await store.events(id, 0)).map(({ event }) => event.kind);
@@ -108,7 +108,7 @@ test('what a killed process had said is there, whole, and the others go on', asy
   }
   // A job that was made and not yet said may be there too, but then whole: with its first event, and readable.
   const { jobs } = await store.list({ maxFinished: null });
-  assert.ok(jobs.length >= said.length);
+  assert.ok(jobs.length >= lines.length);
   for (const { id } of jobs) assert.equal((await store.events(id, 0)).length, (await store.load(id))?.revision);
   assert.equal(integrity(file), 'ok');
 });

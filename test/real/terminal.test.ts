@@ -46,9 +46,9 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
   // The first is on its way before anything was read, the last while the program prints.
   const moments = [20, 60, 120, 200, 350, 600, 900, 1_400];
   const named: string[] = [];
-  for (const [turn, moment] of moments.entries()) {
+  for (const [turn, time] of moments.entries()) {
     const follower = world.start(['create', manifest, '--follow']);
-    await sleep(moment);
+    await sleep(time);
     follower.child.kill('SIGINT');
     if (turn % 2 === 1) {
       await sleep(10);
@@ -101,8 +101,8 @@ test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hea
     [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlC, 130],
     [['tpu', 'del-user', 'ada'], /Take ada off the list/, ctrlD, 1],
   ] as const;
-  for (const [words, asks, key, code] of cases) {
-    const left = await runInTerminal(world, 80, words, [[asks, key]]);
+  for (const [args, asks, key, code] of cases) {
+    const left = await runInTerminal(world, 80, args, [[asks, key]]);
     assert.equal(left.code, code, left.screen);
     assert.ok(isRestored(left) && !left.screen.includes('mistake of its own'), left.screen);
   }
@@ -117,15 +117,15 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
   const id = await world.create(manifest);
   await world.waitForPhase(id, 'running');
   const controller = world.processesMatching('controller run').map(({ pid }) => pid);
-  for (const [words, typed] of [
+  for (const [args, typed] of [
     [['logs', id, '-f'], [[/begun/, ctrlC]]],
     [['list', '--watch'], [[/000001/, ctrlC + ctrlC]]],
     [['wait', id], [[/000001/, ctrlC]]],
   ] as const) {
-    const left = await runInTerminal(world, 80, words, typed);
+    const left = await runInTerminal(world, 80, args, typed);
     assert.equal(left.code, 130, left.screen);
     // It was told to leave, and was not ended by the signal.
-    if (words[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
+    if (args[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
   const created = await runInTerminal(world, 80, ['create', manifest, '--follow'], [[/begun/, ctrlC]]);
@@ -150,16 +150,16 @@ test('on a terminal of forty columns nothing is wider than it', async (t) => {
   const followed = await runInTerminal(world, 40, ['create', manifest, '--follow']);
   assert.equal(followed.code, 1);
   assert.ok(isRestored(followed));
-  for (const words of [['list'], ['show', '1'], ['why', '1'], ['history', '1'], ['logs', '1'], ['show', '77']]) {
-    const { screen } = await runInTerminal(world, 40, words);
+  for (const args of [['list'], ['show', '1'], ['why', '1'], ['history', '1'], ['logs', '1'], ['show', '77']]) {
+    const { screen } = await runInTerminal(world, 40, args);
     const lines = stripVTControlCharacters(screen).split('\r\n');
-    if (words[0] === 'list')
+    if (args[0] === 'list')
       assert.ok(
         lines.every((line) => Array.from(line).length <= 40),
         screen,
       );
     assert.ok(
-      lines.some((line) => line.includes(words[0] === 'logs' ? 'short' : '0000')),
+      lines.some((line) => line.includes(args[0] === 'logs' ? 'short' : '0000')),
       screen,
     );
   }

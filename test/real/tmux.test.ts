@@ -30,8 +30,8 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   const folder = mkdtempSync(join(tmpdir(), 'jobman-tmux-'));
   const env = { PATH: process.env['PATH'], HOME: folder, TMUX_TMPDIR: folder, SHELL: '/bin/sh', LANG: 'C.UTF-8' };
   let host: TmuxWindows;
-  const tmux = (...words: string[]): string =>
-    execFileSync(tmuxPath ?? 'tmux', words, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const tmux = (...args: string[]): string =>
+    execFileSync(tmuxPath ?? 'tmux', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   const screen = (target: string): string => tmux('capture-pane', '-p', '-t', target);
   const sleeper = ['sh', '-c', 'printf "%s|" "$@"; exec sleep 1000', 'sh'];
 
@@ -94,12 +94,12 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
   });
 
   test('every word of a program arrives as it is, and no title runs anything', async () => {
-    const words = ['a b', "it's", '"', '$HOME', '`id`', 'x;', '\\;', ';', '#{pid}', '', '两'];
+    const args = ['a b', "it's", '"', '$HOME', '`id`', 'x;', '\\;', ';', '#{pid}', '', '两'];
     const title = `#(touch ${join(folder, 'ran')});`;
-    await host.open({ session: '中文', window: 3 }, { title, label: '000016/1', argv: [...sleeper, ...words] });
+    await host.open({ session: '中文', window: 3 }, { title, label: '000016/1', argv: [...sleeper, ...args] });
     const shown = await eventually(() => screen('=中文:3').replaceAll('\n', '').includes('两|'));
     assert.ok(shown, screen('=中文:3'));
-    assert.equal(screen('=中文:3').trim(), words.map((word) => `${word}|`).join(''));
+    assert.equal(screen('=中文:3').trim(), args.map((arg) => `${arg}|`).join(''));
     assert.equal(existsSync(join(folder, 'ran')), false);
     assert.deepEqual(await host.list('中文'), [3]);
   });
@@ -126,7 +126,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
 
   describe('the shower', () => {
     const run = join(folder, 'attempt_1');
-    const told = join(folder, 'closed');
+    const marker = join(folder, 'closed');
     let launcher: number;
 
     before(() => {
@@ -145,7 +145,7 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
         folder: run,
         title: '000018, attempt 1',
         nextCommand: 'tpu check ada',
-        onClosed: ['sh', '-c', 'printf "%s|" "$@" >"$0"', told, 'a b', '000018'],
+        onClosed: ['sh', '-c', 'printf "%s|" "$@" >"$0"', marker, 'a b', '000018'],
       });
       await host.open({ session: 'show', window: 1 }, { title: 't', label: '000018/1', argv });
       await shows('first line');
@@ -160,10 +160,10 @@ describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : f
     });
 
     test('tells when it is closed by hand, also after the end', async () => {
-      assert.equal(existsSync(told), false);
+      assert.equal(existsSync(marker), false);
       tmux('kill-window', '-t', '=show:1');
-      assert.ok(await eventually(() => existsSync(told) && readFileSync(told, 'utf8') !== ''));
-      assert.equal(readFileSync(told, 'utf8'), 'a b|000018|');
+      assert.ok(await eventually(() => existsSync(marker) && readFileSync(marker, 'utf8') !== ''));
+      assert.equal(readFileSync(marker, 'utf8'), 'a b|000018|');
     });
 
     async function shows(text: string): Promise<void> {

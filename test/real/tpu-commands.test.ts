@@ -22,15 +22,15 @@ mount -t tmpfs "$1" "$2" && printf '#!/bin/sh\\ncat /tmp/python-says\\n' >"$2/py
 
 suite('TPUs by the tpu command', () => {
   const world = openJobWorld({ after });
-  const tpu = (...words: readonly string[]): Promise<JobmanResult> =>
-    world.jobman(['tpu', ...words], { withinMs: 120_000 });
+  const tpu = (...args: readonly string[]): Promise<JobmanResult> =>
+    world.jobman(['tpu', ...args], { withinMs: 120_000 });
   /** A command that must end with that code. */
-  const ends = async (code: number, ...words: readonly string[]): Promise<JobmanResult> => {
-    const ended = await tpu(...words);
-    assert.equal(ended.code, code, `tpu ${words.join(' ')}\n${ended.stdout}${ended.stderr}`);
+  const ends = async (code: number, ...args: readonly string[]): Promise<JobmanResult> => {
+    const ended = await tpu(...args);
+    assert.equal(ended.code, code, `tpu ${args.join(' ')}\n${ended.stdout}${ended.stderr}`);
     return ended;
   };
-  const ok = async (...words: readonly string[]): Promise<string> => (await ends(0, ...words)).stdout;
+  const ok = async (...args: readonly string[]): Promise<string> => (await ends(0, ...args)).stdout;
   const hasNamespaces = probeIsolation(join(world.folder, 'probe')) !== 'none';
 
   const hostTest = (title: string, run: () => Promise<void>): void => {
@@ -119,14 +119,14 @@ suite('TPUs by the tpu command', () => {
   });
 
   hostTest('check-env tells its classes apart', async () => {
-    const says = async (text: string, expected: string, code: number) => {
+    const assertOutput = async (text: string, expected: string, code: number) => {
       await onAll(name, `printf '%s\\n' '${text}' >/tmp/python-says`);
       const { stdout, code: ended, stderr } = await tpu('check-env', 'v4-16-1');
       assert.deepEqual([stdout, ended], [`${expected}\n`, code], stderr);
     };
-    await says('[CpuDevice(id=0)]', 'unknown', 1);
-    await says('RuntimeError: The TPU is already in use by process with pid 7.', 'occupied', 1);
-    await says('[TpuDevice(id=0, process_index=0)]', 'success', 0);
+    await assertOutput('[CpuDevice(id=0)]', 'unknown', 1);
+    await assertOutput('RuntimeError: The TPU is already in use by process with pid 7.', 'occupied', 1);
+    await assertOutput('[TpuDevice(id=0, process_index=0)]', 'success', 0);
     await onAll(name, 'umount /home-nfs');
     const { stdout, stderr } = await tpu('check-env', 'v4-16-1');
     assert.equal(stdout, 'file error\n');
@@ -135,10 +135,10 @@ suite('TPUs by the tpu command', () => {
 
   hostTest('describe says what is wrong, solve puts it right, with a verdict', async () => {
     await onAll(name, ': >/tmp/libtpu_lockfile');
-    const told = await ok('describe', 'v4-16-1');
-    assert.match(told, /State +ready, in us-central2-b, 2 workers/);
-    assert.match(told, /Used by +nobody/);
-    assert.match(told, /a share that is not as it should be: \/home-nfs \(not mounted\)/);
+    const described = await ok('describe', 'v4-16-1');
+    assert.match(described, /State +ready, in us-central2-b, 2 workers/);
+    assert.match(described, /Used by +nobody/);
+    assert.match(described, /a share that is not as it should be: \/home-nfs \(not mounted\)/);
     const dry = await ends(1, 'solve', 'v4-16-1', '--dry-run');
     assert.match(dry.stdout, /^share missing: .*\n {2}would: mounting the shares on workers 0, 1\n/m);
     assert.match(dry.stdout, /^stale lock file: .*\n {2}would: removing \/tmp\/libtpu_lockfile/m);
@@ -190,12 +190,12 @@ suite('TPUs by the tpu command', () => {
     // What another has booked is asked about; where it is not known who types, every booking may be another's.
     for (const user of ['xibo', 'lyy']) await ok('add-user', user, '--yes');
     await ok('book', spot, 'lyy');
-    for (const words of [
+    for (const args of [
       ['reapply', spot, '--user', 'xibo'],
       ['reapply-norm', spot],
       ['restart', spot],
     ]) {
-      const booked = await tpu(...words);
+      const booked = await tpu(...args);
       assert.equal(booked.code, 2, booked.stderr);
       assert.match(booked.stderr, /By the booking sheet lab-tpuvm-v4-8-preemptible-1 is reserved for lyy\. Say --yes/);
     }
@@ -266,11 +266,11 @@ suite('TPUs by the tpu command', () => {
     assert.equal(await isLoggedIn(), true);
     const first = await addresses(other);
     await world.jobman(['emulator', 'preempt', other]);
-    const isAnew = async () => {
+    const isReplaced = async () => {
       const now = await addresses(other);
       return now.length > 0 && now[0] !== first[0] && (await isLoggedIn()) && (await runs());
     };
-    assert.ok(await eventually(isAnew, { withinMs: 120_000, everyMs: 1_000 }), await phase());
+    assert.ok(await eventually(isReplaced, { withinMs: 120_000, everyMs: 1_000 }), await phase());
     await ok('kill', '2', 'xibo', '--yes');
     assert.ok(await eventually(async () => !(await runs()), { withinMs: 90_000 }), await phase());
   });

@@ -117,8 +117,8 @@ class Walk {
       },
       { withinMs, everyMs: 50 },
     );
-    const said = this.events.map((event) => JSON.stringify(event)).join('\n');
-    assert.ok(is, `it never came to be that ${what}; seen: ${this.seen}\n${said}\n${JSON.stringify(this.replies)}`);
+    const events = this.events.map((event) => JSON.stringify(event)).join('\n');
+    assert.ok(is, `it never came to be that ${what}; seen: ${this.seen}\n${events}\n${JSON.stringify(this.replies)}`);
   }
 
   ready(): Promise<void> {
@@ -254,10 +254,12 @@ for (const mode of modes) {
       const found = await cloud.capacity.listLabelled([walk.allocation]);
       assert.equal(found.kind, 'known');
       assert.deepEqual(
-        found.value.map((stray) => `${stray.job}/${stray.allocation} ${stray.resource.split('/').slice(-2).join('/')}`),
+        found.value.map(
+          (orphan) => `${orphan.job}/${orphan.allocation} ${orphan.resource.split('/').slice(-2).join('/')}`,
+        ),
         [`000001/1 ${mode === 'tpu-vm' ? 'nodes' : 'queuedResources'}/${allocation.name}`],
       );
-      for (const stray of found.value) assert.deepEqual(await cloud.capacity.releaseOrphan(stray), { kind: 'done' });
+      for (const orphan of found.value) assert.deepEqual(await cloud.capacity.releaseOrphan(orphan), { kind: 'done' });
       const isGone = async () => (await existing(cloud)).every((name) => name.endsWith('/theirs'));
       assert.ok(await eventually(isGone, { withinMs }), 'only the neighbour’s is left');
       assert.notDeepEqual(await existing(cloud), []);
@@ -266,7 +268,7 @@ for (const mode of modes) {
     test('a missing right, or a zone that is not there or not open, ends the job with Google’s words', async (t) => {
       const cloud = await openCloud(t);
       const right = mode === 'tpu-vm' ? 'tpu.nodes.create' : 'tpu.queuedResources.create';
-      for (const [permission, zone, says] of [
+      for (const [permission, zone, message] of [
         [right, 'us-central2-b', /denied/],
         // Nobody may look there; but what was refused in so many words, each time, is nowhere.
         ['us-central2-b', 'us-central2-b', /Permission denied on 'locations\/us-central2-b'/],
@@ -277,7 +279,7 @@ for (const mode of modes) {
         const walk = new Walk(cloud, { mode, zone });
         await walk.until('it is settled', () => walk.job.finish !== null);
         assert.equal(walk.job.finish?.verdict, 'failed');
-        assert.match(walk.refusals()[0]?.raw ?? '', says);
+        assert.match(walk.refusals()[0]?.raw ?? '', message);
         if (permission === right) assert.equal(walk.refusals()[0]?.kind, 'permission');
         else await walk.until('nothing is left of it', () => walk.seen === 'gone');
       }

@@ -26,17 +26,17 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
   let code: string;
 
   /** Types that line, in the folder of the code. Its words are parted by blanks, so none of them holds one. */
-  async function line(typed: string, says: RegExp, exits = 0): Promise<string> {
-    const [, ...words] = typed.split(' ');
-    const { code: ended, stdout, stderr } = await lab.tpu(words, { cwd: code });
+  async function line(typed: string, expected: RegExp, exits = 0): Promise<string> {
+    const [, ...args] = typed.split(' ');
+    const { code: ended, stdout, stderr } = await lab.tpu(args, { cwd: code });
     assert.equal(ended, exits, `${typed}\n${stdout}${stderr}`);
-    assert.match(stdout + stderr, says, typed);
+    assert.match(stdout + stderr, expected, typed);
     return stdout;
   }
 
   /** A line that shows a screen until q is typed. */
-  async function watched(typed: string, says: RegExp): Promise<void> {
-    const { code: ended, screen } = await runInTerminal(world, 120, typed.split(' '), [[says, 'q']]);
+  async function watched(typed: string, expected: RegExp): Promise<void> {
+    const { code: ended, screen } = await runInTerminal(world, 120, typed.split(' '), [[expected, 'q']]);
     assert.equal(ended, 0, screen);
   }
 
@@ -202,8 +202,8 @@ describe("the lines of the lab's manual", { skip: labSkipReason() }, () => {
   });
 
   test('what the scripts tell', async () => {
-    const told = '/logs/1 /stage/1 kmh-tpuvm-v2-32-6 20250420_011026';
-    await line(`tpu upd-log xibo:999 ${told}`, /window xibo:999/, 3);
+    const fields = '/logs/1 /stage/1 kmh-tpuvm-v2-32-6 20250420_011026';
+    await line(`tpu upd-log xibo:999 ${fields}`, /window xibo:999/, 3);
     await line('tpu finish-job xibo:999', /window xibo:999/, 3);
     // The line by which a job is begun, as a user may type it: in the window of nobody's job.
     writeFileSync(join(code, 'run_remote.sh'), 'printf "%s\\n" "$@"\n');

@@ -28,7 +28,7 @@ async function openBench(scope: Scope) {
   const cloud = await openInProcessEmulator(scope);
   const { world, url, api, pool, login, sshFor } = cloud;
   const site = { zones: [zone, 'europe-west4-a'], remoteUser: null, privateKey: null };
-  const desk = createTpuOperations({
+  const operations = createTpuOperations({
     routes: createSshRoutes({ home: world.home, pool, apiFor: () => api, sshAccessFor: sshFor, now: Date.now }),
     closeRoutes: () => pool.close(),
     apiFor: () => api,
@@ -40,13 +40,13 @@ async function openBench(scope: Scope) {
     now: Date.now,
     checkInterval: 100,
   });
-  world.atEnd(() => desk.close());
-  const said: string[] = [];
+  world.atEnd(() => operations.close());
+  const lines: string[] = [];
   return {
     ...cloud,
-    desk,
-    said,
-    say: (line: string) => void said.push(line),
+    desk: operations,
+    said: lines,
+    print: (line: string) => void lines.push(line),
     hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
     node: async (name: string) => {
       const reply = await fetch(`${url}/v2/projects/${project}/locations/${zone}/nodes/${name}`);
@@ -55,40 +55,44 @@ async function openBench(scope: Scope) {
   };
 }
 
-const failsWith = (code: number, words: RegExp, lines?: RegExp) => (error: unknown) => {
+const failsWith = (code: number, message: RegExp, lines?: RegExp) => (error: unknown) => {
   assert.ok(error instanceof JobmanError, String(error));
-  assert.match(error.message, words);
+  assert.match(error.message, message);
   assert.equal(error.code, code);
   if (lines !== undefined) assert.match(error.lines.join('\n'), lines);
   return true;
 };
 
 /** How a script ended on worker 0. */
-async function onFirst(desk: TpuOperations, one: LabTpu, script: string): Promise<{ code: number; output: string }> {
-  const [answer] = await desk.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
+async function onFirst(
+  operations: TpuOperations,
+  one: LabTpu,
+  script: string,
+): Promise<{ code: number; output: string }> {
+  const [answer] = await operations.onWorkers(one, script, { timeoutMs: 20_000, signal: never, workers: [0] });
   assert.equal(answer?.kind, 'ended');
   return answer;
 }
 
 /** Starts that program on worker 0 in a session of its own, and resolves with its process id. */
-async function begin(desk: TpuOperations, one: LabTpu, command: string): Promise<number> {
+async function begin(operations: TpuOperations, one: LabTpu, command: string): Promise<number> {
   // Until it has become the program, it is a copy of the shell that starts it.
   const script = `setsid ${command} >/dev/null 2>&1 </dev/null &
 while cmp -s /proc/$$/cmdline /proc/$!/cmdline; do sleep 0.05; done; echo $!`;
-  return Number((await onFirst(desk, one, script)).output.trim());
+  return Number((await onFirst(operations, one, script)).output.trim());
 }
 
-async function lives(desk: TpuOperations, one: LabTpu, pid: number): Promise<boolean> {
+async function lives(operations: TpuOperations, one: LabTpu, pid: number): Promise<boolean> {
   const script = `grep -qs '^State:.[RSD]' /proc/${pid}/status`;
-  return (await onFirst(desk, one, script)).code === 0;
+  return (await onFirst(operations, one, script)).code === 0;
 }
 
 suite('the desk of the TPUs', async () => {
   const two = tpu('lab-v4-16-1', { accelerator: 'v4-16' });
   const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-  const { desk, api, said, say, admin: act, node, hasNamespaces } = await openBench({ after });
+  const { desk: operations, api, said: lines, print, admin: act, node, hasNamespaces } = await openBench({ after });
   const how = async (one: LabTpu) => {
-    const state = await desk.describe(one);
+    const state = await operations.describe(one);
     assert.ok(state.kind === 'known', JSON.stringify(state));
     return { state: state.state, zone: state.zone, workers: state.workers };
   };
@@ -96,21 +100,28 @@ suite('the desk of the TPUs', async () => {
   test('makes a TPU, tells how it is, runs on its workers side by side; secrets stand in no command line', async () => {
     const one = tpu('lab-v4-16-1', { accelerator: 'v4-16', zone: null });
     assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
-    await assert.rejects(desk.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
+    await assert.rejects(operations.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
     const placed = { ...one, zone };
-    await desk.apply(placed, say, never);
+    await operations.apply(placed, print, never);
     assert.match(
-      said.join('\n'),
+      lines.join('\n'),
       /asking for lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
     );
     // Which zone it is in is found where the registry does not say it.
     assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
-    await assert.rejects(desk.apply(placed, say, never), failsWith(4, /is there already: it is ready/, /tpu reapply/));
+    await assert.rejects(
+      operations.apply(placed, print, never),
+      failsWith(4, /is there already: it is ready/, /tpu reapply/),
+    );
 
-    const word = 'it\'s a "secret" $HOME';
-    const script = `echo "worker $TPU_WORKER_ID"; [ "$KEY" = ${JSON.stringify(word).replaceAll('$', '\\$')} ] && echo known
+    const value = 'it\'s a "secret" $HOME';
+    const script = `echo "worker $TPU_WORKER_ID"; [ "$KEY" = ${JSON.stringify(value).replaceAll('$', '\\$')} ] && echo known
 tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'secret.\\$HOME' ; cat; exit 3`;
-    const answers = await desk.onWorkers(placed, script, { timeoutMs: 20_000, signal: never, secrets: { KEY: word } });
+    const answers = await operations.onWorkers(placed, script, {
+      timeoutMs: 20_000,
+      signal: never,
+      secrets: { KEY: value },
+    });
     assert.deepEqual(
       answers.map((answer) => answer.kind === 'ended' && [answer.worker, answer.code]),
       [
@@ -127,15 +138,15 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
 
   test('what takes too long, and what somebody interrupts, is ended on the worker', async () => {
     const slow = 'echo $$ >"$HOME/slow"; sleep 31347; echo never';
-    const late = await desk.onWorkers(two, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
+    const late = await operations.onWorkers(two, slow, { timeoutMs: 1_000, signal: never, workers: [0] });
     assert.deepEqual(late, [{ kind: 'no_answer', worker: 0, message: 'it did not end within 1 s' }]);
     const off = new AbortController();
-    const running = desk.onWorkers(two, slow, { timeoutMs: 60_000, signal: off.signal, workers: [1] });
+    const running = operations.onWorkers(two, slow, { timeoutMs: 60_000, signal: off.signal, workers: [1] });
     setTimeout(() => off.abort(), 500).unref();
     await assert.rejects(running, failsWith(130, /Interrupted/));
     const alive = async () => {
       const script = 'read -r pid <"$HOME/slow" && grep -qs "^State:.[RSD]" "/proc/$pid/status"';
-      const answers = await desk.onWorkers(two, script, { timeoutMs: 20_000, signal: never });
+      const answers = await operations.onWorkers(two, script, { timeoutMs: 20_000, signal: never });
       return answers.some((answer) => answer.kind === 'ended' && answer.code === 0);
     };
     assert.ok(await eventually(async () => !(await alive()), { withinMs: 60_000 }));
@@ -146,40 +157,44 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const q = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
     // As gcloud's ssh has it: a shell with the whole text on its command line, and the program below it.
     const inner = `cd /tmp\nsh -c 'exec sleep 31341' main.py --workdir=/logs/a/b & sleep 31342; true`;
-    const run = await begin(desk, two, `bash -c ${q(inner)}`);
-    const quoted = await begin(desk, two, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
+    const run = await begin(operations, two, `bash -c ${q(inner)}`);
+    const quoted = await begin(operations, two, `sh -c 'sleep 31343; true' main.py ${q(`--workdir=${log}`)}`);
     const stubborn = await begin(
-      desk,
+      operations,
       two,
       `sh -c 'trap "" TERM; while :; do sleep 1; done' main.py --workdir /logs/a/b/`,
     );
     const others = [
-      await begin(desk, two, `sh -c 'sleep 31344; true' main.py --workdir=/logs/a/b2`),
-      await begin(desk, two, `sh -c 'sleep 31345; true' main.py --workdir=/logs/new --config.load_from=/logs/a/b`),
-      await begin(desk, two, `tail -f /dev/null /logs/a/b/output.log`),
+      await begin(operations, two, `sh -c 'sleep 31344; true' main.py --workdir=/logs/a/b2`),
+      await begin(
+        operations,
+        two,
+        `sh -c 'sleep 31345; true' main.py --workdir=/logs/new --config.load_from=/logs/a/b`,
+      ),
+      await begin(operations, two, `tail -f /dev/null /logs/a/b/output.log`),
     ];
-    const none = await desk.endPrograms(two, { folders: ['/logs/a'], pids: [], graceMs: 0 }, never);
+    const none = await operations.endPrograms(two, { folders: ['/logs/a'], pids: [], graceMs: 0 }, never);
     assert.deepEqual(none, { ended: [], left: [], unreachable: [] });
-    const end = await desk.endPrograms(two, { folders: ['/logs/a/b', log], pids: [], graceMs: 600 }, never);
+    const end = await operations.endPrograms(two, { folders: ['/logs/a/b', log], pids: [], graceMs: 600 }, never);
     assert.deepEqual([end.left, end.unreachable], [[], []]);
     const ended = end.ended.map(({ pid }) => pid);
     for (const pid of [run, quoted, stubborn]) {
       assert.ok(ended.includes(pid), JSON.stringify(end.ended));
-      assert.equal(await lives(desk, two, pid), false);
+      assert.equal(await lives(operations, two, pid), false);
     }
     assert.ok(
       end.ended.some(({ command }) => command === 'sleep 31342'),
       'what it started went with it',
     );
-    for (const pid of others) assert.equal(await lives(desk, two, pid), true);
-    const byPid = await desk.endPrograms(
+    for (const pid of others) assert.equal(await lives(operations, two, pid), true);
+    const byPid = await operations.endPrograms(
       two,
       { folders: [], pids: others.map((pid) => ({ worker: 0, pid })), graceMs: 200 },
       never,
     );
     for (const pid of others) {
       assert.ok(byPid.ended.some((each) => each.worker === 0 && each.pid === pid));
-      assert.equal(await lives(desk, two, pid), false);
+      assert.equal(await lives(operations, two, pid), false);
     }
     // The same numbers on another worker are somebody else's.
     assert.equal(
@@ -190,18 +205,18 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
 
   test('who holds the devices is named with its worker; a host that does not answer is missed', async (t) => {
     if (!requireReal(t, 'namespaces', hasNamespaces)) return;
-    assert.deepEqual(await desk.holders(two, never), { holders: [], unreachable: [] });
-    const pid = await begin(desk, two, 'with-tpu sleep 31346');
+    assert.deepEqual(await operations.holders(two, never), { holders: [], unreachable: [] });
+    const pid = await begin(operations, two, 'with-tpu sleep 31346');
     const found = await eventually(async () => {
-      const { holders } = await desk.holders(two, never);
+      const { holders } = await operations.holders(two, never);
       return holders.some(({ command }) => command === 'sleep 31346') ? holders : undefined;
     });
     const own = found?.find(({ command }) => command === 'sleep 31346');
     assert.deepEqual([own?.worker, own?.user !== ''], [0, true]);
-    await desk.endPrograms(two, { folders: [], pids: [{ worker: 0, pid }], graceMs: 500 }, never);
-    assert.deepEqual((await desk.holders(two, never)).holders, []);
+    await operations.endPrograms(two, { folders: [], pids: [{ worker: 0, pid }], graceMs: 500 }, never);
+    assert.deepEqual((await operations.holders(two, never)).holders, []);
     await act('hang-host', 'lab-v4-16-1', { worker: '1' });
-    const { holders, unreachable: missed } = await desk.holders(two, never);
+    const { holders, unreachable: missed } = await operations.holders(two, never);
     assert.deepEqual(holders, []);
     assert.deepEqual(
       missed.map(({ worker }) => worker),
@@ -210,46 +225,46 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
   });
 
   test('makes a TPU anew, and reaches the new machines though they have other host keys', async () => {
-    await desk.apply(spot, say, never);
+    await operations.apply(spot, print, never);
     const first = await node(spot.name);
     assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
-    await desk.onWorkers(spot, 'true', { timeoutMs: 20_000, signal: never });
-    said.length = 0;
-    await desk.reapply(spot, say, never);
+    await operations.onWorkers(spot, 'true', { timeoutMs: 20_000, signal: never });
+    lines.length = 0;
+    await operations.reapply(spot, print, never);
     const second = await node(spot.name);
     assert.notEqual(first['createTime'], second['createTime']);
     assert.equal(second['state'], 'READY');
-    assert.match(said.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is gone\nasking for/);
-    const [answer] = await desk.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
+    assert.match(lines.join('\n'), /deleting lab-v4-8-p1, which is ready\n(.*\n)*lab-v4-8-p1 is gone\nasking for/);
+    const [answer] = await operations.onWorkers(spot, 'echo here', { timeoutMs: 20_000, signal: never });
     assert.deepEqual(answer, { kind: 'ended', worker: 0, code: 0, output: 'here\n' });
   });
 
   test('a preempted one is made anew; one that is another thing than the registry says is left alone', async () => {
     const before = await node(spot.name);
     await assert.rejects(
-      desk.reapply({ ...spot, accelerator: 'v4-16' }, say, never),
+      operations.reapply({ ...spot, accelerator: 'v4-16' }, print, never),
       failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /tpu register lab-v4-8-p1 type=v4-8/),
     );
     await assert.rejects(
-      desk.reapply({ ...spot, pricing: 'ondemand' }, say, never),
+      operations.reapply({ ...spot, pricing: 'ondemand' }, print, never),
       failsWith(4, /is preemptible in the cloud and on demand in the registry/),
     );
     assert.equal((await node(spot.name))['createTime'], before['createTime']);
     await act('preempt', spot.name);
     assert.ok(await eventually(async () => (await node(spot.name))['state'] === 'PREEMPTED', { withinMs: 60_000 }));
     assert.deepEqual(await how(spot), { state: 'preempted', zone, workers: 1 });
-    await desk.reapply(spot, say, never);
+    await operations.reapply(spot, print, never);
     assert.equal((await node(spot.name))['state'], 'READY');
   });
 
   test('one that somebody else has made anew since it was asked about is left alone', async () => {
-    const asked = await desk.describe(spot);
+    const asked = await operations.describe(spot);
     assert.ok(asked.kind === 'known' && asked.uid !== undefined);
     // Two at the same moment: the one who comes second waits for what the first has ordered.
-    await Promise.all([desk.reapply(spot, say, never), desk.reapply(spot, say, never)]);
+    await Promise.all([operations.reapply(spot, print, never), operations.reapply(spot, print, never)]);
     const fresh = await node(spot.name);
     await assert.rejects(
-      desk.reapply(spot, say, never, { uid: asked.uid }),
+      operations.reapply(spot, print, never, { uid: asked.uid }),
       failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
     );
     assert.equal((await node(spot.name))['createTime'], fresh['createTime']);
@@ -263,16 +278,16 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 60_000 }));
     const before = await node(one.name);
     const refused = failsWith(4, /was made by jobman for job 000042 alone/, /jobman cancel 42/);
-    await assert.rejects(desk.delete(one, say, never), refused);
-    await assert.rejects(desk.reapply(one, say, never), refused);
-    await assert.rejects(desk.restart(one, say, never), refused);
+    await assert.rejects(operations.delete(one, print, never), refused);
+    await assert.rejects(operations.reapply(one, print, never), refused);
+    await assert.rejects(operations.restart(one, print, never), refused);
     assert.deepEqual(await node(one.name), before);
   });
 
   test('no capacity after the deletion is said plainly, with the way on', async () => {
     await act('stockout', zone);
     await assert.rejects(
-      desk.reapply(spot, say, never),
+      operations.reapply(spot, print, never),
       failsWith(
         1,
         /was deleted, and making it anew failed: .*no capacity there now/,
@@ -281,46 +296,55 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     );
     assert.deepEqual(await how(spot), { state: 'absent', zone, workers: 0 });
     await act('clear');
-    await desk.apply(spot, say, never);
+    await operations.apply(spot, print, never);
   });
 
   test('whoever interrupts a deletion is told what stands, and apply goes on', async () => {
     const off = new AbortController();
     const leaving = (line: string) => {
-      say(line);
+      print(line);
       if (line.startsWith('deleting')) off.abort();
     };
     await assert.rejects(
-      desk.reapply(spot, leaving, off.signal),
+      operations.reapply(spot, leaving, off.signal),
       failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not created again/, /tpu apply/),
     );
     assert.ok(
       await eventually(async () => {
-        const state = await desk.describe(spot);
+        const state = await operations.describe(spot);
         return state.kind === 'known' && state.state === 'absent';
       }),
     );
-    await desk.apply(spot, say, never);
+    await operations.apply(spot, print, never);
   });
 
   test('deletes a TPU and sees it gone; not one that was made again, nor one that belongs to a job', async () => {
     const one = tpu('lab-v4-8-gone');
-    await desk.apply(one, say, never);
-    await assert.rejects(desk.delete(one, say, never, { uid: 'another time' }), failsWith(4, /Nothing was changed/));
+    await operations.apply(one, print, never);
+    await assert.rejects(
+      operations.delete(one, print, never, { uid: 'another time' }),
+      failsWith(4, /Nothing was changed/),
+    );
     assert.equal((await node(one.name))['state'], 'READY');
-    assert.equal(await desk.delete(one, say, never), true);
+    assert.equal(await operations.delete(one, print, never), true);
     assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
-    assert.equal(await desk.delete(one, say, never), false, 'there is nothing left to delete');
+    assert.equal(await operations.delete(one, print, never), false, 'there is nothing left to delete');
   });
 
   test('a cloud that cannot be asked changes nothing', async () => {
     await act('flaky', zone, { p: '1' });
-    const state = await desk.describe(spot);
+    const state = await operations.describe(spot);
     assert.equal(state.kind, 'unknown');
-    await assert.rejects(desk.reapply(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
-    await assert.rejects(desk.delete(spot, say, never), failsWith(5, /cannot be told now; nothing was changed/));
     await assert.rejects(
-      desk.endPrograms(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
+      operations.reapply(spot, print, never),
+      failsWith(5, /cannot be told now; nothing was changed/),
+    );
+    await assert.rejects(
+      operations.delete(spot, print, never),
+      failsWith(5, /cannot be told now; nothing was changed/),
+    );
+    await assert.rejects(
+      operations.endPrograms(spot, { folders: ['/a'], pids: [], graceMs: 0 }, never),
       failsWith(5, /cannot be told/),
     );
     await act('clear');

@@ -23,8 +23,8 @@ command:
 test('tpus shows what everybody has, gc takes only its own, and an expired login harms nothing', async (t) => {
   const world = openJobWorld(t);
   writeFileSync(join(world.folder, 'mine.yaml'), manifest);
-  const nobody = await world.jobman(['tpus']);
-  assert.equal(nobody.code, 2, 'nothing names a project');
+  const empty = await world.jobman(['tpus']);
+  assert.equal(empty.code, 2, 'nothing names a project');
   await world.output('create', 'mine.yaml');
   const phase = async () => (JSON.parse(await world.output('show', '1', '--json')) as { phase: string }).phase;
   assert.ok(await eventually(async () => (await phase()) === 'running', { withinMs: 40_000 }), 'it does not run');
@@ -46,7 +46,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   await make('theirs', label('q7k2zz', '000001'));
   await make('stray', label(installation, '000077'));
 
-  const whose = async () => {
+  const owners = async () => {
     const rows = (await world.output('tpus', '--json')).trim().split('\n');
     const all = rows.map((line) => JSON.parse(line) as { name: string; owner: { text: string; kind: string } });
     return Object.fromEntries(all.map((row) => [row.name, row.owner.kind]));
@@ -58,7 +58,7 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
     theirs: 'installation',
     stray: 'orphan',
   };
-  assert.deepEqual(await whose(), everybody);
+  assert.deepEqual(await owners(), everybody);
   assert.match(
     await world.output('tpus'),
     /^mine-000001-1 +us-central2-b +v4-8 +spot +READY +\S+ +000001 +\d+s +- +\$3\.69\/h$/m,
@@ -67,10 +67,10 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
   const looked = await world.jobman(['gc']);
   assert.match(looked.stdout, /^000077 +\S+ +stray /m);
   assert.match(looked.stderr, /2 TPUs not of this record/);
-  assert.deepEqual(await whose(), everybody, 'looking lets nothing go');
+  assert.deepEqual(await owners(), everybody, 'looking lets nothing go');
   assert.match(await world.output('gc', '--yes'), /nodes\/stray is gone\.$/m);
   const { stray: _gone, ...others } = everybody;
-  assert.deepEqual(await whose(), others);
+  assert.deepEqual(await owners(), others);
 
   await world.output('emulator', 'permission', 'login');
   for (const command of ['tpus', 'gc']) {
@@ -80,14 +80,14 @@ test('tpus shows what everybody has, gc takes only its own, and an expired login
       [command],
     );
   }
-  const isTold = async () => (await world.output('why', '1')).includes('gcloud auth application-default login');
-  assert.ok(await eventually(isTold, { withinMs: 60_000 }), 'why does not say it');
+  const isReported = async () => (await world.output('why', '1')).includes('gcloud auth application-default login');
+  assert.ok(await eventually(isReported, { withinMs: 60_000 }), 'why does not say it');
   await world.output('emulator', 'clear', 'permission');
-  assert.ok(await eventually(async () => !(await isTold()), { withinMs: 60_000 }), 'it goes on being said');
+  assert.ok(await eventually(async () => !(await isReported()), { withinMs: 60_000 }), 'it goes on being said');
   const { phase: last, attempts } = JSON.parse(await world.output('show', '1', '--json')) as {
     phase: string;
     attempts: unknown[];
   };
   assert.deepEqual([last, attempts.length], ['running', 1]);
-  assert.deepEqual(await whose(), others);
+  assert.deepEqual(await owners(), others);
 });

@@ -64,10 +64,10 @@ test('an exit code beyond the signals is a plain number', () => {
 });
 
 test('a shell gives back every quoted word as it was', () => {
-  const words = fc.sample(fc.string({ unit: 'binary', maxLength: 20 }), { numRuns: 200, seed: 1 });
+  const samples = fc.sample(fc.string({ unit: 'binary', maxLength: 20 }), { numRuns: 200, seed: 1 });
   const plain = ["it's", '$HOME `id` \\', '', '-n', 'two\nlines', '*', '!x']
-    .concat(words)
-    .filter((word) => !word.includes('\0'));
+    .concat(samples)
+    .filter((sample) => !sample.includes('\0'));
   const printed = execFileSync('/bin/sh', ['-s'], { input: `printf '%s\\0' ${plain.map(quote).join(' ')}` }).toString();
   assert.deepEqual(printed.split('\0').slice(0, -1), plain);
 });

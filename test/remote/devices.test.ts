@@ -27,8 +27,8 @@ function openGround(t: TestContext, chip: string) {
     disconnect: () => undefined,
   });
   /** Holds the chip until it is ended; with a mark as one of jobman's programs. */
-  const hold = async (mark?: string) => {
-    const marked = mark === undefined ? {} : { JOBMAN_RUN: mark };
+  const hold = async (marker?: string) => {
+    const marked = marker === undefined ? {} : { JOBMAN_RUN: marker };
     const child = spawn('sh', ['-c', 'exec 9<"$0"; echo held; exec sleep 300', path], {
       env: { ...world.env, ...marked },
       stdio: ['ignore', 'pipe', 'ignore'],

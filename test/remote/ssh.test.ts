@@ -65,11 +65,11 @@ test('a limit on a host’s silence is noticed, and what ssh prints when nobody 
 test('of many that pin at once one wins, and all are told which', async (t) => {
   const { home } = openWorld(t);
   const keys = createHostKeys(home);
-  const told = await Promise.all(
+  const outputs = await Promise.all(
     Array.from({ length: 10 }, (_, index) => keys.pin('job-1-0', `ssh-ed25519 AAAA${index}`)),
   );
-  const [first] = told;
-  for (const key of told) assert.equal(key, first);
+  const [first] = outputs;
+  for (const key of outputs) assert.equal(key, first);
   assert.equal(await keys.pinned('job-1-0'), first);
   assert.deepEqual(readdirSync(join(home, 'ssh/known_hosts')), ['job-1-0']);
   assert.equal(readFileSync(keys.file('job-1-0'), 'utf8'), `job-1-0 ${first}\n`);
@@ -116,7 +116,7 @@ function openStream(): { readonly stream: Writable; readonly portions: string[] 
 
 test('what is written in one go is one portion, and what comes later is another', async () => {
   const { stream, portions } = openStream();
-  for (const word of ['a', 'b', 'c']) stream.write(word);
+  for (const chunk of ['a', 'b', 'c']) stream.write(chunk);
   assert.deepEqual(portions, []);
   await Promise.resolve();
   assert.deepEqual(portions, ['a|b|c']);

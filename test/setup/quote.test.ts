@@ -50,17 +50,17 @@ const nasty = [
 ];
 
 test('a quoted word reaches a program as it was', () => {
-  const words = [...nasty];
+  const samples = [...nasty];
   fc.assert(
     fc.property(
       fc.string({ unit: 'binary' }),
-      (word) => void words.push(word.replaceAll('\0', '').replaceAll(end, '')),
+      (sample) => void samples.push(sample.replaceAll('\0', '').replaceAll(end, '')),
     ),
     { numRuns: 200 },
   );
   // One shell for all of them: behind each word a byte is printed that no word of the test holds.
-  const script = words.map((word) => `printf '%s\\001' ${quote(word)}\n`).join('');
-  assert.deepEqual(sh(script).split(end).slice(0, -1), words);
+  const script = samples.map((sample) => `printf '%s\\001' ${quote(sample)}\n`).join('');
+  assert.deepEqual(sh(script).split(end).slice(0, -1), samples);
 });
 
 test('a plain word needs no quotes, and a zero byte is refused', () => {

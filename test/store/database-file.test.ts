@@ -299,11 +299,11 @@ test('a record that is empty or gone while its copy is there is no new record', 
     [/is empty/, () => truncateSync(file)],
     [/is gone/, () => rmSync(file)],
   ];
-  for (const [said, act] of lose) {
+  for (const [message, act] of lose) {
     act();
     for (const operation of [open().list({ maxFinished: null }), open().load('000001'), open().insert(job)]) {
       const error = await fails(operation, 'corrupt');
-      assert.match(error.message, said);
+      assert.match(error.message, message);
       assert.match(error.lines.join('\n'), /To go back to the copy of .* && cp -p damaged\/state\.db\.bak state\.db/);
     }
   }

@@ -19,8 +19,8 @@ async function aJob(store: JobmanStore, owner: string): Promise<string> {
   return job.id;
 }
 
-const refused = (code: number, words: RegExp) => (error: unknown) =>
-  error instanceof JobmanError && error.code === code && words.test(error.message);
+const refused = (code: number, message: RegExp) => (error: unknown) =>
+  error instanceof JobmanError && error.code === code && message.test(error.message);
 
 const report: WindowReport = {
   logFolder: '/srv/logs/a',

@@ -31,7 +31,7 @@ const ada = (changes: Partial<NewJob> = {}): NewJob => ({
 const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, detail: 'no answer' };
 
 /** The job as a pass would leave it that settled it. */
-const settled = (job: Job, at: number): Job => ({
+const finished = (job: Job, at: number): Job => ({
   ...job,
   startRequest: null,
   finish: { at, verdict: 'succeeded', reason: 'succeeded' },
@@ -258,7 +258,7 @@ function storeSuite(name: string, open: OpenPair): void {
       for (let made = 0; made < 6; made += 1) {
         const stored = await store.insert(ada());
         // The later ones settled earlier, so that the order is that of settling and not of the ids.
-        if (made >= 2) await commit(stored, { job: settled(stored.job, noon - made) });
+        if (made >= 2) await commit(stored, { job: finished(stored.job, noon - made) });
       }
       const page = await store.list({ maxFinished: 2 });
       assert.deepEqual(
@@ -294,14 +294,14 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await ids({ nameGlob: '*%' }), ['000003']);
       const third = await store.load('000003');
       assert.ok(third);
-      await commit(third, { job: settled(third.job, noon) });
+      await commit(third, { job: finished(third.job, noon) });
       assert.equal((await store.list({ maxFinished: 0, tag: 'night' })).more, 1);
       assert.equal((await store.list({ maxFinished: 0, owner: 'bob' })).more, 0);
     });
 
     it('hides a removed job from lists and keeps its rows', async () => {
       const made = await store.insert(ada());
-      await commit(made, { job: { ...settled(made.job, noon), removed: true } });
+      await commit(made, { job: { ...finished(made.job, noon), removed: true } });
       assert.deepEqual((await store.list({ maxFinished: null })).jobs, []);
       assert.equal((await store.list({ maxFinished: null, includeRemoved: true })).jobs.length, 1);
       assert.equal((await store.load(made.job.id))?.job.removed, true);
@@ -324,7 +324,7 @@ function storeSuite(name: string, open: OpenPair): void {
     it('keeps the row of an ended job, and makes the others when they are asked for', async () => {
       const live = await store.insert(ada());
       const ended = await store.insert(ada());
-      await commit(ended, { job: settled(ended.job, noon) });
+      await commit(ended, { job: finished(ended.job, noon) });
       const made: string[] = [];
       const page = await other.listRows({ maxFinished: null }, (job) => {
         made.push(job.id);
@@ -338,7 +338,7 @@ function storeSuite(name: string, open: OpenPair): void {
           ['000002', 'succeeded'],
         ],
       );
-      assert.deepEqual(page.rows[1], finalRow(settled(ended.job, noon)));
+      assert.deepEqual(page.rows[1], finalRow(finished(ended.job, noon)));
     });
 
     it('knows of each job when it wants its next look', async () => {
@@ -373,7 +373,7 @@ function storeSuite(name: string, open: OpenPair): void {
     });
 
     it('remembers strays until they are forgotten', async () => {
-      const stray = {
+      const orphan = {
         backend: 'tpu',
         resource: 'lab/us-west4-a/nodes/vit-000001-1',
         installation: 'abc123',
@@ -381,11 +381,11 @@ function storeSuite(name: string, open: OpenPair): void {
         allocation: 1,
         state: 'READY',
       } as const;
-      await store.recordOrphan(stray);
-      await store.recordOrphan({ ...stray, state: 'DELETING' });
-      assert.deepEqual(await other.orphans(), [{ ...stray, state: 'DELETING' }]);
-      await other.forgetOrphan(stray);
-      await other.forgetOrphan(stray);
+      await store.recordOrphan(orphan);
+      await store.recordOrphan({ ...orphan, state: 'DELETING' });
+      assert.deepEqual(await other.orphans(), [{ ...orphan, state: 'DELETING' }]);
+      await other.forgetOrphan(orphan);
+      await other.forgetOrphan(orphan);
       assert.deepEqual(await store.orphans(), []);
     });
 

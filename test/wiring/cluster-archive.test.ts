@@ -12,7 +12,7 @@ import { createServices } from '../../src/wiring/services.ts';
 import { noon } from '../app/cluster/sample.ts';
 import { openWorld } from '../support/world.ts';
 
-const place = { server: 'https://lab', context: 'lab', namespace: 'vision', user: 'ada' };
+const context = { server: 'https://lab', context: 'lab', namespace: 'vision', user: 'ada' };
 const made = {
   metadata: { name: 'train', namespace: 'vision', uid: 'u1', creationTimestamp: '2026-11-22T12:00:00Z' },
   spec: { template: { spec: { containers: [{ name: 'main', image: 'alpine' }] } } },
@@ -33,25 +33,25 @@ function begin(t: TestContext) {
     }),
     controller: async () => ({ start: async () => ((starts += 1), { started: false, pid: 1 }) }),
   } as unknown as Services;
-  return { keeper: createClusterArchive(services), others, file, home: world.home, starts: () => starts };
+  return { archive: createClusterArchive(services), others, file, home: world.home, starts: () => starts };
 }
 
 test('a submit opens the record once, holds nobody up while the cluster answers, and lets go of it', async (t) => {
-  const { keeper, others, file, home, starts } = begin(t);
-  const installation = await keeper.registerContext(place);
+  const { archive, others, file, home, starts } = begin(t);
+  const installation = await archive.registerContext(context);
   const before = opened(file);
   assert.equal((await others.clusters.contexts()).length, 1, 'the place is not on record before the job is made');
   assert.equal(await others.installationId(), installation);
   // The cluster takes its time, and somebody else writes meanwhile.
   await others.clusters.watchContext({
-    ...place,
+    ...context,
     namespace: 'speech',
     setting: { type: 'default', file: null },
     kubeconfig: null,
     flavorAnnotation: 'jobman/flavor',
     requestedAt: noon,
   });
-  assert.equal(await keeper.recordSubmitted(place, made), null);
+  assert.equal(await archive.recordSubmitted(context, made), null);
   assert.deepEqual(
     (await others.clusters.jobs({})).map(({ job, object }) => [job.name, object]),
     [['train', JSON.stringify(made)]],
@@ -63,16 +63,16 @@ test('a submit opens the record once, holds nobody up while the cluster answers,
 });
 
 test('a submit that the cluster refuses lets go of the record too', async (t) => {
-  const { keeper, others, file } = begin(t);
-  await keeper.registerContext(place);
+  const { archive, others, file } = begin(t);
+  await archive.registerContext(context);
   assert.ok(opened(file) > 0);
-  await keeper.close();
+  await archive.close();
   assert.equal(opened(file), 0, 'the record is open still');
-  await keeper.close();
+  await archive.close();
   // What is kept of it stands, and the next submit goes its own way.
   assert.equal((await others.clusters.contexts()).length, 1);
-  await keeper.registerContext(place);
-  await keeper.recordSubmitted(place, made);
+  await archive.registerContext(context);
+  await archive.recordSubmitted(context, made);
   assert.equal((await others.clusters.jobs({})).length, 1);
 });
 

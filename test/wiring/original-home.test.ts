@@ -29,8 +29,8 @@ test('a copy releases nothing and runs nothing on workers while its original is 
     settings: () => Promise.resolve({ tpu: { project: null, forgottenProjects: [] }, grants: [] }),
     installationId: () => Promise.resolve('abcdef'),
   } as unknown as Services;
-  const keeper = await openOrphanCollector(services);
-  const stray = {
+  const operations = await openOrphanCollector(services);
+  const orphan = {
     backend: 'tpu',
     resource: 'projects/p/locations/z/nodes/n',
     installation: 'abcdef',
@@ -40,13 +40,13 @@ test('a copy releases nothing and runs nothing on workers while its original is 
   } as const;
   const attempts: readonly (() => Promise<unknown>)[] = [
     () => requireOriginalHome(file),
-    () => keeper.release(stray),
+    () => operations.release(orphan),
     () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
     () => openWorkers(services, '000001', 'shared'),
     () => sshArgv(services, '000001', 0, []),
   ];
   for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which is still there/u);
-  await keeper.close();
+  await operations.close();
 
   renameSync(original, join(top, 'old'));
   await requireOriginalHome(file);

@@ -94,20 +94,20 @@ suite('notes about another repository', () => {
     const { services, file, started, later, notes } = homeWith(world, { repository: '/releases' });
     writeFileSync(file, JSON.stringify(seen));
     const named = join(world.folder, 'named.json');
-    const told = (newVersion: object | null): string | null => {
+    const noticeFor = (newVersion: object | null): string | null => {
       writeFileSync(named, JSON.stringify(newVersion === null ? {} : { newVersion }));
       const files = { ...services.settingsFiles(), explicit: named };
       return newerVersion({ ...services, settingsFiles: () => files });
     };
-    assert.match(told(null) ?? '', /1\.1\.0 is there/);
-    assert.match(told({ check: '2h' }) ?? '', /1\.1\.0 is there/);
-    assert.match(told({ repository: '/releases' }) ?? '', /1\.1\.0 is there/);
-    assert.equal(told({ repository: null }), null);
-    assert.equal(told({ repository: '/elsewhere' }), null);
+    assert.match(noticeFor(null) ?? '', /1\.1\.0 is there/);
+    assert.match(noticeFor({ check: '2h' }) ?? '', /1\.1\.0 is there/);
+    assert.match(noticeFor({ repository: '/releases' }) ?? '', /1\.1\.0 is there/);
+    assert.equal(noticeFor({ repository: null }), null);
+    assert.equal(noticeFor({ repository: '/elsewhere' }), null);
     // It was looked just now, so the other place has its turn in a minute; what was seen before is then forgotten.
     assert.deepEqual([notes()?.repository, await started(0)], ['/releases', 0]);
     later(60_000);
-    assert.equal(told({ repository: '/elsewhere' }), null);
+    assert.equal(noticeFor({ repository: '/elsewhere' }), null);
     assert.equal(await started(1), 1);
     assert.deepEqual([notes()?.repository, notes()?.remoteVersion], ['/elsewhere', null]);
     assert.equal(newerVersion(services), null);

@@ -17,7 +17,7 @@ const over: Pick<Job, 'startRequest' | 'finish'> = {
   finish: { at: noon, verdict: 'succeeded', reason: 'succeeded' },
 };
 
-for (const [what, spec, changes, said] of [
+for (const [what, spec, changes, message] of [
   ['waits for machines', tpuSpec(), {}, 'Job 000001 has no machines now; `jobman why 1` says what it waits for.'],
   [
     'is over',
@@ -38,7 +38,7 @@ for (const [what, spec, changes, said] of [
     const services = { home } as Services;
     await assert.rejects(
       sshArgv(services, '000001', 0, []),
-      (error) => error instanceof JobmanError && error.message === said,
+      (error) => error instanceof JobmanError && error.message === message,
     );
   });
 }

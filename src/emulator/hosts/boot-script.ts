@@ -42,8 +42,8 @@ const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'ne
 /** Seconds of one sleep of process 1. The unusual number identifies that sleep among the processes. */
 export const idleSeconds = 86_413;
 
-export function shellQuote(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`;
+export function shellQuote(arg: string): string {
+  return `'${arg.replaceAll("'", "'\\''")}'`;
 }
 
 /** Returns the whole script. It reads the machine's file tree and mounts now, at boot time. */

@@ -104,7 +104,7 @@ function canSkipShell(command: string, home: string): boolean {
 
 /** Node has no terminals; `script` of util-linux has. The terminal's name is stored for later changes of its size. */
 function withTerminal(inner: readonly string[], terminal: Terminal, ttyName: string): readonly string[] {
-  const quotedArgs = inner.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
+  const quotedArgs = inner.map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ');
   const setUp = `stty echo rows ${String(terminal.rows)} cols ${String(terminal.columns)} 2>/dev/null; tty >'${ttyName.replaceAll("'", "'\\''")}'`;
   return ['script', '--quiet', '--return', '--flush', '--command', `${setUp}; exec ${quotedArgs}`, '/dev/null'];
 }

@@ -150,7 +150,7 @@ export function slowFactor(world: World, subject: FaultSubject): number {
 export function replyDelay(world: World, from: { readonly zone: string | undefined } | 'storage'): Duration {
   const condition = conditionsOf(world, 'slow').find(({ target, options }) => {
     if (options['replies'] === undefined || (target === 'storage') !== (from === 'storage')) return false;
-    const named = target.split('/').find((word) => zones.includes(word));
+    const named = target.split('/').find((segment) => zones.includes(segment));
     return from === 'storage' || named === undefined || named === from.zone;
   });
   if (condition === undefined) return 0;

@@ -15,8 +15,8 @@ export interface OptionRule {
   readonly required?: readonly string[];
 }
 
-export function suggestion(word: string, candidates: readonly string[]): string {
-  const guess = didYouMean(word, candidates);
+export function suggestion(input: string, candidates: readonly string[]): string {
+  const guess = didYouMean(input, candidates);
   return guess === undefined ? '' : ` Did you mean ${guess}?`;
 }
 

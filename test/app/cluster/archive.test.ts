@@ -87,8 +87,8 @@ suite('what is seen', () => {
     const job = aClusterJob({ startedAt: at(1), endedAt: at(30), conditions: [failed] });
     // What the Job says of its end is told once, though an event says the same.
     const end = { ...warning('too often'), reason: 'BackoffLimitExceeded' };
-    const sight = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
-    const moments = [...clusterJobEvents(sight), goneEvent(at(50))];
+    const observed = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
+    const moments = [...clusterJobEvents(observed), goneEvent(at(50))];
     assert.deepEqual(
       moments.map(({ message: sentence }) => sentence),
       [
@@ -103,7 +103,7 @@ suite('what is seen', () => {
     );
     assert.equal(new Set(moments.map(({ key }) => key)).size, moments.length);
     // The same thing said again with another count is the same moment.
-    const again = clusterJobEvents({ ...sight, events: [warning('pull back-off', 9)] });
+    const again = clusterJobEvents({ ...observed, events: [warning('pull back-off', 9)] });
     assert.deepEqual(
       again.map(({ key }) => key),
       moments.slice(0, -1).map(({ key }) => key),

@@ -24,8 +24,8 @@ suite('the owner says to a job of a cluster', () => {
     failed: { stop: 'refused', start: 'refused', resume: 'refused', rerun: 'allowed', cancel: 'refused' },
     deleting: { stop: 'refused', start: 'refused', resume: 'refused', rerun: 'allowed', cancel: 'already_done' },
   };
-  for (const [state, words] of Object.entries(expected)) {
-    for (const [verb, kind] of Object.entries(words) as [ClusterVerb, string][]) {
+  for (const [state, verbs] of Object.entries(expected)) {
+    for (const [verb, kind] of Object.entries(verbs) as [ClusterVerb, string][]) {
       test(`${verb} to one that is ${state}: ${kind}`, () => {
         const can = checkClusterCommand(states[state] as ClusterJob, verb);
         assert.equal(can.kind, kind);

@@ -20,12 +20,12 @@ const small: Flavor = {
 };
 
 /** The message and the lines of what that throws. */
-function refusal(act: () => unknown): { readonly code: number; readonly says: string } {
+function refusal(act: () => unknown): { readonly code: number; readonly message: string } {
   try {
     act();
   } catch (error) {
     assert.ok(error instanceof JobmanError, String(error));
-    return { code: error.code, says: [error.message, ...error.lines].join('\n') };
+    return { code: error.code, message: [error.message, ...error.lines].join('\n') };
   }
   assert.fail('it was taken');
 }
@@ -50,7 +50,7 @@ test('the example of the manual is a flavor as it stands', () => {
 
 suite('a flavor is refused, with the place, for', () => {
   const requests = '"requests": { "cpu": "1" }';
-  const cases: readonly (readonly [what: string, text: string, says: RegExp])[] = [
+  const cases: readonly (readonly [what: string, text: string, message: RegExp])[] = [
     [
       'a comma behind the last limit, as in the older manual',
       '{\n  "name": "a",\n  "resources": {\n    "requests": { "cpu": "1" },\n    "limits": { "cpu": "1" },\n  }\n}',
@@ -102,18 +102,20 @@ suite('a flavor is refused, with the place, for', () => {
     ],
     ['a list', '[]', /^flavor:1:1: a flavor is an object like/m],
   ];
-  for (const [what, text, says] of cases) {
+  for (const [what, text, expected] of cases) {
     test(what, () => {
-      const { code, says: said } = refusal(() => parseFlavor(text, 'flavor'));
+      const { code, message } = refusal(() => parseFlavor(text, 'flavor'));
       assert.equal(code, 2);
-      assert.match(said, says);
+      assert.match(message, expected);
     });
   }
 
   test('several things at once, in the order of the text', () => {
-    const { says } = refusal(() => parseFlavor('{ "resources": { "requests": { "cpu": "x", "gpu": 1 } } }', 'a.json'));
+    const { message } = refusal(() =>
+      parseFlavor('{ "resources": { "requests": { "cpu": "x", "gpu": 1 } } }', 'a.json'),
+    );
     assert.deepEqual(
-      says.split('\n').map((line) => line.replace(/: .*/, '')),
+      message.split('\n').map((line) => line.replace(/: .*/, '')),
       ['a.json is no flavor.', 'a.json:1:1', 'a.json:1:39', 'a.json:1:51'],
     );
   });
@@ -126,19 +128,22 @@ suite('the flavor that is meant', () => {
     'big.json': '{ "name": "big", "resources": { "requests": { "cpu": 8 } } }',
     'bad.json': '{ "name": "big", }',
   };
-  const find = (said: string) => findFlavor(said, { predefined: [small], readFile: (path) => files[path] });
+  const find = (input: string) => findFlavor(input, { predefined: [small], readFile: (path) => files[path] });
 
   test('is the one of that name, whatever file stands beside it', () => assert.equal(find('small'), small));
   test('is a file that is named by its path', () => assert.equal(find('./small').name, 'from-file'));
   test('is a file of another name', () => assert.equal(find('big.json').name, 'big'));
   test('is JSON on the line', () => assert.equal(find(' {"name":"x","resources":{"requests":{}}}').name, 'x'));
   test('is told by its place where a file has a slip', () => {
-    assert.match(refusal(() => find('bad.json')).says, /bad\.json:1:16: no comma may stand/);
+    assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:16: no comma may stand/);
   });
   test('is asked for where there is none', () => {
-    const { code, says } = refusal(() => find('smal'));
+    const { code, message } = refusal(() => find('smal'));
     assert.equal(code, 3);
-    assert.match(says, /There is no flavor smal, and no file of that name\. Did you mean small\?\nThere are: small\./);
+    assert.match(
+      message,
+      /There is no flavor smal, and no file of that name\. Did you mean small\?\nThere are: small\./,
+    );
   });
 });
 

@@ -62,7 +62,7 @@ const node = (
 const event = (different: Partial<ClusterEvent>): ClusterEvent =>
   aClusterEvent({ type: 'Warning', firstAt: ago(10), lastAt: ago(5), ...different });
 
-const sightOf = (seen: Partial<ClusterObservation>): ClusterObservation => ({
+const observationOf = (seen: Partial<ClusterObservation>): ClusterObservation => ({
   job: job(),
   pods: [],
   events: [],
@@ -87,7 +87,7 @@ const homeless = (message: string, reason = 'Unschedulable') => ({
 interface Case {
   readonly seen: Partial<ClusterObservation>;
   readonly phase: string;
-  readonly says: RegExp;
+  readonly message: RegExp;
   readonly because?: RegExp;
 }
 
@@ -95,12 +95,12 @@ const cases: Readonly<Record<string, Case>> = {
   'that succeeded': {
     seen: { job: job({ conditions: [condition('Complete')], endedAt: ago(10), active: 0, succeeded: 1 }) },
     phase: 'succeeded',
-    says: /^train succeeded 10s ago after 1m10s\.$/,
+    message: /^train succeeded 10s ago after 1m10s\.$/,
   },
   'whose program failed': {
     seen: { job: job(ended), pods: [pod({ state: 'terminated', exitCode: 3 }, { phase: 'Failed' })] },
     phase: 'failed',
-    says: /^train failed 10s ago: its program ended with exit code 3\.$/,
+    message: /^train failed 10s ago: its program ended with exit code 3\.$/,
     because: /^BackoffLimitExceeded: Job has reached it/,
   },
   'that used too much memory': {
@@ -109,12 +109,12 @@ const cases: Readonly<Record<string, Case>> = {
       pods: [pod({ state: 'terminated', exitCode: 137, reason: 'OOMKilled' }, { phase: 'Failed' })],
     },
     phase: 'failed',
-    says: /more memory than it may have and was killed \(OOMKilled\); it asks for 1G\.$/,
+    message: /more memory than it may have and was killed \(OOMKilled\); it asks for 1G\.$/,
   },
   'that was evicted': {
     seen: { job: job(ended), pods: [pod({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' })] },
     phase: 'failed',
-    says: /its pod was evicted from the node n1\.$/,
+    message: /its pod was evicted from the node n1\.$/,
     because: /^disk pressure$/,
   },
   'that ran too long': {
@@ -126,28 +126,28 @@ const cases: Readonly<Record<string, Case>> = {
       }),
     },
     phase: 'failed',
-    says: /it ran longer than its limit of 1m \(--timeout\)\.$/,
+    message: /it ran longer than its limit of 1m \(--timeout\)\.$/,
   },
   'whose pod is gone': {
     seen: { job: job(ended) },
     phase: 'failed',
-    says: /its pod is gone\.$/,
+    message: /its pod is gone\.$/,
   },
   'that is suspended': {
     seen: { job: job({ suspended: true, active: 0 }) },
     phase: 'stopped',
-    says: /^train is suspended/,
+    message: /^train is suspended/,
   },
   'in a queue': {
     seen: { job: job({ suspended: true, active: 0, queueName: 'vision' }) },
     phase: 'queued',
-    says: /^train waits in the queue vision, which has not admitted it\.$/,
+    message: /^train waits in the queue vision, which has not admitted it\.$/,
   },
-  'that is being deleted': { seen: { job: job({ deleting: true }) }, phase: 'stopping', says: /is being deleted/ },
+  'that is being deleted': { seen: { job: job({ deleting: true }) }, phase: 'stopping', message: /is being deleted/ },
   'that runs': {
     seen: { job: job({ ready: 1 }), pods: [pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' })] },
     phase: 'running',
-    says: /^train runs for 1m10s on the node n1\.$/,
+    message: /^train runs for 1m10s on the node n1\.$/,
   },
   'that runs in part': {
     seen: {
@@ -158,7 +158,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'running',
-    says: /^train runs with 1 of 2 pods for 1m10s on the node n1; another cannot get its image lab\/x\.$/,
+    message: /^train runs with 1 of 2 pods for 1m10s on the node n1; another cannot get its image lab\/x\.$/,
   },
   'whose image does not come': {
     seen: {
@@ -173,25 +173,25 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'setup',
-    says: /^train cannot get its image lab\/x\.$/,
+    message: /^train cannot get its image lab\/x\.$/,
     because: /^Failed: Failed to pull image: 401 \(22 Nov 00:59:55 UTC\), 2 times$/,
   },
   'whose Secret is missing': {
     seen: { pods: [pod({ reason: 'CreateContainerConfigError', message: 'secret "wandb" not found' })] },
     phase: 'setup',
-    says: /^train cannot start its container main: secret "wandb" not found\.$/,
+    message: /^train cannot start its container main: secret "wandb" not found\.$/,
   },
   'that is being set up': {
     seen: { pods: [pod({ reason: 'ContainerCreating' })] },
     phase: 'setup',
-    says: /is being set up on the node n1\.$/,
+    message: /is being set up on the node n1\.$/,
   },
   'without room, as the scheduler says it': {
     seen: {
       pods: [pod({}, homeless('0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3'))],
     },
     phase: 'queued',
-    says: /it asks for memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
+    message: /it asks for memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
   },
   'without room, counted': {
     seen: {
@@ -200,7 +200,8 @@ const cases: Readonly<Record<string, Case>> = {
       allPods: [pod({}, { node: 'n2', requests: { cpu: '1500m' } })],
     },
     phase: 'queued',
-    says: /^train waits for room: the best node, n2, has 2500m cpu free of the 4 that it asks for: 1500m are missing\.$/,
+    message:
+      /^train waits for room: the best node, n2, has 2500m cpu free of the 4 that it asks for: 1500m are missing\.$/,
     because: /^Unschedulable: 0\/2 nodes/,
   },
   'that no node fits': {
@@ -208,7 +209,7 @@ const cases: Readonly<Record<string, Case>> = {
       pods: [pod({}, homeless("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."))],
     },
     phase: 'queued',
-    says: /finds no node with the labels that it wants\.$/,
+    message: /finds no node with the labels that it wants\.$/,
   },
   'over its quota': {
     seen: {
@@ -218,7 +219,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'queued',
-    says: /^train gets no pod: the quota small of vision is used up \(requested: cpu=4\)\.$/,
+    message: /^train gets no pod: the quota small of vision is used up \(requested: cpu=4\)\.$/,
   },
   'whose pod failed, before the next': {
     seen: {
@@ -229,7 +230,8 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'recovering',
-    says: /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
+    message:
+      /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
   },
   'whose programs have ended, and the cluster has not counted them': {
     seen: {
@@ -248,7 +250,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'stopping',
-    says: /^train is ending: its pods have ended, and the cluster counts them\.$/,
+    message: /^train is ending: its pods have ended, and the cluster counts them\.$/,
   },
   'whose volume is not there, on a full node': {
     seen: {
@@ -257,12 +259,13 @@ const cases: Readonly<Record<string, Case>> = {
       allPods: [],
     },
     phase: 'queued',
-    says: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
+    message: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
   },
   'whose program fails again and again in its place': {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
-    says: /^train ends again and again \(restarted 2 times\): its program ended with exit code 1; it is started again after a pause\.$/,
+    message:
+      /^train ends again and again \(restarted 2 times\): its program ended with exit code 1; it is started again after a pause\.$/,
   },
   'whose program waits to be started again': {
     seen: {
@@ -274,7 +277,8 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'recovering',
-    says: /^train ends again and again \(restarted once\): its program used more memory .* \(OOMKilled\); its limit is 30M; it is started again/,
+    message:
+      /^train ends again and again \(restarted once\): its program used more memory .* \(OOMKilled\); its limit is 30M; it is started again/,
   },
   'that runs after its program was restarted': {
     seen: {
@@ -292,18 +296,19 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'running',
-    says: /^train runs for 1m10s on the node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
+    message:
+      /^train runs for 1m10s on the node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
   },
   'that has had no pod for long, to a user who may not list events': {
     seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
-    says: /^train has no pod 1m20s after its start; its events say why\.$/,
+    message: /^train has no pod 1m20s after its start; its events say why\.$/,
     because: /^Missing is the right `list` on events in vision; whoever runs the cluster can grant it\.$/,
   },
   'that has had no pod for long, without an event': {
     seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
     phase: 'queued',
-    says: /^train has no pod 1m20s after its start, and no event of the cluster says why\.$/,
+    message: /^train has no pod 1m20s after its start, and no event of the cluster says why\.$/,
   },
   'over a quota that is listed where events are not': {
     seen: {
@@ -315,27 +320,28 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'queued',
-    says: /^train gets no pod: the quota small of vision has no room for it \(requests\.cpu: 3 of 4 are used, and it asks for 1500m\)\.$/,
+    message:
+      /^train gets no pod: the quota small of vision has no room for it \(requests\.cpu: 3 of 4 are used, and it asks for 1500m\)\.$/,
   },
   'that was just created': {
     seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
     phase: 'queued',
-    says: /^train has no pod yet/,
+    message: /^train has no pod yet/,
   },
 };
 
 suite('a job', () => {
-  for (const [what, { seen, phase, says, because }] of Object.entries(cases)) {
+  for (const [what, { seen, phase, message, because }] of Object.entries(cases)) {
     test(what, () => {
-      const sight = sightOf(seen);
-      const verdict = clusterResult(sight, now);
+      const observation = observationOf(seen);
+      const verdict = clusterResult(observation, now);
       assert.equal(verdict.phase, phase);
-      assert.match(verdict.message, says);
+      assert.match(verdict.message, message);
       if (because !== undefined) assert.match(verdict.evidence ?? '', because);
-      assert.ok(clusterReason(sight.job, now) !== '');
+      assert.ok(clusterReason(observation.job, now) !== '');
       // A list that has seen the pods says nothing else.
-      const glance = clusterSummary(sight.job, sight.pods, now);
-      assert.equal(glance?.phase ?? verdict.phase, verdict.phase);
+      const summary = clusterSummary(observation.job, observation.pods, now);
+      assert.equal(summary?.phase ?? verdict.phase, verdict.phase);
     });
   }
 
@@ -400,7 +406,7 @@ suite('a list names the cause of an end', () => {
     const [first = container()] = short.containers;
     const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
     assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
-    const { message: sentence } = clusterResult(sightOf({ job: done, pods: [again] }), now);
+    const { message: sentence } = clusterResult(observationOf({ job: done, pods: [again] }), now);
     assert.match(sentence, /its program ran 2s; it was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
@@ -410,23 +416,23 @@ suite('a list names the cause of an end', () => {
       { reason: 'OOMKilled', exitCode: 137 },
       { limits: { main: '30M' }, requests: { memory: '5M' } },
     );
-    const sight = sightOf({ job: failed, pods: [killed] });
-    assert.match(clusterResult(sight, now).message, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
+    const observation = observationOf({ job: failed, pods: [killed] });
+    assert.match(clusterResult(observation, now).message, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
   });
 
   test('with the year of what the cluster said where it is not the present one', () => {
     const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
-    const sight = sightOf({ events: [refused] });
+    const observation = observationOf({ events: [refused] });
     const year = 365 * 24 * 3_600_000;
-    assert.match(clusterResult(sight, now).evidence ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
-    assert.match(clusterResult(sight, now + year).evidence ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterResult(observation, now).evidence ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterResult(observation, now + year).evidence ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
   });
 
   test('a stopped job is stopping until its pods are gone', () => {
     const stopped = job({ suspended: true, terminating: 1 });
     assert.equal(clusterPhase(stopped), 'stopping');
     assert.match(
-      clusterResult(sightOf({ job: stopped }), now).message,
+      clusterResult(observationOf({ job: stopped }), now).message,
       /^train is being stopped: 1 pod is terminating\.$/,
     );
     assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
@@ -435,13 +441,13 @@ suite('a list names the cause of an end', () => {
 
 suite('the best node', () => {
   test('does not matter for a resource that no node has', () => {
-    const lack = findMissingResources(
+    const missing = findMissingResources(
       pod({}, { node: null, requests: { 'nvidia.com/gpu': '1' } }),
       [node('n', { cpu: '4' })],
       [],
     );
-    assert.ok(lack !== undefined);
-    assert.equal(formatMissingResources(lack), 'no node has nvidia.com/gpu');
+    assert.ok(missing !== undefined);
+    assert.equal(formatMissingResources(missing), 'no node has nvidia.com/gpu');
   });
 
   const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });

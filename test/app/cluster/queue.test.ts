@@ -253,14 +253,14 @@ suite('the published list', () => {
 });
 
 /** A cluster with these jobs, in which somebody has these rights (`list jobs.batch *`). */
-function pretend(all: readonly ClusterJob[], rights: readonly string[], list?: Readonly<Record<string, string>>) {
+function clusterWith(all: readonly ClusterJob[], rights: readonly string[], list?: Readonly<Record<string, string>>) {
   const written: unknown[] = [];
   const has = (what: string, { allNamespaces }: ClusterQuery): boolean =>
     rights.includes(`list ${what} *`) || (allNamespaces !== true && rights.includes(`list ${what} vision`));
   const check = (what: string, query: ClusterQuery): void => {
     if (!has(what, query)) throw new JobmanError(`you may not list ${what}`, exitCode.failed);
   };
-  const door: Partial<Cluster> = {
+  const cluster: Partial<Cluster> = {
     context: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'ada' }),
     async *jobs(query) {
       check('jobs.batch', query);
@@ -277,9 +277,9 @@ function pretend(all: readonly ClusterJob[], rights: readonly string[], list?: R
     priorityClasses: async () => null,
     queuePriorityClasses: async () => (assert.fail('no job needs them'), null),
     configMap: async (name, namespace) => (`${namespace}/${name}` === 'default/list' ? (list ?? null) : null),
-    writeConfigMap: async (...words) => void written.push(words),
+    writeConfigMap: async (...args) => void written.push(args),
   };
-  return { door: door as Cluster, written };
+  return { cluster: cluster as Cluster, written };
 }
 
 suite('the queue is looked at', () => {
@@ -293,44 +293,44 @@ suite('the queue is looked at', () => {
 
   test('in the whole cluster, where all jobs may be listed', async () => {
     const { source, jobs } = await observeQueue(
-      pretend(all, ['list jobs.batch *', 'list pods *'], list).door,
+      clusterWith(all, ['list jobs.batch *', 'list pods *'], list).cluster,
       settings,
     );
     assert.deepEqual([source.kind, namesOf(jobs)], ['cluster', ['stuck waiting', 'other running']]);
-    const blind = await observeQueue(pretend(all, ['list jobs.batch *']).door, settings);
+    const blind = await observeQueue(clusterWith(all, ['list jobs.batch *']).cluster, settings);
     assert.deepEqual(namesOf(blind.jobs), ['stuck waiting', 'other waiting'], 'without pods a Job is all there is');
   });
 
   test('by the published list else, with our own namespace as it is now', async () => {
     const { source, jobs } = await observeQueue(
-      pretend(all, ['list jobs.batch vision', 'list pods vision'], list).door,
+      clusterWith(all, ['list jobs.batch vision', 'list pods vision'], list).cluster,
       settings,
     );
     assert.deepEqual(source, { kind: 'published', updatedAt: now, isOwnFresh: true, skipped: 0 });
     assert.deepEqual(namesOf(jobs), ['far running', 'stuck waiting']);
-    const none = await observeQueue(pretend(all, [], list).door, settings);
+    const none = await observeQueue(clusterWith(all, [], list).cluster, settings);
     assert.deepEqual(namesOf(none.jobs), ['then running', 'far running']);
   });
 
   test('in the namespace, where there is no list; and what may not even be listed there is said', async () => {
     for (const without of [undefined, { list: 'nonsense' }]) {
-      const seen = await observeQueue(pretend(all, ['list jobs.batch vision'], without).door, settings);
+      const seen = await observeQueue(clusterWith(all, ['list jobs.batch vision'], without).cluster, settings);
       assert.deepEqual([seen.source.kind, namesOf(seen.jobs)], ['namespace', ['stuck waiting']]);
     }
-    await assert.rejects(observeQueue(pretend(all, []).door, settings), /you may not list jobs\.batch/);
+    await assert.rejects(observeQueue(clusterWith(all, []).cluster, settings), /you may not list jobs\.batch/);
   });
 
   test('and published whole or not at all', async () => {
-    const { door, written } = pretend(all, ['list jobs.batch *', 'list pods *']);
-    assert.equal(await publishQueue(door, settings, now), 2);
+    const { cluster, written } = clusterWith(all, ['list jobs.batch *', 'list pods *']);
+    assert.equal(await publishQueue(cluster, settings, now), 2);
     const [[name, namespace, data]] = written as [[string, string, Record<string, string>]];
     assert.deepEqual([name, namespace], ['list', 'default']);
     assert.deepEqual(
       parsePublishedQueue('list', data)?.jobs.map((one) => one.name),
       ['stuck', 'other'],
     );
-    const barred = pretend(all, ['list jobs.batch vision']);
-    await assert.rejects(publishQueue(barred.door, settings, now), /you may not list/);
+    const barred = clusterWith(all, ['list jobs.batch vision']);
+    await assert.rejects(publishQueue(barred.cluster, settings, now), /you may not list/);
     assert.deepEqual(barred.written, []);
   });
 });

@@ -27,8 +27,8 @@ test('is taken out of what the program has printed, however it comes', () => {
 
 test('is what a shell writes, and its own exit code', () => {
   const ran = (...argv: readonly string[]) => {
-    const [program = '', ...words] = withExitReport(argv, text);
-    const { status, stdout, stderr } = spawnSync(program, words, { input: 'in' });
+    const [program = '', ...args] = withExitReport(argv, text);
+    const { status, stdout, stderr } = spawnSync(program, args, { input: 'in' });
     return { status, out: String(stdout), ...read(stderr, 5) };
   };
   const both = ran('sh', '-c', 'cat; printf err >&2; exit 7');
@@ -52,10 +52,10 @@ test('is a number of at most three digits: what a program prints in its place is
 });
 
 test('the status of a cluster that has values of other kinds is told as it came', () => {
-  for (const said of ['null', '5', '[1', '{"message":{}}', '{"details":null}', '{"details":{"causes":{}}}'])
-    assert.deepEqual(readExecStatus(Buffer.from(said)), { message: said });
-  for (const said of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])
-    assert.deepEqual(readExecStatus(Buffer.from(said)), { message: said });
+  for (const line of ['null', '5', '[1', '{"message":{}}', '{"details":null}', '{"details":{"causes":{}}}'])
+    assert.deepEqual(readExecStatus(Buffer.from(line)), { message: line });
+  for (const line of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])
+    assert.deepEqual(readExecStatus(Buffer.from(line)), { message: line });
   assert.deepEqual(readExecStatus(Buffer.from('{"status":"Success"}')), { status: 'Success' });
 });
 
@@ -74,8 +74,8 @@ test('an end that comes together with the line is heard', async (t) => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const pretended = await openServer(t, () => ({ drop: true }));
-  const cluster = pretended.cluster({ cluster: { server: url } });
+  const dropping = await openServer(t, () => ({ drop: true }));
+  const cluster = dropping.cluster({ cluster: { server: url } });
   const session = cluster.exec(
     { pod: 'train-0', container: 'main' },
     { program: { kind: 'line', line: 'true' }, hasInput: true, terminal: null, onBytes: () => undefined },

@@ -26,7 +26,7 @@ users:
 - {name: u-${context}, user: {token: t-${context}}}
 `;
 
-function placeIn(folder: string, different: Partial<KubeconfigSources> = {}): KubeconfigSources {
+function sourcesIn(folder: string, different: Partial<KubeconfigSources> = {}): KubeconfigSources {
   return {
     setting: { type: 'default', file: null },
     env: {},
@@ -53,13 +53,13 @@ suite('a kubeconfig', () => {
     mkdirSync(join(folder, '.kube'));
     writeFileSync(join(folder, '.kube/config'), config('home', ', namespace: vision'));
     writeFileSync(join(folder, 'named'), config('named'));
-    const home = await readKubeContext(placeIn(folder), {});
+    const home = await readKubeContext(sourcesIn(folder), {});
     assert.deepEqual([home.name, home.namespace, home.cluster.server], ['home', 'vision', 'https://home:6443']);
     assert.equal(home.cluster['certificate-authority'], join(folder, '.kube/pki/ca.crt'));
-    const named = await readKubeContext(placeIn(folder, { env: { KUBECONFIG: 'named' } }), {});
+    const named = await readKubeContext(sourcesIn(folder, { env: { KUBECONFIG: 'named' } }), {});
     assert.deepEqual([named.name, named.namespace, named.user.token], ['named', 'default', 't-named']);
     const file = { type: 'file', file: join(folder, 'named') } as const;
-    assert.equal((await readKubeContext(placeIn(folder, { setting: file }), { namespace: 'x' })).namespace, 'x');
+    assert.equal((await readKubeContext(sourcesIn(folder, { setting: file }), { namespace: 'x' })).namespace, 'x');
   });
 
   test('of several files: who says a name first has said it, and one that is not there is passed over', async (t) => {
@@ -67,18 +67,18 @@ suite('a kubeconfig', () => {
     writeFileSync(join(folder, 'a'), config('one'));
     writeFileSync(join(folder, 'b'), config('one').replaceAll('t-one', 'later') + '');
     writeFileSync(join(folder, 'c'), config('two'));
-    const place = placeIn(folder, { env: { KUBECONFIG: 'none:a:b:c' } });
-    assert.equal((await readKubeContext(place, {})).user.token, 't-one');
-    assert.equal((await readKubeContext(place, { context: 'two' })).user.token, 't-two');
-    const [code, text] = await refused(readKubeContext(place, { context: 'twoo' }));
+    const sources = sourcesIn(folder, { env: { KUBECONFIG: 'none:a:b:c' } });
+    assert.equal((await readKubeContext(sources, {})).user.token, 't-one');
+    assert.equal((await readKubeContext(sources, { context: 'two' })).user.token, 't-two');
+    const [code, text] = await refused(readKubeContext(sources, { context: 'twoo' }));
     assert.equal(code, 3);
     assert.match(text, /has no context twoo\.\nDid you mean two\?/);
   });
 
   test('that is not there, or is none, or leads nowhere', async (t) => {
     const { folder } = openWorld(t);
-    assert.equal(hasClusterConfig(placeIn(folder)), false);
-    const nothing = await refused(readKubeContext(placeIn(folder), {}));
+    assert.equal(hasClusterConfig(sourcesIn(folder)), false);
+    const nothing = await refused(readKubeContext(sourcesIn(folder), {}));
     assert.equal(nothing[0], 5);
     assert.match(nothing[1], /there is no kubeconfig .*\.kube\/config/);
     for (const [text, code, expected] of [
@@ -89,7 +89,7 @@ suite('a kubeconfig', () => {
       [config('x').replace('https://x:6443', 'ftp://x'), 5, /should be like https:/],
     ] as const) {
       writeFileSync(join(folder, 'k'), text);
-      const found = await refused(readKubeContext(placeIn(folder, { env: { KUBECONFIG: 'k' } }), {}));
+      const found = await refused(readKubeContext(sourcesIn(folder, { env: { KUBECONFIG: 'k' } }), {}));
       assert.equal(found[0], code, text);
       assert.match(found[1], expected);
     }
@@ -100,9 +100,9 @@ suite('a kubeconfig', () => {
     mkdirSync(join(folder, 'account'));
     writeFileSync(join(folder, 'account/token'), 'first\n');
     writeFileSync(join(folder, 'account/namespace'), 'vision\n');
-    const place = placeIn(folder, { env: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' } });
-    assert.equal(hasClusterConfig(place), true);
-    const context = await readKubeContext(place, {});
+    const sources = sourcesIn(folder, { env: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' } });
+    assert.equal(hasClusterConfig(sources), true);
+    const context = await readKubeContext(sources, {});
     assert.deepEqual(
       [context.name, context.namespace, context.cluster.server],
       ['in-cluster', 'vision', 'https://[fd00::1]:443'],
@@ -116,10 +116,10 @@ suite('a kubeconfig', () => {
 });
 
 suite('a login', () => {
-  const loginOf = (user: KubeUser, moment = () => now) =>
+  const loginOf = (user: KubeUser, clock = () => now) =>
     createLogin(
       { name: 'lab', namespace: 'x', cluster: { server: 'https://lab' }, user, userName: 'ada', source: 'a test' },
-      { env: { PATH: '/usr/bin:/bin' }, now: moment },
+      { env: { PATH: '/usr/bin:/bin' }, now: clock },
     );
 
   test('with a name and a password, and as somebody else', async () => {
@@ -174,14 +174,14 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
 `,
     );
     chmodSync(program, 0o700);
-    let moment = now;
-    const login = loginOf({ exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } }, () => moment);
+    let time = now;
+    const login = loginOf({ exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } }, () => time);
     const token = async (): Promise<unknown> => (await login.credentials()).headers['authorization'];
     assert.equal(await token(), 'Bearer ada-1');
     assert.equal(await token(), 'Bearer ada-1');
     assert.equal(login.invalidate(), true);
     assert.equal(await token(), 'Bearer ada-2');
-    moment += 3_600_000;
+    time += 3_600_000;
     assert.equal(await token(), 'Bearer ada-3');
 
     const server = await openServer(t, ({ headers }) =>

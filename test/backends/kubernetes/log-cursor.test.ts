@@ -14,14 +14,14 @@ interface Line {
   readonly text: string;
 }
 
-const momentOf = (ns: number, zone = 'Z'): string => {
+const timestampOf = (ns: number, zone = 'Z'): string => {
   const whole = new Date(Math.floor(ns / 1e9) * 1000).toISOString().slice(0, 19);
   return `${whole}.${String(ns % 1e9).padStart(9, '0')}${zone}`;
 };
-const written = ({ ns, text }: Line, zone: string): string => `${momentOf(ns, zone)} ${text}\n`;
+const written = ({ ns, text }: Line, zone: string): string => `${timestampOf(ns, zone)} ${text}\n`;
 
 /** What a kubelet tells from a moment on: each line that is not older, in the file's order. */
-function told(lines: readonly Line[], since: string | number | undefined, zone: string): Buffer {
+function replyOf(lines: readonly Line[], since: string | number | undefined, zone: string): Buffer {
   const from = since === undefined ? 0 : Date.parse(`${since}`.replace(/(Z|[+-]\d\d:\d\d)$/, 'Z')) * 1e6;
   return Buffer.from(
     lines
@@ -60,11 +60,11 @@ suite('a log that is read over lost connections', () => {
             out += cursor.take(bytes.subarray(at, at + size)).toString('utf8');
         };
         for (const { share, piece } of cuts) {
-          const reply = told(lines, cursor.nextQuery({})['sinceTime'], zone);
+          const reply = replyOf(lines, cursor.nextQuery({})['sinceTime'], zone);
           hear(reply.subarray(0, Math.floor(reply.length * share)), piece);
           cursor.beginReply();
         }
-        hear(told(lines, cursor.nextQuery({})['sinceTime'], zone), 17);
+        hear(replyOf(lines, cursor.nextQuery({})['sinceTime'], zone), 17);
         assert.equal(out, lines.map(({ text }) => `${text}\n`).join(''));
       }),
       { numRuns: 1_000 },
@@ -92,12 +92,12 @@ suite('a log that is read over lost connections', () => {
         let ns = 5_000_000_000;
         const parts = all.map(({ by, text }, index) => ({ ns: (ns += by), text: `${index}:${text}`, hasEnd: true }));
         /** Of the parts from one on, what a kubelet tells of those which are not older: one moment for each line. */
-        const tell = (some: typeof parts, since: string | number | undefined, isGoingOn = false): string => {
+        const replyWith = (some: typeof parts, since: string | number | undefined, isGoingOn = false): string => {
           const from = since === undefined ? 0 : Date.parse(`${since}`) * 1e6;
           let isNewLine = !isGoingOn;
           return some
             .map((part) => {
-              const front = isNewLine ? `${momentOf(part.ns)} ` : '';
+              const front = isNewLine ? `${timestampOf(part.ns)} ` : '';
               isNewLine = part.hasEnd;
               return part.ns < from ? '' : `${front}${part.text}${part.hasEnd ? '\n' : ''}`;
             })
@@ -119,19 +119,21 @@ suite('a log that is read over lost connections', () => {
               parts.splice(end - 1, 1, { ns: last.ns, text: last.text.slice(0, 1), hasEnd: false }, rest);
             }
             const isOpen = parts[end - 1]?.hasEnd === false;
-            const old = tell(parts.slice(file, end), since);
-            out += cursor.take(Buffer.from(old + tell(parts.slice(end, end + through), undefined, isOpen))).toString();
+            const old = replyWith(parts.slice(file, end), since);
+            out += cursor
+              .take(Buffer.from(old + replyWith(parts.slice(end, end + through), undefined, isOpen)))
+              .toString();
             file = end;
             seen = end + through;
           } else {
-            const reply = Buffer.from(tell(parts.slice(file), since));
+            const reply = Buffer.from(replyWith(parts.slice(file), since));
             const length = Math.floor(reply.length * share);
             out += cursor.take(reply.subarray(0, length)).toString();
-            while (seen < parts.length && tell(parts.slice(file, seen), since).length < length) seen += 1;
+            while (seen < parts.length && replyWith(parts.slice(file, seen), since).length < length) seen += 1;
           }
           cursor.beginReply();
         }
-        out += cursor.take(Buffer.from(tell(parts.slice(file), cursor.nextQuery({})['sinceTime']))).toString();
+        out += cursor.take(Buffer.from(replyWith(parts.slice(file), cursor.nextQuery({})['sinceTime']))).toString();
         out += cursor.unfinishedLine().toString();
         assert.equal(stamped ? out.replaceAll(/^\S+ /gm, '') : out, whole);
       }),
@@ -148,19 +150,19 @@ suite('a log that is read over lost connections', () => {
   test('begun with its last lines only, is not begun again with those before', () => {
     const cursor = createLogCursor();
     assert.deepEqual(cursor.nextQuery({ tail: 2 }), { tailLines: 2, sinceTime: undefined });
-    assert.equal(cursor.take(told(lines.slice(4), undefined, 'Z')).toString(), 'line 4\nline 5\n');
+    assert.equal(cursor.take(replyOf(lines.slice(4), undefined, 'Z')).toString(), 'line 4\nline 5\n');
     cursor.beginReply();
     const more = [...lines, { ns: first + 9_000, text: 'line 6' }];
-    assert.equal(cursor.take(told(more, cursor.nextQuery({ tail: 2 })['sinceTime'], 'Z')).toString(), 'line 6\n');
+    assert.equal(cursor.take(replyOf(more, cursor.nextQuery({ tail: 2 })['sinceTime'], 'Z')).toString(), 'line 6\n');
   });
 
   test('whose file was begun anew goes on with what is newer', () => {
     const cursor = createLogCursor();
-    cursor.take(told(lines, undefined, 'Z'));
+    cursor.take(replyOf(lines, undefined, 'Z'));
     cursor.beginReply();
     // The node has put the first lines away.
     const rotated = [...lines.slice(3), { ns: first + 9_000, text: 'line 6' }];
-    assert.equal(cursor.take(told(rotated, undefined, 'Z')).toString(), 'line 6\n');
+    assert.equal(cursor.take(replyOf(rotated, undefined, 'Z')).toString(), 'line 6\n');
   });
 
   suite('a line whose file was put away in its middle', () => {
@@ -168,31 +170,31 @@ suite('a log that is read over lost connections', () => {
     const rest = { ns: first + 2e9, text: 'brown fox' };
     const next = { ns: first + 2e9 + 5, text: 'next' };
     const cut = (line: Line): string => written(line, 'Z').slice(0, -1);
-    const after = (told_: readonly Line[], stamped = false): string => {
+    const after = (reply: readonly Line[], stamped = false): string => {
       const cursor = createLogCursor({ timestamps: stamped });
-      cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
+      cursor.take(Buffer.from(replyOf(lines, undefined, 'Z') + cut(begun)));
       cursor.beginReply();
-      return cursor.take(told(told_, undefined, 'Z')).toString() + cursor.unfinishedLine().toString();
+      return cursor.take(replyOf(reply, undefined, 'Z')).toString() + cursor.unfinishedLine().toString();
     };
 
     test('is whole, and has the moment that the file has which is there now', () => {
       assert.equal(after([rest, next]), 'the quick brown fox\nnext\n');
-      assert.equal(after([rest], true), `${momentOf(rest.ns)} the quick brown fox\n`);
+      assert.equal(after([rest], true), `${timestampOf(rest.ns)} the quick brown fox\n`);
     });
 
     test('is not begun twice where it is told again', () => {
-      const told_ = [...lines, { ...begun, text: 'the quick brown fox' }, next];
-      assert.equal(after(told_), 'the quick brown fox\nnext\n');
+      const reply = [...lines, { ...begun, text: 'the quick brown fox' }, next];
+      assert.equal(after(reply), 'the quick brown fox\nnext\n');
     });
 
     test('is told at the end where nothing goes on with it', () => {
       assert.equal(after([]), 'the quick ');
-      assert.equal(after(lines, true), `${momentOf(begun.ns)} the quick `);
+      assert.equal(after(lines, true), `${timestampOf(begun.ns)} the quick `);
     });
 
     test('is whole where it has no end either, over replies that bring nothing', () => {
       const cursor = createLogCursor();
-      cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
+      cursor.take(Buffer.from(replyOf(lines, undefined, 'Z') + cut(begun)));
       cursor.beginReply();
       cursor.beginReply();
       cursor.take(Buffer.from(cut(rest)));
@@ -206,17 +208,17 @@ suite('a log that is read over lost connections', () => {
       cursor.beginReply();
       const since = cursor.nextQuery({ tail: 2 });
       assert.deepEqual(since, { sinceTime: '2025-12-31T23:59:59Z' });
-      assert.equal(cursor.take(told([...lines, begun, next], undefined, 'Z')).toString(), 'the quick \nnext\n');
+      assert.equal(cursor.take(replyOf([...lines, begun, next], undefined, 'Z')).toString(), 'the quick \nnext\n');
     });
 
     test('is not gone on with twice, when the reply that told it went through both files', () => {
       const whole = { ...begun, text: begun.text + rest.text };
       const cursor = createLogCursor();
-      assert.equal(cursor.take(told([whole], undefined, 'Z')).toString(), 'the quick brown fox\n');
+      assert.equal(cursor.take(replyOf([whole], undefined, 'Z')).toString(), 'the quick brown fox\n');
       cursor.beginReply();
-      assert.equal(cursor.take(told([rest], undefined, 'Z')).toString(), '');
+      assert.equal(cursor.take(replyOf([rest], undefined, 'Z')).toString(), '');
       cursor.beginReply();
-      assert.equal(cursor.take(told([rest, next], undefined, 'Z')).toString(), 'next\n');
+      assert.equal(cursor.take(replyOf([rest, next], undefined, 'Z')).toString(), 'next\n');
     });
 
     test('of which a reply has told more than one part is gone on with behind them', () => {
@@ -225,16 +227,19 @@ suite('a log that is read over lost connections', () => {
       cursor.take(Buffer.from(cut(begun) + part));
       cursor.beginReply();
       const more = { ...rest, text: `${part}\r2000` };
-      assert.equal(cursor.take(told([more], undefined, 'Z')).toString(), `the quick ${part}\r2000\n`);
+      assert.equal(cursor.take(replyOf([more], undefined, 'Z')).toString(), `the quick ${part}\r2000\n`);
     });
   });
 
   test('the rest of a line that began before the moment asked for is not told again', () => {
     const cursor = createLogCursor();
     const long = 'a long line in whose middle a second ended\n';
-    assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).length, long.length + 42);
+    assert.equal(
+      cursor.take(Buffer.concat([Buffer.from(long), replyOf(lines, undefined, 'Z')])).length,
+      long.length + 42,
+    );
     cursor.beginReply();
-    assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).toString(), '');
+    assert.equal(cursor.take(Buffer.concat([Buffer.from(long), replyOf(lines, undefined, 'Z')])).toString(), '');
   });
 
   test('a last line without an end comes at the end, and one that was cut is told again', () => {
@@ -299,9 +304,9 @@ suite('a kept log', () => {
         rmSync(path, { force: true });
         let ns = 7_000_000_000;
         const lines = all.map(([by, text]) => ({ ns: (ns += by), text: text.replaceAll(/[\r\n]/g, ' ') }));
-        const told = (since: string | number | undefined): Buffer => {
+        const replySince = (since: string | number | undefined): Buffer => {
           const from = since === undefined ? 0 : Date.parse(`${since}`) * 1e6;
-          const text = lines.filter((line) => line.ns >= from).map((line) => `${momentOf(line.ns)} ${line.text}\n`);
+          const text = lines.filter((line) => line.ns >= from).map((line) => `${timestampOf(line.ns)} ${line.text}\n`);
           return Buffer.from(hasEnd ? text.join('') : text.join('').slice(0, -1));
         };
         const copy = (share: number, piece: number, isLast: boolean): number => {
@@ -314,7 +319,7 @@ suite('a kept log', () => {
           const cursor = createLogCursor({ timestamps: true });
           cursor.take(Buffer.from(kept.tail));
           cursor.beginReply();
-          const reply = told(cursor.nextQuery({})['sinceTime']);
+          const reply = replySince(cursor.nextQuery({})['sinceTime']);
           const end = Math.floor(reply.length * share);
           for (let at = 0; at < end; at += piece) add(cursor.take(reply.subarray(at, Math.min(end, at + piece))));
           if (isLast) add(cursor.unfinishedLine());
@@ -336,19 +341,19 @@ suite('a kept log', () => {
 
   test('of which only the last lines or minutes are wanted', async (t) => {
     const path = copyIn(t);
-    const lines = [1, 2, 3, 4].map((at) => `${momentOf(at * 60e9)} line ${at}\n`);
+    const lines = [1, 2, 3, 4].map((at) => `${timestampOf(at * 60e9)} line ${at}\n`);
     writeFileSync(path, lines.join(''));
     assert.equal(await textOf(path, { tail: 2 }), 'line 3\nline 4\n');
     assert.equal(await textOf(path, { tail: 9 }), 'line 1\nline 2\nline 3\nline 4\n');
     assert.equal(await textOf(path, { since: 180_000 }), 'line 3\nline 4\n');
-    writeFileSync(path, `${lines.join('')}${momentOf(300e9)} no end`);
+    writeFileSync(path, `${lines.join('')}${timestampOf(300e9)} no end`);
     assert.equal(await textOf(path, { tail: 2 }), 'line 4\nno end');
     assert.equal(await textOf(join(path, '../none')), '');
   });
 
   test('of two busy seconds is gone on with by its end alone', (t) => {
     const path = copyIn(t);
-    const line = (second: number, index: number): string => `${momentOf(second * 1e9 + index)} ${'x'.repeat(90)}\n`;
+    const line = (second: number, index: number): string => `${timestampOf(second * 1e9 + index)} ${'x'.repeat(90)}\n`;
     const old = Array.from({ length: 5_000 }, (_, index) => line(100, index)).join('');
     const now = [200, 201].flatMap((at) => Array.from({ length: 2_000 }, (_, index) => line(at, index))).join('');
     writeFileSync(path, `${old}${now}`);

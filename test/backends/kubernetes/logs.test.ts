@@ -13,14 +13,14 @@ const logPath = '/api/v1/namespaces/vision/pods/train/log';
 async function read(
   server: FakeServer,
   query: ClusterLogQuery = {},
-): Promise<{ readonly pieces: readonly string[]; readonly said: readonly string[] }> {
+): Promise<{ readonly pieces: readonly string[]; readonly notices: readonly string[] }> {
   const pieces: string[] = [];
-  const said: string[] = [];
-  const onLost = (why: string | null): void => void said.push(why === null ? 'again' : 'lost');
-  const onCut = (): void => void said.push('cut');
+  const notices: string[] = [];
+  const onLost = (why: string | null): void => void notices.push(why === null ? 'again' : 'lost');
+  const onCut = (): void => void notices.push('cut');
   for await (const piece of server.cluster().logs('train', 'main', { ...query, onLost, onTruncated: onCut }))
     pieces.push(Buffer.from(piece).toString('utf8'));
-  return { pieces, said };
+  return { pieces, notices };
 }
 
 suite('the log of a pod that is over', () => {
@@ -33,8 +33,8 @@ suite('the log of a pod that is over', () => {
       if (path !== logPath) return over;
       const cutAt = cuts[tries];
       tries += 1;
-      const told = cutAt === undefined ? text : text.slice(0, Math.floor(text.length * cutAt));
-      const parts = told.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? [];
+      const sent = cutAt === undefined ? text : text.slice(0, Math.floor(text.length * cutAt));
+      const parts = sent.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? [];
       return cutAt === undefined ? { parts } : { parts, cut: true };
     });
     await fc.assert(
@@ -50,13 +50,13 @@ suite('the log of a pod that is over', () => {
           cuts = shares.map((share) => Math.max(share, 6 / text.length));
           size = length;
           tries = 0;
-          const { pieces, said } = await read(server, { follow });
+          const { pieces, notices } = await read(server, { follow });
           assert.equal(pieces.join(''), text);
           for (const piece of pieces.slice(0, -1))
             assert.ok(piece.endsWith('\n'), 'a piece ends in the middle of a line');
           assert.equal(tries, cuts.length + 1);
           // Each loss that brought something is told once, with its end.
-          assert.equal(said.filter((word) => word === 'again').length, cuts.length);
+          assert.equal(notices.filter((notice) => notice === 'again').length, cuts.length);
         },
       ),
       { numRuns: 60 },
@@ -74,13 +74,13 @@ suite('the log of a pod that is over', () => {
       return { ...reply, cut: true };
     });
     await read(server, { tail: 7, since: Date.UTC(2026, 10, 22) });
-    const words = (): readonly string[] =>
+    const queries = (): readonly string[] =>
       server.requests.filter(({ path }) => path === logPath).map(({ query }) => decodeURIComponent(query.toString()));
     const same = 'container=main&tailLines=7&sinceTime=2026-11-22T00:00:00.000Z';
-    assert.deepEqual(words(), [same, same]);
+    assert.deepEqual(queries(), [same, same]);
     phase = 'Running';
     assert.deepEqual((await read(server)).pieces, ['one\n']);
-    assert.equal(words().at(-1), 'container=main&timestamps=true');
+    assert.equal(queries().at(-1), 'container=main&timestamps=true');
   });
 
   test('that the node has no more is nothing, though the node says so in the place of the log', async (t) => {
@@ -99,7 +99,7 @@ suite('the log of a pod that is over', () => {
       if (tries === 1) return { parts: ['one\ntwo'], cut: true };
       return status(404, 'NotFound', 'pods "train" not found', { kind: 'pods', name: 'train' });
     });
-    assert.deepEqual(await read(server), { pieces: ['one\n', 'two'], said: ['lost', 'cut'] });
+    assert.deepEqual(await read(server), { pieces: ['one\n', 'two'], notices: ['lost', 'cut'] });
     await assert.rejects(read(server), { name: 'ClusterRefusal' });
   });
 
@@ -107,7 +107,7 @@ suite('the log of a pod that is over', () => {
     const gone = status(400, 'BadRequest', 'container "main" in pod "train" is terminated');
     const server = await openServer(t, ({ path }) => (path === logPath ? gone : over));
     for (const query of [{}, { follow: true }, { stamped: true, follow: true }]) {
-      assert.deepEqual(await read(server, query), { pieces: [], said: ['cut'] }, JSON.stringify(query));
+      assert.deepEqual(await read(server, query), { pieces: [], notices: ['cut'] }, JSON.stringify(query));
     }
     const other = await openServer(t, ({ path }) =>
       path === logPath
@@ -126,10 +126,10 @@ function pod(phase: string, state: object, restartPolicy = 'OnFailure'): Reply {
 }
 
 async function followed(t: TestContext, states: readonly Reply[], runs: readonly string[]): Promise<string> {
-  let look = 0;
+  let checks = 0;
   let run = 0;
   const server = await openServer(t, ({ path }) => {
-    if (path !== logPath) return states[Math.min(look++, states.length - 1)] ?? { drop: true };
+    if (path !== logPath) return states[Math.min(checks++, states.length - 1)] ?? { drop: true };
     return { parts: [runs[Math.min(run++, runs.length - 1)] ?? ''] };
   });
   return (await read(server, { follow: true })).pieces.join('');

@@ -182,7 +182,7 @@ suite('a refusal', () => {
   });
 
   const may = 'cannot create resource "jobs" in API group "batch" in the namespace "vision"';
-  const cases: readonly (readonly [title: string, reply: Reply, code: number, says: RegExp])[] = [
+  const cases: readonly (readonly [title: string, reply: Reply, code: number, message: RegExp])[] = [
     [
       '403 names the right that is missing, and for whom',
       status(403, 'Forbidden', `jobs.batch is forbidden: User "ada@x" ${may}`),
@@ -209,11 +209,11 @@ suite('a refusal', () => {
     ],
     ['of something in between is told as it is', { status: 418, json: { hello: 'I am a proxy' } }, 1, /I am a proxy/],
   ];
-  for (const [title, reply, code, says] of cases) {
+  for (const [title, reply, code, message] of cases) {
     test(title, async (t) => {
       const error = await sentence(t, reply);
       assert.equal(error.code, code);
-      assert.match([error.message, ...error.lines].join('\n'), says);
+      assert.match([error.message, ...error.lines].join('\n'), message);
     });
   }
 

@@ -168,8 +168,8 @@ suite('a stream', () => {
     async (t) => {
       let looks = 0;
       const server = await openServer(t, ({ path }) => {
-        const says = 'container "main" in pod "a" is waiting to start: PodInitializing';
-        if (path.endsWith('/log')) return status(400, 'BadRequest', says);
+        const message = 'container "main" in pod "a" is waiting to start: PodInitializing';
+        if (path.endsWith('/log')) return status(400, 'BadRequest', message);
         looks += 1;
         return { json: { status: { phase: looks < 2 ? 'Pending' : 'Failed' } } };
       });
@@ -186,7 +186,7 @@ suite('a stream', () => {
   });
 
   const slowly = { retry: { maxTries: 2, maxTriesIfBroken: 2, initialDelay: 20, maxDelay: 400 } };
-  const moment = '2026-11-22T00:00:01.000000001Z';
+  const timestamp = '2026-11-22T00:00:01.000000001Z';
   const running: Reply = { json: { status: { phase: 'Running' } } };
 
   test('of a log that ends at once while its container goes on is asked for ever more seldom', async (t) => {
@@ -198,7 +198,7 @@ suite('a stream', () => {
 
   test('of a log that breaks off each time ends for a reader who does not follow', { timeout: 20_000 }, async (t) => {
     const server = await openServer(t, ({ path }) =>
-      path.endsWith('/log') ? { parts: [`${moment} one\n${moment} tw`], cut: true } : running,
+      path.endsWith('/log') ? { parts: [`${timestamp} one\n${timestamp} tw`], cut: true } : running,
     );
     const error = await failure(Array.fromAsync(server.cluster().logs('a', 'main', {})));
     assert.equal(error.code, 5);
@@ -306,8 +306,8 @@ users: [{name: u, user: ${user}}]
     const { folder } = openWorld(t);
     execFileSync('mkfifo', [join(folder, 'fifo')]);
     for (const file of [join(folder, 'fifo'), '/dev/zero']) {
-      const place = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
-      const error = await failure(readKubeContext(place, {}));
+      const sources = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
+      const error = await failure(readKubeContext(sources, {}));
       assert.deepEqual([error.code, /not a regular file/.test(error.message)], [5, true]);
     }
   });
@@ -321,10 +321,10 @@ users: [{name: u, user: ${user}}]
     const writer = openSync(fifo, constants.O_WRONLY);
     writeSync(writer, config());
     const env = { KUBECONFIG: `/dev/fd/${end}` };
-    const place = { setting: { type: 'default', file: null } as const, env, userHome: folder, cwd: '/' };
+    const sources = { setting: { type: 'default', file: null } as const, env, userHome: folder, cwd: '/' };
     closeSync(writer);
-    assert.equal((await readKubeContext(place, {})).name, 'lab');
-    assert.equal((await readKubeContext(place, {})).name, 'lab');
+    assert.equal((await readKubeContext(sources, {})).name, 'lab');
+    assert.equal((await readKubeContext(sources, {})).name, 'lab');
   });
 
   /** Reads it and asks what is at its server, which is a port of loopback that nothing listens on. */
@@ -335,8 +335,8 @@ users: [{name: u, user: ${user}}]
     writeFileSync(file, part === 'user' ? config('', yaml) : config(`, ${yaml}`));
     const error = await failure(
       (async () => {
-        const place = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
-        const context = await readKubeContext(place, {});
+        const sources = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
+        const context = await readKubeContext(sources, {});
         const cluster = createCluster({ context, flavorKey: 'f', env: {}, now: () => now });
         t.after(() => cluster.close());
         await cluster.job('a');
@@ -377,12 +377,12 @@ test('the index of a pod is a number, or none', () => {
 });
 
 test('a refusal whose parts are of other kinds is a refusal without them', () => {
-  const place = { context: 'lab', namespace: 'vision', server: 'https://x', user: 'ada' };
+  const context = { context: 'lab', namespace: 'vision', server: 'https://x', user: 'ada' };
   for (const strange of ['{}', '5', 'null', '[null]', '"x"', '[{"message":{}},null,5]']) {
     for (const code of [400, 401, 403, 404, 409, 422, 429, 500]) {
-      const said = `{"kind":"Status","message":${strange},"reason":${strange},"metadata":${strange},"details":{"name":${strange},"kind":${strange},"causes":${strange},"retryAfterSeconds":${strange}}}`;
-      const { message, lines } = refusalOf(readStatus(code, Buffer.from(said)), {
-        clusterContext: place,
+      const status = `{"kind":"Status","message":${strange},"reason":${strange},"metadata":${strange},"details":{"name":${strange},"kind":${strange},"causes":${strange},"retryAfterSeconds":${strange}}}`;
+      const { message, lines } = refusalOf(readStatus(code, Buffer.from(status)), {
+        clusterContext: context,
         purpose: 'try it',
       });
       for (const line of [message, ...lines]) assert.doesNotMatch(line, /\[object|undefined|NaN/);

@@ -9,8 +9,8 @@ import { isLoopback } from '../../../src/http/client.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
 
-const nobody = createLogin({ run: () => Promise.reject(new Error('nobody should be asked')), now: () => 0 });
-const to = (address: string, login: Credentials = nobody): Credentials =>
+const unusable = createLogin({ run: () => Promise.reject(new Error('nobody should be asked')), now: () => 0 });
+const to = (address: string, login: Credentials = unusable): Credentials =>
   createCredentials({ endpoint: () => Promise.resolve(address), login });
 
 suite('no login is shown', () => {

@@ -13,12 +13,12 @@ import { failure, openTpuServer, parent, type TpuServer } from './support/server
 
 const queue = { mode: 'queued-resources' } as const;
 
-function look(api: TpuApi, ...refs: readonly AllocationRef[]): Promise<readonly Observed<AllocationStatus>[]> {
+function observe(api: TpuApi, ...refs: readonly AllocationRef[]): Promise<readonly Observed<AllocationStatus>[]> {
   return observeAllocations(refs, { apiFor: () => api, clock: fixedClock });
 }
 
-async function lookAtOne(server: TpuServer, ref: AllocationRef): Promise<AllocationStatus> {
-  const [fact] = await look(server.api, ref);
+async function observeOne(server: TpuServer, ref: AllocationRef): Promise<AllocationStatus> {
+  const [fact] = await observe(server.api, ref);
   assert.equal(fact?.kind, 'known');
   return fact.value;
 }
@@ -47,7 +47,7 @@ suite('many jobs', () => {
       server.addNode(nodeOf(own));
       return ref;
     });
-    const facts = await look(server.api, ...refs);
+    const facts = await observe(server.api, ...refs);
     assert.equal(facts.filter((fact) => fact.kind === 'known' && fact.value.state === 'ready').length, 200);
     assert.deepEqual(server.requestLines(), ['GET queuedResources', 'GET nodes']);
   });
@@ -58,7 +58,7 @@ suite('many jobs', () => {
     const there = tpuRef({ job: { id: '000002' }, spec: { zone: 'us-east5-b' } });
     const alsoHere = tpuRef({ job: { id: '000003' } });
     server.fault = ({ path }) => (path.includes('us-east5-b') ? failure(503, 'UNAVAILABLE', 'away') : undefined);
-    const facts = await look(server.api, here, there, alsoHere);
+    const facts = await observe(server.api, here, there, alsoHere);
     assert.deepEqual(
       facts.map((fact) => (fact.kind === 'known' ? fact.value.state : fact.reason)),
       ['absent', 'UNAVAILABLE: away', 'absent'],
@@ -70,7 +70,7 @@ suite('many jobs', () => {
     const refs = Array.from({ length: 50 }, (_, index) =>
       tpuRef({ job: { id: String(index).padStart(6, '0') }, allocation: { confirmedAt: null, errorCount: 3 } }),
     );
-    await look(server.api, ...refs);
+    await observe(server.api, ...refs);
     assert.deepEqual(server.requestLines(), ['GET nodes']);
   });
 });
@@ -80,7 +80,7 @@ suite('a list', () => {
     const server = await openTpuServer(t);
     for (const id of ['a', 'b', 'c', 'd', name]) server.addNode(nodeOf({ id }));
     server.pageLength = 2;
-    assert.equal((await lookAtOne(server, tpuRef())).state, 'ready');
+    assert.equal((await observeOne(server, tpuRef())).state, 'ready');
     assert.deepEqual(
       server.requestLines().map((question) => question.replace(/=.*/, '')),
       ['GET nodes', 'GET nodes?pageToken', 'GET nodes?pageToken'],
@@ -92,14 +92,14 @@ suite('a list', () => {
     for (const id of ['a', 'b', name]) server.addNode(nodeOf({ id }));
     server.pageLength = 2;
     server.fault = ({ query }) => (query.has('pageToken') ? failure(500, 'INTERNAL', 'broken') : undefined);
-    const [fact] = await look(server.api, tpuRef());
+    const [fact] = await observe(server.api, tpuRef());
     assert.deepEqual(fact, { kind: 'unknown', reason: 'INTERNAL: broken', since: now });
   });
 
   test('that goes round in circles is no list', async (t) => {
     const server = await openTpuServer(t);
     server.fault = () => ({ status: 200, body: { nodes: [], nextPageToken: 'again' } });
-    const [fact] = await look(server.api, tpuRef());
+    const [fact] = await observe(server.api, tpuRef());
     assert.equal(fact?.kind, 'unknown');
     assert.equal(server.requests.length, 2);
   });
@@ -107,7 +107,7 @@ suite('a list', () => {
   test('that could not ask its zone is no list', async (t) => {
     const server = await openTpuServer(t);
     server.unreachable = ['us-central2-b'];
-    const [fact] = await look(server.api, tpuRef());
+    const [fact] = await observe(server.api, tpuRef());
     assert.match(fact?.kind === 'unknown' ? fact.reason : '', /not whole: us-central2-b could not be asked/);
   });
 
@@ -115,7 +115,7 @@ suite('a list', () => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf());
     server.unlisted.add(nodeOf().name);
-    assert.equal((await lookAtOne(server, tpuRef({ allocation: { readyAt: now - minute } }))).state, 'ready');
+    assert.equal((await observeOne(server, tpuRef({ allocation: { readyAt: now - minute } }))).state, 'ready');
     assert.deepEqual(server.requestLines(), ['GET nodes', `GET nodes/${name}`]);
   });
 
@@ -123,14 +123,14 @@ suite('a list', () => {
     const server = await openTpuServer(t);
     server.addQueued(queuedOf('WAITING_FOR_RESOURCES'));
     server.unlisted.add(queuedOf('').name);
-    assert.equal((await lookAtOne(server, tpuRef({ spec: queue }))).state, 'waiting');
+    assert.equal((await observeOne(server, tpuRef({ spec: queue }))).state, 'waiting');
   });
 
   test('of the queue that fails says nothing against a job that is not in the queue', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf());
     server.fault = ({ path }) => (path.endsWith('queuedResources') ? failure(503, 'UNAVAILABLE', 'away') : undefined);
-    const [plain, queued] = await look(server.api, tpuRef(), tpuRef({ job: { id: '000008' }, spec: queue }));
+    const [plain, queued] = await observe(server.api, tpuRef(), tpuRef({ job: { id: '000008' }, spec: queue }));
     assert.equal(plain?.kind === 'known' ? plain.value.state : 'unknown', 'ready');
     assert.equal(queued?.kind, 'unknown');
   });
@@ -159,7 +159,7 @@ suite('a place that refuses to be listed', () => {
         const server = await openTpuServer(t);
         server.fault = () => fault;
         const persistent = { ownership: 'persistent' } as const;
-        const facts = await look(
+        const facts = await observe(
           server.api,
           tpuRef({ spec: { mode }, allocation }),
           tpuRef({ spec: { mode, ...persistent }, allocation: { ...persistent, ...allocation } }),
@@ -190,14 +190,14 @@ suite('what answers in the place of the cloud is not believed:', () => {
     test(what, async (t) => {
       const server = await openTpuServer(t);
       server.fault = () => reply;
-      const [fact] = await look(server.api, tpuRef());
+      const [fact] = await observe(server.api, tpuRef());
       assert.equal(fact?.kind, 'unknown');
       assert.equal(fact?.kind === 'unknown' && typeof fact.reason, 'string');
     });
     test(`${what}, when asked by name`, async (t) => {
       const server = await openTpuServer(t);
       server.fault = ({ path }) => (path.endsWith(name) ? reply : undefined);
-      const [fact] = await look(server.api, tpuRef({ allocation: { readyAt: now - minute } }));
+      const [fact] = await observe(server.api, tpuRef({ allocation: { readyAt: now - minute } }));
       assert.equal(fact?.kind, 'unknown');
     });
   }
@@ -206,7 +206,7 @@ suite('what answers in the place of the cloud is not believed:', () => {
     const server = await openTpuServer(t);
     const other = await openTpuServer(t);
     server.redirect = `${other.url}/login`;
-    const [fact] = await look(server.api, tpuRef());
+    const [fact] = await observe(server.api, tpuRef());
     assert.equal(fact?.kind, 'unknown');
     assert.equal(other.requests.length, 0);
   });
@@ -214,7 +214,7 @@ suite('what answers in the place of the cloud is not believed:', () => {
   test('a node of another name', async (t) => {
     const server = await openTpuServer(t);
     server.fault = ({ path }) => (path.endsWith(name) ? { status: 200, body: {} } : undefined);
-    const [fact] = await look(server.api, tpuRef({ allocation: { readyAt: now - minute } }));
+    const [fact] = await observe(server.api, tpuRef({ allocation: { readyAt: now - minute } }));
     assert.equal(fact?.kind, 'unknown');
   });
 });
@@ -223,7 +223,7 @@ suite('a create that came to nothing', () => {
   test('is told with its error, and no further question', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
-    const seen = await lookAtOne(server, tpuRef());
+    const seen = await observeOne(server, tpuRef());
     assert.equal(seen.state, 'absent');
     assert.equal(seen.error?.kind, 'stockout');
     assert.match(seen.error?.raw ?? '', /no more capacity .* \(operation-/);
@@ -233,22 +233,22 @@ suite('a create that came to nothing', () => {
   test('is told once: when the record holds its words, it is old news', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
-    const { error } = await lookAtOne(server, tpuRef());
+    const { error } = await observeOne(server, tpuRef());
     assert.ok(error);
     // Accepted anew, and the list of operations does not show the new one yet.
     const again = tpuRef({ allocation: { lastError: { at: now, error }, errorCount: 1 } });
-    assert.deepEqual(await lookAtOne(server, again), { state: 'absent', detail: 'not there' });
+    assert.deepEqual(await observeOne(server, again), { state: 'absent', detail: 'not there' });
   });
 
   test('is told again when the next create fails in the same words, whatever our clock says', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
-    const { error } = await lookAtOne(server, tpuRef());
+    const { error } = await observeOne(server, tpuRef());
     assert.ok(error);
     server.addOperation(create(`nodes/${name}`, { at: '2026-05-01T11:59:45Z', done: true, error: stockout }));
     // The record's clock is an hour ahead of the cloud's.
     const again = tpuRef({ allocation: { lastError: { at: now + hour, error }, confirmedAt: now + hour + 1 } });
-    assert.equal((await lookAtOne(server, again)).error?.kind, 'stockout');
+    assert.equal((await observeOne(server, again)).error?.kind, 'stockout');
   });
 
   test('is asked about in one list for all who miss theirs', async (t) => {
@@ -257,7 +257,7 @@ suite('a create that came to nothing', () => {
     for (const { allocation } of refs) {
       server.addOperation(create(`nodes/${allocation.name}`, { done: true, error: stockout }));
     }
-    const facts = await look(server.api, ...refs);
+    const facts = await observe(server.api, ...refs);
     assert.ok(facts.every((fact) => fact.kind === 'known' && fact.value.error?.kind === 'stockout'));
     assert.deepEqual(server.requestLines(), ['GET nodes', 'GET operations']);
   });
@@ -271,20 +271,23 @@ suite('a create that came to nothing', () => {
       ...create(`nodes/${name}`, failed),
       metadata: { verb: 'delete', target: `${parent}/nodes/${name}` },
     });
-    assert.deepEqual(await lookAtOne(server, tpuRef()), { state: 'absent', detail: 'not there' });
+    assert.deepEqual(await observeOne(server, tpuRef()), { state: 'absent', detail: 'not there' });
   });
 
   test('of the queue is told too', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`queuedResources/${name}`, { done: true, error: { code: 7, message: 'no' } }));
-    assert.equal((await lookAtOne(server, tpuRef({ spec: queue }))).error?.kind, 'permission');
+    assert.equal((await observeOne(server, tpuRef({ spec: queue }))).error?.kind, 'permission');
   });
 
   test('is not asked about once the allocation was ready or released', async (t) => {
     const server = await openTpuServer(t);
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
     for (const part of [{ readyAt: now - minute }, { releasedAt: now - minute }]) {
-      assert.deepEqual(await lookAtOne(server, tpuRef({ allocation: part })), { state: 'absent', detail: 'not there' });
+      assert.deepEqual(await observeOne(server, tpuRef({ allocation: part })), {
+        state: 'absent',
+        detail: 'not there',
+      });
     }
     assert.ok(!server.requestLines().includes('GET operations'));
   });
@@ -293,15 +296,15 @@ suite('a create that came to nothing', () => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ state: 'CREATING' }));
     server.addOperation(create(`nodes/${name}`, { done: true, error: stockout }));
-    assert.equal((await lookAtOne(server, tpuRef())).state, 'provisioning');
-    assert.equal((await lookAtOne(server, tpuRef({ allocation: { confirmedAt: now - hour } }))).state, 'lost');
+    assert.equal((await observeOne(server, tpuRef())).state, 'provisioning');
+    assert.equal((await observeOne(server, tpuRef({ allocation: { confirmedAt: now - hour } }))).state, 'lost');
   });
 });
 
 test('a create that is under way and does not show yet is no absence', async (t) => {
   const server = await openTpuServer(t);
   server.addOperation(create(`nodes/${name}`));
-  assert.equal((await lookAtOne(server, tpuRef())).state, 'provisioning');
+  assert.equal((await observeOne(server, tpuRef())).state, 'provisioning');
 });
 
 test('a standing TPU made by a queued resource of another name is found with it', async (t) => {
@@ -309,7 +312,7 @@ test('a standing TPU made by a queued resource of another name is found with it'
   const persistent = { spec: { ...queue, ownership: 'persistent' }, allocation: { name: 'lab-v4' } } as const;
   server.addQueued(queuedOf('SUSPENDED', { id: 'lab-request', node: {} }));
   server.addNode(nodeOf({ id: 'lab-v4', labels: {}, queuedResource: queuedOf('', { id: 'lab-request' }).name }));
-  const seen = await lookAtOne(
+  const seen = await observeOne(
     server,
     tpuRef({ ...persistent, allocation: { name: 'lab-v4', readyAt: now - minute } }),
   );
@@ -345,7 +348,7 @@ test('whatever subset of the questions fails, what is there is never called abse
           if (way === 'away') return failure(503, 'UNAVAILABLE', 'away');
           return way === 'page' ? { status: 404, body: '<html></html>' } : undefined;
         };
-        const [fact] = await look(server.api, tpuRef({ spec: { mode }, allocation: record }));
+        const [fact] = await observe(server.api, tpuRef({ spec: { mode }, allocation: record }));
         assert.notEqual(fact?.kind === 'known' ? fact.value.state : 'unknown', 'absent');
         if (ways.every((way) => way !== 'fine')) assert.equal(fact?.kind, 'unknown');
       },
@@ -361,7 +364,7 @@ test('whatever question fails on the way to an absence, the answer is unknown', 
       const ref = tpuRef({ spec: { mode }, allocation: record });
       server.fault = () => undefined;
       server.requests.length = 0;
-      assert.equal((await lookAtOne(server, ref)).state, 'absent');
+      assert.equal((await observeOne(server, ref)).state, 'absent');
       const questions = server.requests.length;
       assert.ok(questions > 1);
       for (let failing = 0; failing < questions; failing += 1) {
@@ -370,7 +373,7 @@ test('whatever question fails on the way to an absence, the answer is unknown', 
           asked += 1;
           return asked === failing ? 'drop' : undefined;
         };
-        const [fact] = await look(server.api, ref);
+        const [fact] = await observe(server.api, ref);
         assert.equal(fact?.kind, 'unknown', `${mode}, question ${failing} of ${questions}`);
       }
     }
@@ -381,6 +384,6 @@ test('an expired login is one sentence, harms nothing, and says what to do', asy
   const server = await openTpuServer(t);
   server.fault = () =>
     failure(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials. Expected OAuth 2');
-  const [fact] = await look(server.api, tpuRef());
+  const [fact] = await observe(server.api, tpuRef());
   assert.deepEqual(fact, { kind: 'unknown', reason: 'log in again', since: now, noLogin: true });
 });

@@ -64,8 +64,8 @@ suite('a release', () => {
     ['another allocation', { ...labels, 'jobman-allocation': '2' }],
     ['half of us', { 'jobman-installation': 'ab12cd' }],
   ] as const;
-  for (const [whose, theirs] of others) {
-    test(`touches nothing that is labelled as of ${whose}`, async (t) => {
+  for (const [claimant, theirs] of others) {
+    test(`touches nothing that is labelled as of ${claimant}`, async (t) => {
       const server = await openTpuServer(t);
       server.addNode(nodeOf({ labels: theirs }));
       server.addQueued(queuedOf('ACTIVE', { node: { labels: theirs } }));
@@ -257,14 +257,14 @@ suite('a sweep', () => {
   test('that could not look everywhere is unknown', async (t) => {
     const server = await openTpuServer(t);
     server.addNode(nodeOf({ id: 'ours' }));
-    const places = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
+    const refs = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
     for (const part of ['us-east5-b/nodes', 'us-east5-b/queuedResources', 'us-central2-b/nodes']) {
       server.fault = ({ path }) => (path.endsWith(part) ? unanswered : undefined);
-      assert.equal((await capacityOf(server).listLabelled(places)).kind, 'unknown');
+      assert.equal((await capacityOf(server).listLabelled(refs)).kind, 'unknown');
     }
     server.fault = () => undefined;
     server.unreachable = ['us-central2-b'];
-    assert.equal((await capacityOf(server).listLabelled(places)).kind, 'unknown');
+    assert.equal((await capacityOf(server).listLabelled(refs)).kind, 'unknown');
   });
 
   test('and what it found can be let go, if it is still what it was', async (t) => {
@@ -272,20 +272,20 @@ suite('a sweep', () => {
     server.addNode(nodeOf({ id: 'ours' }));
     server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
     const found = await capacityOf(server).listLabelled([tpuRef()]);
-    const strays = found.kind === 'known' ? found.value : [];
-    assert.equal(strays.length, 2);
-    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseOrphan(stray), { kind: 'done' });
+    const orphans = found.kind === 'known' ? found.value : [];
+    assert.equal(orphans.length, 2);
+    for (const orphan of orphans) assert.deepEqual(await capacityOf(server).releaseOrphan(orphan), { kind: 'done' });
     assert.deepEqual(deletions(server), ['DELETE queuedResources/waiting?force=true', 'DELETE nodes/ours']);
     // Somebody has made something of that name since.
     server.addNode(nodeOf({ id: 'ours', labels: other }));
-    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseOrphan(stray), { kind: 'done' });
+    for (const orphan of orphans) assert.deepEqual(await capacityOf(server).releaseOrphan(orphan), { kind: 'done' });
     assert.equal(deletions(server).length, 2);
   });
 
   test('of a name that is none refuses', async (t) => {
     const server = await openTpuServer(t);
     for (const resource of ['', 'nodes/ours', `${parent}/reservations/r`, `${parent}/nodes/a/b`]) {
-      const stray = {
+      const orphan = {
         backend: 'tpu',
         resource,
         installation: 'ab12cd',
@@ -293,7 +293,7 @@ suite('a sweep', () => {
         allocation: 1,
         state: '',
       } as const;
-      assert.equal((await capacityOf(server).releaseOrphan(stray)).kind, 'refused');
+      assert.equal((await capacityOf(server).releaseOrphan(orphan)).kind, 'refused');
     }
     assert.equal(server.requests.length, 0);
   });

@@ -45,7 +45,7 @@ const everything = {
 } as const;
 
 /** The parts of a node that it was asked with. */
-function told(node: Reply): object {
+function summarize(node: Reply): object {
   const { acceleratorType, acceleratorConfig, runtimeVersion, networkConfig, serviceAccount } = node;
   const { dataDisks, labels: made, tags, metadata } = node;
   return {
@@ -88,7 +88,7 @@ suite('every key of the section tpu arrives', () => {
       const ref = refOf({ spec: { ...everything, pricing } });
       assert.deepEqual(await requestAllocation(api, ref, keys), { kind: 'done' });
       const node = await cloud.ok('GET', `nodes/${name}`);
-      assert.deepEqual(told(node), understood);
+      assert.deepEqual(summarize(node), understood);
       assert.deepEqual(node.schedulingConfig ?? {}, pricing === 'ondemand' ? {} : { [pricing]: true });
     });
 
@@ -106,7 +106,7 @@ suite('every key of the section tpu arrives', () => {
       const [spec, ...others] = queued.tpu.nodeSpec;
       assert.deepEqual(others, []);
       assert.equal(spec.nodeId, name);
-      assert.deepEqual(told(spec.node), understood);
+      assert.deepEqual(summarize(spec.node), understood);
     });
   }
 

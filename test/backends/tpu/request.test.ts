@@ -84,8 +84,8 @@ suite('the request', () => {
       const asked = await sent(await openTpuServer(t), { spec: { mode, pricing } });
       assert.ok(asked.path.startsWith(`/${version}/`));
       const { spot, bestEffort, schedulingConfig } = asked.body as Record<string, unknown>;
-      const said = Object.entries({ spot, bestEffort, schedulingConfig }).filter(([, value]) => value !== undefined);
-      assert.deepEqual(Object.fromEntries(said), part);
+      const given = Object.entries({ spot, bestEffort, schedulingConfig }).filter(([, value]) => value !== undefined);
+      assert.deepEqual(Object.fromEntries(given), part);
     });
   }
 

@@ -162,7 +162,10 @@ suite('what the cloud shows means', () => {
         createStatus: undefined,
         ...shown,
       });
-      assert.equal([seen.state, seen.cause, seen.error?.kind].filter((word) => word !== undefined).join(' '), expected);
+      assert.equal(
+        [seen.state, seen.cause, seen.error?.kind].filter((field) => field !== undefined).join(' '),
+        expected,
+      );
       if (seen.state === 'lost' && seen.cause === 'failed') assert.ok(seen.error?.message);
     });
   }

@@ -220,8 +220,8 @@ suite('the host key', () => {
 suite('the system’s ssh', () => {
   /** What the ssh of this machine would do with that argv. */
   function understood(argv: readonly string[], world: World): Map<string, string> {
-    const [ssh = '', ...words] = argv;
-    const text = execFileSync(ssh, ['-G', ...words], { env: world.env, encoding: 'utf8' });
+    const [ssh = '', ...args] = argv;
+    const text = execFileSync(ssh, ['-G', ...args], { env: world.env, encoding: 'utf8' });
     return new Map(
       text.split('\n').map((line) => [line.slice(0, line.indexOf(' ')), line.slice(line.indexOf(' ') + 1)]),
     );
@@ -255,16 +255,16 @@ suite('the system’s ssh', () => {
     assert.equal(await limits(), '15 15 3', 'the built-in cloud, whose workers no configuration is about');
     bench.way = () => Promise.resolve({ port: 2222, usesUserConfig: true });
     assert.equal(await limits(), '15 15 3', 'a configuration that says nothing');
-    const told = await openBench(t);
-    told.way = bench.way;
+    const reported = await openBench(t);
+    reported.way = bench.way;
     writeFileSync(
-      join(told.world.folder, 'ssh_config'),
+      join(reported.world.folder, 'ssh_config'),
       'Host 34.1.*\n  ServerAliveInterval 240\n  ConnectTimeout 90\n',
     );
-    const { options } = await told.workers.sshHost(workerRef(0));
+    const { options } = await reported.workers.sshHost(workerRef(0));
     const names = options.map(([option]) => option);
     assert.deepEqual([names.includes('ConnectTimeout'), names.includes('ServerAliveInterval')], [false, false]);
-    assert.ok((await told.workers.sshHost(workerRef(1))).options.some(([option]) => option === 'ConnectTimeout'));
+    assert.ok((await reported.workers.sshHost(workerRef(1))).options.some(([option]) => option === 'ConnectTimeout'));
   });
 
   test('pins the first key where none is known, and follows a key file with odd characters', async (t) => {

@@ -193,8 +193,8 @@ test('letters choose columns in their order, and v shows the last lines also whe
   });
   const id = await world.job({ attempts: [runningAttempt] });
   world.log(id, 1, 'a line that is older than what is shown\nep=1 \u001b[31mred\u001b[0m\n');
-  const lines = async (...words: string[]): Promise<readonly string[]> =>
-    (await world.tpu(['check', 'ada', ...words], { now: later })).out.split('\n');
+  const lines = async (...args: string[]): Promise<readonly string[]> =>
+    (await world.tpu(['check', 'ada', ...args], { now: later })).out.split('\n');
   assert.deepEqual(await lines(), ['STATUS         WINDOW', 'Running(ep 1)       1', '']);
   assert.deepEqual(await lines('-td'), ['TPU      DIR', 'v2-32-1  code', '']);
   assert.deepEqual((await lines('-sv')).slice(0, 3), ['STATUS', 'Running(ep 1)', '    | at is shown']);
@@ -219,8 +219,8 @@ test('a job says that a worker is silent and when it counts as hung, also where 
   world.log(answersNot, 1, 'ep=1\n');
   const given = { attempts: [runningAttempt], allocations: [readyAllocation], hangGrace: 5 * minute };
   const id = await world.job({ ...given, isReported: false });
-  const told = await world.job(given);
-  for (const job of [id, told]) {
+  const report = await world.job(given);
+  for (const job of [id, report]) {
     const path = world.log(job, 1, 'ep=1\nE0000 GRPC error: Connection reset by peer\n');
     utimesSync(path, (noon + 98 * minute) / 1_000, (noon + 98 * minute) / 1_000);
   }
@@ -229,15 +229,15 @@ test('a job says that a worker is silent and when it counts as hung, also where 
   assert.match(out, /^ {5}2 {2}Running\(ep 1\), no answer for 1m$/m);
   assert.match(out, /^ {5}3 {2}starting; its log says grpc, ends \d\d:43:00 if silent until then$/m);
   assert.match(out, /^ {5}4 {2}Running\(ep 1\); its log says grpc, ends \d\d:43:00 if silent until then$/m);
-  const jobs = [jobView({ id, owner: 'ada' }), jobView({ id: told, owner: 'ada' })];
+  const jobs = [jobView({ id, owner: 'ada' }), jobView({ id: report, owner: 'ada' })];
   const answer = (refused: string) => ({ id: refused, ok: false, message: '', exitCode: 4 });
   const acknowledged = await world.tpu(['ack', 'ada'], { now: later, jobs, answerCommand: answer });
   for (const window of [3, 4]) {
-    const says = new RegExp(
+    const message = new RegExp(
       `^Window ${window}: its log says grpc; it is ended at \\d\\d:43:00 if it prints nothing`,
       'm',
     );
-    assert.match(acknowledged.out, says);
+    assert.match(acknowledged.out, message);
   }
 });
 

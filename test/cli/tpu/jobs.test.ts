@@ -63,7 +63,7 @@ suite('run', () => {
   test('by its full name, by the one in ka.sh, and by what is free of a type', async (t) => {
     const world = await openLabJobWorld(t);
     writeFileSync(join(world.folder, 'xibo/ka.sh'), 'export VM_NAME=v2-32-7\n');
-    const tpuOf = async (...words: string[]) => (await world.record.job((await world.run(...words)).id))?.tpu;
+    const tpuOf = async (...args: string[]) => (await world.record.job((await world.run(...args)).id))?.tpu;
     assert.equal(await tpuOf(six, 'xibo'), six);
     assert.equal(await tpuOf('xibo'), seven);
     world.tpuStates.set(p1, is('ready'));
@@ -144,7 +144,7 @@ suite('run', () => {
 
   test('a state that passes by itself, and a cloud that does not answer, begin nothing', async (t) => {
     const world = await openLabJobWorld(t);
-    for (const [state, code, says] of [
+    for (const [state, code, message] of [
       [is('creating'), 4, /v2-32-6 is creating, so nothing can run there now/],
       [is('stopped'), 4, /is stopped.*\n.*tpu restart/],
       [
@@ -154,9 +154,9 @@ suite('run', () => {
       ],
     ] as const) {
       world.tpuStates.set(six, state);
-      const said = await world.tpu(['run', 'v2-32-6', 'xibo', '--yes']);
-      assert.equal(said.code, code);
-      assert.match(said.err, says);
+      const result = await world.tpu(['run', 'v2-32-6', 'xibo', '--yes']);
+      assert.equal(result.code, code);
+      assert.match(result.err, message);
     }
     assert.deepEqual([await jobCount(world), await booked(world, six)], [0, 'free']);
   });
@@ -165,17 +165,17 @@ suite('run', () => {
     const world = await openLabJobWorld(t);
     const own = world.sheet;
     world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
-    const said = await world.tpu(['run', 'v2-32-6', 'xibo']);
-    assert.equal(said.code, 0);
-    assert.match(said.err, /Who has booked it cannot be told: the sheet sleeps \(no route\)\./);
+    const result = await world.tpu(['run', 'v2-32-6', 'xibo']);
+    assert.equal(result.code, 0);
+    assert.match(result.err, /Who has booked it cannot be told: the sheet sleeps \(no route\)\./);
     assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booked +nobody can tell now$/m);
-    assert.match(said.err, /The booking sheet was not changed: the sheet sleeps/);
+    assert.match(result.err, /The booking sheet was not changed: the sheet sleeps/);
     const sheet = await own();
     world.sheet = async () => ({
       ...sheet,
-      async change(...words) {
+      async change(...args) {
         await sheet.change(seven, { status: 'reserved', user: 'somebody' });
-        return sheet.change(...words);
+        return sheet.change(...args);
       },
     });
     const late = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
@@ -205,10 +205,10 @@ suite('run', () => {
       [2, /"a\/b" cannot be the name of a tag/, 'tag=a/b'],
       [2, /Nobody can be asked for the notes/, '-ssn'],
     ];
-    for (const [code, says, ...words] of cases) {
-      const said = await world.tpu(['run', 'v2-32-6', 'xibo', ...words]);
-      assert.equal(said.code, code, said.err);
-      assert.match(said.err, says);
+    for (const [code, message, ...args] of cases) {
+      const result = await world.tpu(['run', 'v2-32-6', 'xibo', ...args]);
+      assert.equal(result.code, code, result.err);
+      assert.match(result.err, message);
     }
     rmSync(join(world.folder, 'xibo/staging.sh'));
     assert.match((await world.tpu(['run', 'v2-32-6', 'xibo'])).err, /has no staging\.sh/);
@@ -222,8 +222,8 @@ suite('kill', () => {
     const { id } = await world.run('v2-32-6', 'xibo');
     await world.record.reportWindow('xibo', 1, aReport('/l/1', '/s/1', six));
     world.holders.set(six, [aHolder]);
-    const said = await world.tpu(['kill', 'w=1', 'xibo'], { terminal, input: ['n'] });
-    assert.equal(said.code, 0, said.err);
+    const result = await world.tpu(['kill', 'w=1', 'xibo'], { terminal, input: ['n'] });
+    assert.equal(result.code, 0, result.err);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
     assert.equal(
@@ -231,7 +231,7 @@ suite('kill', () => {
       'reserved xibo',
       'though no script of it has begun that could say so at its end',
     );
-    assert.match(said.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
+    assert.match(result.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
     assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Window 1 \(job 000001\) of xibo was killed already/);
     await world.run('v2-32-6', 'xibo', '-f');
     await world.run('v2-32-7', 'xibo');
@@ -249,8 +249,8 @@ suite('kill', () => {
     await world.record.changeJob(other.id, (job) => ({ ...job, tpu: six }));
     await world.record.reportWindow('lyy', 1, aReport('/l/2', '/s/2', six));
     world.holders.set(six, [{ ...aHolder, command: 'python3 main.py --workdir=/l/2' }]);
-    const said = await world.tpu(['kill', '1', 'xibo', '--yes']);
-    assert.deepEqual([said.code, said.err, world.actions], [0, '', []]);
+    const result = await world.tpu(['kill', '1', 'xibo', '--yes']);
+    assert.deepEqual([result.code, result.err, world.actions], [0, '', []]);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     world.holders.set(six, [aHolder]);
     const third = await world.run('v2-32-7', 'xibo', '-f');
@@ -304,9 +304,9 @@ suite('resume and rerun', () => {
     assert.equal(early.code, exitCode.conflict);
     assert.match(early.err, /Window 1 of xibo \(job 000001\) is .* already\.\n.*tpu kill 1 xibo/);
     await world.finishJob(id, 'failed');
-    const said = await world.tpu(['resume', 'windows=1', 'xibo']);
-    assert.equal(said.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', said.err);
-    assert.match(said.err, /Window 1 has never told where its log is .* it begins from the start\./);
+    const result = await world.tpu(['resume', 'windows=1', 'xibo']);
+    assert.equal(result.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', result.err);
+    assert.match(result.err, /Window 1 has never told where its log is .* it begins from the start\./);
     assert.ok((await asks(world, id)).some(({ verb }) => verb === 'resume'));
     assert.equal(await jobCount(world), 1);
   });
@@ -316,9 +316,9 @@ suite('resume and rerun', () => {
     const { id } = await world.run('v2-32-p1', 'xibo', 'lr=1', '--log-stage');
     await world.record.reportWindow('xibo', 1, aReport('/l/1', '/s/1', p1));
     await world.finishJob(id, 'failed', 3);
-    const said = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
-    assert.equal(said.code, 0, said.err);
-    assert.doesNotMatch(said.err, /from the start/);
+    const result = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
+    assert.equal(result.code, 0, result.err);
+    assert.doesNotMatch(result.err, /from the start/);
     const child = await world.record.job('000002');
     assert.deepEqual(
       [child?.tpu, child?.parent, child?.baseStage, child?.configs, child?.logStage],
@@ -344,9 +344,9 @@ suite('resume and rerun', () => {
 });
 
 suite('the end of a script', () => {
-  const told = (tpu: string) => ({ logFolder: '/l/1', stageFolder: '/s/1', tpu, startTime: 'x', at: 1 });
-  const end = (world: LabJobWorld, id: string, ...words: string[]) =>
-    world.tpu(['__end', ...words], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
+  const reportFor = (tpu: string) => ({ logFolder: '/l/1', stageFolder: '/s/1', tpu, startTime: 'x', at: 1 });
+  const end = (world: LabJobWorld, id: string, ...args: string[]) =>
+    world.tpu(['__end', ...args], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
 
   test('every end reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
     const world = await openLabJobWorld(t);
@@ -362,7 +362,7 @@ suite('the end of a script', () => {
     );
     assert.match(readFileSync(failure, 'utf8'), /^exit code 0, but the script .*ValueError: bad shape\n$/);
     rmSync(failure);
-    await world.record.reportWindow('xibo', 1, told(six));
+    await world.record.reportWindow('xibo', 1, reportFor(six));
     const unproven = await end(world, id, world.folder, '0');
     assert.equal(unproven.out, '0\n', 'the exit code stays what it was');
     assert.match(
@@ -375,10 +375,10 @@ suite('the end of a script', () => {
     world.actions.splice(1);
     assert.deepEqual(world.actions, [`end on ${six}: /l/1 /s/1`]);
     // What is killed or has failed does not run there any more, whatever comes of the job.
-    for (const words of [['1'], ['--stopped', '143']]) {
+    for (const args of [['1'], ['--stopped', '143']]) {
       await (await world.sheet()).change(six, { status: 'running' });
-      await end(world, id, ...words);
-      assert.equal(await booked(world, six), 'reserved xibo', words.join(' '));
+      await end(world, id, ...args);
+      assert.equal(await booked(world, six), 'reserved xibo', args.join(' '));
     }
     await (await world.sheet()).change(six, { status: 'running', user: 'lyy' });
     await end(world, id, '1');
@@ -393,14 +393,14 @@ suite('the end of a script', () => {
   test('an attempt waits for a worker that is silent to end what an earlier one left there; beyond patience it does not begin', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    await world.record.reportWindow('xibo', 1, { ...told(six), stageFolder: join(world.folder, 'xibo') });
+    await world.record.reportWindow('xibo', 1, { ...reportFor(six), stageFolder: join(world.folder, 'xibo') });
     await world.finishJob(id, 'failed');
     await world.tpu(['resume', 'w=1', 'xibo']);
     const begin = (options: CliHarnessOptions = {}) =>
       world.tpu(['__begin', world.folder], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '2' }, ...options });
     world.unreachableTpus.add(six);
-    let moment = 0;
-    const refused = await begin({ now: () => (moment += hour) });
+    let time = 0;
+    const refused = await begin({ now: () => (time += hour) });
     assert.deepEqual([refused.code, refused.out], [exitCode.unreachable, '']);
     assert.match(refused.err, /may be running still: worker 1 does not answer \(no route\)\. This one was not begun\./);
     const answering = setTimeout(() => world.unreachableTpus.delete(six), 100);
@@ -428,16 +428,16 @@ suite('the end of a script', () => {
   test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {
     const world = await openLabJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo');
-    await world.record.reportWindow('xibo', 1, told(p1));
+    await world.record.reportWindow('xibo', 1, reportFor(p1));
     world.unreachableTpus.add(p1);
     let isTaken = false;
     const taking = setTimeout(() => {
       isTaken = true;
       world.tpuStates.set(p1, is('preempted'));
     }, 100);
-    const said = await end(world, id, '1');
+    const result = await end(world, id, '1');
     clearTimeout(taking);
-    assert.deepEqual([said.out, isTaken], ['1\n', true]);
+    assert.deepEqual([result.out, isTaken], ['1\n', true]);
   });
 });
 
@@ -537,7 +537,7 @@ suite('the list', () => {
     world.windows.set('xibo', [1]);
     assert.equal((await world.tpu(['attach', '1', 'xibo'])).code, 2);
     const argv: (readonly string[])[] = [];
-    const services = { onTerminal: async (words: readonly string[]) => argv.push(words) - 1 };
+    const services = { onTerminal: async (args: readonly string[]) => argv.push(args) - 1 };
     assert.equal((await world.tpu(['attach', '1', 'xibo'], { terminal, services })).code, 0);
     assert.deepEqual(argv, [['/usr/bin/tmux', 'attach-session', '-t', '=xibo:1']]);
   });

@@ -104,17 +104,19 @@ suite('check-rules', () => {
 });
 
 test('in a copied home every command that changes something refuses, and one that reads does not', async () => {
-  const says = 'copy is a copy of home, which is still there.';
+  const message = 'copy is a copy of home, which is still there.';
   // Whatever else the command would ask for is not there, and would be another message.
-  const world = openLabWorld({ assertOriginalHome: () => Promise.reject(new JobmanError(says, exitCode.unreachable)) });
+  const world = openLabWorld({
+    assertOriginalHome: () => Promise.reject(new JobmanError(message, exitCode.unreachable)),
+  });
   await world.record.addUser(aUser('xibo'));
   await world.record.changeTpu('lab-1', () => aTpu('lab-1'));
   await world.record.changeTpu('lab-2', () => aTpu('lab-2'));
   for (const verb of ['solve', 'reapply', 'apply', 'restart', 'delete', 'mount-disk', 'kill', 'release', 'book']) {
     const { code, err } = await world.tpu([verb, 'lab-1', ...(verb === 'kill' ? ['xibo'] : []), '--yes']);
-    assert.deepEqual([code, err.includes(says)], [exitCode.unreachable, true], `${verb}: ${err}`);
+    assert.deepEqual([code, err.includes(message)], [exitCode.unreachable, true], `${verb}: ${err}`);
   }
-  assert.match((await world.tpu(['ack', 'xibo'])).err, new RegExp(says));
+  assert.match((await world.tpu(['ack', 'xibo'])).err, new RegExp(message));
   assert.equal((await world.tpu(['-lta'])).code, 0);
 });
 
@@ -146,8 +148,8 @@ suite('ack', () => {
     await job('xibo');
     const jobs = [jobView({ id: '000001', owner: 'xibo' })];
     const { out } = await tpu(['ack', 'xibo', '--json'], { jobs });
-    const said = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
-    assert.deepEqual(JSON.parse(out), said);
+    const view = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
+    assert.deepEqual(JSON.parse(out), view);
     assert.equal((await tpu(['ack', 'xibo', '--json'], { jobs: [] })).out, '');
   });
 
@@ -173,13 +175,13 @@ suite('help', () => {
     assert.equal(whole.out, (await tpu(['--help'])).out);
     for (const { names, hidden, summary } of table) {
       assert.equal(whole.out.includes(summary), !hidden, names[0]);
-      for (const word of names) {
-        const { code, out } = await tpu(['-h', word]);
+      for (const name of names) {
+        const { code, out } = await tpu(['-h', name]);
         assert.equal(code, 0);
-        assert.ok(out.startsWith(`Usage: tpu ${names[0]}`), word);
-        assert.equal(out, (await tpu(['help', word])).out);
-        assert.equal(out, (await tpu([word, '-h'])).out);
-        assert.equal(out, (await tpu([word, '--help'])).out);
+        assert.ok(out.startsWith(`Usage: tpu ${names[0]}`), name);
+        assert.equal(out, (await tpu(['help', name])).out);
+        assert.equal(out, (await tpu([name, '-h'])).out);
+        assert.equal(out, (await tpu([name, '--help'])).out);
       }
     }
   });
@@ -220,10 +222,10 @@ test('signs that were typed are shown in what is said about them, and not done',
 });
 
 suite('completion', () => {
-  const proposals = async (...words: readonly string[]): Promise<readonly string[]> => {
+  const proposals = async (...args: readonly string[]): Promise<readonly string[]> => {
     const world = await openSampleLab();
     await world.job('xibo', { tag: 'baseline' });
-    const { out } = await world.tpu(['__complete', ...words]);
+    const { out } = await world.tpu(['__complete', ...args]);
     return out
       .split('\n')
       .filter(Boolean)
@@ -251,9 +253,9 @@ suite('completion', () => {
   });
   test('behind jobman tpu as behind tpu', async () => {
     const world = await openSampleLab();
-    for (const words of [[''], ['reset-w'], ['check', 'x'], ['run', 'rule=re'], ['nonsense', '']]) {
-      const { out } = await world.jobman(['__complete', 'tpu', ...words]);
-      assert.equal(out, (await world.tpu(['__complete', ...words])).out);
+    for (const args of [[''], ['reset-w'], ['check', 'x'], ['run', 'rule=re'], ['nonsense', '']]) {
+      const { out } = await world.jobman(['__complete', 'tpu', ...args]);
+      assert.equal(out, (await world.tpu(['__complete', ...args])).out);
     }
     assert.match((await world.jobman(['__complete', 'tp'])).out, /^tpu\t/m);
     assert.doesNotMatch((await world.jobman(['__complete', 'list', 'tp'])).out, /^tpu\t/m);

@@ -45,8 +45,8 @@ function refusal(line: string | readonly string[]): { readonly code: number; rea
 }
 
 /** The parts of a line that say something. */
-function said(words: ParsedArguments): Record<string, unknown> {
-  const { tpu, flags, ...rest } = words;
+function givenParts(args: ParsedArguments): Record<string, unknown> {
+  const { tpu, flags, ...rest } = args;
   const all = { ...rest, tpu: tpu?.name ?? null, flags: [...flags].toSorted() };
   return Object.fromEntries(
     Object.entries(all).filter(([key, value]) => key !== 'verb' && value !== null && Object.keys(value).length > 0),
@@ -58,8 +58,8 @@ suite('a window may be said in every way', () => {
   for (const verb of ['kill', 'kill-job', '-k', '-kj', 'resume', 'rerun', 'kill-window', '-kw', 'log']) {
     for (const form of forms) {
       test(`tpu ${verb} ${form} xibo`, () => {
-        assert.deepEqual(said(read(`${verb} ${form} xibo`)), { user: 'xibo', windows: [101] });
-        assert.deepEqual(said(read(`${verb} xibo ${form}`)), { user: 'xibo', windows: [101] });
+        assert.deepEqual(givenParts(read(`${verb} ${form} xibo`)), { user: 'xibo', windows: [101] });
+        assert.deepEqual(givenParts(read(`${verb} xibo ${form}`)), { user: 'xibo', windows: [101] });
       });
     }
   }
@@ -73,21 +73,21 @@ suite('a window may be said in every way', () => {
 
 suite('a user and a TPU may be said in every way', () => {
   test('an alias that looks like a type and is none is the TPU', () => {
-    assert.deepEqual(said(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
-    assert.deepEqual(said(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
+    assert.deepEqual(givenParts(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+    assert.deepEqual(givenParts(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
   });
   for (const form of ['lyy', 'user=lyy', 'id=3', '--user=lyy']) {
     test(`tpu check ${form}`, () => assert.equal(read(`check ${form}`).user, 'lyy'));
   }
   for (const form of ['v2-32-1', 'kmh-tpuvm-v2-32-1', 'tpu=v2-32-1', 'ka=kmh-tpuvm-v2-32-1']) {
     test(`tpu run ${form} xibo`, () => {
-      assert.deepEqual(said(read(`run ${form} xibo`)), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+      assert.deepEqual(givenParts(read(`run ${form} xibo`)), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
     });
   }
   test('a name with accents is the same however it is written', () => {
     const { row } = findCommand(table, ['check']);
-    const words = parseArguments(row, 'check', ['jose\u0301'], { ...known, users: [{ name: 'josé', id: 1 }] });
-    assert.equal(words.user, 'josé');
+    const args = parseArguments(row, 'check', ['jose\u0301'], { ...known, users: [{ name: 'josé', id: 1 }] });
+    assert.equal(args.user, 'josé');
   });
   test('the command may stand behind', () => assert.equal(read('xibo check').user, 'xibo'));
 });
@@ -154,7 +154,7 @@ suite('lines of the manual', () => {
     ['kill v2-32-6 xibo', { user: 'xibo', tpu: six }],
     ['log 7 -n 50', { windows: [7], keys: { n: '50' } }],
   ];
-  for (const [line, expected] of lines) test(line, () => assert.deepEqual(said(read(line)), expected));
+  for (const [line, expected] of lines) test(line, () => assert.deepEqual(givenParts(read(line)), expected));
 
   test('values arrive as they were typed', () => {
     for (const value of ['a b', '$(reboot)', '"', "it's", 'x=y=z', '', '\n', '-q', '🎉', '`', '\\', '*']) {
@@ -166,8 +166,9 @@ suite('lines of the manual', () => {
     assert.deepEqual(read('add-tag 7 xibo -- -q').texts, { tag: '-q' });
   });
   test('yes and no in every form', () => {
-    for (const word of ['True', 'true', '1', 'yes']) assert.equal(read(`run monitor=${word}`).keys['monitor'], 'true');
-    for (const word of ['False', 'false', '0']) assert.equal(read(`run monitor=${word}`).keys['monitor'], 'false');
+    for (const value of ['True', 'true', '1', 'yes'])
+      assert.equal(read(`run monitor=${value}`).keys['monitor'], 'true');
+    for (const value of ['False', 'false', '0']) assert.equal(read(`run monitor=${value}`).keys['monitor'], 'false');
   });
 });
 
@@ -191,9 +192,21 @@ suite('a word that could be two things is refused with both', () => {
     });
   }
   test('a key says which', () => {
-    assert.deepEqual(said(read('add-tag window=42 100 xibo')), { user: 'xibo', windows: [42], texts: { tag: '100' } });
-    assert.deepEqual(said(read('add-tag 42 lyy user=xibo')), { user: 'xibo', windows: [42], texts: { tag: 'lyy' } });
-    assert.deepEqual(said(read('add-tag 42 tag=lyy xibo')), { user: 'xibo', windows: [42], texts: { tag: 'lyy' } });
+    assert.deepEqual(givenParts(read('add-tag window=42 100 xibo')), {
+      user: 'xibo',
+      windows: [42],
+      texts: { tag: '100' },
+    });
+    assert.deepEqual(givenParts(read('add-tag 42 lyy user=xibo')), {
+      user: 'xibo',
+      windows: [42],
+      texts: { tag: 'lyy' },
+    });
+    assert.deepEqual(givenParts(read('add-tag 42 tag=lyy xibo')), {
+      user: 'xibo',
+      windows: [42],
+      texts: { tag: 'lyy' },
+    });
     assert.deepEqual(read('run type=v4-8').types, ['v4-8']);
     assert.equal(read('run tpu=v4-8').tpu?.name, 'kmh-tpuvm-v2-32-1');
   });
@@ -252,15 +265,15 @@ suite('a word that is nothing is refused', () => {
 });
 
 suite('whatever the order', () => {
-  const runWords = [
+  const runArgs = [
     ...'v2-32-6 xibo dir=3 tag=a rule=pass monitor=False ssn=a_b -apply -q -f --log-stage lr=0.01'.split(' '),
     'config.a.b=c=d e',
   ];
   test('the same words of `run` mean the same', () => {
     fc.assert(
-      fc.property(fc.shuffledSubarray(runWords), fc.shuffledSubarray(runWords), (some, order) => {
-        const one = order.filter((word) => some.includes(word));
-        const other = some.filter((word) => order.includes(word));
+      fc.property(fc.shuffledSubarray(runArgs), fc.shuffledSubarray(runArgs), (some, order) => {
+        const one = order.filter((arg) => some.includes(arg));
+        const other = some.filter((arg) => order.includes(arg));
         assert.deepEqual(sorted(read(['run', ...one])), sorted(read(['run', ...other])));
       }),
       { numRuns: 300 },
@@ -268,10 +281,10 @@ suite('whatever the order', () => {
   });
 
   /** Words that belong together stay together. */
-  const killWords = [['xibo'], ['-w', '101'], ['w=102'], ['103'], ['tpu=v2-32-6']];
+  const killArgs = [['xibo'], ['-w', '101'], ['w=102'], ['103'], ['tpu=v2-32-6']];
   test('and those of `kill`, of which two belong together', () => {
     fc.assert(
-      fc.property(fc.shuffledSubarray(killWords, { minLength: killWords.length }), (order) => {
+      fc.property(fc.shuffledSubarray(killArgs, { minLength: killArgs.length }), (order) => {
         assert.deepEqual(sorted(read(['kill', ...order.flat()])), {
           user: 'xibo',
           tpu: 'kmh-tpuvm-v2-32-6',
@@ -282,9 +295,9 @@ suite('whatever the order', () => {
     );
   });
 
-  function sorted(words: ParsedArguments): Record<string, unknown> {
-    const all = said(words);
-    const { configs, windows } = words;
+  function sorted(args: ParsedArguments): Record<string, unknown> {
+    const all = givenParts(args);
+    const { configs, windows } = args;
     return {
       ...all,
       ...(configs.length === 0 ? {} : { configs: configs.map(String).toSorted() }),
@@ -294,7 +307,7 @@ suite('whatever the order', () => {
 });
 
 test('no word of any line is left out: it is in what was read, or the line is refused', () => {
-  const word = fc.oneof(
+  const arg = fc.oneof(
     fc.constantFrom(...'xibo lyy v2-32-1 v2-32 v* 7 0 baseline config.a show_length -q -re'.split(' ')),
     fc.constantFrom('tag=x', 'w=3', 'dir=1', 'user=xibo', 'lr=2', 'a=b=c', '-dsv', '-w', '--', '-n', 'run', 'check'),
     fc.string({ maxLength: 4 }),
@@ -302,20 +315,20 @@ test('no word of any line is left out: it is in what was read, or the line is re
   fc.assert(
     fc.property(
       fc.constantFrom(...table.map((row) => row.names[0])),
-      fc.array(word, { maxLength: 6 }),
+      fc.array(arg, { maxLength: 6 }),
       (verb, typed) => {
         const { row } = findCommand(table, [verb]);
         if (row.takes.raw === true) return;
-        let words: ParsedArguments;
+        let args: ParsedArguments;
         try {
-          words = parseArguments(row, verb, typed, known);
+          args = parseArguments(row, verb, typed, known);
         } catch (error) {
           assert.ok(error instanceof JobmanError, String(error));
           return;
         }
         const end = typed.indexOf('--');
         for (const [index, one] of typed.entries()) {
-          if (index !== end) assert.ok(isIn(words, one), `\`${one}\` of ${JSON.stringify(typed)} for ${verb}`);
+          if (index !== end) assert.ok(isIn(args, one), `\`${one}\` of ${JSON.stringify(typed)} for ${verb}`);
         }
       },
     ),
@@ -323,9 +336,9 @@ test('no word of any line is left out: it is in what was read, or the line is re
   );
 
   /** Whether what was read has that word in it, wherever its row put it. */
-  function isIn(words: ParsedArguments, typed: string): boolean {
+  function isIn(args: ParsedArguments, typed: string): boolean {
     const value = typed.includes('=') ? typed.slice(typed.indexOf('=') + 1) : typed;
-    const { tpu, user, types, windows, numbers, texts, keys, configs, flags, letters } = words;
+    const { tpu, user, types, windows, numbers, texts, keys, configs, flags, letters } = args;
     const bare = typed.replace(/^--?/, '');
     const all: readonly string[] = [
       ...(tpu === null ? [] : [tpu.name, ...[...known.tpuAliases].filter(([, name]) => name === tpu.name).flat()]),

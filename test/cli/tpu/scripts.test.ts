@@ -8,7 +8,7 @@ import { root } from '../../support/root.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { openLabWorld, openSampleLab, type LabWorld } from './lab-world.ts';
 
-const told = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
+const args = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
 
 async function withWindow(): Promise<LabWorld> {
   const world = await openSampleLab();
@@ -19,7 +19,7 @@ async function withWindow(): Promise<LabWorld> {
 suite('upd-log', () => {
   test('notes down what was told, as it was told', async () => {
     const { record, tpu } = await withWindow();
-    const { code, out, err } = await tpu(told);
+    const { code, out, err } = await tpu(args);
     assert.deepEqual([code, out, err], [0, '', '']);
     const { at: _, ...report } = (await record.findWindow('xibo', 1))?.window.report ?? { at: 0 };
     assert.deepEqual(report, {
@@ -31,9 +31,9 @@ suite('upd-log', () => {
   });
   test('twice alike says nothing; twice differently says so, and the later counts', async () => {
     const { record, tpu } = await withWindow();
-    await tpu(told);
-    assert.equal((await tpu(told)).err, '');
-    const { code, err } = await tpu(told.with(2, '/kmh/logs/2'));
+    await tpu(args);
+    assert.equal((await tpu(args)).err, '');
+    const { code, err } = await tpu(args.with(2, '/kmh/logs/2'));
     assert.equal(code, 0);
     assert.match(
       err,
@@ -43,23 +43,23 @@ suite('upd-log', () => {
   });
   const wrong: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
     [
-      told.with(1, 'xibo:7'),
+      args.with(1, 'xibo:7'),
       /No job of `tpu run` has the window xibo:7, so nothing was noted down; the script goes on/,
       3,
     ],
-    [told.with(1, 'bash:1'), /has the window bash:1/, 3],
-    [told.with(1, 'xibo'), /`xibo` is no window: a session and a number were expected/, 2],
-    [told.with(1, ''), /`` is no window/, 2],
-    [told.with(2, ''), /upd-log takes five words and was given an empty one \(number 2\)/, 2],
-    [told.slice(0, 4), /takes five words and was given 3 words/, 2],
-    [[...told, 'more'], /takes five words and was given 6 words/, 2],
+    [args.with(1, 'bash:1'), /has the window bash:1/, 3],
+    [args.with(1, 'xibo'), /`xibo` is no window: a session and a number were expected/, 2],
+    [args.with(1, ''), /`` is no window/, 2],
+    [args.with(2, ''), /upd-log takes five words and was given an empty one \(number 2\)/, 2],
+    [args.slice(0, 4), /takes five words and was given 3 words/, 2],
+    [[...args, 'more'], /takes five words and was given 6 words/, 2],
   ];
   for (const [line, sentence, code] of wrong) {
     test(`refused: ${line.join(' ')}`, async () => {
       const { record, tpu } = await withWindow();
-      const said = await tpu(line);
-      assert.match(said.err, sentence);
-      assert.equal(said.code, code);
+      const result = await tpu(line);
+      assert.match(result.err, sentence);
+      assert.equal(result.code, code);
       assert.equal((await record.findWindow('xibo', 1))?.window.report, null);
     });
   }
@@ -68,7 +68,7 @@ suite('upd-log', () => {
 test('a script tells of its own window only; by hand any window can be put right', async () => {
   const { record, tpu } = await withWindow();
   const another = { env: { JOBMAN_WINDOW: 'lyy:1' } };
-  for (const line of [told, ['finish-job', 'xibo:1']]) {
+  for (const line of [args, ['finish-job', 'xibo:1']]) {
     const { code, err } = await tpu(line, another);
     assert.equal(code, 4);
     assert.match(err, /This is the script of window lyy:1, and it told of xibo:1; nothing was noted down/);
@@ -76,7 +76,7 @@ test('a script tells of its own window only; by hand any window can be put right
   const untouched = (await record.findWindow('xibo', 1))?.window;
   assert.deepEqual([untouched?.report, untouched?.finishedAt], [null, null]);
   for (const env of [{}, { JOBMAN_WINDOW: 'xibo:1' }]) {
-    assert.equal((await tpu(told, { env })).code, 0);
+    assert.equal((await tpu(args, { env })).code, 0);
     assert.equal((await tpu(['finish-job', 'xibo:01'], { env })).code, 0);
   }
 });
@@ -85,7 +85,7 @@ test('a record that cannot be written is said, and neither stops a script nor ma
   const full = (): Promise<never> => Promise.reject(new JobmanError('The disk is full.', exitCode.unreachable));
   const { record } = openLabWorld();
   const { tpu } = openLabWorld({ store: { ...record, reportWindow: full, finishWindow: full } });
-  for (const line of [told, ['finish-job', 'xibo:1']]) {
+  for (const line of [args, ['finish-job', 'xibo:1']]) {
     const { code, err } = await tpu(line);
     assert.deepEqual([code, err], [0, 'tpu: The disk is full.\n']);
   }
@@ -94,7 +94,7 @@ test('a record that cannot be written is said, and neither stops a script nor ma
 suite('finish-job', () => {
   test('is noted down, and twice is once', async () => {
     const { record, tpu } = await withWindow();
-    await tpu(told);
+    await tpu(args);
     assert.deepEqual(await tpu(['finish-job', 'xibo:1']), { code: 0, out: '', err: '', commands: [] });
     const first = (await record.findWindow('xibo', 1))?.window.finishedAt;
     assert.notEqual(first, null);

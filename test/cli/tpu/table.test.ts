@@ -19,8 +19,8 @@ const known: KnownNames = {
   ),
 };
 
-function twice(words: readonly string[]): readonly string[] {
-  return words.filter((word, index) => words.indexOf(word) !== index);
+function twice(names: readonly string[]): readonly string[] {
+  return names.filter((name, index) => names.indexOf(name) !== index);
 }
 
 test('every word names one command', () => {
@@ -85,12 +85,12 @@ test('lines of the older manual can be typed in forms that no example and no lin
 });
 
 test('words that are gone are no commands, and name some that are there', () => {
-  for (const word of removedCommands) {
-    assert.ok(!table.some(({ names }) => names.includes(word)), word);
-    for (const [, verb = ''] of replacementHint(word)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
+  for (const name of removedCommands) {
+    assert.ok(!table.some(({ names }) => names.includes(name)), name);
+    for (const [, verb = ''] of replacementHint(name)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
       assert.ok(
         table.some(({ names }) => names.includes(verb)),
-        `${word}: tpu ${verb}`,
+        `${name}: tpu ${verb}`,
       );
     }
   }
@@ -136,12 +136,12 @@ suite('reads only', () => {
       for (const [example] of row.examples) {
         const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
         if (goesOn(line)) continue;
-        const words = line
+        const columns = line
           .replaceAll('"', '')
           .replaceAll(/\b(ada|NAME)\b/g, 'xibo')
           .split(' ');
         // Some of them need more than the record; what they have written until then counts.
-        await tpu(words).catch((error: unknown) => {
+        await tpu(columns).catch((error: unknown) => {
           assert.match(String(error), /has no/);
         });
       }

@@ -76,8 +76,8 @@ suite('add-user', () => {
 
   test('by flags alone it asks nobody', async () => {
     const { record, tpu } = openLabWorld();
-    const said = `name=小明 session=ming sheet=Ming id=7 tz=us dir=${folder} login=m1,m2`;
-    assert.equal((await tpu(['add-user', ...said.split(' ')])).code, 0);
+    const line = `name=小明 session=ming sheet=Ming id=7 tz=us dir=${folder} login=m1,m2`;
+    assert.equal((await tpu(['add-user', ...line.split(' ')])).code, 0);
     const [user] = await record.users();
     assert.deepEqual([user?.name, user?.id, user?.session, user?.logins], ['小明', 7, 'ming', ['m1', 'm2']]);
   });
@@ -93,9 +93,9 @@ suite('add-user', () => {
   for (const [line, sentence, code] of refused) {
     test(`is refused: ${line.join(' ')}`, async () => {
       const { record, tpu } = await openSampleLab();
-      const said = await tpu(line);
-      assert.match(said.err, sentence);
-      assert.equal(said.code, code);
+      const result = await tpu(line);
+      assert.match(result.err, sentence);
+      assert.equal(result.code, code);
       assert.equal((await record.users()).length, 2);
     });
   }
