@@ -307,7 +307,7 @@ test('a word that comes after the end says what it could still do', async (t) =>
   );
   assert.deepEqual(await sendAndRead(empty, 'cancel'), [
     false,
-    'Job 000003 (vit) is over already: it has succeeded, and holds nothing.',
+    'Job 000003 (vit) has already succeeded and holds no capacity.',
   ]);
 });
 

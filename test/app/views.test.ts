@@ -745,7 +745,7 @@ test('why names the situation of the newest pass, and says so where none is know
   assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', description: null });
   assert.equal(
     situation('capacity-unobtainable')?.description,
-    'the cloud refused the request for good, or the persistent TPU to use does not exist',
+    'the cloud permanently refuses the request, or the persistent TPU does not exist',
   );
 });
 

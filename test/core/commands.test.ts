@@ -61,11 +61,11 @@ test('a refusal says what happened, to which job, and what to do', () => {
   });
   assert.deepEqual(checkCommand(job, 'resume', 'alice'), {
     ok: false,
-    message: 'job 000001 (iris) is under way already (running); stop it first to resume it',
+    message: 'job 000001 (iris) is already active (running); stop it first to resume it',
   });
   assert.deepEqual(checkCommand(brought('succeeded').job, 'stop', 'alice'), {
     ok: false,
-    message: 'job 000001 (iris) is not running: it has succeeded, and holds nothing',
+    message: 'job 000001 (iris) is not running: it has succeeded and holds no capacity',
   });
 });
 
@@ -73,8 +73,8 @@ test('what is on its way out already needs no word to go', () => {
   const { job } = brought('kept');
   const stop = (held: Job) => checkCommand(held, 'stop', 'alice');
   const isReleased = { ...job, allocations: job.allocations.map((one) => withLifecycle({ ...one, releasedAt: 5 })) };
-  assert.match(JSON.stringify(stop(job)), /stop --release lets go of what it holds/);
-  assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and what it held is being let go/);
+  assert.match(JSON.stringify(stop(job)), /use stop --release to release its capacity/);
+  assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and its capacity is being released/);
 });
 
 test('another owner is refused every word', () => {
@@ -268,7 +268,7 @@ test('just the command, where no workers are held: the sentence names a word tha
     const job = finishedWith(verdict);
     const can = checkCommand(job, 'start', job.owner, { commandOnly: true });
     assert.ok(!can.ok);
-    assert.match(can.message, new RegExp(`holds no ready workers .*${verb}`, 'u'));
+    assert.match(can.message, new RegExp(`has no ready workers .*${verb}`, 'u'));
     assert.equal(checkCommand(job, verb, job.owner).ok, true);
   }
 });

@@ -483,7 +483,7 @@ test('a step that is refused is not tried again, and a command for a worker that
   const missing = new World(spec({ command: { ...spec().command, workers: [7] } }));
   for (const [world, detail] of [
     [refused, /no such bucket/],
-    [missing, /worker 7, and there are 2 workers/],
+    [missing, /worker 7, but there are only 2 workers/],
   ] as const) {
     world.runUntilIdle();
     assert.equal(world.job.finish?.reason, 'setup_failed');
@@ -1019,7 +1019,7 @@ test('a standing TPU that is not there is not made', () => {
   world.nodes.clear();
   world.runUntilFinished();
   const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
-  assert.match(detail, /there is no iris/);
+  assert.match(detail, /there is no TPU iris/);
   // The cloud has said nothing: a list without it was read.
   assert.equal(raw, '');
   assert.equal(world.nodes.size, 0);

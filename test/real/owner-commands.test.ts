@@ -46,14 +46,8 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   };
   await running(1);
 
-  assert.match(
-    await refused(world, 4, 'start', id),
-    /^jobman: Job 000001 \(words\) is under way already \(running\)\.$/,
-  );
-  assert.match(
-    await refused(world, 4, 'resume', id),
-    /is under way already \(running\); stop it first to resume it\.$/,
-  );
+  assert.match(await refused(world, 4, 'start', id), /^jobman: Job 000001 \(words\) is already active \(running\)\.$/);
+  assert.match(await refused(world, 4, 'resume', id), /is already active \(running\); stop it first to resume it\.$/);
   assert.match(await refused(world, 4, 'clean', id), /is not over yet, so its files are kept; cancel it first\.$/);
 
   const held =
@@ -111,7 +105,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
     await runOk(world, 'delete', id, '--yes'),
     /is being deleted; it leaves the list once its capacity is seen gone\.$/,
   );
-  assert.match(await refused(world, 4, 'stop', id), /is being deleted already\.$/);
+  assert.match(await refused(world, 4, 'stop', id), /is already being deleted\.$/);
   const isListed = async () => (await runOk(world, 'list', '--all', '--json')).includes('"id":"000001"');
   // It is on the list as long as its node exists.
   await eventually(
@@ -124,8 +118,8 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   );
   assert.ok(await eventually(async () => !(await isListed()), { withinMs: 60_000 }));
   assert.deepEqual(world.processesMatching('script'), []);
-  assert.match(await refused(world, 4, 'delete', id, '--yes'), /has been deleted already\.$/);
-  assert.match(await refused(world, 4, 'resume', id), /has been deleted; create a new one\.$/);
+  assert.match(await refused(world, 4, 'delete', id, '--yes'), /has already been deleted\.$/);
+  assert.match(await refused(world, 4, 'resume', id), /was deleted; create a new one\.$/);
   // Its history is kept; its files go when that is asked for.
   assert.match(await runOk(world, 'history', id), /taken off the list; its history and logs are kept$/);
   assert.match(await runOk(world, 'clean', id), /^The files of job 000001 \(words\) are removed\.$/);
@@ -192,7 +186,7 @@ test('several jobs at once get an answer each, and the worst exit code is the co
   assert.equal(code, 4);
   assert.equal(stdout, 'Job 000001 (going) is being stopped.\n');
   assert.deepEqual(stderr.trimEnd().split('\n'), [
-    'jobman: Job 000002 (over) is not running: it has succeeded, and holds nothing.',
+    'jobman: Job 000002 (over) is not running: it has succeeded and holds no capacity.',
     'jobman: There is no job 000077. See all of them: jobman list --all',
     'jobman: Job 000003 (theirs) belongs to somebody; only its owner may stop it.',
     'jobman: There is no job called "nobody". See all of them: jobman list --all',

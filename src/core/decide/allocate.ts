@@ -1,4 +1,4 @@
-// Allocate: asking for capacity, at what pace, and letting it go.
+// Allocate: requests and releases capacity, and sets the pace of both.
 
 import { chain, withEvents, unchanged, withAllocation, withAttempt } from '../model/decision.ts';
 import type { Change, Action } from '../model/decision.ts';
@@ -17,38 +17,38 @@ import { clamp, backoffDelay, earliest, hour, minute, second } from '../model/ti
 import type { Duration, Instant } from '../model/time.ts';
 import type { CapacitySpec, JobSpec } from '../model/spec.ts';
 
-/** A look that misses something is believed when another, at least this much later, misses it too. */
+/** An allocation counts as absent once two observations, at least this long apart, have missed it. */
 export const confirmationDelay: Duration = 10 * second;
-/** The same after a release that was confirmed: nothing is on its way in any more, so only a partial list can deceive. */
+/** The same after a confirmed release, when only a partial list can be wrong. */
 export const releaseConfirmationDelay: Duration = 3 * second;
 
 const maxNodeNameLength = 63;
 
 /**
- * The name by which the outside knows that allocation. An ephemeral node is called `<tpu.name>-<job id>-<allocation>`, cut in
- * its first part to 63 characters, so that no two allocations ever share a name; a persistent one keeps the name it has.
+ * The name of an allocation in the cloud. An ephemeral node is called `<tpu.name>-<job id>-<allocation>`, so that no two
+ * allocations share a name; its first part is cut so that the name has at most 63 characters.
  */
 export function nodeName(spec: JobSpec, jobId: string, allocation: number): string {
   const { capacity } = spec;
   if (capacity.kind === 'local') return 'this machine';
   if (capacity.ownership === 'persistent') return capacity.name;
   const suffix = `-${jobId}-${allocation}`;
-  // Behind it Google writes the number of each slice of a multislice.
+  // Google appends the number of the slice in a multislice.
   const sliceSuffixLength = capacity.nodeCount === undefined ? 0 : `-${capacity.nodeCount - 1}`.length;
   return capacity.name.slice(0, maxNodeNameLength - suffix.length - sliceSuffixLength).replace(/-+$/, '') + suffix;
 }
 
-/** Everything that the rules need to know of a source of capacity: the one place in the core that looks at its kind. */
-export interface CapacityTraits {
-  /** The cloud may take it away at any moment. */
+/** The differences between kinds of capacity. No other code of the core tests the kind for one of these. */
+interface CapacityTraits {
+  /** The cloud may take it away. */
   readonly revocable: boolean;
-  /** It can be let go and asked for anew. This machine cannot: a rule that wants a new one gets the same. */
+  /** It can be released and requested again. On this machine a rule with `new` gets the same capacity. */
   readonly replaceable: boolean;
-  /** How often to look while the command runs, when nothing else calls for a look. */
+  /** Longest time between two checks while the command runs. */
   readonly checkInterval: Duration;
 }
 
-/** See CapacityTraits. A preemption must be acted on within 30 s; the end of a local program is told by its output's end. */
+/** jobman must react to a preemption within 30 s. The end of a local program wakes the controller. */
 export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
   switch (capacity.kind) {
     case 'local':
@@ -60,7 +60,7 @@ export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
 
 // ------------------------------------------------------------------------------------------ pace
 
-/** First wait and longest wait after an error of that class; no entry means that asking again is pointless. */
+/** First and longest delay after an error of that kind. An error without an entry is permanent. */
 const retryDelays: Readonly<Partial<Record<CloudErrorKind, { readonly first: Duration; readonly most: Duration }>>> = {
   stockout: { first: 30 * second, most: 10 * minute },
   quota: { first: minute, most: 15 * minute },
@@ -69,45 +69,45 @@ const retryDelays: Readonly<Partial<Record<CloudErrorKind, { readonly first: Dur
   unreachable: { first: 5 * second, most: 2 * minute },
 };
 
-/** How long a refusal that is called permanent keeps us from asking again, where we do (a release; a right that may be given). */
+/** Delay after a permanent error of a call that is repeated: a release, or a request that lacks a permission. */
 const permanentErrorDelay: Duration = 10 * minute;
 
-/** True for errors after which the same request would get the same answer. */
+/** True for errors that the same request would get again. */
 export function isPermanent(kind: CloudErrorKind): boolean {
   return retryDelays[kind] === undefined;
 }
 
-/** True where the cloud never shows an unconfirmed allocation. Its request then brings the owner the cloud's own words. */
+/** True if the cloud refuses to show an unconfirmed allocation. Its request will return the cloud's message. */
 export function isUnobservable(observed: Observed<AllocationStatus>, allocation: Allocation): boolean {
   if (observed.kind === 'known' || observed.refused === undefined || !isPermanent(observed.refused)) return false;
   return allocation.ownership === 'ephemeral' && isUnconfirmed(allocation);
 }
 
-/** How long to wait after that many errors in a row: doubling, with a spread that differs by job and try. */
+/** Delay after that many errors in a row: doubled each time, and varied by the seed. */
 export function retryDelay(kind: CloudErrorKind, tries: number, ...seed: readonly (string | number)[]): Duration {
   const { first, most } = retryDelays[kind] ?? { first: permanentErrorDelay, most: permanentErrorDelay };
   return backoffDelay(first, most, tries, ...seed);
 }
 
-/** When the next request (after its release: release) of that allocation may be sent; the past when it never failed. */
+/** Earliest time of the next request (after `releasedAt`: release). 0 if none failed. */
 export function nextCallAt(job: Job, allocation: Allocation): Instant {
   const { lastError, errorCount } = allocation;
   if (lastError === null) return 0;
   return lastError.at + retryDelay(lastError.error.kind, errorCount, job.id, allocation.ordinal);
 }
 
-/** When the owner's patience for the capacity of that attempt ends; undefined when it has no end. */
+/** End of the longest wait for capacity. Undefined if it has no limit. */
 export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
   const { capacityWait } = job.spec.limits;
   return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
 }
 
-/** The error that an allocation was lost with before it was ready; one of the cloud's own where nobody said. */
-export function lossError({ lastError }: Allocation): CloudError {
-  return lastError?.error ?? { kind: 'internal', message: 'it came to nothing', raw: '' };
+/** The error of an allocation that was lost before it was ready. */
+export function lossErrorOf({ lastError }: Allocation): CloudError {
+  return lastError?.error ?? { kind: 'internal', message: 'it failed before it was ready', raw: '' };
 }
 
-/** The earlier allocations of that attempt, none of which became ready, in any alternative; oldest first. */
+/** Earlier allocations of this attempt that never became ready, in any alternative; oldest first. */
 export function failedRequests(job: Job, attempt: Attempt): readonly Allocation[] {
   return job.allocations.filter(
     ({ ordinal, readyAt, requestedAt }) =>
@@ -116,14 +116,13 @@ export function failedRequests(job: Job, attempt: Attempt): readonly Allocation[
 }
 
 /**
- * Another allocation for an attempt of which the last came to nothing, at the pace of its error. It is still the same
- * attempt: those count tries at the command, and nothing was tried. Waits are counted per attempt too, so the owner's word,
- * which makes a new one, is a new chance.
+ * Replaces an allocation that failed before it was ready, at the pace of its error. The attempt stays the same, because
+ * its command has not started. A new attempt, made by a command of the owner, starts with the shortest delay again.
  */
-export function retryRequest(job: Job, attempt: Attempt, now: Instant): Change {
+export function requestAnother(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
-  const error = lossError(failed);
-  // The answers of other alternatives are no reason to be slower here.
+  const error = lossErrorOf(failed);
+  // Failures in other alternatives do not slow the requests in this one.
   const alternative = failed.alternative ?? 0;
   const earlier = failedRequests(job, attempt).filter(
     (one) => (one.alternative ?? 0) === alternative && one.superseded === undefined,
@@ -131,14 +130,14 @@ export function retryRequest(job: Job, attempt: Attempt, now: Instant): Change {
   const notBefore = now + retryDelay(error.kind, earlier.length + 1, job.id, failed.ordinal);
   return chain(
     withEvents(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
-    (next) => switchAllocation(next, attempt, { why: 'it came to nothing', notBefore, alternative }, now),
+    (next) => switchAllocation(next, attempt, { why: 'it failed before it was ready', notBefore, alternative }, now),
   );
 }
 
 /**
- * Another place for an attempt whose present one has nothing to give. What was refused in so many words is nowhere, and the
- * same allocation is asked for there: a job that goes round its places for weeks needs no more of them. Whatever may come of
- * a request that got no answer is let go first and another one asked for; what comes of it later still the sweep finds.
+ * Moves the attempt to its next alternative. If every request was refused, nothing exists and the same allocation is
+ * requested there, so that weeks of refusals do not grow the list of allocations. If a request got no answer, that
+ * allocation may still appear: it is released, and another one is added. Orphan collection finds it if it appears later.
  */
 export function tryNextAlternative(
   job: Job,
@@ -151,26 +150,20 @@ export function tryNextAlternative(
 ): Change {
   const allocation = allocationOf(job, attempt.allocation);
   const { ordinal, alternative = 0 } = allocation;
-  const noted = withAttempt(job, attempt.ordinal, {
-    alternativesTried: alternativesTriedAfter(attempt, allocation, answer, now),
-  });
-  const event = {
-    kind: 'alternative_exhausted',
-    allocation: ordinal,
-    alternative,
-    answer,
-    next: next.alternative,
-  } as const;
+  const alternativesTried = alternativesTriedAfter(attempt, allocation, answer, now);
+  const noted = withAttempt(job, attempt.ordinal, { alternativesTried });
+  const where = { allocation: ordinal, alternative, answer, next: next.alternative };
+  const event = { kind: 'alternative_exhausted', ...where } as const;
   const target = { alternative: next.alternative, notBefore: Math.max(now, next.notBefore) };
   if (wasNeverCreated(allocation))
     return chain(withEvents(noted, now, event), (after) => requestAlternative(after, attempt, target, now));
   const left = withAllocation(noted, ordinal, { superseded: { at: now, answer } });
   return chain(withEvents(left, now, event), (after) =>
-    switchAllocation(after, attempt, { why: 'its place has nothing', ...target }, now),
+    switchAllocation(after, attempt, { why: 'this alternative has no capacity', ...target }, now),
   );
 }
 
-/** The answers that the attempt has had from the alternatives, with the newest one of that allocation's. */
+/** The tried alternatives of the attempt, with this newest answer. */
 export function alternativesTriedAfter(
   { alternativesTried = [] }: Attempt,
   { alternative = 0, lastError }: Allocation,
@@ -190,11 +183,10 @@ function requestAlternative(
   now: Instant,
 ): Change {
   const reset = { alternative, requestedAt: null, errorCount: 0, lastError: null, firstMissedAt: null };
-  const moved = withAttempt(withAllocation(job, allocation, reset), ordinal, { notBefore, movedAt: now });
-  return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
+  return moveAttempt(withAllocation(job, allocation, reset), ordinal, allocation, notBefore, now);
 }
 
-/** Nothing has been asked for yet: it may still be in another place. */
+/** Moves an allocation that was not requested yet to another alternative. */
 export function chooseAlternative(
   job: Job,
   { ordinal, allocation, notBefore }: Attempt,
@@ -203,25 +195,13 @@ export function chooseAlternative(
 ): Change {
   const { alternative = 0 } = allocationOf(job, allocation);
   const changed = withAllocation(job, allocation, { alternative: chosen.alternative });
-  const skipped = withEvents(changed, now, {
-    kind: 'alternative_skipped',
-    allocation,
-    alternative,
-    next: chosen.alternative,
-  });
+  const event = { kind: 'alternative_skipped', allocation, alternative, next: chosen.alternative } as const;
+  const skipped = withEvents(changed, now, event);
   if (chosen.notBefore <= notBefore) return skipped;
-  return chain(skipped, (next) => {
-    const delayed = withAttempt(next, ordinal, { notBefore: chosen.notBefore, movedAt: now });
-    return withEvents(delayed, now, {
-      kind: 'attempt_moved',
-      attempt: ordinal,
-      allocation,
-      notBefore: chosen.notBefore,
-    });
-  });
+  return chain(skipped, (next) => moveAttempt(next, ordinal, allocation, chosen.notBefore, now));
 }
 
-/** Another allocation for the attempt in place of the one it has, which is let go; not asked for before that moment. */
+/** Releases the attempt's allocation and adds another one, which is not requested before that time. */
 export function switchAllocation(
   job: Job,
   { ordinal, allocation: last }: Attempt,
@@ -231,17 +211,18 @@ export function switchAllocation(
   return chain(
     release(job, last, why, now),
     (next) => addAllocation(next, now, alternative),
-    (next) => {
-      const allocation = next.allocations.length;
-      const moved = withAttempt(next, ordinal, { allocation, notBefore, movedAt: now });
-      return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
-    },
+    (next) => moveAttempt(next, ordinal, next.allocations.length, notBefore, now),
   );
 }
 
-// ------------------------------------------------------------------------------------------ coming
+function moveAttempt(job: Job, ordinal: number, allocation: number, notBefore: Instant, now: Instant): Change {
+  const moved = withAttempt(job, ordinal, { allocation, notBefore, movedAt: now });
+  return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
+}
 
-/** An allocation of which nothing is known and for which nobody has asked yet. */
+// ------------------------------------------------------------------------------------------ requesting
+
+/** An allocation that was neither requested nor observed. */
 export function plannedAllocation(spec: JobSpec, id: Job['id'], ordinal: number): Allocation {
   return {
     lifecycle: 'planned',
@@ -264,26 +245,23 @@ export function plannedAllocation(spec: JobSpec, id: Job['id'], ordinal: number)
   };
 }
 
-/** The next allocation, recorded and not requested yet, in that place. A persistent one is taken up at once: it should exist. */
+/** Adds a planned allocation. A persistent one counts as requested at once, because it should exist already. */
 export function addAllocation(job: Job, now: Instant, alternative = 0): Change {
   const ordinal = job.allocations.length + 1;
-  const { ownership } = job.spec.capacity;
-  const allocation = {
-    ...plannedAllocation(job.spec, job.id, ordinal),
-    ...(alternative === 0 ? {} : { alternative }),
-  };
-  const added = unchanged({ ...job, allocations: [...job.allocations, allocation] });
-  return ownership === 'persistent' ? chain(added, (next) => recordRequested(next, ordinal, now)) : added;
+  const planned = plannedAllocation(job.spec, job.id, ordinal);
+  const allocation = alternative === 0 ? planned : { ...planned, alternative };
+  const next = { ...job, allocations: [...job.allocations, allocation] };
+  return allocation.ownership === 'persistent' ? recordRequested(next, ordinal, now) : unchanged(next);
 }
 
-/** Whether the job may have it created: an ephemeral one always, a persistent one only as the second half of a re-apply. */
+/** True if the job may create it: always if ephemeral; if persistent, only after the job released the one before. */
 export function mayCreate(job: Job, allocation: Allocation): boolean {
   if (allocation.ownership === 'ephemeral') return true;
   const before = job.allocations[allocation.ordinal - 2];
   return before !== undefined && before.releasedAt !== null;
 }
 
-/** From this commit on it may exist outside. */
+/** From this commit on the allocation may exist. */
 export function recordRequested(job: Job, ordinal: number, now: Instant): Change {
   const { requestedAt, name, ownership, alternative } = allocationOf(job, ordinal);
   if (requestedAt !== null) return unchanged(job);
@@ -297,16 +275,16 @@ export function recordRequested(job: Job, ordinal: number, now: Instant): Change
   });
 }
 
-// ------------------------------------------------------------------------------------------ going
+// ------------------------------------------------------------------------------------------ releasing
 
-/** From this commit on nothing is started on it, and it is asked to go until two looks have missed it. */
+/** From this commit on nothing starts on it, and its deletion is repeated until two observations have missed it. */
 export function release(job: Job, ordinal: number, why: string, now: Instant): Change {
   const allocation = allocationOf(job, ordinal);
   if (['planned', 'releasing', 'gone'].includes(allocation.lifecycle)) return unchanged(job);
   if (wasNeverCreated(allocation)) return recordGone(job, ordinal, now);
   const next = withAllocation(job, ordinal, {
     releasedAt: now,
-    // The answers so far were to the request. From here they are to the release.
+    // From here on these fields are about the release.
     confirmedAt: null,
     errorCount: 0,
     lastError: null,
@@ -316,7 +294,7 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
   return withEvents(next, now, { kind: 'allocation_released', allocation: ordinal, why });
 }
 
-/** Its capacity is gone: by our release, by itself, or because it never came to be. */
+/** The allocation was deleted, or was never created. */
 export function recordGone(job: Job, ordinal: number, now: Instant): Change {
   const next = withAllocation(job, ordinal, {
     goneAt: now,
@@ -331,13 +309,13 @@ export function releasingAllocations(job: Job): readonly Allocation[] {
   return job.allocations.filter(({ lifecycle }) => lifecycle === 'releasing');
 }
 
-/** A deletion that was accepted while the thing was being made can fail silently; it is asked again after this long. */
+/** An accepted deletion can fail silently while the resource is being created, so it is repeated after this time. */
 const releaseAgainAfter: Duration = 30 * second;
-/** A deletion that is under way may take this long (a forced one was seen to take 13 minutes) before it is asked again. */
+/** A deletion in progress is repeated after this time. A forced one has been observed to take 13 minutes. */
 const maxReleaseTime: Duration = 15 * minute;
 
-/** The releases that are due, in whatever situation the job is. */
-export function releasesDue(
+/** The releases that are due, whatever the situation of the job. */
+export function planReleases(
   job: Job,
   observationOf: (ordinal: number) => Observed<AllocationStatus>,
   now: Instant,
@@ -348,7 +326,7 @@ export function releasesDue(
     const dueAt = releaseDueAt(job, allocation, observationOf(allocation.ordinal));
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
     const nextCheck = now + clamp(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
-    // When that has passed and it is still here, this pass's look could not tell: the next one comes at its own pace.
+    // If this time has passed, the observation of this pass failed, and `nextCheck` is enough.
     const confirmableAt = allocation.firstMissedAt === null ? 0 : allocation.firstMissedAt + releaseConfirmationDelay;
     wakeAt = earliest(
       wakeAt,
@@ -362,20 +340,20 @@ export function releasesDue(
 
 function releaseDueAt(job: Job, allocation: Allocation, observed: Observed<AllocationStatus>): Instant | undefined {
   const { confirmedAt } = allocation;
-  // Nobody has confirmed it yet: the reply may be lost, or the process was killed between commit and act.
+  // The reply may be lost, or the process was killed between commit and action.
   if (confirmedAt === null) return nextCallAt(job, allocation);
   if (observed.kind === 'unknown') return undefined;
   if (observed.value.state === 'absent' || observed.value.state === 'foreign') return undefined;
   if (observed.value.state === 'releasing') return confirmedAt + maxReleaseTime;
-  // An allocation that has shown another state since has let the deletion fall: a queued resource refuses it while it
-  // is being suspended. It is asked again at once.
+  // Another state since then means that the deletion was dropped: a queued resource drops it while it is being
+  // suspended. Repeat the deletion at once.
   const changedAt = allocation.lastObserved?.at ?? confirmedAt;
   return changedAt > confirmedAt ? changedAt : confirmedAt + releaseAgainAfter;
 }
 
 // ------------------------------------------------------------------------------------------ use
 
-/** The allocation that a new attempt can go on with: the newest, unless it is on its way out or known to be unusable. */
+/** The newest allocation, if a new attempt can use it. */
 export function usableAllocation(job: Job): Allocation | undefined {
   const allocation = lastAllocation(job);
   return allocation === undefined || ['lost', 'releasing', 'gone'].includes(allocation.lifecycle)
@@ -383,7 +361,7 @@ export function usableAllocation(job: Job): Allocation | undefined {
     : allocation;
 }
 
-/** Will never be usable again, by what was last seen of it: lost, being deleted by somebody else, or missed twice. */
+/** True if it is gone, or if its last observed state means that it is never usable again. */
 export function isLost({ lifecycle, lastObserved }: Allocation): boolean {
   return lifecycle === 'gone' || (lastObserved !== null && isUnusable(lastObserved.state));
 }

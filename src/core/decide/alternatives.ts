@@ -1,10 +1,13 @@
-// Alternatives: which place of a spec is asked next, and when. Typed errors decide. A place without capacity or quota, or one
-// that lets a request wait for too long, is passed over for the next at once; after a full round each waits for its own pace.
-// A place where we lack a permission does not hold up the others and is asked again now and then, because permissions get
-// granted; a place that rejects the request itself is skipped until the next attempt. The job ends when every place is closed
-// in one of these two ways.
+// Alternatives: chooses the alternative that is requested next, and the time. The kind of the last error decides:
 //
-// All of it is worked out from the record: the attempt says what each place has answered to it.
+// - no capacity, no quota, or a request that waits too long: the next alternative is tried at once; after a full round
+//   each alternative has its own backoff
+// - a missing permission: as above, and the alternative is tried again from time to time, because the permission may be
+//   granted
+// - an invalid request: the alternative is skipped until the next attempt
+//
+// The attempt fails once every alternative is skipped or lacks a permission. The answers are in
+// `Attempt.alternativesTried`.
 
 import { isPermanent, retryDelay, alternativesTriedAfter } from './allocate.ts';
 import { allocationOf, capacityOf } from '../model/job.ts';
@@ -17,7 +20,6 @@ import { minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 import type { Event } from '../model/event.ts';
 
-/** A place, and the moment before which it may not be asked; in the past when it may be at once. */
 export interface NextAlternative {
   readonly alternative: number;
   readonly notBefore: Instant;
@@ -25,31 +27,29 @@ export interface NextAlternative {
 
 interface AlternativeState {
   readonly alternative: number;
-  /** How often it was asked and had nothing. */
   readonly failedRequests: number;
+  /** Undefined if it was not tried. */
   readonly answer: CapacityAnswer | undefined;
-  /** When that came; long ago where it was not asked. */
   readonly at: Instant;
 }
 
-/** For so long another job's word that a place has nothing is taken for one's own. */
+/** For this long a refusal of another job's request counts as an answer to this job. */
 const recentAnswerLifetime: Duration = 5 * minute;
 
-/** True when the spec names more than one place. */
 export function hasAlternatives(job: Job): boolean {
   return alternativeCount(job.spec.capacity) > 1;
 }
 
-/** True for answers after which another place is tried at once: this one has nothing to give, now or ever. */
+/** True for answers after which the next alternative is tried at once. */
 export function exhaustsAlternative(answer: CloudErrorKind): boolean {
   return answer === 'stockout' || answer === 'quota' || isPermanent(answer);
 }
 
 /**
- * The place that is asked next: of those that are open those asked least, beside them any that lack a right; of these the one that
- * may be asked first, of several the one named first. One that has told another job a moment ago that it has nothing comes
- * after those that have not; it is asked all the same when it is the last. Undefined when no place is open. A zone that a
- * rule has turned from has no turn.
+ * The alternative to request next. Candidates are the open ones with the fewest requests, and those that lack a
+ * permission. The first is the one that may be requested earliest, then the one that the manifest names first. A recent
+ * refusal of another job's request moves an alternative behind the others. Undefined if none is open. Alternatives in a
+ * zone that a recovery rule avoids are no candidates.
  */
 export function nextAlternative(
   job: Job,
@@ -58,13 +58,8 @@ export function nextAlternative(
   now: Instant,
 ): NextAlternative | undefined {
   const avoided = avoidedAlternatives(job, attempt);
-  return firstAvailable(
-    job,
-    attempt,
-    alternativeStates(job, attempt).filter(({ alternative }) => !avoided.has(alternative)),
-    answers,
-    now,
-  );
+  const left = alternativeStates(job, attempt).filter(({ alternative }) => !avoided.has(alternative));
+  return firstAvailable(job, attempt, left, answers, now);
 }
 
 function firstAvailable(
@@ -92,7 +87,10 @@ function firstAvailable(
   return first === undefined ? undefined : { alternative: first.alternative, notBefore: first.notBefore };
 }
 
-/** The place after the present one passed with that answer. A queue is left only for a place that may give something. */
+/**
+ * The alternative after the current one gave that answer. A queue is left only for another alternative that may have
+ * capacity.
+ */
 export function alternativeAfter(
   job: Job,
   attempt: Attempt,
@@ -114,16 +112,11 @@ export function alternativeAfter(
 function alternativeStates(job: Job, { alternativesTried = [] }: Attempt): readonly AlternativeState[] {
   return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => {
     const tried = alternativesTried.find((one) => one.alternative === alternative);
-    return {
-      alternative,
-      failedRequests: tried?.failedRequests ?? 0,
-      answer: tried?.answer,
-      at: tried?.at ?? 0,
-    };
+    return { alternative, failedRequests: tried?.failedRequests ?? 0, answer: tried?.answer, at: tried?.at ?? 0 };
   });
 }
 
-/** A queue that was long is no error, and may be joined again when its turn comes; the others have their pace. */
+/** A long queue is no error, so it may be joined again without a backoff. */
 function mayRequestAt(
   job: Job,
   attempt: Attempt,
@@ -142,15 +135,13 @@ function recentRefusalEnd(
   const found = answers.value.find((one) => one.alternative === alternative);
   if (found === undefined || (found.answer !== 'stockout' && found.answer !== 'quota')) return 0;
   const until = found.at + recentAnswerLifetime;
-  // A time ahead was written by a clock that has been set back since.
+  // An answer in the future was stored before the clock was set back.
   return until > now && found.at <= now ? until : 0;
 }
 
 // ------------------------------------------------------------------------------------------ answers for other jobs
-//
-// What the places of a cloud have answered to any job: the next one need not find out what another was just told.
 
-/** A place as anybody may ask for it, whatever job asks. */
+/** The properties that make alternatives of different jobs the same. */
 export interface AlternativeKey {
   readonly project: string;
   readonly zone: string;
@@ -158,28 +149,27 @@ export interface AlternativeKey {
   readonly pricing: TpuSpec['pricing'];
 }
 
-/** One answer of a place. */
+/** An answer to any job's request. */
 export interface AnswerRecord extends AlternativeKey {
-  /** `ready`: it gave one. */
+  /** `ready`: it provided an allocation. */
   readonly answer: CapacityAnswer | 'ready';
   readonly at: Instant;
-  /** How long the request had been made by then. */
+  /** Time from the request to the answer. */
   readonly waited: Duration;
-  /** The job that was answered. */
   readonly job: string;
 }
 
-/** Answers that say something about the place, and not about a moment of the API. */
+/** Answers about the alternative itself. Other errors are temporary failures of the API. */
 const informativeAnswers: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
 
-/** The answers of places in these events. A persistent TPU that is ready says nothing about the capacity that is left. */
+/** The answers in these events. A ready persistent TPU is no answer: it does not show how much capacity is left. */
 export function answersIn(job: Job, events: readonly Event[]): readonly AnswerRecord[] {
   return events.flatMap((event): readonly AnswerRecord[] => {
     const answer = answerOf(job, event);
     const allocation = 'allocation' in event ? job.allocations[event.allocation - 1] : undefined;
     if (answer === undefined || allocation === undefined) return [];
     if (allocation.ownership === 'persistent' && answer === 'ready') return [];
-    // Where the same pass has moved it to another place, what was answered before was answered by the one that it left.
+    // If the same pass moved the allocation to another alternative, the answer is from the one before.
     const exhausted = events.find(
       (one) => one.kind === 'alternative_exhausted' && one.allocation === allocation.ordinal,
     );
@@ -198,7 +188,7 @@ function answerOf(job: Job, event: Event): AnswerRecord['answer'] | undefined {
     case 'alternative_exhausted':
       return event.answer;
     case 'allocation_seen': {
-      // Under repair and back is no new answer to a request.
+      // A repaired allocation that is ready again is no new answer.
       const isFirst = job.allocations[event.allocation - 1]?.readyAt === event.at;
       return event.state === 'ready' && isFirst ? 'ready' : undefined;
     }
@@ -220,17 +210,13 @@ export function isSameAlternative(one: AlternativeKey, other: AlternativeKey): b
   );
 }
 
-/** The newest of these answers of each of the job's places, by its number, as far as other jobs were given them. */
+/** For each alternative of the job, the newest answer that another job got. */
 export function answersToOtherJobs(job: Job, answers: readonly AnswerRecord[]): readonly AlternativeAnswer[] {
-  return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => alternative).flatMap(
-    (alternative) => {
-      const capacity = capacityAt(job.spec.capacity, alternative);
-      if (capacity.kind !== 'tpu') return [];
-      const answered = answers.filter((one) => one.job !== job.id && isSameAlternative(one, capacity));
-      const [first, ...rest] = answered;
-      if (first === undefined) return [];
-      const newest = rest.reduce((best, one) => (one.at > best.at ? one : best), first);
-      return [{ alternative, answer: newest.answer, at: newest.at }];
-    },
-  );
+  return Array.from({ length: alternativeCount(job.spec.capacity) }, (_, alternative) => {
+    const capacity = capacityAt(job.spec.capacity, alternative);
+    const newest = answers
+      .filter((one) => one.job !== job.id && capacity.kind === 'tpu' && isSameAlternative(one, capacity))
+      .toSorted((one, other) => other.at - one.at)[0];
+    return newest === undefined ? [] : [{ alternative, answer: newest.answer, at: newest.at }];
+  }).flat();
 }

@@ -1,8 +1,8 @@
-// Attempts: how the next one begins, how its programs are stopped, how it is closed, and what a finished job may keep.
+// End: how an attempt ends and the next one begins, and which capacity a finished job keeps.
 
 import { addAllocation, capacityTraits, isLost, release, usableAllocation } from './allocate.ts';
 import { chain, withEvents, unchanged, withAttempt } from '../model/decision.ts';
-import type { Change, Action } from '../model/decision.ts';
+import type { Change, Action, Decision } from '../model/decision.ts';
 import { allocationOf, workdirCopyOf, heldAllocations, lastAllocation } from '../model/job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job, Finish, StartRequest } from '../model/job.ts';
 import { stoppedVerdict, continuationOf, keptGraceFactor, persistentGiveUpAt } from './recover.ts';
@@ -10,25 +10,25 @@ import type { Continuation } from './recover.ts';
 import type { FinishSpec, Reason, WorkerId } from '../model/spec.ts';
 import { earliest, minute, clamp, inFuture, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
-import { mayBeAlive, liveForeignRuns, lossGraceEnd } from './facts.ts';
+import { mayBeAlive, otherLiveRuns, lossGraceEnd } from './facts.ts';
 import type { View, WorkerRun } from './facts.ts';
 import { retryAt } from './prepare.ts';
 
 // ------------------------------------------------------------------------------------------ the next attempt
 
-/** The next attempt, on the allocation that can go on or on a new one. What cannot be used again is let go first. */
+/** Adds the next attempt, on the newest allocation if it is usable and otherwise on a new one. */
 function addAttempt(
   job: Job,
   next: Pick<Attempt, 'startMode' | 'stage' | 'notBefore' | 'startedByOwner' | 'commandOnly'> & {
     readonly on: 'same' | 'new';
-    /** Where a new allocation is asked for first; the first place of the spec when absent. */
+    /** The alternative that a new allocation tries first. Absent: the spec's own. */
     readonly alternative?: number;
   },
   now: Instant,
 ): Change {
   const { on, startMode, stage, notBefore, startedByOwner } = next;
   const same = on === 'same' ? usableAllocation(job) : undefined;
-  // Steps are passed over only where they may hold: not on what has to be made first.
+  // The setup steps are skipped only on an allocation that may be set up already.
   const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
   const workdirCopy = workdirCopyOf(job);
   const withCopy = workdirCopy !== undefined && { workdirCopy };
@@ -53,28 +53,27 @@ function addAttempt(
       ending: null,
       endedAt: null,
     };
-    const { ordinal, allocation } = attempt;
     return withEvents({ ...after, attempts: [...after.attempts, attempt], startRequest: null }, now, {
       kind: 'attempt_created',
-      attempt: ordinal,
+      attempt: attempt.ordinal,
       stage,
       startMode,
       startedByOwner,
       ...(commandOnly && { commandOnly: true }),
       ...withCopy,
-      allocation,
+      allocation: attempt.allocation,
       notBefore,
     });
   });
 }
 
-/** A persistent allocation is let go only where a rule says `new`, which for it means: apply for the same name again. */
+/** Only a rule with `new` releases a persistent allocation, which is then requested again under the same name. */
 function releasePrevious(job: Job, on: 'same' | 'new', now: Instant): Change {
   const allocation = lastAllocation(job);
   if (allocation === undefined) return unchanged(job);
   const mayRelease =
     allocation.ownership === 'ephemeral' || (on === 'new' && capacityTraits(job.spec.capacity).replaceable);
-  return mayRelease ? release(job, allocation.ordinal, 'a new one takes its place', now) : unchanged(job);
+  return mayRelease ? release(job, allocation.ordinal, 'a new allocation replaces it', now) : unchanged(job);
 }
 
 export function beginAttempt(job: Job, now: Instant): Change {
@@ -86,9 +85,9 @@ export function beginAttempt(job: Job, now: Instant): Change {
   return addAttempt(job, { startMode, stage, notBefore: now, startedByOwner: true, on: 'same', ...commandOnly }, now);
 }
 
-// ------------------------------------------------------------------------------------------ the end of one
+// ------------------------------------------------------------------------------------------ the end of an attempt
 
-/** The reason stands from here; a later one does not replace it. `exitAt` is when the program ended, by its worker's word. */
+/** Records the reason, which never changes later. `exitAt` is the exit time of the program, as its worker reports it. */
 export function beginEnding(
   job: Job,
   attempt: Attempt,
@@ -102,14 +101,14 @@ export function beginEnding(
   return withEvents(next, now, { kind: 'attempt_ending', attempt: attempt.ordinal, reason, evidence, ...extra });
 }
 
-/** A worker's clock may be wrong: an end before the start, or in the future, was when it was seen. */
+/** A worker's clock may be wrong. An end before the start or in the future is replaced by now. */
 function plausibleEnd(exitAt: Instant, { startedAt, runningAt }: Attempt, now: Instant): Instant {
   if (startedAt === null || exitAt < startedAt || exitAt > now) return now;
-  // It was seen running in the same moment, by a look that took a while to be written down.
+  // The observation that saw it running may be stored later than the exit.
   return Math.min(now, Math.max(exitAt, runningAt ?? startedAt));
 }
 
-/** When the last program of it ended, where every one has told so; now, where one was never heard of again. */
+/** The exit time of the attempt's last program; now if a worker reported no exit. */
 function lastExitTime({ runs, now }: View, attempt: Attempt): Instant {
   const exits = runs.map(({ run }) => (run.state === 'exited' ? run.endedAt : now));
   const since = attempt.ending?.since ?? now;
@@ -188,7 +187,7 @@ export function finishAsRequested(job: Job, now: Instant): Change {
   return finishJob(job, stoppedVerdict(job), 'stopped', now);
 }
 
-/** Whether a finished job keeps that capacity: after `stop` what is usable, after its end what its spec says. */
+/** True if the job keeps this capacity: usable capacity after `stop`, otherwise as the manifest says. */
 function isKept(
   job: Job,
   allocation: Allocation,
@@ -202,67 +201,58 @@ function isKept(
   return job.finish === null || now === undefined ? keepFor !== 0 : keepFor === null || now < job.finish.at + keepFor;
 }
 
-/** When kept capacity is let go by itself; undefined when it is kept until somebody says so, or not at all. */
+/** Time at which kept capacity is released. Undefined if it is kept until a user releases it, or not kept. */
 export function keptUntil(job: Job): Instant | undefined {
   if (job.desired !== 'running' || job.finish === null) return undefined;
   const keepFor = keepDuration(job.spec.finish, job.finish.verdict);
   return keepFor === null || keepFor === 0 ? undefined : job.finish.at + keepFor;
 }
 
-/** How long a job of that verdict keeps its capacity: not at all, so long, or (null) until somebody lets it go. */
+/** Null: until a user releases it. */
 function keepDuration(finish: FinishSpec, verdict: Finish['verdict'] | undefined): Duration | null {
   const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
   const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
   return kept === null ? null : Math.max(kept, held);
 }
 
-/** Releases what a finished job may not keep; takes a deleted job off the list once it holds nothing. */
-export function tidyFinished(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
+/** Releases capacity that a finished job may not keep. Removes a deleted job from the list once it holds nothing. */
+export function cleanUpFinished(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
   if (job.removed) return { ...unchanged(job), wakeAt: undefined };
   const surplus = heldAllocations(job).filter(
     (one) => one.releasedAt === null && !isKept(job, one, job.finish?.verdict, now),
   );
-  const tidied = chain(
+  const released = chain(
     unchanged(job),
-    ...surplus.map(
-      ({ ordinal }) =>
-        (next: Job) =>
-          release(next, ordinal, surplusReleaseReason(job, ordinal), now),
-    ),
+    ...surplus.map((one) => (next: Job) => release(next, one.ordinal, surplusReleaseReason(job, one), now)),
   );
-  const held = heldAllocations(tidied.job);
+  const held = heldAllocations(released.job);
   if (job.desired === 'deleted' && held.length === 0)
-    return { ...chain(tidied, (next) => remove(next, now)), wakeAt: undefined };
+    return { ...chain(released, (next) => removeFromList(next, now)), wakeAt: undefined };
   const isKeeping = held.some((one) => one.releasedAt === null);
-  // Kept capacity is looked at: it costs money, and what the cloud takes away must be let go of.
+  // Kept capacity is observed because it costs money, and must be released if the cloud takes it.
   const wakeAt = isKeeping ? earliest(now + minute, keptUntil(job)) : undefined;
-  return { ...tidied, wakeAt };
+  return { ...released, wakeAt };
 }
 
-function surplusReleaseReason(job: Job, ordinal: number): string {
-  if (isLost(allocationOf(job, ordinal))) return 'it is lost';
-  if (job.desired !== 'running') return 'the owner let it go';
-  if (keepDuration(job.spec.finish, job.finish?.verdict) !== 0) return 'it was kept for as long as it was to be';
-  return `the job has ${job.finish?.verdict ?? 'ended'}`;
+function surplusReleaseReason(job: Job, allocation: Allocation): string {
+  if (isLost(allocation)) return 'it is lost';
+  if (job.desired !== 'running') return 'requested by the owner';
+  if (keepDuration(job.spec.finish, job.finish?.verdict) !== 0) return 'its keep time is over';
+  return `the job has ${job.finish?.verdict ?? 'finished'}`;
 }
 
-/** Off the list; the rows stay for history. */
-export function remove(job: Job, now: Instant): Change {
+/** The rows stay for history. */
+export function removeFromList(job: Job, now: Instant): Change {
   return withEvents({ ...job, removed: true }, now, { kind: 'removed' });
 }
 
-// ------------------------------------------------------------------------------------------ ending its programs
-
-export interface WindDown extends Change {
-  readonly actions: readonly Action[];
-  readonly wakeAt: Instant | undefined;
-}
+// ------------------------------------------------------------------------------------------ stopping processes
 
 /**
- * Brings an ending attempt to its end: every place that may still be alive is asked once to stop, after the grace it
- * is killed; and capacity that is to go anyway goes, at once when it is of no use any more, else when the grace is over.
+ * Stops the processes of an ending attempt: each gets the stop signal once and is killed after the grace. Capacity that
+ * is not needed any more is released, at once if it is unusable and otherwise after the grace.
  */
-export function windDown(view: View, attempt: Attempt): WindDown {
+export function stopAttempt(view: View, attempt: Attempt): Decision {
   const { job, now } = view;
   const allocation = allocationOf(job, attempt.allocation);
   const since = attempt.ending?.stopRequestedAt ?? now;
@@ -276,11 +266,8 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   const actions: Action[] = [];
   let wakeAt: Instant | undefined = now + clamp(5 * second, (now - since) / 4, 30 * second);
   if (signal === 'stop') wakeAt = earliest(wakeAt, inFuture(killAt, now));
-  const giveUpTime = giveUpAt(job, attempt, now);
-  if (giveUpTime !== undefined && giveUpTime > now) wakeAt = earliest(wakeAt, giveUpTime);
-  const lossGraceEndsAt = lossGraceEnd(job, allocation);
-  if (lossGraceEndsAt !== undefined && lossGraceEndsAt > now) wakeAt = earliest(wakeAt, lossGraceEndsAt);
-  // Where nothing was started nothing has to hear of the end: a silent worker is only waited for.
+  for (const limit of [giveUpAt(job, attempt, now), lossGraceEnd(job, allocation)])
+    if (limit !== undefined && limit > now) wakeAt = earliest(wakeAt, limit);
   const runs = attempt.startedAt === null ? [] : view.runs;
   for (const workerRun of runs) {
     if (!mayBeAlive(workerRun, attempt) || !canReceiveStop(workerRun, allocationOf(changed.job, allocation.ordinal)))
@@ -300,13 +287,12 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   return { ...changed, actions, wakeAt };
 }
 
-/** The grace counts from the first commit that asks. */
 function recordStopRequested(job: Job, { ordinal, ending }: Attempt, now: Instant): Job {
   if (ending === null || ending.stopRequestedAt !== null) return job;
   return withAttempt(job, ordinal, { ending: { ...ending, stopRequestedAt: now } });
 }
 
-/** A machine that is lost or on its way out has nobody to hear a signal, unless it answers all the same. */
+/** Workers of a lost or released allocation get a signal only if they still answer. */
 function canReceiveStop({ worker, status }: WorkerRun, allocation: Allocation): boolean {
   return worker === 'controller' || status !== undefined || (allocation.releasedAt === null && !isLost(allocation));
 }
@@ -314,19 +300,19 @@ function canReceiveStop({ worker, status }: WorkerRun, allocation: Allocation): 
 function shouldRelease(view: View, attempt: Attempt, allocation: Allocation, killAt: Instant): boolean {
   const { job, now } = view;
   const isEphemeral = allocation.ownership === 'ephemeral';
-  // Its own capacity was recorded as an orphan when the job left the list.
+  // When the job left the list, its capacity was recorded as an orphan.
   if (job.removed) return false;
-  // Capacity that the cloud took is of no use, and counts against the quota until it is deleted.
+  // Capacity that the cloud took counts against the quota until it is deleted.
   if (isEphemeral && isLost(allocation)) return true;
   const isToStay = !releasesAllocation(job, continuationOf(job, attempt, now), allocation);
   if (isToStay) return isEphemeral && isWorkerGivenUp(view, attempt);
-  // A re-apply has to take away what is still in use, so the program gets its grace there as everywhere.
+  // The program gets its grace first, also before a persistent TPU is created again.
   return isLost(allocation) || now >= killAt;
 }
 
 /**
- * When a silent worker is waited for no longer, although the cloud calls its machine ready: it will never confirm that its program
- * has ended. Undefined while all answer, and while the cloud itself is silent.
+ * The end of the wait for a silent worker that the cloud reports as ready: it will never confirm that its program has
+ * ended. Undefined while all workers answer, and while the cloud does not answer.
  *
  * | capacity | counts from | graces | then |
  * |---|---|---|---|
@@ -369,22 +355,22 @@ function releaseReason(view: View, attempt: Attempt): string {
   const reason = attempt.ending?.reason ?? 'stopped';
   if (isLost(allocationOf(view.job, attempt.allocation))) return 'it is lost';
   if (isWorkerGivenUp(view, attempt)) return `worker ${unreachableWorker(view)} does not answer any more`;
-  return view.job.desired === 'running' ? `attempt ${attempt.ordinal} ended: ${reason}` : 'the owner let it go';
+  return view.job.desired === 'running' ? `attempt ${attempt.ordinal} ended: ${reason}` : 'requested by the owner';
 }
 
-/** Ends what is alive of other attempts, with the same patience; one that no record knows of is killed at once. */
-export function stopForeignRuns(view: View): { readonly job: Job; readonly actions: readonly Action[] } {
+/** Stops the processes of other attempts, with the same grace. A process of an unknown attempt is killed at once. */
+export function stopOtherRuns(view: View): { readonly job: Job; readonly actions: readonly Action[] } {
   const { now } = view;
   let { job } = view;
   const actions: Action[] = [];
-  for (const { worker, attempt: ordinal } of liveForeignRuns(view)) {
-    const foreignAttempt = job.attempts[ordinal - 1];
-    const ending = foreignAttempt?.ending ?? null;
-    if (foreignAttempt !== undefined) job = recordStopRequested(job, foreignAttempt, now);
+  for (const { worker, attempt: ordinal } of otherLiveRuns(view)) {
+    const attempt = job.attempts[ordinal - 1];
+    const ending = attempt?.ending ?? null;
+    if (attempt !== undefined) job = recordStopRequested(job, attempt, now);
     const since = ending === null ? -Infinity : (ending.stopRequestedAt ?? now);
     const signal = now >= since + job.spec.stop.grace ? 'kill' : 'stop';
     if (signal === 'stop' && ending?.stopConfirmedBy.includes(worker) === true) continue;
-    if (foreignAttempt !== undefined && retryAt(job, foreignAttempt, { kind: 'stop', worker }) > now) continue;
+    if (attempt !== undefined && retryAt(job, attempt, { kind: 'stop', worker }) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, signal });
   }
   return { job, actions };

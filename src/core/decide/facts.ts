@@ -1,5 +1,4 @@
-// Facts: the answers to the questions of the situation table. They come from a view: the record together with the
-// observation.
+// Facts: the conditions of the situation table. They are computed from a view: a job together with its observation.
 
 import {
   openAttempt,
@@ -29,7 +28,7 @@ import {
   isLost,
   isPermanent,
   releasingAllocations,
-  lossError,
+  lossErrorOf,
   mayCreate,
   nextCallAt,
 } from './allocate.ts';
@@ -42,7 +41,7 @@ import { isOnHeldCapacity, unreachableGraceOf, persistentGiveUpAt, continuationO
 
 /** One job with its observation at one time. */
 export interface View {
-  /** The record, with the observation already folded in. */
+  /** The observation is already folded in. */
   readonly job: Job;
   readonly now: Instant;
   readonly admitted: boolean;
@@ -50,10 +49,7 @@ export interface View {
   /** The allocation of the open attempt, or the newest one if no attempt is open. */
   readonly allocation: Allocation | undefined;
   readonly observed: Observed<AllocationStatus>;
-  /**
-   * The workers of that allocation in order, and `controller` if the command runs on this machine. Empty until it was
-   * ready.
-   */
+  /** The workers of that allocation in order, and `controller` if the command runs there. Empty until it was ready. */
   readonly workers: readonly WorkerView[];
   /** The workers that run the command of the attempt. */
   readonly runs: readonly WorkerRun[];
@@ -83,23 +79,25 @@ export interface WorkerRun extends WorkerView {
  */
 type WorkerRunStatus = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_start' } | RunStatus;
 
-/** A run folder without a process for this long: the process that made it died before it started the program. */
+/** If a run folder has no process for this long, its creator died before it started the program. */
 const startTimeout: Duration = 2 * minute;
 
-/** The job must already have the observation folded in. */
 export function viewOf(job: Job, observation: Observation, now: Instant): View {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? lastAllocation(job) : allocationOf(job, attempt.allocation);
   const observationOf = (ordinal: number): Observed<AllocationStatus> =>
-    observation.allocations.find((one) => one.allocation === ordinal)?.observed ?? unknown('not looked at', now);
-  const observed = allocation === undefined ? unknown('there is none', now) : observationOf(allocation.ordinal);
+    observation.allocations.find((one) => one.allocation === ordinal)?.observed ?? unknown('not observed', now);
+  const observed =
+    allocation === undefined ? unknown('the job has no allocation', now) : observationOf(allocation.ordinal);
   const workers = allocation === undefined ? [] : workerViews(job, allocation, observation);
   const runs =
     attempt === undefined || allocation === undefined
       ? []
-      : commandWorkers(job.spec.command, allocation.workers ?? 0).map((worker) =>
-          workerRunOf(workers, worker, attempt, allocation, now),
-        );
+      : commandWorkers(job.spec.command, allocation.workers ?? 0).map((worker): WorkerRun => {
+          const unobserved = { worker, status: undefined, isUnreachable: false, unreachableSince: undefined };
+          const view = workers.find((one) => one.worker === worker) ?? unobserved;
+          return { ...view, run: runStatusOf(view, attempt, allocation, now) };
+        });
   const { admitted, alternativeAnswers } = observation;
   return { job, now, admitted, attempt, allocation, observed, workers, runs, observationOf, alternativeAnswers };
 }
@@ -108,7 +106,6 @@ function workerViews(job: Job, allocation: Allocation, observation: Observation)
   const numbered = Array.from({ length: allocation.workers ?? 0 }, (_, index): WorkerId => index);
   const all: readonly WorkerId[] = job.spec.command.runsOn === 'controller' ? [...numbered, 'controller'] : numbered;
   return all.map((worker) => {
-    // This machine belongs to no allocation. A numbered worker belongs to its own allocation only.
     const observed = observation.workers.find(
       (one) => one.worker === worker && (worker === 'controller' || one.allocation === allocation.ordinal),
     )?.observed;
@@ -119,22 +116,6 @@ function workerViews(job: Job, allocation: Allocation, observation: Observation)
       unreachableSince: observed?.kind === 'unknown' ? observed.since : undefined,
     };
   });
-}
-
-function workerRunOf(
-  workers: readonly WorkerView[],
-  worker: WorkerId,
-  attempt: Attempt,
-  allocation: Allocation,
-  now: Instant,
-): WorkerRun {
-  const view = workers.find((one) => one.worker === worker) ?? {
-    worker,
-    status: undefined,
-    isUnreachable: false,
-    unreachableSince: undefined,
-  };
-  return { ...view, run: runStatusOf(view, attempt, allocation, now) };
 }
 
 function runStatusOf(
@@ -167,27 +148,26 @@ export function mayBeAlive(workerRun: WorkerRun, attempt: Attempt): boolean {
       return true;
     case 'none':
     case 'lost_start':
-      // A start may still be in progress there. A confirmed stop from the same worker came after it.
+      // A start may still be in progress, until the worker has confirmed a stop.
       return attempt.ending === null || !attempt.ending.stopConfirmedBy.includes(workerRun.worker);
   }
 }
 
 /** Live runs of other attempts, on workers that answer. */
-export function liveForeignRuns(view: View): readonly { readonly worker: WorkerId; readonly attempt: number }[] {
+export function otherLiveRuns(view: View): readonly { readonly worker: WorkerId; readonly attempt: number }[] {
   return view.workers.flatMap(({ worker, status }) =>
     (status?.runs ?? [])
-      .filter((run) => run.attempt !== view.attempt?.ordinal && isForeignRunAlive(view, run, worker))
+      .filter((run) => run.attempt !== view.attempt?.ordinal && isOtherRunAlive(view, run, worker))
       .map((run) => ({ worker, attempt: run.attempt })),
   );
 }
 
-function isForeignRunAlive({ job, now }: View, run: RunStatus, worker: WorkerId): boolean {
+function isOtherRunAlive({ job, now }: View, run: RunStatus, worker: WorkerId): boolean {
   if (run.state !== 'running' && run.state !== 'starting') return false;
   const wasStopped = job.attempts[run.attempt - 1]?.ending?.stopConfirmedBy.includes(worker) === true;
   return !(hasStartTimedOut(run, now) && wasStopped);
 }
 
-/** Of the silent workers, the one that has been silent for longest. */
 function longestUnreachableWorker(view: View): WorkerId | undefined {
   const unreachable = view.workers.filter((one) => one.isUnreachable);
   const began = Math.min(...unreachable.map(({ unreachableSince }) => unreachableSince ?? Infinity));
@@ -205,7 +185,7 @@ export function lastOutputAt(runs: readonly WorkerRun[]): Instant | undefined {
   return runs.some(({ run }) => run.state === 'running') ? Math.max(...times) : undefined;
 }
 
-// ------------------------------------------------------------------------------------------ the facts of an attempt under way
+// ------------------------------------------------------------------------------------------ facts of the open attempt
 
 /** A view with an open attempt and its allocation. */
 export interface AttemptView extends View {
@@ -218,7 +198,6 @@ export type AttemptFacts = ReturnType<typeof attemptFacts>;
 
 export type ExitedRun = Extract<RunStatus, { readonly state: 'exited' }>;
 
-/** The facts of the open attempt. */
 export function attemptFacts(view: AttemptView) {
   const { job, now, attempt, allocation, observed, runs } = view;
   const { maxRuntime, silenceTimeout } = job.spec.limits;
@@ -232,71 +211,54 @@ export function attemptFacts(view: AttemptView) {
     ...view,
     isEnding: attempt.ending !== null,
     hasStarted,
-    // A process of the attempt may be alive.
     isAnythingAlive: isAnythingAlive(view),
-    // The next attempt needs a worker that is silent and not given up yet.
     isWorkerAwaited: isWorkerAwaited(view),
     hasSucceeded: hasStarted && runs.length > 0 && runs.every(({ run }) => hasSucceeded(run)),
-    // Exit time of the last program that has exited.
     lastExitAt: Math.max(...runs.map(({ run }) => (run.state === 'exited' ? run.endedAt : now))),
-    // A start request newer than the attempt means a stop and a start before any pass saw the stop.
+    // With a start request, the owner stopped and started the job before any pass saw the stop.
     isStopRequested: job.desired !== 'running' || job.startRequest !== null,
     // A rule made the attempt before the owner disabled recovery, and it has not started.
     isUnwantedRecovery: job.recoveryDisabled === true && !attempt.startedByOwner && attempt.startedAt === null,
     isPastMaxRuntime: attempt.runningAt !== null && maxRuntime !== null && now >= attempt.runningAt + maxRuntime,
     isPastCapacityWait: allocation.readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
-    // The answer of the present alternative, which has nothing to give, and the next alternative.
     exhaustedAlternative: exhaustedAlternativeOf(view),
-    // The permanent error of a request that was never accepted.
     refusal: refusalOf(allocation),
     isLost: isAllocationLost,
-    // The cloud took the allocation: any loss after it was ready; before that, only if the cloud reports it.
+    // Before the allocation was ready, a loss counts as a preemption only if the cloud reports one.
     wasPreempted:
       isAllocationLost &&
       (allocation.readyAt !== null || (observed.kind === 'known' && observed.value.cause === 'preempted')),
-    // Another request may succeed, and the job may send one.
-    mayRequestAnother: !isPermanent(lossError(allocation).kind) && mayCreate(job, allocation),
-    // A worker where the command was started, and that has neither its process nor its exit.
+    mayRequestAnother: !isPermanent(lossErrorOf(allocation).kind) && mayCreate(job, allocation),
     vanishedRun: hasStarted ? findVanishedRun(view) : undefined,
-    // A worker where the command failed, once no better explanation can come.
     failedRun: hasStarted ? findFailedRun(view) : undefined,
-    // A worker with a failed call between workers in the output, and no output since for
-    // `LimitsSpec.failedCallTimeout`.
     hungRun: hasStarted ? findHungRun(view) : undefined,
     isPastSilenceTimeout:
       hasStarted && silenceTimeout !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeout,
-    // A worker that was silent for longer than the grace, although the cloud reports the allocation as ready.
     workerPastGrace: findWorkerPastGrace(view),
-    // The owner's new attempt uses capacity that was kept for the job and can be replaced.
     isOnReplaceableCapacity: allocation.ownership === 'ephemeral' && isOnHeldCapacity(job, attempt),
-    // A setup step, or the start of the command, without tries left on one worker.
     exhaustedTask: attempt.failures.find((one) => one.task.kind !== 'stop' && areTriesExhausted(job, one)),
     runsOnNoWorker: workers !== null && runs.length === 0,
-    // A worker that the command names and the allocation does not have.
     missingWorker: runs.find(({ worker }) => workers !== null && worker !== 'controller' && worker >= workers)?.worker,
-    isOtherAttemptAlive: liveForeignRuns(view).length > 0,
-    // Workers without a run of an attempt that was never seen running everywhere.
+    isOtherAttemptAlive: otherLiveRuns(view).length > 0,
+    // After the attempt was seen running everywhere, a missing run means that the program vanished.
     unstartedWorkers: runs
       .filter(({ run }) => run.state === 'none' && attempt.runningAt === null)
       .map(({ worker }) => worker),
-    // Every worker answers, and all its steps are proven.
     isPrepared: isPrepared(view),
     isPreviousReleasing: releasingAllocations(job).length > 0,
     isUnknown: observed.kind === 'unknown' && !isHidden,
-    // The cloud refuses to show this allocation, and no request for it was confirmed.
     isUnobservable: isHidden,
-    // The alternative to request first, if it is not the present one and nothing was requested yet.
     betterAlternative: betterAlternativeOf(view),
     isAbsent: observed.kind === 'known' && observed.value.state === 'absent',
     isReady: observed.kind === 'known' && observed.value.state === 'ready',
-    // No request is confirmed, and the job may send one.
     mayRequestNow: allocation.confirmedAt === null && mayCreate(job, allocation),
     nextRequestAt: nextCallAt(job, allocation),
   };
 }
 
-// ------------------------------------------------------------------------------------------ what is alive
+// ------------------------------------------------------------------------------------------ processes
 
+/** True if a process of the attempt may be alive. */
 function isAnythingAlive(view: AttemptView): boolean {
   const { attempt } = view;
   if (attempt.startedAt === null) return false;
@@ -305,7 +267,7 @@ function isAnythingAlive(view: AttemptView): boolean {
   return view.runs.some((workerRun) => mayBeAlive(workerRun, attempt) && !isPresumedEnded(workerRun));
 }
 
-/** True while the next attempt needs a silent worker: it would fail there too. `giveUpAt` (end.ts) limits the wait. */
+/** True while the next attempt would need a worker that does not answer. `giveUpAt` (end.ts) limits the wait. */
 function isWorkerAwaited(view: AttemptView): boolean {
   const { job, attempt, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || longestUnreachableWorker(view) === undefined) return false;
@@ -315,8 +277,8 @@ function isWorkerAwaited(view: AttemptView): boolean {
 }
 
 /**
- * Time from which the silent programs of a persistent allocation count as ended, after the cloud took it: without a
- * release, no observation proves that it is gone. Undefined if the cloud did not take it.
+ * The cloud took a persistent allocation: the time from which its silent programs count as ended. jobman does not
+ * release it, so no observation will prove that it is gone. Undefined if the cloud did not take it.
  */
 export function lossGraceEnd(job: Job, allocation: Allocation): Instant | undefined {
   if (allocation.ownership !== 'persistent' || allocation.releasedAt !== null) return undefined;
@@ -330,27 +292,21 @@ function isPastLossGrace({ job, allocation, now }: AttemptView): boolean {
   return at !== undefined && now >= at;
 }
 
-/**
- * True for a persistent allocation that the cloud reports as ready, with a worker that was silent until the give-up
- * time.
- */
+/** True once a worker of a persistent allocation was silent until the give-up time, although the cloud reports `ready`. */
 function isAbandoned({ job, attempt, observed, now }: AttemptView): boolean {
   const at = persistentGiveUpAt(job, attempt);
   return at !== undefined && now >= at && observed.kind === 'known' && observed.value.state === 'ready';
 }
 
-/**
- * True for a removed job with a program that may be alive and that only we can end, until all its workers were silent
- * for the grace.
- */
+/** True for a removed job while a program of it may be alive that only jobman can end. */
 export function mayRunAfterRemoval(view: View): boolean {
   return view.job.removed && mayOutliveRemoval(view.job) && !isUnreachableForGood(view);
 }
 
 function isUnreachableForGood({ job, now, attempt, allocation, runs }: View): boolean {
   if (attempt === undefined || allocation === undefined) return false;
-  // The silence of a released allocation is not recorded. Its wait begins with the owner's command; if that time is in
-  // the future because the clock was set back, with the release.
+  // jobman does not record the silence of a released allocation, so the grace counts from the owner's command. If the
+  // clock was set back and that time is in the future, it counts from the release.
   const { unreachableSince, releasedAt } = allocation;
   const since = releasedAt === null ? unreachableSince : job.desiredAt > now ? releasedAt : job.desiredAt;
   if (since === null) return false;
@@ -358,9 +314,9 @@ function isUnreachableForGood({ job, now, attempt, allocation, runs }: View): bo
   return !isAnswering && now >= since + job.spec.recovery.unreachableGrace;
 }
 
-// ------------------------------------------------------------------------------------------ how it failed
+// ------------------------------------------------------------------------------------------ failures
 
-/** No process and no exit. This includes a run that was seen before and that its worker no longer knows. */
+/** A worker with neither process nor exit, including one that no longer knows a run that it had reported. */
 function findVanishedRun({ runs, attempt }: AttemptView): WorkerRun | undefined {
   // Judge no worker while one is silent: the silent one may be the cause.
   if (runs.some(({ isUnreachable }) => isUnreachable)) return undefined;
@@ -370,7 +326,7 @@ function findVanishedRun({ runs, attempt }: AttemptView): WorkerRun | undefined 
   );
 }
 
-/** The lowest worker that failed. A program that was just killed on revocable capacity waits for the cloud's report. */
+/** The first worker on which the command failed. Undefined while the cloud may still report a preemption instead. */
 function findFailedRun(view: AttemptView): { readonly workerRun: WorkerRun; readonly run: ExitedRun } | undefined {
   const { runs } = view;
   if (runs.some(({ isUnreachable }) => isUnreachable)) return undefined;
@@ -382,14 +338,12 @@ function findFailedRun(view: AttemptView): { readonly workerRun: WorkerRun; read
   return undefined;
 }
 
-/** Longest delay of the cloud's report of a preemption after the exit. */
+/** The cloud reports a preemption at most this long after the program's exit. */
 const preemptionReportWait: Duration = 30 * second;
 
 /**
- * True if the cloud may soon report a preemption: a program was just killed there, or a program on this machine has
- * just lost its connection to it. While the cloud does not answer or does not report it as ready, nothing can be
- * decided, and nothing could start either. A persistent TPU is shared: if the cloud did not take it, a user may have
- * deleted it.
+ * True if the cloud may soon report a preemption: a program was killed there, or a program on this machine lost its
+ * connection to it. A persistent TPU is shared, so a user may also have deleted it.
  */
 function mayBePreempted(
   { job, allocation, attempt, observed }: AttemptView,
@@ -404,16 +358,16 @@ function mayBePreempted(
     workerRun.worker === 'controller' && failedCallPatterns.includes(matchedPattern(workerRun, attempt).pattern ?? '');
   if (!wasKilled && !hasLostConnection) return false;
   if (observed.kind === 'unknown' || observed.value.state !== 'ready') return true;
-  // Compare with the time of the cloud's answer: the rest of this pass may have waited long for a silent worker. The
-  // exit has the time of the worker's clock: a clock that is far off is no reason to wait.
+  // Compare with the time of the cloud's answer, because the rest of this pass may have waited long for a silent
+  // worker. The exit has the time of the worker's clock. If that clock is far off, do not wait.
   const isSoon = Math.abs(observed.observedAt - run.endedAt) < preemptionReportWait;
-  // An answer from before the exit says nothing about it. The next pass has a later one, so wait only once
-  // (`exitSeen`): the worker's clock may be ahead.
+  // An answer from before the exit does not explain it. Wait for one more pass only (`exitSeen`), because the worker's
+  // clock may be ahead.
   const isOlder = observed.observedAt < run.endedAt && attempt.exitSeen === undefined;
   return isRevocable && (isSoon || isOlder) && attempt.exitAcceptedAt === undefined;
 }
 
-/** The worker searches its output only after the silence, so a pattern in the observation is from before it. */
+/** The worker searches its output only once it is silent, so an observed pattern is older than the silence. */
 function findHungRun({ job, attempt, runs, now }: AttemptView): WorkerRun | undefined {
   const { failedCallTimeout } = job.spec.limits;
   const last = lastOutputAt(runs);
@@ -423,7 +377,10 @@ function findHungRun({ job, attempt, runs, now }: AttemptView): WorkerRun | unde
   );
 }
 
-/** The grace runs only while the cloud answers. `controller` has no cloud that reports on it. */
+/**
+ * A worker that has been silent for the grace period although the cloud reports it as ready. The grace runs only while
+ * the cloud answers. No cloud reports on `controller`.
+ */
 function findWorkerPastGrace(view: AttemptView): WorkerId | undefined {
   const worker = longestUnreachableWorker(view);
   const { allocation, attempt, observed, job } = view;
@@ -431,66 +388,67 @@ function findWorkerPastGrace(view: AttemptView): WorkerId | undefined {
   if (worker !== 'controller' && observed.value.state !== 'ready') return undefined;
   if (allocation.unreachableWho !== 'worker' || allocation.unreachableSince === null) return undefined;
   // Compare with the time of the cloud's answer: a call to a silent worker takes long, and the cloud may have taken the
-  // machine since.
+  // machine in the meantime.
   return observed.observedAt >= allocation.unreachableSince + unreachableGraceOf(job, attempt) ? worker : undefined;
 }
 
+/** Every worker answers and has completed its setup steps. */
 function isPrepared(view: AttemptView): boolean {
   return view.workers.every(({ status }) => status !== undefined) && unprovenWorkers(view).length === 0;
 }
 
 // ------------------------------------------------------------------------------------------ capacity
 
+/** The permanent error of a request that was never accepted. */
 function refusalOf({ readyAt, confirmedAt, lastError }: Allocation): CloudError | undefined {
   if (readyAt !== null || confirmedAt !== null || lastError === null) return undefined;
   return isPermanent(lastError.error.kind) ? lastError.error : undefined;
 }
 
+/** The answer of the current alternative, if it has no capacity to give, and the next alternative. */
 function exhaustedAlternativeOf(
   view: AttemptView,
 ): { readonly answer: CapacityAnswer; readonly next: NextAlternative } | undefined {
   const answer = capacityAnswerOf(view);
-  const next =
-    answer === undefined
-      ? undefined
-      : alternativeAfter(view.job, view.attempt, answer, view.alternativeAnswers, view.now);
-  return answer === undefined || next === undefined ? undefined : { answer, next };
+  if (answer === undefined) return undefined;
+  const next = alternativeAfter(view.job, view.attempt, answer, view.alternativeAnswers, view.now);
+  return next === undefined ? undefined : { answer, next };
 }
 
-/** The answer of an alternative that has nothing to give. Other errors leave the request there. */
+/** Undefined for other errors: the request is sent to the same alternative again. */
 function capacityAnswerOf({ job, now, observed, allocation }: AttemptView): CapacityAnswer | undefined {
   if (allocation.ownership === 'persistent' || !hasAlternatives(job)) return undefined;
   const { readyAt, requestedAt, releasedAt, confirmedAt, lastError, hasUnansweredRequest } = allocation;
   if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
   const kind = lastError?.error.kind;
   const isRefused = confirmedAt === null || isLost(allocation);
-  // Without permission we can neither list nor delete there. If a request may have gone through, the refusal ends the
-  // attempt.
+  // Without permission jobman can neither list nor delete there. If a request may have gone through, the refusal ends
+  // the attempt.
   if (kind !== undefined && isPermanent(kind) && isRefused && hasUnansweredRequest === true) return undefined;
   const isHidden = isUnobservable(observed, allocation);
   const isSure = observed.kind === 'known' || isHidden || (kind !== undefined && isPermanent(kind));
   if (kind !== undefined && isRefused && exhaustsAlternative(kind) && isSure) return kind;
   const waitEnd = alternativeWaitEnd(job, allocation);
   if (waitEnd === undefined || now < waitEnd || (observed.kind === 'unknown' && !isHidden)) return undefined;
-  // A list may lack an allocation that exists, so an accepted one must be missed twice first. Without any answer (the
-  // process that sent the request was killed) the request is sent again before the wait counts; after a lost reply,
-  // once more.
+  // An accepted allocation may be missing from one list, so two lists must miss it first. A request without an answer
+  // (its process was killed, or its reply was lost) is sent again before the wait counts.
   const isAnswered = lastError !== null && (hasUnansweredRequest !== true || lastError.at >= waitEnd);
   const state = observed.kind === 'known' ? observed.value.state : 'absent';
   const isMissed = state === 'absent' && confirmedAt === null && isAnswered;
   return state === 'waiting' || isMissed ? 'waiting' : undefined;
 }
 
-/** Time at which the wait in the present alternative ends. Undefined if it has no limit or nothing is requested. */
+/** End of the wait in the current alternative. Undefined if it has no limit or nothing is requested. */
 export function alternativeWaitEnd(job: Job, allocation: Allocation): Instant | undefined {
   const { capacity } = job.spec;
   const { readyAt, requestedAt, releasedAt, confirmedAt } = allocation;
   if (capacity.kind !== 'tpu' || capacity.alternativesWait === undefined || !hasAlternatives(job)) return undefined;
   if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
-  // Count from the acceptance: an old request may have been accepted only now.
+  // Count from the acceptance, because an old request may have been accepted only now.
   return (confirmedAt ?? requestedAt) + capacity.alternativesWait;
 }
 
+/** The alternative to request first, if it is not the current one and nothing was requested yet. */
 function betterAlternativeOf({
   job,
   attempt,

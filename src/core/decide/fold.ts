@@ -1,5 +1,5 @@
-// Fold: the first step of `reconcile`. Writes the outcomes of actions and the results of looks into the record, if they
-// change anything. The only decision made here is which of them to believe.
+// Fold: the first step of `reconcile`. It writes the outcomes of actions and the observations into the job, if they
+// change anything. It only decides which of them to believe.
 
 import {
   releaseConfirmationDelay,
@@ -29,15 +29,14 @@ import type { WorkerId } from '../model/spec.ts';
 import { second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 
-/** Replies first, then looks: a look is never older than a reply that is folded with it. */
+/** Outcomes come first: no observation is older than an outcome of the same pass. */
 export function fold(job: Job, observation: Observation, now: Instant): Change {
   return chain(
     unchanged(job),
-    // First, because an answer to this very pass is to a later question.
     ...(observation.unansweredRequests ?? []).map(
       (ordinal) => (next: Job) => unchanged(withAllocation(next, ordinal, { hasUnansweredRequest: true })),
     ),
-    // A reply may have been noted by a clock that has been set back since.
+    // The clock may have been set back since the outcome was stored.
     ...observation.outcomes.map(
       (outcome) => (next: Job) => foldOutcome(next, { ...outcome, at: Math.min(outcome.at, now) }, now),
     ),
@@ -46,24 +45,24 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
   );
 }
 
-// ------------------------------------------------------------------------------------------ replies
+// ------------------------------------------------------------------------------------------ outcomes
 
-/** A reply about something that is over changes nothing. */
+/** An outcome for an allocation that is gone or an attempt that has ended changes nothing. */
 function foldOutcome(job: Job, { subject, attempt, at, result }: Outcome, now: Instant): Change {
   switch (subject.kind) {
     case 'request':
     case 'release':
-      return foldCloudReply(job, subject.kind, job.allocations[subject.allocation - 1], at, result, now);
+      return foldCloudOutcome(job, subject.kind, job.allocations[subject.allocation - 1], at, result, now);
     case 'step':
-      return foldStepReply(job, attempt, subject, at, result, now);
+      return foldStepOutcome(job, attempt, subject, at, result, now);
     case 'start':
-      return foldStartReply(job, subject.attempt, subject.worker, at, result);
+      return foldStartOutcome(job, subject.attempt, subject.worker, at, result);
     case 'stop':
-      return foldStopReply(job, subject.attempt, subject.worker, at, result);
+      return foldStopOutcome(job, subject.attempt, subject.worker, at, result);
   }
 }
 
-function foldCloudReply(
+function foldCloudOutcome(
   job: Job,
   kind: 'request' | 'release',
   allocation: Allocation | undefined,
@@ -73,8 +72,8 @@ function foldCloudReply(
 ): Change {
   if (allocation === undefined || allocation.lifecycle === 'gone') return unchanged(job);
   if ((kind === 'release') !== (allocation.lifecycle === 'releasing')) return unchanged(job);
-  // An accepted allocation is not requested again, so a reply that says otherwise is about an earlier question, of another
-  // controller perhaps. Were it wrong to pass it over, the looks that miss the thing would tell.
+  // An accepted allocation is not requested again, so this outcome belongs to an earlier request, perhaps of another
+  // controller. If the allocation does not exist after all, later observations miss it.
   if (kind === 'request' && result.kind !== 'done' && (allocation.readyAt !== null || allocation.confirmedAt !== null))
     return unchanged(job);
   const { ordinal } = allocation;
@@ -82,10 +81,10 @@ function foldCloudReply(
   if (result.kind === 'done')
     return unchanged(withAllocation(job, ordinal, { confirmedAt: at, firstMissedAt: null, ...replied }));
   const failed = withAllocation(withCloudError(job, allocation, at, errorOf(result)), ordinal, replied);
-  // A lost reply is no refusal: something may come of it.
+  // The request may have succeeded although its reply was lost.
   if (kind === 'request' && result.kind === 'unclear')
     return unchanged(withAllocation(failed, ordinal, { hasUnansweredRequest: true }));
-  // A release is not worth a line for people each time: it only sets a pace.
+  // A failed release has no event: it is repeated until the allocation is deleted.
   return kind === 'request' ? recordRefusal(failed, ordinal, now) : unchanged(failed);
 }
 
@@ -119,8 +118,8 @@ function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
   }
 }
 
-/** A step takes minutes: its failure counts in the attempt that it was for, also when a later one is open by then. */
-function foldStepReply(
+/** A step takes minutes. Its failure counts in its own attempt, even if a later attempt is open by then. */
+function foldStepOutcome(
   job: Job,
   of: number | undefined,
   { allocation, worker, step }: Extract<Subject, { kind: 'step' }>,
@@ -140,13 +139,13 @@ function foldStepReply(
   return withEvents(failed, now, { kind: 'step_failed', ...where, tries, detail });
 }
 
-function foldStartReply(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
+function foldStartOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ordinal !== ordinal || result.kind === 'done') return unchanged(job);
   return unchanged(withTaskFailure(job, attempt, { kind: 'start', worker }, at, result));
 }
 
-function foldStopReply(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
+function foldStopOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
   const attempt = job.attempts[ordinal - 1];
   if (attempt === undefined || attempt.ending === null) return unchanged(job);
   if (result.kind !== 'done') return unchanged(withTaskFailure(job, attempt, { kind: 'stop', worker }, at, result));
@@ -157,7 +156,7 @@ function foldStopReply(job: Job, ordinal: number, worker: WorkerId, at: Instant,
   );
 }
 
-/** One more failed try on one worker. A lost reply only sets the pace, for it may have happened; a failed stop always counts. */
+/** A task with a lost reply may have succeeded, so it counts as no try and only delays the next one. A stop always counts. */
 function withTaskFailure(
   job: Job,
   attempt: Attempt,
@@ -182,12 +181,12 @@ function withTaskFailure(
   });
 }
 
-// ------------------------------------------------------------------------------------------ looks at allocations
+// ------------------------------------------------------------------------------------------ observations of allocations
 
 function foldAllocation(job: Job, { allocation: ordinal, observed }: AllocationObservation, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   if (allocation === undefined || allocation.lifecycle === 'gone') return unchanged(job);
-  // A re-applied one has the name of the one before. While that is on its way out, what bears the name is still that.
+  // A persistent TPU that is created again keeps its name. Until the old one is deleted, the observation is about it.
   if (releasingAllocations(job).some((one) => one.ordinal < ordinal && one.name === allocation.name))
     return unchanged(job);
   if (observed.kind === 'unknown') return unchanged(job);
@@ -208,7 +207,7 @@ function foldAllocation(job: Job, { allocation: ordinal, observed }: AllocationO
   }
 }
 
-/** It is on its way out: gone is what a second look misses too, after somebody has confirmed the release. */
+/** It counts as deleted once its release is confirmed and a second observation misses it too. */
 function foldReleasing(
   job: Job,
   allocation: Allocation,
@@ -225,7 +224,7 @@ function foldReleasing(
   return recordGone(job, ordinal, now);
 }
 
-/** One observation that misses it means little (a list lags or is partial). The second one counts, by how far it had come. */
+/** A list may lag or be partial, so only the second observation that misses the allocation counts. */
 function foldMissing(
   job: Job,
   allocation: Allocation,
@@ -234,25 +233,25 @@ function foldMissing(
   now: Instant,
 ): Change {
   const { ordinal, confirmedAt, readyAt } = allocation;
-  // Nobody has confirmed the request yet, so its absence is no news: it is, or will be, asked for.
+  // The request is not confirmed yet.
   if (confirmedAt === null && readyAt === null && mayCreate(job, allocation)) return unchanged(job);
-  // The cloud says itself why it is not there: what it had accepted came to nothing.
+  // The cloud reports why the accepted request failed.
   if (status.error !== undefined && readyAt === null && mayCreate(job, allocation)) {
     return recordRefusal(withCloudError(job, allocation, now, status.error), ordinal, now);
   }
   if (!isMissConfirmed(allocation, observedAt)) {
     return unchanged(withAllocation(job, ordinal, { firstMissedAt: firstMissedTime(allocation, observedAt) }));
   }
-  // A persistent one that is not there: nothing of ours is left to let go.
+  // A persistent TPU that does not exist needs no release.
   if (!mayCreate(job, allocation)) {
-    const error: CloudError = { kind: 'not_found', message: `there is no ${allocation.name}`, raw: '' };
+    const error: CloudError = { kind: 'not_found', message: `there is no TPU ${allocation.name}`, raw: '' };
     const missing = readyAt === null ? withAllocation(job, ordinal, { lastError: { at: now, error } }) : job;
     return chain(recordObserved(missing, ordinal, status, now), (next) => recordGone(next, ordinal, now));
   }
   if (readyAt === null) {
     const error: CloudError = {
       kind: 'internal',
-      message: 'it was accepted, and was not there when looked for twice',
+      message: 'the request was accepted, but two checks did not find the TPU',
       raw: status.detail,
     };
     return recordRefusal(
@@ -272,9 +271,9 @@ function isMissConfirmed(allocation: Allocation, seenAt: Instant, after: Duratio
   return allocation.firstMissedAt !== null && seenAt >= allocation.firstMissedAt + after;
 }
 
-/** Something of that name exists which is not ours: then ours does not exist, and what is there is not touched. */
+/** Another resource has the name, so this allocation does not exist. jobman does not touch the other resource. */
 function foldForeign(job: Job, allocation: Allocation, status: AllocationStatus, now: Instant): Change {
-  const message = `something called ${allocation.name} exists already and is not this job's`;
+  const message = `another resource named ${allocation.name} exists, and it does not belong to this job`;
   const error: CloudError = { kind: 'invalid', message, raw: status.detail };
   const failed = withAllocation(job, allocation.ordinal, { lastError: { at: now, error } });
   return chain(recordObserved(failed, allocation.ordinal, status, now), (next) =>
@@ -297,10 +296,10 @@ function foldPresent(job: Job, allocation: Allocation, status: AllocationStatus,
     ...(isReady && status.hosts !== undefined ? { hosts: unchangedHosts(allocation.hosts, status.hosts) } : {}),
     ...(isReady ? { errorCount: 0, lastError: null } : {}),
     ...(status.state === 'lost' && allocation.readyAt === null
-      ? { lastError: lossErrorOf(allocation, status, now) }
+      ? { lastError: newLastError(allocation, status, now) }
       : {}),
   };
-  // A thing with our label exists by our doing, even if the record (restored from a copy, say) does not know of it.
+  // A resource with our label was requested by this job, even if a restored database does not contain the request.
   return chain(
     recordRequested(job, ordinal, now),
     (next) => unchanged(withAllocation(next, ordinal, patch)),
@@ -308,7 +307,7 @@ function foldPresent(job: Job, allocation: Allocation, status: AllocationStatus,
   );
 }
 
-function lossErrorOf(allocation: Allocation, status: AllocationStatus, now: Instant): Allocation['lastError'] {
+function newLastError(allocation: Allocation, status: AllocationStatus, now: Instant): Allocation['lastError'] {
   if (allocation.lastObserved?.state === 'lost') return allocation.lastError;
   return {
     at: now,
@@ -330,7 +329,7 @@ function recordObserved(job: Job, ordinal: number, { state, detail }: Allocation
   const allocation = job.allocations[ordinal - 1];
   const seen = allocation?.lastObserved;
   if (allocation === undefined) return unchanged(job);
-  // After a refusal the same sight is about a new request.
+  // After a refusal, the same state belongs to a new request.
   const isSame = seen?.state === state && seen.detail === detail && !wasRefusedSinceObserved(allocation);
   if (isSame) return unchanged(job);
   const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
@@ -341,10 +340,9 @@ function recordObserved(job: Job, ordinal: number, { state, detail }: Allocation
 // ------------------------------------------------------------------------------------------ silence
 
 /**
- * Who does not answer, and since when. Only what was asked and gave no answer is silent; what nobody asked is not.
- * When the cloud answers again but a worker still does not, the count begins anew: until then the line was at fault.
- * And it begins when the longest silence of those that go on began: two workers that fall silent in turn, or one that
- * answered when nobody wrote it down, have not been silent for as long as the record would have it.
+ * Records the party that does not answer, and the start of its silence. If the cloud answers again but a worker still
+ * does not, the silence starts again: until then the connection of this machine was at fault. A silence never starts
+ * before the longest one that still lasts: if two workers fall silent one after the other, their times do not add up.
  */
 function foldReachability(job: Job, observation: Observation, now: Instant): Change {
   const allocation = lastAllocation(job);
@@ -356,7 +354,7 @@ function foldReachability(job: Job, observation: Observation, now: Instant): Cha
   if (outage === undefined) {
     if (unreachableSince === null) return unchanged(job);
     const reachable = withAllocation(job, ordinal, { unreachableSince: null, unreachableWho: null });
-    // An allocation without an attempt under way has not answered; it is only no longer asked.
+    // Without an open attempt the allocation is no longer observed, so it did not answer.
     if (!isWatched) return unchanged(reachable);
     const who = unreachableWho === 'worker' ? { who: 'workers' as const } : {};
     return withEvents(reachable, now, { kind: 'reachable', allocation: ordinal, ...who });
@@ -368,7 +366,7 @@ function foldReachability(job: Job, observation: Observation, now: Instant): Cha
   const isSameOutage = outage.who !== 'worker' && unreachableSince !== null;
   const since = isSameOutage ? unreachableSince : now;
   const next = withAllocation(job, ordinal, { unreachableSince: since, unreachableWho: outage.who });
-  // A login can be given by the owner, so its lack is told also in the middle of a silence, and so is its end.
+  // The owner can fix a missing login, so its beginning and its end are events even during an outage.
   if (isSameOutage && outage.who !== 'login' && unreachableWho !== 'login') return unchanged(next);
   const { who: _who, since: _since, ...detail } = outage;
   return withEvents(next, now, { kind: 'unreachable', allocation: ordinal, ...detail });
@@ -378,14 +376,14 @@ interface Outage {
   readonly who: 'cloud' | 'worker' | 'login';
   readonly detail: string;
   readonly worker?: WorkerId;
-  /** Of a worker: since when it has been asked without a break and without an answer. */
+  /** For a worker: since when every check of it has failed. */
   readonly since?: Instant;
 }
 
 function outageOf(observation: Observation, allocation: Allocation): Outage | undefined {
   const { ordinal } = allocation;
   const observed = observation.allocations.find((one) => one.allocation === ordinal)?.observed;
-  // A refusal is an answer, where nothing can be there: the request brings its words to the owner.
+  // If the allocation cannot exist yet, a refusal counts as an answer: the request will show the cloud's message.
   if (observed?.kind === 'unknown' && !isUnobservable(observed, allocation))
     return { who: observed.noLogin === true ? 'login' : 'cloud', detail: observed.reason };
   const isReady = observed?.kind === 'known' && observed.value.state === 'ready';
@@ -400,16 +398,14 @@ function outageOf(observation: Observation, allocation: Allocation): Outage | un
 
 // ------------------------------------------------------------------------------------------ a clock that was set back
 //
-// Times of the record are by the clock of this machine, and people and time servers set that clock right. A backoff, a grace or a
-// limit that counts from a time noted while it was ahead would last for as long as the clock was wrong. How long ago it really
-// was is unknown, so it counts anew from now: no wait is cut short by that, and none is more than doubled.
-//
-// Only this part knows of it. What runs after it in a pass may take every time of the record as past.
+// The times of a job come from the clock of this machine. If that clock is set back, stored times may be in the future,
+// and every wait that counts from one would last too long. Such a time is replaced by now: this shortens no wait and at
+// most doubles it. All later code of the pass may assume that no time is in the future.
 
-/** A step smaller than this is the clock being kept right, and makes no wait noticeably longer. */
+/** Time servers adjust the clock by less than this, which does not prolong a wait noticeably. */
 const clockTolerance = second;
 
-/** Brings every moment that something may be counted from back to now, where it lies ahead, and tells that once. */
+/** Replaces every future time from which a wait counts by now, and records one event. */
 export function correctTimes(job: Job, now: Instant): Change {
   const attemptStart = openAttempt(job)?.createdAt;
   let isAhead = false;
@@ -426,7 +422,6 @@ export function correctTimes(job: Job, now: Instant): Change {
   return isAhead ? withEvents(next, now, { kind: 'clock_set_back' }) : unchanged(job);
 }
 
-/** The same observation with no time later than now: a clock set back twice leaves such times, and silences would seem long. */
 export function withoutFutureTimes(observation: Observation, now: Instant): Observation {
   return {
     ...observation,
@@ -440,13 +435,13 @@ function clampObservedTime<T>(observed: Observed<T>, now: Instant): Observed<T> 
   return observed.since > now ? { ...observed, since: now } : observed;
 }
 
-/** A time that is not ahead of now; what was before the open attempt `begun` stays before it, since times tell whose it is. */
+/** Never later than now. A time before the start of the open attempt stays before it. */
 export function correctTime(time: Instant, now: Instant, attemptStart: Instant | undefined): Instant {
   if (time <= now) return time;
   return attemptStart !== undefined && time < attemptStart ? now - 1 : now;
 }
 
-/** A backoff lasts as long as it was to last, from the moment at which it counts now. */
+/** The end of the backoff: its length is kept if its start is corrected. */
 export function correctBackoff(
   { createdAt, movedAt, notBefore }: Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>,
   now: Instant,
@@ -455,13 +450,13 @@ export function correctBackoff(
   return since > now ? now + Math.max(0, notBefore - since) : notBefore;
 }
 
-type TimeCorrection = (moment: Instant) => Instant;
+type TimeCorrection = (time: Instant) => Instant;
 
-function correctOrNull(time: Instant | null, right: TimeCorrection): Instant | null {
-  return time === null ? null : right(time);
+function correctOrNull(time: Instant | null, correct: TimeCorrection): Instant | null {
+  return time === null ? null : correct(time);
 }
 
-/** Of what is gone only that it was asked for sets a pace any more; the rest is history. */
+/** No wait counts from the other times of an allocation that is gone. */
 function correctedAllocation(allocation: Allocation, correct: TimeCorrection): Partial<AllocationFields> {
   const { lastError, lastObserved } = allocation;
   const requested: Partial<AllocationFields> = { requestedAt: correctOrNull(allocation.requestedAt, correct) };
@@ -478,7 +473,7 @@ function correctedAllocation(allocation: Allocation, correct: TimeCorrection): P
   };
 }
 
-/** Of an attempt that has ended, what is left of its program may still have to be stopped; the rest is history. */
+/** After its end an attempt may still have processes to stop, but no wait counts from its other times. */
 function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instant): Partial<Attempt> {
   const { ending, movedAt, alternativesTried } = attempt;
   const stopping = {

@@ -24,7 +24,7 @@ export function unprovenWorkers(view: View): readonly { readonly worker: number;
 }
 
 /** The steps that should be in progress now, on all workers in parallel, and the time at which the next one is due. */
-export function stepsDue(
+export function planSteps(
   view: View,
   attempt: Attempt,
 ): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {

@@ -1,16 +1,16 @@
-// Reconcile: the life of a supervised job as a pure function. Four steps: correct the record's times and fold outcomes
-// and observations into it; name the situation; act on it in one switch; return the new record, the events, the actions
-// and the time of the next pass. No clock, no randomness, no I/O: every decision can be replayed from the record and
-// the observation.
+// Reconcile: the life of a supervised job as a pure function in four steps. It folds outcomes and observations into the
+// job (fold.ts), classifies the job into one situation (situations.ts), acts on the situation, and returns the new job,
+// its events, the actions for the controller and the time of the next pass. It uses no clock, no randomness and no I/O,
+// so every decision can be replayed from the job and the observation.
 
 import {
-  retryRequest,
+  requestAnother,
   capacityTraits,
   capacityWaitEnd,
   recordRequested,
   switchAllocation,
   tryNextAlternative,
-  releasesDue,
+  planReleases,
   confirmationDelay,
   chooseAlternative,
 } from './allocate.ts';
@@ -22,9 +22,9 @@ import {
   beginEnding,
   closeAttempt,
   finishAsRequested,
-  tidyFinished,
-  stopForeignRuns,
-  windDown,
+  cleanUpFinished,
+  stopOtherRuns,
+  stopAttempt,
 } from './end.ts';
 import { matchedPattern } from './evidence.ts';
 import { unreachableGraceOf } from './recover.ts';
@@ -33,17 +33,12 @@ import { hasSucceeded } from '../model/observation.ts';
 import type { Observation } from '../model/observation.ts';
 import { clamp, inFuture, earliest, second } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
-import { stepsDue, retryAt } from './prepare.ts';
+import { planSteps, retryAt } from './prepare.ts';
 import { classify } from './situations.ts';
 import type { Situation } from './situations.ts';
 import type { WorkerId } from '../model/spec.ts';
 import { alternativeWaitEnd, lastOutputAt, viewOf } from './facts.ts';
 import type { View } from './facts.ts';
-
-interface PassResult extends Change {
-  readonly actions: readonly Action[];
-  readonly wakeAt: Instant | undefined;
-}
 
 /** Never throws for a job and an observation that can occur. */
 export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
@@ -52,10 +47,10 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   const view = viewOf(folded.job, observation, now);
   const { row, situation } = classify(view);
   const result = act(view, situation);
-  // A release is repeated in every situation until the allocation is seen gone.
+  // A release is repeated in every situation until the allocation is deleted.
   const releases = result.job.removed
     ? { actions: [], wakeAt: undefined }
-    : releasesDue(result.job, view.observationOf, now);
+    : planReleases(result.job, view.observationOf, now);
   return {
     job: result.job.situation === row ? result.job : { ...result.job, situation: row },
     events: [...folded.events, ...result.events],
@@ -64,14 +59,14 @@ export function reconcile(job: Job, raw: Observation, now: Instant): Decision {
   };
 }
 
-function act(view: View, situation: Situation): PassResult {
+function act(view: View, situation: Situation): Decision {
   const { job, now, attempt } = view;
   switch (situation.kind) {
     case 'removed':
     case 'queued':
       return wait(job, undefined);
     case 'finished':
-      return { actions: [], ...tidyFinished(job, now) };
+      return { actions: [], ...cleanUpFinished(job, now) };
     case 'ended_by_owner':
       return finishOrRecheck(finishAsRequested(job, now), now);
     case 'start_requested':
@@ -82,25 +77,21 @@ function act(view: View, situation: Situation): PassResult {
   }
 }
 
-type BetweenAttempts = 'removed' | 'finished' | 'ended_by_owner' | 'queued' | 'start_requested';
+type WithoutAttempt = 'removed' | 'finished' | 'ended_by_owner' | 'queued' | 'start_requested';
 
-function actOnAttempt(
-  view: View,
-  attempt: Attempt,
-  situation: Exclude<Situation, { kind: BetweenAttempts }>,
-): PassResult {
+function actOnAttempt(view: View, attempt: Attempt, situation: Exclude<Situation, { kind: WithoutAttempt }>): Decision {
   const { job, now } = view;
   switch (situation.kind) {
     case 'attempt_over':
       return finishOrRecheck(closeAttempt(view, attempt), now);
     case 'attempt_ending':
-      return windDown(view, attempt);
+      return stopAttempt(view, attempt);
     case 'must_end':
       return end(view, attempt, situation);
     case 'other_attempt_alive':
-      return { ...unchanged(job), ...stopForeignRuns(view), wakeAt: now + 5 * second };
+      return { ...unchanged(job), ...stopOtherRuns(view), wakeAt: now + 5 * second };
     case 'previous_releasing':
-      // `releasesDue` gives the time of the next pass.
+      // `planReleases` gives the time of the next pass.
       return wait(job, undefined);
     case 'backoff':
       return wait(job, earliest(attempt.notBefore, nextIdleCheck(view), waitLimit(view, attempt)));
@@ -115,7 +106,7 @@ function actOnAttempt(
     case 'better_alternative':
       return recheckNow(chooseAlternative(job, attempt, situation.next, now), now);
     case 'allocation_failed':
-      return recheckNow(retryRequest(job, attempt, now), now);
+      return recheckNow(requestAnother(job, attempt, now), now);
     case 'worker_unreachable': {
       const why = `worker ${situation.worker} does not answer`;
       return recheckNow(switchAllocation(job, attempt, { why, notBefore: now }, now), now);
@@ -133,31 +124,31 @@ function actOnAttempt(
 
 // ------------------------------------------------------------------------------------------ cases
 
-function wait(job: Job, wakeAt: Instant | undefined): PassResult {
+function wait(job: Job, wakeAt: Instant | undefined): Decision {
   return { ...unchanged(job), actions: [], wakeAt };
 }
 
-/** The record changed, so the next step may follow at once. */
-function recheckNow(change: Change, now: Instant): PassResult {
+/** The job changed, so the next step may follow at once. */
+function recheckNow(change: Change, now: Instant): Decision {
   return { ...change, actions: [], wakeAt: now };
 }
 
-/** If the change finished the job, release what it may not keep. */
-function finishOrRecheck(change: Change, now: Instant): PassResult {
+/** A job that this change finished releases its surplus capacity in the same pass. */
+function finishOrRecheck(change: Change, now: Instant): Decision {
   if (change.job.finish === null) return recheckNow(change, now);
-  const { wakeAt, ...tidied } = tidyFinished(change.job, now);
-  return { job: tidied.job, events: [...change.events, ...tidied.events], actions: [], wakeAt };
+  const { job, events, wakeAt } = cleanUpFinished(change.job, now);
+  return { job, events: [...change.events, ...events], actions: [], wakeAt };
 }
 
-function end(view: View, attempt: Attempt, situation: Extract<Situation, { kind: 'must_end' }>): PassResult {
+function end(view: View, attempt: Attempt, situation: Extract<Situation, { kind: 'must_end' }>): Decision {
   const ending = beginEnding(view.job, attempt, situation, view.now);
-  // The same observation may prove that the attempt has already ended. Then there is nothing to stop.
+  // The same observation may prove that no process is left to stop.
   const after: View = { ...view, job: ending.job, attempt: ending.job.attempts[attempt.ordinal - 1] };
   const result = act(after, classify(after).situation);
   return { ...result, events: [...ending.events, ...result.events] };
 }
 
-function request(view: View, attempt: Attempt, notBefore: Instant): PassResult {
+function request(view: View, attempt: Attempt, notBefore: Instant): Decision {
   const { job, now } = view;
   if (notBefore > now) return wait(job, earliest(notBefore, waitLimit(view, attempt)));
   const wakeAt = earliest(now + 10 * second, waitLimit(view, attempt));
@@ -170,12 +161,12 @@ function request(view: View, attempt: Attempt, notBefore: Instant): PassResult {
   };
 }
 
-function prepare(view: View, attempt: Attempt): PassResult {
-  const { actions, wakeAt } = stepsDue(view, attempt);
+function prepare(view: View, attempt: Attempt): Decision {
+  const { actions, wakeAt } = planSteps(view, attempt);
   return { ...unchanged(view.job), actions, wakeAt: earliest(wakeAt, nextCheck(view)) };
 }
 
-function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): PassResult {
+function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Decision {
   const { job, now } = view;
   const { ordinal, allocation } = attempt;
   const begun =
@@ -197,15 +188,14 @@ function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Pass
   return { ...begun, actions, wakeAt: now + 5 * second };
 }
 
-/** A setup step may not survive a restart, and a worker may restart between this observation and the start. */
+/** The setup may not survive a restart of the worker, which may happen between this observation and the start. */
 function provenBoot({ job, workers }: View, attempt: Attempt, worker: WorkerId): { readonly bootId?: string } {
   const bootId = workers.find((one) => one.worker === worker)?.status?.bootId;
   const needsSteps = worker !== 'controller' && job.spec.steps.length > 0 && attempt.commandOnly !== true;
   return needsSteps && bootId !== undefined ? { bootId } : {};
 }
 
-/** Records when every run was seen running. After that only limits and changes matter. */
-function watchRun(view: View, attempt: Attempt): PassResult {
+function watchRun(view: View, attempt: Attempt): Decision {
   const { job, now, runs } = view;
   const { ordinal, runningAt } = attempt;
   const isRunning = runs.every(({ run }) => run.state === 'running' || run.state === 'exited');
@@ -217,7 +207,7 @@ function watchRun(view: View, attempt: Attempt): PassResult {
   return { ...followed, actions: [], wakeAt: nextRunCheck({ ...view, job: followed.job }, runningAt ?? now) };
 }
 
-/** `findFailedRun` waits with its judgement of this exit. The event shows people that it was seen. */
+/** `findFailedRun` does not judge this exit yet. The event shows users that jobman has seen it. */
 function recordExit(job: Job, attempt: Attempt, runs: View['runs'], now: Instant): Change {
   const { ordinal, exitSeen } = attempt;
   const run = runs.find((workerRun) => workerRun.run.state === 'exited' && !hasSucceeded(workerRun.run));
@@ -235,7 +225,7 @@ function recordExit(job: Job, attempt: Attempt, runs: View['runs'], now: Instant
 
 function waitLimit({ job, now, allocation }: View, attempt: Attempt): Instant | undefined {
   if (allocation?.readyAt !== null) return undefined;
-  // A limit in the past means that no other alternative is left.
+  // A limit in the past has no effect: no other alternative is left.
   const alternative = alternativeWaitEnd(job, allocation);
   const at = earliest(
     capacityWaitEnd(job, attempt),
@@ -244,7 +234,7 @@ function waitLimit({ job, now, allocation }: View, attempt: Attempt): Instant | 
   return at === undefined ? undefined : inFuture(at, now);
 }
 
-/** For a silence or setup: soon at first, then less often the longer it lasts. */
+/** During setup every 10 s; during a silence soon at first, then less often. */
 function nextCheck({ job, now, allocation, attempt }: View): Instant {
   const since = allocation?.unreachableSince;
   if (since === null || since === undefined) return now + 10 * second;
@@ -260,7 +250,7 @@ function confirmationAt({ now, allocation }: View): Instant {
   return missedAt === null ? now + 5 * second : inFuture(missedAt + confirmationDelay, now);
 }
 
-/** A new request may be ready in seconds. An older one is observed less often. */
+/** A new request may be ready in seconds, so it is observed more often than an older one. */
 function nextPendingCheck({ now, observed }: View, attempt: Attempt): Instant {
   const waited = now - attempt.createdAt;
   if (observed.kind === 'known' && observed.value.state === 'provisioning')
@@ -278,19 +268,19 @@ function nextRunCheck(view: View, runningAt: Instant): Instant | undefined {
     allocation?.unreachableSince === null ? undefined : nextCheck(view),
     maxRuntime === null ? undefined : inFuture(runningAt + maxRuntime, now),
     silenceTimeout === null || last === undefined ? undefined : inFuture(last + silenceTimeout, now),
-    // After the timeout without a failure the usual interval is enough: a program may be silent for hours.
+    // After the timeout without a failed call the normal interval is enough: a program may be silent for hours.
     failedCallTimeout === undefined || last === undefined || last + failedCallTimeout <= now
       ? undefined
       : last + failedCallTimeout,
   );
 }
 
-/** The cloud can take capacity that waits for its attempt, too. */
+/** The cloud may also take capacity that waits for its attempt. */
 function nextIdleCheck({ job, now, allocation }: View): Instant | undefined {
   return allocation?.readyAt === null ? undefined : now + capacityTraits(job.spec.capacity).checkInterval;
 }
 
-/** A healthy run needs few checks: its output ends, or its connection drops. Anything else is checked often. */
+/** A healthy run needs few checks, because the end of its output or of its connection wakes the controller. */
 function runCheckInterval({ job, runs }: View): Duration {
   const isWell = runs.every(({ run }) => run.state === 'running' || hasSucceeded(run));
   return isWell ? capacityTraits(job.spec.capacity).checkInterval : 5 * second;

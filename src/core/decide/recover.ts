@@ -1,4 +1,4 @@
-// Recover: what follows the end of an attempt. The rules are data (policy/presets.ts).
+// Recover: decides what follows the end of an attempt. The rules are data (policy/presets.ts).
 
 import { capacityTraits } from './allocate.ts';
 import { allocationOf } from '../model/job.ts';
@@ -19,7 +19,7 @@ function ruleFor(recovery: RecoverySpec, reason: RecoverableReason, evidence: Ev
   );
 }
 
-/** The answer of the first matching rule; where none matches, a success is a success and all else fails the job. */
+/** The answer of the first matching rule. Without one, `succeeded` ends the job as succeeded and any other reason fails it. */
 export function answerFor(recovery: RecoverySpec, reason: RecoverableReason, evidence: Evidence): RuleAnswer {
   const rule = ruleFor(recovery, reason, evidence);
   return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
@@ -29,7 +29,7 @@ export function answerFor(recovery: RecoverySpec, reason: RecoverableReason, evi
 
 export type BudgetName = keyof RecoverySpec['budget'];
 
-/** How often in a row a rule tries again after a failed setup, under every preset, unless the manifest sets another number. */
+/** Failed setups in a row that a job survives, unless the manifest sets another number. */
 export const defaultSetupFailures = 3;
 
 export function budgetLimit({ budget }: RecoverySpec, of: BudgetName): number {
@@ -37,9 +37,8 @@ export function budgetLimit({ budget }: RecoverySpec, of: BudgetName): number {
 }
 
 /**
- * The budget that an end uses up, by who caused it. Machines that are taken away or fall silent are the
- * platform's doing. A non-zero exit is the program's own, whatever it printed: one that prints `GRPC error` on every
- * start must not go on for ever. A success uses up nothing.
+ * The budget that an end uses, by its cause: the platform, the setup or the program. A non-zero exit always counts as
+ * the program's own: a program that prints `GRPC error` at every start must not be restarted without end.
  */
 export function budgetOf(reason: Reason): BudgetName | null {
   switch (reason) {
@@ -59,7 +58,7 @@ export function budgetOf(reason: Reason): BudgetName | null {
   }
 }
 
-/** The attempts that budgets count, up to this one: those since the owner's newest command or the newest success. */
+/** The attempts that budgets count: those up to this one since the owner's last command or the last success. */
 function countedAttempts(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
   const isFirst = ({ startedByOwner, ordinal }: Attempt): boolean =>
@@ -67,7 +66,7 @@ function countedAttempts(job: Job, attempt: Attempt): readonly Attempt[] {
   return until.slice(Math.max(0, until.findLastIndex(isFirst)));
 }
 
-/** The attempts of the present chance that used up that budget, this one included. A rule with a limit has its own count. */
+/** The attempts that used this budget, including this one. Ends that a rule with its own limit answers do not count. */
 export function usedBudget(job: Job, attempt: Attempt, budget: BudgetName): readonly Attempt[] {
   const all = countedAttempts(job, attempt);
   const counted = budget === 'setupFailures' ? all.slice(all.findLastIndex(hasRunCommand) + 1) : all;
@@ -87,7 +86,7 @@ function endsMatching(job: Job, attempt: Attempt, rule: RecoveryRule): readonly 
   );
 }
 
-/** The rule that answers that end; undefined when none does, or none may. */
+/** The rule that answers an end. Undefined if none matches, or if the reason allows none. */
 export function ruleOf(
   recovery: RecoverySpec,
   { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>,
@@ -99,7 +98,7 @@ function isRecoverable(reason: Reason): reason is RecoverableReason {
   return reason !== 'stopped' && reason !== 'allocation_failed' && reason !== 'timed_out';
 }
 
-/** The ends that count against an end for that reason, and how many are allowed: the rule's own, or those of a budget. */
+/** The attempts that count against the limit of an end, and that limit: the rule's own, or the budget's. */
 export function allowance(
   job: Job,
   attempt: Attempt,
@@ -114,7 +113,7 @@ export function allowance(
   return { used: usedBudget(job, attempt, budget), limit: budgetLimit(job.spec.recovery, budget), isRuleLimit: false };
 }
 
-/** The places in a zone that a rule has turned from in this chance; none where that would be all of them. */
+/** The alternatives in zones that a rule with `avoidZone` answered. Empty if it would contain every alternative. */
 export function avoidedAlternatives(job: Job, attempt: Attempt): ReadonlySet<number> {
   const { capacity } = job.spec;
   const zoneAt = (alternative: number): string | undefined => {
@@ -146,7 +145,7 @@ export type Continuation =
       readonly startMode: StartRequest['startMode'];
       readonly stage: number;
       readonly on: RuleAnswer['on'];
-      /** Where a new allocation is asked for first. */
+      /** The alternative that a new allocation tries first. */
       readonly alternative: number;
       readonly notBefore: Instant;
       readonly applied: AppliedRule;
@@ -159,28 +158,25 @@ interface AppliedRule {
   readonly on: RuleAnswer['on'];
   readonly used: number;
   readonly limit: number;
-  /** The log pattern that the rule names. Without it a reader could not tell this row from the one for all else. */
+  /** The pattern, exit code and worker that the rule names: they show a reader which rule answered. */
   readonly pattern?: string;
-  /** The other things that it names, for the same reason. */
   readonly exitCode?: number;
   readonly worker?: number;
-  /** The number of the rule's own ends, and not of a budget's. */
+  /** `used` and `limit` are the rule's own, not a budget's. */
   readonly isRuleLimit?: true;
 }
 
-/** The next thing after the end of that attempt, if it ended now. The owner's word comes before any rule. */
+/** What follows if the ending attempt ended now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {
   const { ending } = attempt;
-  if (ending === null)
-    throw new Error(`job ${job.id}: attempt ${attempt.ordinal} is not ending, nothing follows it yet`);
+  if (ending === null) throw new Error(`job ${job.id}: attempt ${attempt.ordinal} is not ending`);
   const { reason, evidence } = ending;
   if (job.desired !== 'running') return finishAs(reason === 'succeeded' ? 'succeeded' : stoppedVerdict(job));
   if (job.startRequest !== null) return { next: 'start_request' };
   switch (reason) {
     case 'stopped':
       return finishAs(stoppedVerdict(job));
-    // No rule answers these: the job's own limit, and capacity that will not come. What may still come is waited for
-    // within the attempt (retryRequest in allocate.ts).
+    // No rule answers these. Errors that may pass are retried within the attempt (`requestAnother` in allocate.ts).
     case 'timed_out':
     case 'allocation_failed':
       return finishAs('failed');
@@ -209,7 +205,6 @@ function continuationByRule(
   evidence: Evidence,
   now: Instant,
 ): Continuation {
-  // Its owner wants no further attempt. A success is a success all the same.
   if (job.recoveryDisabled === true) return finishAs(reason === 'succeeded' ? 'succeeded' : 'failed');
   if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return finishAs('succeeded');
   const answer = answerFor(job.spec.recovery, reason, evidence);
@@ -228,7 +223,7 @@ function continuationByRule(
   if (answer.then === 'fail') return finishAs('failed', applied);
   if (used.length > limit) return finishAs('failed', { ...applied, then: 'fail' });
   const { replaceable } = capacityTraits(job.spec.capacity);
-  // The same again would only wait for the same silent worker.
+  // Another attempt on the same allocation would wait for the same silent worker.
   const giveUpTime = replaceable && answer.on === 'new' ? undefined : persistentGiveUpAt(job, attempt);
   if (giveUpTime !== undefined && now >= giveUpTime) return finishAs('failed', { ...applied, then: 'fail' });
   return {
@@ -241,7 +236,7 @@ function continuationByRule(
   };
 }
 
-/** An attempt whose command never started leaves nothing new to resume from: the next one is as it was to be. */
+/** If the command never started, the next attempt has the same start mode and stage. */
 function nextStart(
   attempt: Attempt,
   then: 'resume' | 'rerun',
@@ -251,14 +246,13 @@ function nextStart(
   return { startMode: 'resume', stage: attempt.stage + 1 };
 }
 
-/** No budget ends a job that goes on after each success: one whose command ends at once must not be started without pause. */
+/** No budget limits a job that is rerun after each success, so a command that ends at once needs a delay. */
 const minSuccessDelay: Duration = second;
 
 /**
- * How long to wait before the next attempt. After a preemption nothing, unless the rule has a wait of its own: the wait for
- * capacity is wait enough. After
- * silence nothing at first. After failures the spec's delay, doubling while attempts fail quickly; one that ran for longer
- * than the longest delay begins the count anew.
+ * The delay before the next attempt. After a preemption 0, unless the rule sets one: the wait for capacity is enough.
+ * After the first silence 0. After failures the spec's delay, doubled while attempts fail quickly: an attempt that ran
+ * longer than the longest delay resets the count.
  */
 function delayAfter(
   job: Job,
@@ -272,7 +266,6 @@ function delayAfter(
   const lastLongRun = used.findLastIndex(
     (one) => one.runningAt !== null && (one.ending?.since ?? 0) - one.runningAt > delayMax,
   );
-  // The one that ran long counts as the first.
   const endsInARow = used.length - Math.max(0, lastLongRun);
   switch (reason) {
     case 'preempted':
@@ -290,20 +283,19 @@ function delayAfter(
 
 // ------------------------------------------------------------------------------------------ silent workers
 
-/** How many graces what is to be kept, or is not ours to replace, waits for a silent worker: time for its owner to see to it. */
+/** Kept or persistent capacity waits for a silent worker this many times longer, so that its owner can repair it. */
 export const keptGraceFactor = 10;
 
 /**
- * True while the attempt that its owner asked for has tried nothing yet, on capacity that an earlier one had used: what is
- * silent there was held for it, and to find that out is no try at the command. One of just the command wants that capacity
- * and no other.
+ * True for an attempt that its owner requested on capacity of an earlier attempt, while its command has not started. If
+ * a worker there is silent, the attempt moves to other capacity. An attempt with `commandOnly` needs this capacity.
  */
 export function isOnHeldCapacity(job: Job, attempt: Attempt): boolean {
   if (!attempt.startedByOwner || attempt.startedAt !== null || attempt.commandOnly === true) return false;
   return job.attempts.some(({ ordinal, allocation }) => ordinal < attempt.ordinal && allocation === attempt.allocation);
 }
 
-/** How long a silent worker may hold up an attempt. A kept persistent allocation cannot be replaced, so it gets longer. */
+/** The longest silence of a worker. jobman cannot replace persistent capacity, so the owner's new attempt waits longer. */
 export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
   const { unreachableGrace } = job.spec.recovery;
   const isPersistent = allocationOf(job, attempt.allocation).ownership === 'persistent';
@@ -311,9 +303,9 @@ export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
 }
 
 /**
- * When a silent worker of a persistent allocation is waited for no longer. The allocation is nobody's to let go, so the job
- * ends without it, and a program there that nobody hears of is left to itself: whatever is started there next ends it first.
- * Undefined while all answer, while the cloud itself is silent, and for what is the job's own.
+ * The end of the wait for a silent worker of a persistent allocation. jobman does not release the allocation, so the job
+ * fails without it. A program that still runs there is stopped before the next one starts. Undefined for an ephemeral
+ * allocation, while all workers answer, and while the cloud does not answer.
  */
 export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefined {
   const { ownership, unreachableSince, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);

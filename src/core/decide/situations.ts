@@ -1,6 +1,11 @@
-// Situations: the classes of a job and its observation. The table is read from the top and the first match wins. A row
-// only names its situation and collects the values that `reconcile.ts` needs for it; `facts.ts` computes the
-// conditions.
+// Situations: the table that classifies a job and its observation. Its first matching row wins. A row only names the
+// situation and collects the values that `reconcile.ts` needs to act on it; `facts.ts` computes the conditions.
+//
+// An example, the preemption of a running job. The cloud reports the allocation as lost: `preempted` records the reason.
+// `attempt-ending` then releases the allocation and stops the processes. Once the workers are gone, `attempt-over`
+// closes the attempt, and a recovery rule (recover.ts) adds the next one, which resumes from the last checkpoint. That
+// attempt waits in `previous-allocation-releasing` until two observations confirm that the old allocation is deleted.
+// Then it passes `request-due`, `allocation-pending`, `workers-in-setup` and `start-due`, and is `running` again.
 
 import {
   exitEvidence,
@@ -19,72 +24,35 @@ import type { NextAlternative } from './alternatives.ts';
 import type { Reason, WorkerId } from '../model/spec.ts';
 import type { Instant } from '../model/time.ts';
 
-/** Each with the values that its case in `reconcile.ts` needs. */
+/** With the values that its case in `reconcile.ts` needs. The `means` of the rows below explain each kind. */
 export type Situation =
-  /** The job has left the list, and nothing is observed any more. */
-  | { readonly kind: 'removed' }
-  /** Nothing more runs without a new start request. */
-  | { readonly kind: 'finished' }
-  /** The owner ended it before the first attempt or between two attempts. */
-  | { readonly kind: 'ended_by_owner' }
-  /** It waits for a slot. */
-  | { readonly kind: 'queued' }
-  | { readonly kind: 'start_requested' }
-  /** The attempt must end, and no process of it can be alive. */
-  | { readonly kind: 'attempt_over' }
-  /** The attempt must end, and a process of it may be alive. */
-  | { readonly kind: 'attempt_ending' }
-  /** This pass decides that the attempt must end. */
-  | {
-      readonly kind: 'must_end';
-      readonly reason: Reason;
-      readonly evidence: Evidence;
-      /** Exit time of the program, as its worker reports it. */
-      readonly exitAt?: Instant;
-    }
-  /** A process of another attempt is alive on a worker of this one. */
-  | { readonly kind: 'other_attempt_alive' }
-  /** An earlier allocation is not seen gone yet. */
-  | { readonly kind: 'previous_releasing' }
-  /** It is too early for the next attempt. */
-  | { readonly kind: 'backoff' }
-  /** The observation of the allocation failed. */
-  | { readonly kind: 'allocation_unknown' }
+  | { readonly kind: 'removed' | 'finished' | 'ended_by_owner' | 'queued' | 'start_requested' }
+  | { readonly kind: 'attempt_over' | 'attempt_ending' }
+  /** This pass decides that the attempt must end. `exitAt` is the exit time of the program, as its worker reports it. */
+  | { readonly kind: 'must_end'; readonly reason: Reason; readonly evidence: Evidence; readonly exitAt?: Instant }
+  | { readonly kind: 'other_attempt_alive' | 'previous_releasing' | 'backoff' | 'allocation_unknown' }
   | { readonly kind: 'request'; readonly notBefore: Instant }
-  /** The allocation was accepted and was not seen. */
-  | { readonly kind: 'missed' }
-  /** The alternative has nothing to give, and another one is left. */
+  | { readonly kind: 'missed' | 'allocation_failed' | 'allocation_pending' | 'setup' | 'running' }
   | { readonly kind: 'alternative_exhausted'; readonly answer: CapacityAnswer; readonly next: NextAlternative }
-  /** Nothing was requested yet, and another alternative is the better one. */
   | { readonly kind: 'better_alternative'; readonly next: NextAlternative }
-  /** The allocation failed before it was ready; another one is requested. */
-  | { readonly kind: 'allocation_failed' }
-  /** Capacity that was kept for the attempt does not answer; another allocation is requested. */
   | { readonly kind: 'worker_unreachable'; readonly worker: WorkerId }
-  /** The allocation is in a queue, being created or under repair. */
-  | { readonly kind: 'allocation_pending' }
-  /** A worker has setup steps left, or does not answer. */
-  | { readonly kind: 'setup' }
-  /** Every worker is set up. `workers` are those that have not started the command. */
-  | { readonly kind: 'start'; readonly workers: readonly WorkerId[] }
-  /** The command was started everywhere and has not ended. */
-  | { readonly kind: 'running' };
+  /** `workers` have not started the command yet. */
+  | { readonly kind: 'start'; readonly workers: readonly WorkerId[] };
 
 // ------------------------------------------------------------------------------------------ the table
 
-/** The first row whose `when` holds names the situation, so each row may assume that no row above it holds. */
+/** A row may assume that no row above it matches. */
 interface Row<Subject> {
-  /** Stored with each commit. `jobman why --explain` shows it. */
+  /** Stored with each commit. `jobman why --explain` shows it with `means`. */
   readonly name: string;
-  /** One line for people. */
   readonly means: string;
   readonly when: (subject: Subject) => boolean;
   readonly then: (subject: Subject) => Situation;
 }
 
-/** The fact that `when` has just tested. Throws if it does not hold, which is an error in the row. */
+/** The fact that the row's `when` has tested. Throws if it does not hold, which is an error in the row. */
 function requireFact<T>(fact: T | undefined): T {
-  if (fact === undefined) throw new Error('a row builds its situation from a fact that it has not asked for');
+  if (fact === undefined) throw new Error('the row uses a fact that its condition does not test');
   return fact;
 }
 
@@ -92,76 +60,76 @@ function mustEnd(reason: Reason, evidence: Evidence, exitAt?: Instant): Situatio
   return { kind: 'must_end', reason, evidence, ...(exitAt === undefined ? {} : { exitAt }) };
 }
 
-/** Rows about the job. Together they match every job without an open attempt. */
+/** Situations of the job. Together they match every job without an open attempt. */
 const jobRows = [
   {
     name: 'removed',
-    means: 'the job is deleted, and nothing of it is left to end',
+    means: 'the job was deleted and has left the list',
     when: (view) => view.job.removed && !mayRunAfterRemoval(view),
     then: () => ({ kind: 'removed' }),
   },
   {
     name: 'finished',
-    means: 'the job has finished, and only releases what it may not keep',
+    means: 'the job has finished; only capacity that it may not keep is released',
     when: ({ job }) => job.finish !== null,
     then: () => ({ kind: 'finished' }),
   },
   {
     name: 'ended-by-owner',
-    means: 'no attempt is under way, and its owner wants none',
+    means: 'no attempt is open, and the owner has stopped, cancelled or deleted the job',
     when: ({ job, attempt }) => attempt === undefined && job.desired !== 'running',
     then: () => ({ kind: 'ended_by_owner' }),
   },
   {
     name: 'waiting-for-slot',
-    means: 'the job is to run, and no slot is free for it',
+    means: 'the job waits for a free slot on this machine',
     when: ({ admitted, attempt }) => attempt === undefined && !admitted,
     then: () => ({ kind: 'queued' }),
   },
   {
     name: 'start-requested',
-    means: 'the job is to run, and its next attempt can be made',
+    means: 'the job can run, and its next attempt is created now',
     when: ({ attempt }) => attempt === undefined,
     then: () => ({ kind: 'start_requested' }),
   },
 ] as const satisfies readonly Row<View>[];
 
-/** Rows about the open attempt. The last row matches everything. */
+/** Situations of the open attempt. The last row matches everything. */
 const attemptRows = [
-  // ---- the attempt must end: its first reason stays
+  // ---- the attempt is ending
   {
     name: 'attempt-over',
-    means: 'the attempt was to end, and no process of it can be alive any more',
+    means: 'the attempt must end and none of its processes can be alive, so it is closed now',
     when: ({ isEnding, isAnythingAlive, isWorkerAwaited }) => isEnding && !isAnythingAlive && !isWorkerAwaited,
     then: () => ({ kind: 'attempt_over' }),
   },
   {
     name: 'attempt-ending',
-    means: 'the attempt must end, and a process of it may be alive, or the next one needs a worker that is silent',
+    means: 'the attempt must end, and jobman stops its processes or waits for a worker that does not answer',
     when: ({ isEnding }) => isEnding,
     then: () => ({ kind: 'attempt_ending' }),
   },
 
-  // ---- reasons to end, the most certain first
+  // ---- the attempt must end now, or needs other capacity; the most certain reason comes first
   {
     // First: the command has done its work, and no later failure changes that.
     name: 'command-succeeded',
-    means: 'the command ended well everywhere',
+    means: 'the command succeeded on every worker',
     when: ({ hasSucceeded }) => hasSucceeded,
     then: ({ runs, lastExitAt }) =>
       mustEnd('succeeded', { detail: runs.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' }, lastExitAt),
   },
   {
     name: 'stop-requested',
-    means: 'its owner asked to stop, cancel, delete or start it again',
+    means: 'the owner asked to stop, cancel, delete or restart the job',
     when: ({ isStopRequested }) => isStopRequested,
-    then: () => mustEnd('stopped', { detail: 'asked by the owner' }),
+    then: () => mustEnd('stopped', { detail: 'requested by the owner' }),
   },
   {
     name: 'recovery-disabled',
-    means: 'a recovery rule made this attempt, and its owner wants no further one',
+    means: 'a recovery rule created this attempt, and the owner has turned automatic recovery off since',
     when: ({ isUnwantedRecovery }) => isUnwantedRecovery,
-    then: () => mustEnd('stopped', { detail: 'its owner wants no further attempt' }),
+    then: () => mustEnd('stopped', { detail: 'the owner turned automatic recovery off' }),
   },
   {
     // Needs no observation: the time limit also holds for a program that cannot be observed.
@@ -172,20 +140,20 @@ const attemptRows = [
   },
   {
     name: 'capacity-wait-reached',
-    means: 'no capacity came within the time limit of the job',
+    means: 'the job waited for capacity for as long as its time limit allows',
     when: ({ isPastCapacityWait }) => isPastCapacityWait,
     then: (facts) =>
-      mustEnd('allocation_failed', { detail: 'no capacity came within the time limit', ...rawError(facts) }),
+      mustEnd('allocation_failed', { detail: 'the job got no capacity within its time limit', ...rawError(facts) }),
   },
   {
     name: 'alternative-exhausted',
-    means: 'this alternative has nothing to give or keeps the request waiting for too long, and another one is left',
+    means: 'this alternative has no capacity or kept the request waiting too long, so the next alternative is tried',
     when: ({ exhaustedAlternative }) => exhaustedAlternative !== undefined,
     then: ({ exhaustedAlternative }) => ({ kind: 'alternative_exhausted', ...requireFact(exhaustedAlternative) }),
   },
   {
     name: 'capacity-unobtainable',
-    means: 'the cloud refused the request for good, or the persistent TPU to use does not exist',
+    means: 'the cloud permanently refuses the request, or the persistent TPU does not exist',
     when: ({ refusal }) => refusal !== undefined,
     then: ({ refusal }) => {
       const { message, raw } = requireFact(refusal);
@@ -194,33 +162,33 @@ const attemptRows = [
   },
   {
     name: 'preempted',
-    means: 'the cloud took the allocation',
+    means: 'the cloud took the allocation away',
     when: ({ wasPreempted }) => wasPreempted,
     then: (facts) => mustEnd('preempted', lossEvidence(facts)),
   },
   {
-    // No command ran on it, so the same attempt continues on another one.
+    // No command ran on it, so the attempt continues on another allocation.
     name: 'allocation-failed',
-    means: 'the allocation failed before it was ready, and another one is requested',
+    means: 'the allocation failed before it was ready, so another one is requested',
     when: (facts) => facts.isLost && facts.mayRequestAnother,
     then: () => ({ kind: 'allocation_failed' }),
   },
   {
-    name: 'allocation-failed-for-good',
-    means: 'the allocation failed before it was ready, and another request would fail too or is not ours to make',
+    name: 'allocation-failed-permanently',
+    means: 'the allocation failed before it was ready, and another request cannot help',
     when: (facts) => facts.isLost,
     then: (facts) => mustEnd('allocation_failed', lossEvidence(facts)),
   },
   {
-    // First, because a machine that lost the program explains the failures of the others.
+    // Before command-failed: a worker that lost the program explains why the command failed on others.
     name: 'program-vanished',
-    means: 'a worker answers and knows neither a process nor an exit of the command',
+    means: 'a worker answers, but it has neither the process of the command nor its exit code',
     when: ({ vanishedRun }) => vanishedRun !== undefined,
     then: ({ vanishedRun, attempt }) => mustEnd('unreachable', vanishedEvidence(requireFact(vanishedRun), attempt)),
   },
   {
     name: 'command-failed',
-    means: 'the command failed on one worker, so the attempt fails on all',
+    means: 'the command failed on one worker, so the attempt ends on all workers',
     when: ({ failedRun }) => failedRun !== undefined,
     then: ({ failedRun, attempt }) => {
       const { workerRun, run } = requireFact(failedRun);
@@ -236,21 +204,21 @@ const attemptRows = [
   },
   {
     name: 'hung',
-    means: 'the command runs and has printed nothing for as long as job.silence_timeout allows',
+    means: 'the command has printed nothing for as long as job.silence_timeout allows',
     when: ({ isPastSilenceTimeout }) => isPastSilenceTimeout,
     then: ({ runs }) => mustEnd('hung', silenceEvidence(runs)),
   },
   {
-    // Resuming on kept capacity that does not answer does not count as an attempt, so it uses no budget.
+    // Nothing has started on it yet, so the attempt continues and no budget is used.
     name: 'kept-capacity-unreachable',
-    means: 'a worker of the capacity that was kept for the job does not answer, and another allocation is requested',
+    means: 'a worker of the kept capacity does not answer, so another allocation is requested',
     when: ({ workerPastGrace, isOnReplaceableCapacity }) =>
       workerPastGrace !== undefined && workerPastGrace !== 'controller' && isOnReplaceableCapacity,
     then: ({ workerPastGrace }) => ({ kind: 'worker_unreachable', worker: requireFact(workerPastGrace) }),
   },
   {
     name: 'worker-unreachable',
-    means: 'the cloud says that the allocation is ready, and a worker has been silent beyond the grace',
+    means: 'a worker has not answered for longer than the grace period, although the cloud reports it as ready',
     when: ({ workerPastGrace }) => workerPastGrace !== undefined,
     then: ({ workerPastGrace }) => {
       const worker = requireFact(workerPastGrace);
@@ -259,15 +227,15 @@ const attemptRows = [
   },
   {
     name: 'setup-failed',
-    means: 'a setup step, or the start of the command, has used up its tries on one worker',
+    means: 'a setup step or the start of the command failed too often on one worker',
     when: ({ exhaustedTask }) => exhaustedTask !== undefined,
     then: ({ exhaustedTask }) => mustEnd('setup_failed', setupEvidence(requireFact(exhaustedTask))),
   },
   {
     name: 'no-worker-for-command',
-    means: 'the command is to run on no worker',
+    means: 'the manifest names no worker to run the command on',
     when: ({ runsOnNoWorker }) => runsOnNoWorker,
-    then: () => mustEnd('setup_failed', { detail: 'the command is to run on no worker' }),
+    then: () => mustEnd('setup_failed', { detail: 'the manifest names no worker to run the command on' }),
   },
   {
     name: 'worker-does-not-exist',
@@ -275,84 +243,84 @@ const attemptRows = [
     when: ({ missingWorker }) => missingWorker !== undefined,
     then: ({ missingWorker, allocation }) => {
       const worker = requireFact(missingWorker);
-      const detail = `the command is to run on worker ${worker}, and there are ${allocation.workers} workers`;
+      const detail = `the command names worker ${worker}, but there are only ${allocation.workers} workers`;
       return mustEnd('setup_failed', { detail, worker });
     },
   },
 
-  // ---- on the way to a running command
+  // ---- the steps to a running command
   {
     name: 'other-attempt-alive',
-    means: 'a process of another attempt is alive and is ended first',
+    means: 'a process of another attempt is still alive and is stopped first',
     when: ({ isOtherAttemptAlive }) => isOtherAttemptAlive,
     then: () => ({ kind: 'other_attempt_alive' }),
   },
   {
     name: 'running',
-    means: 'the command was started everywhere, and has not ended',
+    means: 'the command has started on every worker and has not ended',
     when: ({ hasStarted, unstartedWorkers }) => hasStarted && unstartedWorkers.length === 0,
     then: () => ({ kind: 'running' }),
   },
   {
-    // The machine was recreated under that name, or has restarted. So may a silent worker.
+    // Its machine was recreated or has restarted.
     name: 'setup-lost',
-    means: 'the command is not started yet on every worker, and the setup of one is lost or not known',
+    means: 'the command has started on some workers; another worker has lost its setup or does not answer',
     when: ({ hasStarted, isPrepared }) => hasStarted && !isPrepared,
     then: () => ({ kind: 'setup' }),
   },
   {
     name: 'partly-started',
-    means: 'the command is not started yet on every worker',
+    means: 'the command has started on some workers and is started on the others now',
     when: ({ hasStarted }) => hasStarted,
     then: ({ unstartedWorkers }) => ({ kind: 'start', workers: unstartedWorkers }),
   },
   {
     name: 'previous-allocation-releasing',
-    means: 'the previous allocation must be seen gone before another one is requested',
+    means: 'the next allocation is requested once the previous one is deleted',
     when: ({ isPreviousReleasing }) => isPreviousReleasing,
     then: () => ({ kind: 'previous_releasing' }),
   },
   {
-    // Before the slot, which a job gives up during a long backoff (admission.ts). The end of the backoff wakes it.
+    // Before attempt-waiting-for-slot, because a job gives up its slot during a long backoff (admission.ts).
     name: 'backoff',
-    means: 'the pause before this attempt, or before its next request, is not over',
+    means: 'the delay before this attempt or its next request is not over',
     when: ({ attempt, now }) => attempt.notBefore > now,
     then: () => ({ kind: 'backoff' }),
   },
   {
     name: 'attempt-waiting-for-slot',
-    means: 'the next attempt is made, and no slot is free for it',
+    means: 'the next attempt waits for a free slot on this machine',
     when: ({ admitted }) => !admitted,
     then: () => ({ kind: 'queued' }),
   },
   {
     name: 'allocation-unknown',
-    means: 'the cloud does not answer, and unknown is no reason to do anything',
+    means: 'the cloud does not answer, so nothing is changed',
     when: ({ isUnknown }) => isUnknown,
     then: () => ({ kind: 'allocation_unknown' }),
   },
   {
     name: 'better-alternative',
-    means: 'another job was just refused here, so another alternative is asked first',
+    means: 'this alternative refused another job recently, so another alternative is tried first',
     when: ({ betterAlternative }) => betterAlternative !== undefined,
     then: ({ betterAlternative }) => ({ kind: 'better_alternative', next: requireFact(betterAlternative) }),
   },
   {
-    name: 'refused-and-unconfirmed',
-    means: 'the cloud refuses to show the allocation and no request is confirmed, so it is requested to get its answer',
+    name: 'allocation-hidden',
+    means: 'the cloud does not show the allocation to us, so a request is sent to get its answer',
     when: ({ isUnobservable, mayRequestNow }) => isUnobservable && mayRequestNow,
     then: ({ nextRequestAt }) => ({ kind: 'request', notBefore: nextRequestAt }),
   },
   {
     name: 'request-due',
-    means: 'the allocation is absent and no request is confirmed, so it is requested at the pace of the last error',
+    means: 'the allocation does not exist, and its request is sent as soon as the last error allows',
     when: ({ isAbsent, mayRequestNow }) => isAbsent && mayRequestNow,
     then: ({ nextRequestAt }) => ({ kind: 'request', notBefore: nextRequestAt }),
   },
   {
     // A list right after the request may not show it yet.
     name: 'allocation-missed',
-    means: 'the allocation should be there and was not seen, so it is checked again',
+    means: 'the request was accepted, but the cloud does not list the allocation, so it is checked again',
     when: ({ isAbsent }) => isAbsent,
     then: () => ({ kind: 'missed' }),
   },
@@ -364,7 +332,7 @@ const attemptRows = [
   },
   {
     name: 'workers-in-setup',
-    means: 'the allocation is ready, and a worker has setup steps left or does not answer',
+    means: 'the allocation is ready, and a worker is being set up or does not answer',
     when: ({ isPrepared }) => !isPrepared,
     then: () => ({ kind: 'setup' }),
   },
@@ -376,7 +344,7 @@ const attemptRows = [
   },
   {
     name: 'start-due',
-    means: 'every worker is set up, and the command is started',
+    means: 'every worker is set up, and the command is started now',
     when: () => true,
     then: ({ runs }) => ({ kind: 'start', workers: runs.map(({ worker }) => worker) }),
   },
@@ -384,7 +352,7 @@ const attemptRows = [
 
 export type SituationName = (typeof jobRows)[number]['name'] | (typeof attemptRows)[number]['name'];
 
-/** The rows in order: name and meaning of each situation. */
+/** All rows, in order. */
 export const situations: readonly { readonly name: SituationName; readonly means: string }[] = [
   ...jobRows,
   ...attemptRows,
@@ -395,7 +363,6 @@ export interface Classified {
   readonly situation: Situation;
 }
 
-/** Throws if no row matches, which cannot happen. */
 export function classify(view: View): Classified {
   const { attempt, allocation } = view;
   const about = firstMatch(jobRows, view);

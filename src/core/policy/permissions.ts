@@ -1,4 +1,4 @@
-// Permissions: the commands that a user may give to a job in its present state, and the messages of refusals.
+// Permissions: the commands that a user may give to a job in its current state, and the messages of refusals.
 
 import { usableAllocation } from '../decide/allocate.ts';
 import type { CommandOptions, Verb } from '../decide/commands.ts';
@@ -25,24 +25,22 @@ export function checkCommand(
   const name = `job ${job.id} (${job.spec.name})`;
   if (by !== job.owner && options.onBehalf !== true)
     return rejected(
-      `${name} belongs to ${job.owner}; only its owner may ${verb === 'disable-recovery' ? 'say when it is not to run again' : verb === 'accept-exit' ? 'have its end judged' : `${verb} it`}`,
+      `${name} belongs to ${job.owner}; only its owner may ${verb === 'disable-recovery' ? 'turn off its recovery' : verb === 'accept-exit' ? 'accept its exit' : `${verb} it`}`,
     );
-  const instead = verb === 'start' || verb === 'resume' || verb === 'rerun' ? '; create a new one' : ' already';
-  if (job.removed) return rejected(`${name} has been deleted${instead}`);
-  if (job.desired === 'deleted' && verb !== 'delete') return rejected(`${name} is being deleted${instead}`);
+  const isRequest = verb === 'start' || verb === 'resume' || verb === 'rerun';
+  if (job.removed)
+    return rejected(isRequest ? `${name} was deleted; create a new one` : `${name} has already been deleted`);
+  if (job.desired === 'deleted' && verb !== 'delete')
+    return rejected(isRequest ? `${name} is being deleted; create a new one` : `${name} is already being deleted`);
   const phase = phaseOf(job);
   switch (verb) {
     case 'start':
       if (isDesiredRunning(job)) return rejected(alreadyActiveMessage(name, phase));
-      if (options.commandOnly === true) {
-        const isReady = usableAllocation(job)?.lastObserved?.state === 'ready';
-        return isReady
-          ? accepted
-          : rejected(`${name} holds no ready workers to run its command on; ${howToGetWorkers(job)}`);
-      }
-      if (job.finish === null || job.finish.verdict === 'stopped') return accepted;
+      if (options.commandOnly === true && usableAllocation(job)?.lastObserved?.state !== 'ready')
+        return rejected(`${name} has no ready workers to run its command on; ${howToGetWorkers(job)}`);
+      if (options.commandOnly === true || job.finish === null || job.finish.verdict === 'stopped') return accepted;
       return rejected(
-        `${name} has ${formatVerdict(job.finish.verdict)}; use resume to go on from its last checkpoint, or rerun to begin from the start`,
+        `${name} has ${formatVerdict(job.finish.verdict)}; use resume to continue from its last checkpoint, or rerun to start from the beginning`,
       );
     case 'resume':
     case 'rerun':
@@ -57,12 +55,12 @@ export function checkCommand(
     case 'cancel':
       if (job.finish === null || job.finish.verdict === 'stopped' || heldAllocations(job).length > 0) return accepted;
       if (job.finish.verdict === 'cancelled') return accepted;
-      return rejected(`${name} is over already: it has ${formatVerdict(job.finish.verdict)}, and holds nothing`);
+      return rejected(`${name} has already ${formatVerdict(job.finish.verdict)} and holds no capacity`);
     case 'disable-recovery':
       if (job.finish === null && job.desired === 'running') return accepted;
-      return rejected(`${name} is over or being ended, and no rule starts it again`);
+      return rejected(`${name} has finished or is being stopped, so no rule restarts it`);
     case 'accept-exit':
-      return hasUnjudgedExit(job) ? accepted : rejected(`${name} has no end that waits to be judged`);
+      return hasUnjudgedExit(job) ? accepted : rejected(`${name} has no exit that waits for a decision`);
     case 'delete':
       return accepted;
   }
@@ -73,10 +71,10 @@ function hasUnjudgedExit(job: Job): boolean {
   return attempt?.exitSeen !== undefined && attempt.ending === null;
 }
 
-/** The command that requests workers for a job without any. `start` is not accepted after a job ended by itself. */
+/** `start` is not accepted after a job has finished by itself. */
 function howToGetWorkers({ finish }: Job): string {
-  if (finish === null || finish.verdict === 'stopped') return 'start brings some up first';
-  return `it has ${formatVerdict(finish.verdict)}, and resume or rerun brings some up, with its setup`;
+  if (finish === null || finish.verdict === 'stopped') return 'use start to get some';
+  return `it has ${formatVerdict(finish.verdict)}; use resume or rerun to get some, with its setup`;
 }
 
 function isDesiredRunning(job: Job): boolean {
@@ -84,12 +82,12 @@ function isDesiredRunning(job: Job): boolean {
 }
 
 function alreadyActiveMessage(name: string, phase: string): string {
-  return phase === 'queued' ? `${name} is queued already` : `${name} is under way already (${phase})`;
+  return phase === 'queued' ? `${name} is already queued` : `${name} is already active (${phase})`;
 }
 
 function heldCapacityMessage(job: Job): string {
   const held = heldAllocations(job);
-  if (held.length === 0) return ', and holds nothing';
+  if (held.length === 0) return ' and holds no capacity';
   const isReleasing = held.every((allocation) => allocation.releasedAt !== null);
-  return isReleasing ? ', and what it held is being let go' : '; stop --release lets go of what it holds';
+  return isReleasing ? ', and its capacity is being released' : '; use stop --release to release its capacity';
 }
