@@ -1,3 +1,6 @@
+/** At least 60 % of the letters must agree: `lr` is not a mistyped `ls`. */
+const maxEditShare = 0.4;
+
 /**
  * The nearest candidate, or undefined when none is near. Near means: few typing mistakes (an additional, missing, wrong
  * or swapped letter; case is ignored), at most one in a short text and one in three letters in a longer one. A
@@ -13,8 +16,7 @@ export function didYouMean(text: string, candidates: readonly string[]): string 
     // The difference in length is a lower limit of the distance; this avoids most of the computation.
     if (Math.abs(candidate.length - wanted.length) >= bestEdits) continue;
     const edits = editDistance(wanted, candidate.toLowerCase());
-    // A text that shares no letter with a short candidate is no mistyped form of it.
-    if (edits < bestEdits && edits < Math.max(wanted.length, candidate.length)) {
+    if (edits < bestEdits && edits <= maxEditShare * Math.max(wanted.length, candidate.length)) {
       best = candidate;
       bestEdits = edits;
     }
@@ -46,6 +48,6 @@ function editDistance(from: string, to: string): number {
 
 function at(row: readonly number[], column: number): number {
   const value = row[column];
-  if (value === undefined) throw new Error(`the table of slips has no column ${column}`);
+  if (value === undefined) throw new Error(`the table of edits has no column ${column}`);
   return value;
 }

@@ -104,6 +104,6 @@ function checkMount(
     const region = regionOf(zone);
     if (Object.hasOwn(bucket, region) || reported.has(region)) continue;
     reported.add(region);
-    sections.problem(at, `has no bucket for ${region}, where the job may run (${zone})`);
+    sections.problem(at, `has no bucket for ${region}, but the job may run there (${zone})`);
   }
 }

@@ -219,7 +219,7 @@ function readWorkdirSource(
   if (workdir === undefined) return undefined;
   const at = ['job', 'workdir'];
   if (sections.has(['local', 'workdir'])) {
-    sections.warning(['local', 'workdir'], 'is not used: the command starts in the copy of job.workdir');
+    sections.warning(['local', 'workdir'], 'has no effect: the command starts in the copy of job.workdir');
   }
   const path = localPath(workdir, folder, home);
   const info = files.inspect(path);
@@ -229,7 +229,7 @@ function readWorkdirSource(
       ? 'does not exist'
       : info.kind === 'unreadable'
         ? `cannot be read: ${info.detail}`
-        : 'is no folder';
+        : 'is not a folder';
   // The machine that checks a manifest may have other files than the one that creates the job.
   if (purpose === 'check') sections.warning(at, `${path} ${problem} on this machine`);
   else sections.problem(at, `${path} ${problem}`);
@@ -259,7 +259,7 @@ function readWorkdir(
   if (!isCopied) return workdir === undefined ? null : workerPath(sections, at, workdir);
   const inside = workdir === undefined ? '' : normalize(workdir);
   if (isRooted(inside)) return commandPath(sections, at, inside, isLocal, context);
-  if (inside.startsWith('..')) sections.problem(at, `${inside} lies outside of job.workdir; write a path below it`);
+  if (inside.startsWith('..')) sections.problem(at, `${inside} is outside job.workdir; write a path inside it`);
   return inside === '' || inside === '.' ? workdirPlaceholder : `${workdirPlaceholder}/${inside}`;
 }
 
@@ -336,15 +336,15 @@ function isUrl(path: string): boolean {
 function isSetupOnlyJob(sections: Sections, setup: Partial<Section<'setup'>>): boolean {
   const isListed = setup.modules?.includes('command') === true;
   if (!sections.isPresent('command')) {
-    if (isListed) sections.problem(['setup', 'modules'], 'lists command, and there is no section command');
+    if (isListed) sections.problem(['setup', 'modules'], 'lists command, but the manifest has no section command');
     return true;
   }
   if (!sections.has(['command']))
-    sections.problem(['command'], 'is empty; a job that only sets up has no section command');
+    sections.problem(['command'], 'is empty; remove the section for a job that only runs setup');
   if (setup.modules === undefined || isListed) return false;
   sections.warning(
     ['setup', 'modules'],
-    'does not list command: the job sets its workers up and runs nothing; add command to the list to run it',
+    'does not list command, so the job only runs setup; add command to the list to run the command',
   );
   return true;
 }

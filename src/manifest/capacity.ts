@@ -36,13 +36,13 @@ export function readCapacity(
   if (hasLocal && hasTpu) {
     sections.problem(
       ['local'],
-      'stands beside tpu; a job runs either on this machine or on a TPU, so remove one of them',
+      'cannot be combined with tpu: a job runs on this machine or on a TPU; remove one of them',
     );
   }
   if (!hasLocal && !hasTpu) {
     sections.problem(
       [],
-      'nothing says where the job runs: add a section tpu, local: {} for this machine, or kubernetes: {} for a cluster',
+      'the manifest has no section for where the job runs; add tpu, local: {} (this machine) or kubernetes: {} (a cluster)',
     );
   }
   const local = hasLocal ? readLocal(sections, context) : undefined;
@@ -53,7 +53,7 @@ function readLocal(sections: Sections, { files, folder, home }: ManifestContext)
   const local = sections.read('local');
   const workdir = localPath(local?.workdir ?? '.', folder, home);
   if (local?.workdir !== undefined && files.inspect(workdir).kind !== 'folder') {
-    sections.problem(['local', 'workdir'], `there is no folder ${workdir} on this machine`);
+    sections.problem(['local', 'workdir'], `the folder ${workdir} does not exist on this machine`);
   }
   return { kind: 'local', ownership: 'persistent', workdir };
 }
@@ -69,14 +69,13 @@ function readTpu(
 
   const project = tpu.project ?? context.project;
   if (project === null && !sections.has(['tpu', 'project'])) {
-    const answers =
-      '`project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing';
-    sections.problem(['tpu', 'project'], `no project is named here or in the settings; write ${answers}`);
+    const answers = '`project: <your Google Cloud project>`, or `project: emulator` for the free TPU emulator';
+    sections.problem(['tpu', 'project'], `is required, because the settings have no default project; write ${answers}`);
   }
   const isRequestable = checkIsOffered(sections, { tpu, project, path: ['tpu'] });
   const version = tpu.version ?? (isRequestable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
   if (isRequestable && version === undefined && !sections.has(['tpu', 'version'])) {
-    const message = `must be given: jobman does not know ${tpu.accelerator}, and so not which runtime version it wants`;
+    const message = `is required: jobman does not know the runtime version of ${tpu.accelerator}`;
     sections.problem(['tpu', 'version'], message);
   }
   const name = tpu.name ?? tpuNameFrom(jobName);
@@ -143,31 +142,31 @@ function checkTpuKeys(sections: Sections, tpu: TpuSection): void {
   const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
   const isPersistent = tpu.ownership === 'persistent' || tpu.adopt === true;
   if (tpu.adopt === true && tpu.ownership === 'ephemeral') {
-    sections.problem(['tpu', 'adopt'], 'and ownership: ephemeral contradict each other; remove one of them');
+    sections.problem(['tpu', 'adopt'], 'contradicts ownership: ephemeral; remove one of them');
   }
   if (tpu.adopt === true && tpu.name === undefined && !sections.has(['tpu', 'name'])) {
-    sections.problem(['tpu', 'name'], 'must be given with tpu.adopt: it is the exact name of the TPU that exists');
+    sections.problem(['tpu', 'name'], 'is required with tpu.adopt: the exact name of the existing TPU');
   }
   if (!isQueued && tpu.node_count !== undefined && tpu.node_count > 1) {
     sections.problem(
       ['tpu', 'node_count'],
-      'needs allocation_mode: queued-resources; only the queue makes several TPUs as one',
+      'requires allocation_mode: queued-resources, which alone supports multislice',
     );
   }
   if (!isQueued && tpu.valid_until !== undefined) {
-    sections.warning(['tpu', 'valid_until'], 'has no effect with allocation_mode: tpu-vm, which waits in no queue');
+    sections.warning(['tpu', 'valid_until'], 'has no effect with allocation_mode: tpu-vm, which does not use a queue');
   }
   if (tpu.reservation !== undefined && tpu.pricing !== undefined && tpu.pricing !== 'ondemand') {
     sections.problem(
       ['tpu', 'pricing'],
-      `is ${tpu.pricing}, and reserved capacity is never; remove it, or tpu.reservation`,
+      `is ${tpu.pricing}, but reserved capacity is always ondemand; remove it, or tpu.reservation`,
     );
   }
   if (isPersistent && (tpu.alternatives?.length ?? 0) > 0) {
-    sections.problem(['tpu', 'alternatives'], 'are for TPUs that are asked for; one that exists is in one place');
+    sections.problem(['tpu', 'alternatives'], 'have no meaning for an existing TPU; remove them');
   }
   if (isPersistent && (tpu.node_count ?? 1) > 1) {
-    sections.problem(['tpu', 'node_count'], 'is for TPUs that are asked for; one that exists is one');
+    sections.problem(['tpu', 'node_count'], 'has no meaning for an existing TPU; remove it');
   }
   if (tpu.alternatives_wait !== undefined && (tpu.alternatives?.length ?? 0) === 0) {
     sections.warning(['tpu', 'alternatives_wait'], 'has no effect without tpu.alternatives');
@@ -191,7 +190,7 @@ function readAlternatives(
     if (!checkIsOffered(sections, { tpu: requested, project, path: at })) continue;
     const runtimeVersion = entry.version ?? runtimeVersionFor(requested.accelerator, own);
     if (runtimeVersion === undefined) {
-      const message = `must be given: jobman does not know ${requested.accelerator}, and so not which runtime version it wants`;
+      const message = `is required: jobman does not know the runtime version of ${requested.accelerator}`;
       sections.problem([...at, 'version'], message);
       continue;
     }
@@ -212,7 +211,7 @@ function readAlternatives(
         other.pricing === alternative.pricing &&
         other.topology === alternative.topology,
     );
-    if (isDuplicate) sections.warning(at, 'is a place that is named before already, and is asked twice in each round');
+    if (isDuplicate) sections.warning(at, 'repeats an earlier alternative, so jobman requests it twice in each round');
     alternatives.push(alternative);
   }
   return alternatives;
@@ -234,7 +233,7 @@ function checkTopology(
   if (topology === undefined || known === undefined) return;
   const chips = topology.split('x').reduce((product, side) => product * Number(side), 1);
   if (chips === known.chips) return;
-  const message = `${topology} is ${chips} chips, and ${accelerator} has ${known.chips}`;
+  const message = `${topology} has ${chips} chips, but ${accelerator} has ${known.chips}`;
   sections.problem([...at, 'topology'], message, known.topology);
 }
 
@@ -251,7 +250,7 @@ function readDisks(
   return tpu.data_disks.flatMap(({ source, mode }, index) => {
     if (source === undefined) return [];
     if (mode === 'read-write' && machines > 1) {
-      const message = `is read-write, and ${machines} workers can share a disk only with read-only`;
+      const message = `is read-write, but ${machines} workers can only share a disk that is read-only`;
       sections.problem(['tpu', 'data_disks', index, 'mode'], message);
     }
     return [{ source, mode: mode ?? (machines > 1 ? 'read-only' : 'read-write') }];
@@ -301,25 +300,29 @@ function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequ
   const isGoogleProject = project !== null && project !== emulatorProject;
   const reportDoubt = isGoogleProject ? sections.warning : sections.problem;
   const qualifier = isGoogleProject
-    ? 'that jobman knows; Google is asked for it all the same'
+    ? 'that jobman knows; jobman requests it from Google anyway'
     : project === null
       ? 'that jobman knows'
-      : 'of the built-in cloud';
+      : 'of the TPU emulator';
   if (isGoogleProject && path.length === 1) checkProject(sections, project);
 
   const { accelerator: type, zone, version } = tpu;
   const known = type === undefined ? undefined : findAccelerator(type);
   if (type !== undefined && known === undefined) {
+    const at = [...path, 'accelerator'];
     const isMisspelled = isMisspelledType(type);
-    const message = `"${type}" is no type of TPU ${isMisspelled ? 'that jobman knows' : qualifier}`;
-    (isMisspelled ? sections.problem : reportDoubt)([...path, 'accelerator'], message, suggestAccelerator(type));
+    const message = `"${type}" is not a TPU type ${isMisspelled ? 'that jobman knows' : qualifier}`;
+    if (gpuPattern.test(type))
+      sections.problem(at, `"${type}" is a GPU; jobman runs TPUs, for GPUs see docs/kubernetes.md`);
+    else (isMisspelled ? sections.problem : reportDoubt)(at, message, suggestAccelerator(type));
   }
   if (zone !== undefined) {
     const offering = known === undefined ? [] : zonesOffering(known);
     if (!zones.includes(zone)) {
-      reportDoubt([...path, 'zone'], `"${zone}" is no zone with TPUs ${qualifier}`, suggestZone(zone, offering));
+      reportDoubt([...path, 'zone'], `"${zone}" is not a zone with TPUs ${qualifier}`, suggestZone(zone, offering));
     } else if (known !== undefined && !offering.includes(zone) && (offering.length > 0 || !isGoogleProject)) {
-      const where = offering.length === 0 ? 'no zone has any' : `it is offered in ${formatNames(offering)}`;
+      const where =
+        offering.length === 0 ? 'no zone offers it' : `the zones that offer it are ${formatNames(offering)}`;
       const suggestion = offering.length === 1 ? offering[0] : didYouMean(zone, offering);
       reportDoubt(
         [...path, 'zone'],
@@ -337,9 +340,12 @@ function checkIsOffered(sections: Sections, { tpu, project, path }: CapacityRequ
 
 function checkProject(sections: Sections, project: string): void {
   if (project.includes(emulatorProject) || didYouMean(project, [emulatorProject]) === undefined) return;
-  const message = `"${project}" is taken for a project of Google Cloud, where TPUs cost money; the built-in cloud is called otherwise`;
+  const message = `"${project}" is a Google Cloud project, where TPUs cost money, and not the TPU emulator`;
   sections.warning(['tpu', 'project'], message, emulatorProject);
 }
+
+/** Models of NVIDIA and AMD as other tools write them: `A100:8`, `nvidia-l4`, `H100-80GB`. */
+const gpuPattern = /^(?:nvidia\b|gpu|rtx|[tpk]\d{1,3}|[abhl]\d{1,3}s?|v100|gb?\d{3}|gh200|mi\d{3}x?)(?:[^a-z0-9].*)?$/i;
 
 /** Every type of Google's has letters, a hyphen and a number. Another spelling of a known type is a mistake too. */
 function isMisspelledType(type: string): boolean {
@@ -358,15 +364,15 @@ function checkVersion(
   if (!isGoogleProject && !runtimeVersions.includes(version)) {
     sections.problem(
       at,
-      `"${version}" is no runtime version of the built-in cloud; leave it out for the usual one`,
+      `"${version}" is not a runtime version of the TPU emulator; remove it to use the default`,
       suggestion,
     );
   } else if (madeFor !== null) {
     if (generation === undefined || madeFor === generation) return;
-    const message = `"${version}" is made for ${madeFor}, and the TPU is a ${generation}: programs may not find its chips`;
+    const message = `"${version}" is for ${madeFor}, but the TPU is a ${generation}; programs may not find its chips`;
     sections.warning(at, message);
   } else if (!runtimeVersions.includes(version) && suggestion !== undefined) {
-    const message = `"${version}" is no runtime version that jobman knows; Google is asked for it all the same`;
+    const message = `"${version}" is not a runtime version that jobman knows; jobman requests it from Google anyway`;
     sections.warning(at, message, suggestion);
   }
 }

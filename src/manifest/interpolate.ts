@@ -78,14 +78,14 @@ export function createInterpolator(input: InterpolationInput): (name: string, re
       return reportMistake(site, `refers to itself: ${chain.join(' -> ')}`);
     }
     if (inProgress.size > maxChainLength)
-      return reportMistake(site, `is reached through more than ${maxChainLength} names`);
+      return reportMistake(site, `is a chain of more than ${maxChainLength} references`);
     if (isTooLarge()) return unknown(raw.position);
     inProgress.set(id, formatPath(path));
     let value = resolveTree(raw, site, run);
     if (isTooLarge()) {
       value = unknown(raw.position);
       if (!hasReportedSize)
-        reportMistake(site, 'interpolation makes this manifest far larger than it is; something doubles itself');
+        reportMistake(site, 'the references make this manifest too large; one value repeats itself');
       hasReportedSize = true;
     }
     inProgress.delete(id);
@@ -148,7 +148,7 @@ function textOfReference(part: Reference, site: ValueSite, run: Interpolation): 
   if (value.kind === 'unknown') return undefined;
   if (value.kind === 'scalar') return value.value === null ? 'null' : value.source;
   const is = value.kind === 'list' ? 'a list' : 'a section';
-  run.reportMistake(site, `${part.written} is ${is}, which cannot stand inside a text`);
+  run.reportMistake(site, `${part.written} is ${is}, which cannot be part of a text`);
   return undefined;
 }
 
@@ -168,19 +168,19 @@ function resolveName(part: PartOf<'name'>, site: ValueSite, run: Interpolation):
   const name = evaluateText(part.name, site, run);
   if (name === undefined) return unknown(site.position);
   const path = absolutePath(name, site);
-  if (path === undefined) return reportMistake(site, `${part.written} leads out of the manifest`);
+  if (path === undefined) return reportMistake(site, `${part.written} points outside the manifest`);
   const found = findValue(path, site, run);
   if (found !== undefined) {
-    return isMissing(found) ? reportMistake(site, `${part.written} needs a value, which is still ??? there`) : found;
+    return isMissing(found) ? reportMistake(site, `${part.written} has no value yet (???)`) : found;
   }
   if (part.mayBeShell) return scalar(`\${${name}}`, site.position);
-  if (input.isKnownKey(path)) return reportMistake(site, `${part.written} is not given in this manifest`);
-  const message = `${part.written} is no key of this manifest`;
+  if (input.isKnownKey(path)) return reportMistake(site, `${part.written} has no value in this manifest`);
+  const message = `${part.written} is not a key of this manifest`;
   run.totals.suggestions += 1;
   const suggestion = run.totals.suggestions <= maxSuggestions ? input.suggest(path) : undefined;
   if (suggestion !== undefined) return reportMistake(site, message, `\${${suggestion}}`);
   const mayBeShell = path.length === 1 || input.isScript(site.path);
-  return reportMistake(site, mayBeShell ? `${message}; write \\${part.written} when it is not jobman's` : message);
+  return reportMistake(site, mayBeShell ? `${message}; write \\${part.written} if it is a shell variable` : message);
 }
 
 function callResolver(part: PartOf<'resolver'>, site: ValueSite, run: Interpolation): Tree {
@@ -190,7 +190,7 @@ function callResolver(part: PartOf<'resolver'>, site: ValueSite, run: Interpolat
   const argument = first === undefined ? undefined : evaluateText(first.parts, site, run);
   if (first !== undefined && argument === undefined) return unknown(site.position);
   if (argument === undefined || part.args.length > 2) {
-    return reportMistake(site, `${part.written} wants one value, and may have a default after a comma`);
+    return reportMistake(site, `${part.written} takes one value and an optional default after a comma`);
   }
   switch (part.name) {
     case 'oc.env': {
@@ -198,7 +198,7 @@ function callResolver(part: PartOf<'resolver'>, site: ValueSite, run: Interpolat
       if (value !== undefined) return scalar(value, site.position);
       const defaultTree = fallback();
       if (defaultTree === undefined) {
-        return reportMistake(site, `the environment variable ${argument} is not set; a default may follow a comma`);
+        return reportMistake(site, `the environment variable ${argument} is not set; write a default after a comma`);
       }
       // An environment variable is text, so its default is too, except null.
       return defaultTree.kind === 'scalar' && defaultTree.value !== null

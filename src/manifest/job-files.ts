@@ -12,7 +12,7 @@ const maxFolderDepth = 20;
 
 const ignoredNames = new Set(['.git', '__pycache__', '.DS_Store']);
 
-const bucketHint = 'put it in a bucket and mount that with gcsfuse';
+const bucketHint = 'put it in a bucket and mount the bucket with gcsfuse';
 
 export function readJobFiles(sections: Sections, { folder, home, files }: ManifestContext): FilesModule {
   const entries = sections.read('job')?.files ?? [];
@@ -27,17 +27,17 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     const source = localPath(from, folder, home);
     const to = at === -1 ? basename(source) : entry.slice(at + 1).trim();
     if (from === '' || to === '') {
-      refuse(index, 'wants from:to, a path here and a path on the worker');
+      refuse(index, 'must be from:to, a path on this machine and a path on the worker');
       continue;
     }
     if (leavesHome(to)) {
-      refuse(index, `${to} lies outside the login folder; write a path below it, or an absolute one`);
+      refuse(index, `${to} is outside the login folder; write a path inside it, or an absolute path`);
       continue;
     }
     // As with cp, a target with a slash at its end is the folder that receives the file.
     const target = to.endsWith('/') ? join(remotePath(to), basename(source)) : remotePath(to);
     if (target === '~') {
-      refuse(index, 'the login folder itself cannot be replaced; name a file or folder in it');
+      refuse(index, 'the login folder cannot be replaced; name a file or folder inside it');
       continue;
     }
     add(index, source, target, from, 0);
@@ -49,13 +49,16 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     // A backslash would be an escape in the list of checksums that the worker compares.
     // oxlint-disable-next-line no-control-regex -- The expression rejects names with control characters.
     if (/[\\\u0000-\u001f\u007f]/.test(target))
-      return refuse(index, `${JSON.stringify(name)} has a character in its name that jobman cannot copy`);
+      return refuse(
+        index,
+        `${JSON.stringify(name)} has a control character or a backslash in its name, which jobman cannot copy`,
+      );
     const info = files.inspect(source);
-    if (info.kind === 'absent') return refuse(index, `${name} does not exist (looked for ${source})`);
+    if (info.kind === 'absent') return refuse(index, `${name} does not exist (path: ${source})`);
     if (info.kind === 'unreadable') return refuse(index, `${name} cannot be read: ${info.detail}`);
     if (info.kind === 'stream') return refuse(index, `${name} is neither a file nor a folder`);
     if (info.kind === 'folder') {
-      if (depth > maxFolderDepth) return refuse(index, `${name} is a folder more than ${maxFolderDepth} levels deep`);
+      if (depth > maxFolderDepth) return refuse(index, `${name} is nested deeper than ${maxFolderDepth} folders`);
       for (const entry of info.entries) {
         if (!ignoredNames.has(entry))
           add(index, join(source, entry), join(target, entry), `${name}/${entry}`, depth + 1);
@@ -65,7 +68,7 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     if (info.bytes > maxFileBytes)
       return refuse(
         index,
-        `${name} has ${formatBinarySize(info.bytes)}, the limit is ${formatBinarySize(maxFileBytes)}; ${bucketHint}`,
+        `${name} has ${formatBinarySize(info.bytes)}; the limit is ${formatBinarySize(maxFileBytes)}, so ${bucketHint}`,
       );
     const read = files.read(source, maxFileBytes);
     if ('detail' in read) return refuse(index, `${name} cannot be read: ${read.detail}`);
@@ -73,7 +76,7 @@ export function readJobFiles(sections: Sections, { folder, home, files }: Manife
     if (total > maxTotalBytes || inlineFiles.size >= maxFileCount) {
       isTooLarge = true;
       const limit = inlineFiles.size >= maxFileCount ? `${maxFileCount} files` : formatBinarySize(maxTotalBytes);
-      return refuse(index, `job.files together are more than ${limit}; ${bucketHint}`);
+      return refuse(index, `job.files have more than ${limit} in total; ${bucketHint}`);
     }
     inlineFiles.set(target, {
       to: target,
@@ -94,7 +97,7 @@ export function readSecretSources(
   for (const [name, from] of Object.entries(written)) {
     const at = ['job', 'secrets', name];
     if (Object.hasOwn(plain, name))
-      sections.problem(at, `${name} is a plain variable of the command too (job.env or command.env); keep one of them`);
+      sections.problem(at, `${name} is also a plain variable (job.env or command.env); remove one of them`);
     const variable = from === 'env' ? name : from.startsWith('env:') ? from.slice('env:'.length) : undefined;
     const missing =
       variable === undefined ? missingFileMessage(from, context) : missingVariableMessage(variable, context);
@@ -109,17 +112,17 @@ export function readSecretSources(
 
 // Messages are printed and logged, so none repeats the value: users often write a secret instead of its source.
 
-const secretHint = 'a secret is named, not written: `env`, `env:NAME`, or the path of a file';
+const secretHint = 'write the source of the secret, not the secret: `env`, `env:NAME` or the path of a file';
 
 function missingVariableMessage(variable: string, { env }: ManifestContext): string | undefined {
   if ((env[variable] ?? '') !== '') return undefined;
   return /^[A-Z_][A-Z0-9_]*$/.test(variable)
-    ? `the variable ${variable} is not set where the job is created`
-    : `names a variable that is not set where the job is created (${secretHint})`;
+    ? `the environment variable ${variable} is not set on this machine`
+    : `names an environment variable that is not set on this machine (${secretHint})`;
 }
 
 function missingFileMessage(from: string, { folder, home, files }: ManifestContext): string | undefined {
-  if (from === '') return 'says neither `env` nor a file';
+  if (from === '') return 'must be `env` or the path of a file';
   const info = files.inspect(localPath(from, folder, home));
   switch (info.kind) {
     case 'file':

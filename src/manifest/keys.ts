@@ -30,7 +30,7 @@ export const manifest = section(
     vars,
   },
   undefined,
-  { brevo_email: 'was for the mails of an older jobman, which this one does not send; remove it' },
+  { brevo_email: 'is not supported: jobman sends no mail; remove it' },
 );
 
 export type SectionName = Extract<keyof ManifestValue, string>;
@@ -66,7 +66,7 @@ export function manifestSchema(): Schema {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'jobman manifest',
-    description: 'A job for jobman: where it runs, what is set up there, and what is run.',
+    description: 'A job for jobman: where it runs, its setup, and its command.',
     ...manifest.schema,
   };
 }

@@ -41,10 +41,10 @@ export function text(options: TextOptions = {}): Kind<string> {
       ...(options.examples === undefined ? {} : { examples: options.examples }),
     },
     read(tree, path, report) {
-      if (tree.kind !== 'scalar' || tree.value === null) return reportWrongKind(tree, description, path, report);
+      if (tree.kind !== 'scalar' || tree.value === null) return reportWrongKind(tree, 'a single value', path, report);
       // Numbers and booleans keep their text: version 3.10 is not 3.1, and a name may be `on`.
       const value = typeof tree.value === 'string' ? tree.value : tree.source;
-      if (value.includes('\0')) return reportProblem(tree, path, report, 'holds a zero byte');
+      if (value.includes('\0')) return reportProblem(tree, path, report, 'contains a NUL byte');
       // The placeholder of ${job.id} is valid wherever six digits are.
       if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdPlaceholder, '000000'))) {
         const suggestion = options.suggest?.(value);
@@ -53,7 +53,7 @@ export function text(options: TextOptions = {}): Kind<string> {
           tree,
           path,
           report,
-          `${quoteValue(value)} ${options.rule ?? `is no ${description}`}`,
+          `${quoteValue(value)} ${options.rule ?? `is not a valid ${description}`}`,
           isValid ? suggestion : undefined,
         );
       }
@@ -74,7 +74,7 @@ export function line(options: TextOptions = {}): Kind<string> {
       if (trimmed === '') return reportProblem(tree, path, report, 'is empty');
       // oxlint-disable-next-line no-control-regex -- The expression rejects control characters.
       if (/[\u0000-\u001f\u007f]/.test(trimmed))
-        return reportProblem(tree, path, report, 'must be one line of plain text');
+        return reportProblem(tree, path, report, 'must be one line without control characters');
       return trimmed;
     },
   };
@@ -93,8 +93,7 @@ export function path(options: TextOptions = {}): Kind<string> {
           tree,
           at,
           report,
-          `wants a ${description}, this is ${describeTree(tree)}`,
-          `"${tree.source}"`,
+          `must be a ${description}, not ${describeTree(tree)}; put it in quotes if it is one`,
         );
       }
       return inner.read(tree, at, report);
@@ -119,13 +118,7 @@ export function bool(): Kind<boolean> {
         if (/^(yes|on|true)$/i.test(tree.source)) return true;
         if (/^(no|off|false)$/i.test(tree.source)) return false;
       }
-      return reportProblem(
-        tree,
-        path,
-        report,
-        `wants ${description}, this is ${describeTree(tree)}`,
-        suggestBool(tree),
-      );
+      return reportProblem(tree, path, report, `must be ${description}, not ${describeTree(tree)}`, suggestBool(tree));
     },
   };
 }
@@ -152,8 +145,8 @@ export function int(min: number, max: number = Number.MAX_SAFE_INTEGER): Kind<nu
       const value = asNumber(tree);
       if (value === undefined || !Number.isInteger(value))
         return reportWrongKind(tree, `a ${description}`, path, report);
-      if (value < min) return reportProblem(tree, path, report, `is ${value}; the least is ${min}`);
-      if (value > max) return reportProblem(tree, path, report, `is ${value}; the most is ${max}`);
+      if (value < min) return reportProblem(tree, path, report, `must be at least ${min}, not ${value}`);
+      if (value > max) return reportProblem(tree, path, report, `must be at most ${max}, not ${value}`);
       return value;
     },
   };
@@ -169,11 +162,11 @@ export function duration(min: Duration = 0): Kind<Duration> {
       if (written === undefined) return reportWrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
       const value = parseDuration(written);
       if (value === undefined) {
-        const message = `${quoteValue(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${maxDuration / 86_400_000}d)`;
+        const message = `${quoteValue(written)} is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${maxDuration / 86_400_000}d)`;
         return reportProblem(tree, path, report, message, suggestDuration(written));
       }
       if (value < min) {
-        const message = `${quoteValue(written)} is too short; the least is ${formatExactDuration(min)}`;
+        const message = `${quoteValue(written)} is too short; the minimum is ${formatExactDuration(min)}`;
         return reportProblem(tree, path, report, message);
       }
       return value;
@@ -199,7 +192,7 @@ export function oneOf<const W extends string>(
       if (written === undefined) return reportWrongKind(tree, `one of ${values.join(', ')}`, path, report);
       const found = values.find((value) => value === written);
       if (found !== undefined) return found;
-      const message = `${quoteValue(written)} is none of ${values.join(', ')}`;
+      const message = `${quoteValue(written)} is not one of ${values.join(', ')}`;
       return reportProblem(tree, path, report, message, suggest(written) ?? didYouMean(written, values));
     },
   };
@@ -327,7 +320,7 @@ export function section<const K extends Keys>(
             report.problem({
               position,
               path: formatPath([...path, name]),
-              message: `must be given${example}`,
+              message: `is required${example}`,
               isMissing: true,
             });
           }
@@ -392,17 +385,19 @@ export function reportUnknownKeys(
   for (const [name, entry] of tree.entries) {
     if (findKey(keys, name) !== undefined) continue;
     const section = sectionContaining(keys, name);
-    const suggestion = section === undefined ? didYouMean(name, names) : formatPath([...path, section, name]);
+    // `--set lr=3` most likely means the user's own key of the command.
+    const isOwnSet = path.length === 0 && entry.position.in === 'set' && entry.value.kind === 'scalar';
+    const similar = didYouMean(name, names) ?? (isOwnSet ? `command.${name}` : undefined);
+    const suggestion = section === undefined ? similar : formatPath([...path, section, name]);
     const at = [...path, name];
+    const message = path.length === 0 ? `Unknown section "${name}"` : `Unknown key "${name}" in ${formatPath(path)}`;
     if (Object.hasOwn(retired, name)) {
       reportProblem(entry, at, report, retired[name] ?? '');
     } else if (customKeys === undefined) {
-      const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${formatPath(path)}`;
       reportProblem(entry, at, report, message, suggestion);
-    } else if (suggestion !== undefined && names.length > 0) {
+    } else if (suggestion !== undefined) {
       // Without this check a misspelled key would silently become a key of the user.
-      const message = `is no key of ${formatPath(path)}, and too near to one for a value of your own (put it below vars:)`;
-      reportProblem(entry, at, report, message, suggestion);
+      reportProblem(entry, at, report, `${message}; a value of your own with this name belongs in vars`, suggestion);
     } else readIfGiven(entry.value, customKeys, at, report);
   }
 }
@@ -414,13 +409,13 @@ function reportConflictingAliases(tree: Mapping, names: readonly string[], path:
     const [one, two] = [tree.entries.get(first), tree.entries.get(other)];
     if (one === undefined || two === undefined) continue;
     if (JSON.stringify(toPlainValue(one.value)) === JSON.stringify(toPlainValue(two.value))) continue;
-    const message = `${other} and ${first} are two names of one key and disagree; keep one of them`;
+    const message = `${other} and ${first} are two names of the same key and have different values; remove one of them`;
     reportProblem(two, [...path, other], report, message);
   }
 }
 
 export function reportWrongKind(tree: Tree, expected: string, path: Path, report: Report): undefined {
-  return reportProblem(tree, path, report, `wants ${expected}, this is ${describeTree(tree)}`);
+  return reportProblem(tree, path, report, `must be ${expected}, not ${describeTree(tree)}`);
 }
 
 function describeTree(tree: Tree): string {

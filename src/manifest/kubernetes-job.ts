@@ -50,11 +50,11 @@ export function readJobFile(text: string): JobFile {
   if (document === undefined) return { problems: [fileProblem('the file is empty')] };
   if (second !== undefined) {
     const at = isNode(second.contents) ? second.contents.range?.[0] : undefined;
-    report(at ?? 0, '', `the file has ${nonEmpty.length} objects, and a submit creates one Job`);
+    report(at ?? 0, '', `the file has ${nonEmpty.length} objects, but a submit creates one Job`);
     return { problems };
   }
   const { contents } = document;
-  if (!isMap(contents)) return { problems: [fileProblem('the file is not an object of Kubernetes')] };
+  if (!isMap(contents)) return { problems: [fileProblem('the file is not a Kubernetes object')] };
 
   const offsetOf = (path: readonly (string | number)[]): number => {
     const node: unknown = path.length === 0 ? contents : document.getIn(path, true);
@@ -86,12 +86,12 @@ export function readJobFile(text: string): JobFile {
   expect(
     ['kind'],
     (value) => value === 'Job',
-    `should be Job, and is ${formatValue(at(job, 'kind'))}; for other objects: kubectl apply`,
+    `must be Job, not ${formatValue(at(job, 'kind'))}; for other objects use kubectl apply`,
   );
   expect(
     ['apiVersion'],
     (value) => value === 'batch/v1',
-    `should be batch/v1, and is ${formatValue(at(job, 'apiVersion'))}`,
+    `must be batch/v1, not ${formatValue(at(job, 'apiVersion'))}`,
   );
   const expectKeys = (map: unknown, path: string, known: readonly string[]): void => {
     if (!isMap(map)) return;
@@ -104,25 +104,25 @@ export function readJobFile(text: string): JobFile {
   };
   expectKeys(contents, '', topKeys);
   expectKeys(document.get('metadata', true), 'metadata.', metadataKeys);
-  expect(['metadata'], isObjectOrAbsent, 'should be an object');
-  expect(['metadata', 'name'], (value) => value === undefined || typeof value === 'string', 'should be a text');
-  expect(['metadata', 'namespace'], (value) => value === undefined || typeof value === 'string', 'should be a text');
-  expect(['metadata', 'labels'], isStringMap, 'should be an object of texts; a number needs quotes');
-  expect(['metadata', 'annotations'], isStringMap, 'should be an object of texts; a number needs quotes');
-  expect(['spec'], isObject, 'is missing: the spec of the Job');
+  expect(['metadata'], isObjectOrAbsent, 'must be an object');
+  expect(['metadata', 'name'], (value) => value === undefined || typeof value === 'string', 'must be a text');
+  expect(['metadata', 'namespace'], (value) => value === undefined || typeof value === 'string', 'must be a text');
+  expect(['metadata', 'labels'], isStringMap, 'must be an object of texts; a number needs quotes');
+  expect(['metadata', 'annotations'], isStringMap, 'must be an object of texts; a number needs quotes');
+  expect(['spec'], isObject, 'is required: the spec of the Job');
   if (isObject(at(job, 'spec'))) {
-    expect(['spec', 'template'], isObject, 'is missing: the template of the pods');
-    expect(['spec', 'template', 'metadata'], isObjectOrAbsent, 'should be an object');
+    expect(['spec', 'template'], isObject, 'is required: the template of the pods');
+    expect(['spec', 'template', 'metadata'], isObjectOrAbsent, 'must be an object');
     expect(
       ['spec', 'template', 'metadata', 'labels'],
       isStringMap,
-      'should be an object of texts; a number needs quotes',
+      'must be an object of texts; a number needs quotes',
     );
     if (isObject(at(job, 'spec', 'template'))) {
       expect(
         ['spec', 'template', 'spec', 'containers'],
         (value) => Array.isArray(value) && value.length > 0 && value.every(isObject),
-        'should be a list with the containers of a pod',
+        'must be a list of the containers of a pod',
       );
     }
   }

@@ -63,45 +63,46 @@ function readName(written: string, maxLength: number): ParseResult<string> {
     .replace(/[.-]+$/, '');
   const problem =
     written.length > maxLength && dnsSubdomain.test(written)
-      ? `is ${written.length} characters long, and Kubernetes takes ${maxLength}`
-      : `is no name in Kubernetes: small letters, digits, "-" and ".", at most ${maxLength}, a letter or digit at both ends`;
+      ? `has ${written.length} characters; the limit of Kubernetes is ${maxLength}`
+      : `is not a valid name in Kubernetes: at most ${maxLength} small letters, digits, "-" and ".", with a letter or digit at both ends`;
   return suggestion === '' || suggestion === written ? { problem } : { problem, suggestion };
 }
 
 /** `n[:model]` or `n:resource`. A resource has a slash; a model cannot have one. */
 export function readGpus(written: string): ParseResult<GpuRequest> {
   const [, count = '', rest] = /^(\d{1,4})(?::(.+))?$/.exec(written.trim()) ?? [];
-  if (Number(count) < 1) return { problem: 'is no number of GPUs: write 1, 2:MODEL or 4:amd.com/gpu' };
+  if (Number(count) < 1) return { problem: 'is not a number of GPUs: write 1, 2:MODEL or 4:amd.com/gpu' };
   if (rest === undefined) return { value: { count: Number(count), model: null, resource: null } };
   if (rest.includes('/')) {
-    if (!isQualifiedName(rest)) return { problem: `names ${rest}, which is no name of a resource` };
+    if (!isQualifiedName(rest)) return { problem: `has the resource ${rest}, which is not a valid name` };
     return { value: { count: Number(count), model: null, resource: rest } };
   }
-  if (!isLabelValue(rest)) return { problem: `names the model ${rest}, which no label of a node can hold` };
+  if (!isLabelValue(rest)) return { problem: `has the model ${rest}, which is not a valid label value` };
   return { value: { count: Number(count), model: rest, resource: null } };
 }
 
 export function readVolume(written: string): ParseResult<VolumeRequest> {
   const [claim = '', path = '', mode, ...more] = written.trim().split(':');
   if (more.length > 0 || path === '' || !(mode === undefined || mode === 'ro' || mode === 'rw')) {
-    return { problem: 'is no volume: write claim:/path or claim:/path:ro' };
+    return { problem: 'is not a volume: write claim:/path or claim:/path:ro' };
   }
   const name = readObjectName(claim);
-  if ('problem' in name) return { problem: `names the claim "${claim}", which ${name.problem}` };
-  if (!path.startsWith('/')) return { problem: `has the path ${path}, which should begin with a slash` };
+  if ('problem' in name) return { problem: `has the claim "${claim}", which ${name.problem}` };
+  if (!path.startsWith('/')) return { problem: `has the path ${path}, which must begin with a slash` };
   return { value: { claim, path, readOnly: mode === 'ro' } };
 }
 
 /** `NAME:KEY=VARIABLE`. `NAME:KEY` is the variable KEY; `NAME` is all keys under their own names. */
 export function readSecret(written: string): ParseResult<SecretReference> {
   const [, secret = '', key, variable = key] = /^([^:=]+)(?::([^:=]+)(?:=(.+))?)?$/.exec(written.trim()) ?? [];
-  if (secret === '') return { problem: 'is no secret: write NAME:KEY=VARIABLE, NAME:KEY or NAME' };
+  if (secret === '') return { problem: 'is not a reference to a Secret: write NAME:KEY=VARIABLE, NAME:KEY or NAME' };
   const name = readObjectName(secret);
-  if ('problem' in name) return { problem: `names the Secret "${secret}", which ${name.problem}` };
+  if ('problem' in name) return { problem: `has the Secret "${secret}", which ${name.problem}` };
   if (key === undefined || variable === undefined) return { value: { secret, key: null } };
   // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-names-data
-  if (!/^[A-Za-z0-9._-]{1,253}$/.test(key)) return { problem: `names the key "${key}", which no Secret can have` };
-  if (!isVariableName(variable)) return { problem: `names the variable "${variable}", which is no name of one` };
+  if (!/^[A-Za-z0-9._-]{1,253}$/.test(key))
+    return { problem: `has the key "${key}", which is not a valid key of a Secret` };
+  if (!isVariableName(variable)) return { problem: `has the variable "${variable}", which is not a valid name` };
   return { value: { secret, key, variable } };
 }
 
@@ -120,7 +121,8 @@ export function readLabel(written: string): ParseResult<readonly [key: string, v
 export function readToleration(written: string): ParseResult<Toleration> {
   const [, key = '', value = null, effect = null] = /^([^=:]*)(?:=([^:]*))?(?::(.*))?$/s.exec(written) ?? [];
   if (!isQualifiedName(key)) return { problem: 'is not a toleration: write KEY, KEY=VALUE or KEY=VALUE:NoSchedule' };
-  if (value !== null && !isLabelValue(value)) return { problem: `has the value "${value}", which no taint can have` };
+  if (value !== null && !isLabelValue(value))
+    return { problem: `has the value "${value}", which is not valid for a taint` };
   const known = taintEffects.find((one) => one === effect);
   if (effect !== null && known === undefined) {
     return { problem: `has the effect "${effect}"; the effects are ${taintEffects.join(', ')}` };
@@ -155,14 +157,15 @@ export function readImage(written: string): ParseResult<string> {
   const path = isDomain ? parts : [first, ...parts];
   const isPath = path.every((part) => /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/.test(part));
   if (isDomain && !/^[A-Za-z0-9.-]+(?::\d{1,5})?$/.test(first))
-    return { problem: `has ${first} in the place of a host` };
+    return { problem: `has the registry ${first}, which is not a valid host` };
   if (!isPath) {
     const lowerCase = written.replace(repository, repository.toLowerCase());
-    const problem = 'is no image: small letters, digits and "." "_" "-" between slashes, as in library/alpine:3';
+    const problem =
+      'is not an image: write small letters, digits and "." "_" "-" between slashes, as in library/alpine:3';
     return lowerCase !== written && 'value' in readImage(lowerCase) ? { problem, suggestion: lowerCase } : { problem };
   }
   if (!/^(?::\w[\w.-]{0,127})?(?:@[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$/.test(rest)) {
-    return { problem: `has ${rest} in the place of a tag or digest` };
+    return { problem: `has ${rest}, which is not a valid tag or digest` };
   }
   return { value: written };
 }

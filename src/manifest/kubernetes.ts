@@ -49,7 +49,7 @@ export function readKubernetes(sections: Sections, { folder, home }: ManifestCon
   const { requests, limits } = resources ?? {};
   const workdir = command.workdir;
   if (workdir !== undefined && !workdir.startsWith('/')) {
-    sections.problem(['command', 'workdir'], 'should begin with a slash: in a cluster it is a folder of the image');
+    sections.problem(['command', 'workdir'], 'must begin with a slash: in a cluster it is a folder of the image');
   }
   const env = { ...job.env, ...command.env };
   return omitUndefined({
@@ -76,18 +76,18 @@ function camelCaseKeys<T extends object>(keys: T): CamelCaseKeys<T> {
 function reportUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
   for (const section of ['tpu', 'local'] as const) {
     if (!sections.isPresent(section)) continue;
-    sections.problem([section], 'stands beside kubernetes; a job runs in one place, so remove one of them');
+    sections.problem([section], 'cannot be combined with kubernetes; remove one of them');
     sections.readUnused(section);
   }
   for (const name of unusedSections) {
     sections.readUnused(name);
-    if (sections.has([name])) sections.warning([name], 'is not used: the job runs in a cluster');
+    if (sections.has([name])) sections.warning([name], 'has no effect: the job runs in a cluster');
   }
   for (const key of Object.keys(job)) {
-    if (!jobKeys.includes(key)) sections.warning(['job', key], 'is not used: the job runs in a cluster');
+    if (!jobKeys.includes(key)) sections.warning(['job', key], 'has no effect: the job runs in a cluster');
   }
   for (const key of ['workers', 'runs_on'] as const) {
-    if (command[key] !== undefined) sections.warning(['command', key], 'is not used: the job runs in a cluster');
+    if (command[key] !== undefined) sections.warning(['command', key], 'has no effect: the job runs in a cluster');
   }
 }
 
@@ -104,29 +104,31 @@ function reportProblems(
   for (const where of ['job', 'command'] as const) {
     const env: Readonly<Record<string, string>> = (where === 'job' ? job.env : sections.read('command')?.env) ?? {};
     for (const name of Object.keys(env)) {
-      if (!isVariableName(name)) sections.problem([where, 'env', name], 'is no name for an environment variable');
+      if (!isVariableName(name))
+        sections.problem([where, 'env', name], 'is not a valid name of an environment variable');
     }
   }
   if (job.secrets !== undefined && Object.keys(job.secrets).length > 0) {
     const message =
-      'would be written into the cluster for all to read who may see its jobs; make a Secret there and name it in kubernetes.secrets';
+      'would be readable by every user who can see jobs of the cluster; create a Secret there and name it in kubernetes.secrets';
     sections.problem(['job', 'secrets'], message);
   }
   if (kubernetes.flavor !== undefined && kubernetes.resources !== undefined) {
-    sections.problem(['kubernetes', 'resources'], 'stands beside kubernetes.flavor; keep one of them');
+    sections.problem(['kubernetes', 'resources'], 'cannot be combined with kubernetes.flavor; remove one of them');
   }
   if (hasCommand && kubernetes.command !== undefined) {
-    sections.problem(['kubernetes', 'command'], 'stands beside command.run; keep one of them');
+    sections.problem(['kubernetes', 'command'], 'cannot be combined with command.run; remove one of them');
   } else if (hasCommand && kubernetes.args !== undefined) {
-    sections.problem(['kubernetes', 'args'], 'stands beside command.run, which takes no words; keep one of them');
+    sections.problem(['kubernetes', 'args'], 'cannot be combined with command.run; remove one of them');
   }
   for (const side of ['requests', 'limits'] as const) {
     for (const [name, amount] of Object.entries(kubernetes.resources?.[side] ?? {})) {
       if (quantityPattern.test(amount)) continue;
-      sections.problem(['kubernetes', 'resources', side, name], `"${amount}" is no amount; write 500m, 1G or 2Gi`);
+      sections.problem(['kubernetes', 'resources', side, name], `"${amount}" is not a quantity; write 500m, 1G or 2Gi`);
     }
   }
   for (const key of Object.keys(kubernetes.annotations ?? {})) {
-    if (!isQualifiedName(key)) sections.problem(['kubernetes', 'annotations', key], 'is no key of an annotation');
+    if (!isQualifiedName(key))
+      sections.problem(['kubernetes', 'annotations', key], 'is not a valid key of an annotation');
   }
 }

@@ -65,7 +65,7 @@ function textTree(value: string): Tree {
 }
 
 function commentOf({ key, value }: Override): string {
-  const note = value === redacted ? ' (not kept: it looks like a secret; use job.secrets)' : '';
+  const note = value === redacted ? ' (not stored: it looks like a secret; use job.secrets)' : '';
   return ` --set ${key}=${value.replaceAll(/\s+/g, ' ')}${note}`;
 }
 
@@ -129,8 +129,8 @@ export function applySets(
     if (path === undefined || value === null) {
       const message =
         path === undefined
-          ? 'is no path of a key; write it as command.lr=0.01'
-          : `gives no value; write it as ${text}=VALUE`;
+          ? 'is not the path of a key; write it like command.lr=0.01'
+          : `has no value; write ${text}=VALUE`;
       reportProblem({ position: { in: 'set', set: text === '' ? set : text } }, [], report, message);
       continue;
     }
@@ -162,8 +162,8 @@ function setAt(into: Tree | undefined, depth: number, change: SetOperation): Tre
   if (typeof part === 'number' || (existing?.kind === 'list' && /^\d+$/.test(part))) {
     const index = Number(part);
     const items = existing === undefined ? [] : existing.kind === 'list' ? existing.items : undefined;
-    if (items === undefined) return reject(`is no list, so it has no element ${index}`);
-    if (index > items.length) return reject(`has ${items.length} elements; the next one is [${items.length}]`);
+    if (items === undefined) return reject(`is not a list, so it has no element ${index}`);
+    if (index > items.length) return reject(`has ${items.length} elements; append with [${items.length}]`);
     const element = setAt(items[index], depth + 1, change);
     return {
       kind: 'list',

@@ -51,21 +51,18 @@ export function loadManifest(
   const file = localPath(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
   const read = readTextFile(input.files, file, maxManifestBytes);
   if ('reason' in read) {
-    const where = read.reason === 'does not exist' && file !== input.file ? ` (looked for ${file})` : '';
-    return { problems: [fileProblem(`the manifest ${read.reason}${where}`)], warnings: [], text: null };
+    const where = read.reason === 'does not exist' ? `${file} ` : '';
+    return { problems: [fileProblem(`the manifest ${where}${read.reason}`)], warnings: [], text: null };
   }
   return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
 }
 
 /** Parses a manifest's text. Pure except for the files that the manifest names, which it reads through `files`. */
 export function parseManifest(input: ManifestInput): ManifestResult {
-  if (isKubernetesFile(input.text)) {
-    const message =
-      'this is an object of Kubernetes, not a manifest of jobman; to create a Job from the file: jobman submit -f FILE';
-    return { problems: [{ ...fileProblem(message), line: 1, column: 1 }], warnings: [] };
-  }
   const findings = newFindings();
   const { tree, linePos } = parseText(input.text, findings);
+  const foreign = foreignFormatMessage(input.text, tree);
+  if (foreign !== undefined) return { problems: [{ ...fileProblem(foreign), line: 1, column: 1 }], warnings: [] };
   const problemResult = (): ManifestResult => ({
     problems: toProblems(findings.problems, linePos),
     warnings: toProblems(findings.warnings, linePos),
@@ -102,6 +99,23 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     workdirPosition: locate(['job', 'workdir']),
     warnings: toProblems(findings.warnings, linePos),
   };
+}
+
+/** Recognises the files of other tools by their own top-level keys; undefined for a manifest. */
+function foreignFormatMessage(text: string, tree: Mapping | undefined): string | undefined {
+  if (isKubernetesFile(text))
+    return 'This is a Kubernetes object, not a jobman manifest. Create the Job with: jobman submit -f FILE';
+  if (/^#SBATCH\b/m.test(text)) return 'This looks like a Slurm script; see docs/migrating.md';
+  if (tree === undefined || Object.keys(manifest.keys ?? {}).some((name) => name !== 'setup' && tree.entries.has(name)))
+    return undefined;
+  const hasKey = (name: string): boolean => tree.entries.has(name);
+  const type = tree.entries.get('type')?.value;
+  const isDstack =
+    type?.kind === 'scalar' && /^(?:task|dev-environment|service|fleet|volume|gateway)$/.test(type.source);
+  if (isDstack || hasKey('fleets')) return 'This looks like a dstack configuration; see docs/migrating.md';
+  const others = ['setup', 'envs', 'file_mounts', 'num_nodes', 'workdir'];
+  const isSkyPilot = hasKey('resources') || (hasKey('run') && others.some(hasKey));
+  return isSkyPilot ? 'This looks like a SkyPilot task; see docs/migrating.md' : undefined;
 }
 
 /** Allows problems inside a misspelled section to be reported in the same run. */

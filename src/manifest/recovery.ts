@@ -28,9 +28,9 @@ export function buildRecoverySpec(input: {
     const names = Object.keys(presets) as PresetName[];
     const found = names.find((one) => one === named);
     if (found === undefined) {
-      refuse(namedAt, `"${named}" is no preset; there are ${names.join(', ')}`, didYouMean(named, names));
+      refuse(namedAt, `"${named}" is not a preset; the presets are ${names.join(', ')}`, didYouMean(named, names));
     } else if (loopPreset !== undefined && loopPreset !== found) {
-      refuse(namedAt, `asks for ${found} and job.loop for ${loopPreset}; keep one of them`);
+      refuse(namedAt, `is ${found}, but job.loop means ${loopPreset}; remove one of them`);
     } else preset = found;
   }
 
@@ -39,28 +39,28 @@ export function buildRecoverySpec(input: {
     const names = failurePatterns.map(({ name }) => name);
     const evidence = names.find((name) => name === rule.evidence);
     if (rule.evidence !== undefined && evidence === undefined) {
-      const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
+      const message = `"${rule.evidence}" is not a pattern; the patterns are ${names.join(', ')}`;
       refuse(at('evidence'), message, didYouMean(rule.evidence, names));
     }
     if (rule.log !== undefined && rule.evidence !== undefined)
-      refuse(at('log'), 'stands beside evidence; keep one of them');
+      refuse(at('log'), 'cannot be combined with evidence; remove one of them');
     if (rule.log !== undefined && rule.log.replaceAll('*', '').trim() === '')
-      refuse(at('log'), 'would fit every line; write a text that the line must have');
+      refuse(at('log'), 'matches every line; write a text that the line contains');
     if (rule.delay !== undefined && rule.delay_max !== undefined && rule.delay_max < rule.delay)
-      refuse(at('delay_max'), 'is less than the delay of this rule');
+      refuse(at('delay_max'), 'is shorter than the delay of this rule');
     // The table of keys has reported the missing key; the other keys of the rule are checked above.
     if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
-      refuse(at('on'), 'a preempted TPU is gone; only a new one can follow');
+      refuse(at('on'), 'must be new: a preempted TPU no longer exists');
     }
     const continues = rule.then === 'resume' || rule.then === 'rerun';
     for (const key of ['limit', 'delay', 'delay_max', 'avoid_zone'] as const) {
       if (!continues && rule[key] !== undefined) refuse(at(key), `has no effect with then: ${rule.then}`);
     }
     if (continues && rule.avoid_zone === true) {
-      if (on !== 'new') refuse(at('avoid_zone'), 'needs on: new; the same TPU stays in its zone');
-      else if (!hasOtherZone) refuse(at('avoid_zone'), 'needs tpu.alternatives with another zone to go to');
+      if (on !== 'new') refuse(at('avoid_zone'), 'requires on: new');
+      else if (!hasOtherZone) refuse(at('avoid_zone'), 'requires tpu.alternatives with another zone');
     }
     const pattern = evidence ?? rule.log;
     const codes = typeof rule.exit_code === 'number' ? [rule.exit_code] : rule.exit_code;
@@ -79,7 +79,7 @@ export function buildRecoverySpec(input: {
   const isLoop = preset.startsWith('loop');
   const delay = section.delay ?? 10 * second;
   if (section.delay_max !== undefined && section.delay_max < delay)
-    refuse(['recovery', 'delay_max'], 'is less than recovery.delay');
+    refuse(['recovery', 'delay_max'], 'is shorter than recovery.delay');
   return {
     preset: rules === undefined || rules.length === 0 ? preset : `${preset} and rules of its own`,
     rules: [...(rules ?? []), ...presets[preset]],

@@ -71,7 +71,7 @@ function readSsh(sections: Sections, context: ManifestContext): SshModule | unde
     checkKeyFile(sections, context, ['ssh', 'tpu_public_key'], publicKey);
     if (login === undefined) {
       if (!sections.has(['ssh', 'private_key']) && !sections.has(['ssh', 'tpu_private_key']))
-        sections.problem(['ssh', 'tpu_public_key'], 'stands without ssh.private_key, its other half');
+        sections.problem(['ssh', 'tpu_public_key'], 'requires ssh.private_key, the other half of the key');
     } else {
       keys.push({ privateKey: login, publicKey, isAuthorized: true });
       configEntries.push(sliceSshEntry(basename(login)));
@@ -94,7 +94,7 @@ function readSsh(sections: Sections, context: ManifestContext): SshModule | unde
     );
   });
   if (duplicate !== undefined) {
-    const message = `two keys are called ${basename(duplicate.privateKey)} and would replace each other in ~/.ssh of the workers`;
+    const message = `two keys have the name ${basename(duplicate.privateKey)} and would overwrite each other in ~/.ssh of the workers`;
     sections.problem(['ssh', 'identities'], message);
   }
   return { name: 'ssh', keys, configEntries };
@@ -166,7 +166,7 @@ function readDocker(sections: Sections): DockerModule | undefined {
     if (detaching !== undefined)
       sections.problem(
         ['docker', 'flags', index],
-        `${detaching} lets the container go, so that nobody would see its end; leave it out, the job goes on without a terminal anyway`,
+        `${detaching} detaches the container, so jobman could not see how it ends; remove it, because jobs run in the background anyway`,
       );
     return args ?? [];
   });
@@ -196,19 +196,13 @@ function readVenv(sections: Sections, context: ManifestContext): VenvModule | un
   const folder =
     venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path);
   if (venv.path !== undefined && venv.name !== undefined && basename(remotePath(venv.path)) !== venv.name) {
-    sections.problem(
-      ['venv', 'path'],
-      `path and name disagree: ${venv.path} is no folder called ${venv.name}; keep one of them`,
-    );
+    sections.problem(['venv', 'path'], `${venv.path} does not end with the name ${venv.name}; remove path or name`);
   }
   if (requirements === undefined) return undefined;
   const other =
     requirements === null ? null : /^\s*(-r|-c|--requirement|--constraint|-e|\.{1,2}\/)[^\n]*/m.exec(requirements);
   if (other !== null) {
-    sections.warning(
-      ['venv', 'requirements_file'],
-      `names another file (${other[0].trim()}), which is not copied with it`,
-    );
+    sections.warning(['venv', 'requirements_file'], `refers to another file (${other[0].trim()}), which is not copied`);
   }
   return {
     name: 'venv',
@@ -236,7 +230,7 @@ function readEnvironmentFile(
 /** A path on a worker. Reports one that leaves the login folder (`~name/`, `~/..`). */
 export function workerPath(sections: Sections, at: Path, path: string): string {
   if (leavesHome(path))
-    sections.problem(at, `${path} is not below the login folder; write an absolute path, or one that begins with ~/`);
+    sections.problem(at, `${path} is outside the login folder; write an absolute path, or a path that begins with ~/`);
   return remotePath(path);
 }
 
@@ -269,13 +263,15 @@ export function chooseModules(
   for (const name of new Set([...steps, ...environments])) {
     if (isPresent(name)) continue;
     const message =
-      name === 'files' ? 'lists files, and job.files names none' : `chooses ${name}, and there is no section ${name}`;
+      name === 'files'
+        ? 'lists files, but job.files is empty'
+        : `selects ${name}, but the manifest has no section ${name}`;
     sections.problem(choicePath(name, steps), message);
   }
   const [first, second] = environments;
   if (first !== undefined && second !== undefined && (environments.length > 2 || !environments.includes('docker'))) {
-    const rule = 'a command runs in one of them, or in a container and one of conda and venv inside it';
-    sections.problem(choicePath(second, steps), `two environments are chosen, ${environments.join(' and ')}; ${rule}`);
+    const rule = 'choose one, or docker with conda or venv inside the container';
+    sections.problem(choicePath(second, steps), `selects ${environments.join(' and ')}; ${rule}`);
   }
 
   const implicit: readonly StepModule[] = isPresent('files') && !steps.includes('files') ? ['files'] : [];
@@ -288,7 +284,7 @@ export function chooseModules(
     if (modules.includes(name)) continue;
     sections.warning(
       name === 'files' ? ['job', 'files'] : [name],
-      'is not used: the job runs on this machine, which is set up already',
+      'has no effect: jobman runs no setup on this machine',
     );
   }
   for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
@@ -318,7 +314,7 @@ function chooseEnvironments(
   if (sections.has(['setup', 'modules']) || sections.has(['job', 'env_type'])) return [];
   sections.problem(
     [second],
-    `${present.join(' and ')} stand here and none is chosen; say which with job.env_type, for example ${first}`,
+    `the manifest has the sections ${present.join(' and ')}; choose one with job.env_type, for example ${first}`,
   );
   return [];
 }

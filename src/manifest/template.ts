@@ -81,7 +81,7 @@ export function isTemplate(text: string): boolean {
 function unclosed(text: string, start: number, isShell: boolean): Part | 'shell' {
   if (isShell) return 'shell';
   const written = text.slice(start, start + 30).split('\n', 1)[0] ?? '';
-  return { kind: 'mistake', message: `${written} has no closing brace; write \\\${ for a plain \${`, written };
+  return { kind: 'mistake', message: `${written} has no closing brace; write \\\${ for a literal \${`, written };
 }
 
 function classify(inner: string, isShell: boolean, depth: number): Part | 'shell' {
@@ -104,8 +104,8 @@ function classify(inner: string, isShell: boolean, depth: number): Part | 'shell
   }
   if (isShell && (shellArrayPattern.test(masked) || !manifestNamePattern.test(masked))) return 'shell';
   const shown = written.length > 60 ? `${written.slice(0, 57)}...` : written;
-  const hint = isShell ? `; write \\${shown} when it is the shell's` : '; write \\${ for a plain ${';
-  return { kind: 'mistake', message: `${shown} is no name of a key${hint}`, written };
+  const hint = isShell ? `; write \\${shown} if it is a shell expression` : '; write \\${ for a literal ${';
+  return { kind: 'mistake', message: `${shown} is not a valid key${hint}`, written };
 }
 
 function parseArgs(text: string, depth: number): readonly Arg[] {

@@ -46,7 +46,7 @@ function warnAboutSecrets(sections: Sections, { job }: ManifestParts): void {
     if (!secretName.test(name) || value === '' || /^[/~.]/.test(value)) continue;
     sections.warning(
       ['job', 'env', name],
-      `looks like a secret, and job.env is stored as plain text; put ${name} into job.secrets, which is not`,
+      `looks like a secret, but job.env is stored as plain text; use job.secrets for ${name}`,
     );
   }
 }
@@ -60,15 +60,15 @@ function warnAboutCheckpoints(
   if (job.checkpoint_dir?.includes(nodeNamePlaceholder) === true) {
     sections.warning(
       at,
-      'holds ${tpu.name}, which differs with every new TPU: after a preemption the checkpoints would not be found',
+      'contains ${tpu.name}, which is different for every new TPU, so a job cannot find its checkpoints after a preemption',
     );
     return;
   }
   if (capacity === undefined || !capacityTraits(capacity).revocable || !resumesElsewhere(recovery)) return;
-  const preemptionNote = `a ${capacity.kind === 'tpu' ? capacity.pricing : ''} TPU can be taken away at any time`;
+  const preemptionNote = `a ${capacity.kind === 'tpu' ? capacity.pricing : ''} TPU can be preempted at any time`;
   if (job.checkpoint_dir === undefined && !isInvalid(sections, job, 'checkpoint_dir')) {
-    const after = `rule ${recovery.preset} then starts the program again without a checkpoint to go on from`;
-    sections.warning(at, `is not given, and ${preemptionNote}: ${after}`);
+    const after = `with preset ${recovery.preset} the program then starts again from the beginning`;
+    sections.warning(at, `is not set, and ${preemptionNote}; ${after}`);
     return;
   }
   // A URL such as gs://bucket/folder is in a bucket already. Files on the controller survive a preemption.
@@ -83,9 +83,12 @@ function warnAboutCheckpoints(
       mounts.length === 0 && sections.has(['gcsfuse'])
         ? 'gcsfuse is not listed in setup.modules'
         : mounts.length === 0
-          ? 'the manifest mounts none'
-          : `mounted is ${mounts.map(({ path }) => path).join(', ')}`;
-    sections.warning(at, `lies in no bucket (${unused}), and ${preemptionNote}: its checkpoints go with it`);
+          ? 'the manifest mounts no bucket'
+          : `mounted: ${mounts.map(({ path }) => path).join(', ')}`;
+    sections.warning(
+      at,
+      `is not in a mounted bucket (${unused}), and ${preemptionNote}; the checkpoints are lost with it`,
+    );
     return;
   }
   if (!sections.isValid('docker')) return;
@@ -95,7 +98,7 @@ function warnAboutCheckpoints(
   if (!outside.some((path) => isWithin(checkpointDir, path))) {
     sections.warning(
       at,
-      'is not seen inside the container: no entry of docker.mount_dirs holds it, so checkpoints written there are lost',
+      'is not visible in the container, because docker.mount_dirs does not include it; checkpoints written there are lost',
     );
   }
 }
@@ -111,24 +114,24 @@ function warnAboutLimits(sections: Sections, { job, capacity }: ManifestParts): 
   if (runtime !== undefined && grace !== undefined && runtime < grace) {
     sections.warning(
       ['job', 'max_runtime'],
-      `is shorter than job.stop_grace (${formatExactDuration(grace)}), which a program has on top of it before it is killed`,
+      `is shorter than job.stop_grace (${formatExactDuration(grace)}), which is added before the program is killed`,
     );
   }
   if (runtime !== undefined && silence !== undefined && silence >= runtime) {
     sections.warning(
       ['job', 'silence_timeout'],
-      `has no effect: job.max_runtime (${formatExactDuration(runtime)}) ends the attempt before`,
+      `has no effect: job.max_runtime (${formatExactDuration(runtime)}) ends the attempt first`,
     );
   }
   const isRevocable = capacity !== undefined && capacityTraits(capacity).revocable;
   if (grace !== undefined && grace > preemptionNotice && isRevocable) {
     sections.warning(
       ['job', 'stop_grace'],
-      `holds for a stop only: a TPU that is taken away is gone ${formatExactDuration(preemptionNotice)} after the notice at most`,
+      `applies only to a stop: a preempted TPU is deleted at most ${formatExactDuration(preemptionNotice)} after the notice`,
     );
   }
   if (grace !== undefined && grace > 0 && job.stop_signal === 'KILL') {
-    sections.warning(['job', 'stop_grace'], 'has no effect with job.stop_signal: KILL, which no program survives');
+    sections.warning(['job', 'stop_grace'], 'has no effect with job.stop_signal: KILL, which ends the program at once');
   }
   if (capacity?.kind === 'local') {
     for (const key of ['capacity_wait', 'remote_user'] as const) {
@@ -146,7 +149,7 @@ function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly }: Man
   }
   if (job.hold_on_failure !== undefined && capacity !== undefined) {
     const at = ['job', 'hold_on_failure'];
-    if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine stays whatever happens');
+    if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine is never released');
     else if (capacity.ownership === 'persistent')
       sections.warning(at, 'has no effect: a persistent TPU is never released');
     else if (isKept && job.keep_for === undefined)
@@ -163,12 +166,12 @@ function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly }: Man
   ) {
     sections.warning(
       [],
-      'runs no command: the job sets its TPU up and keeps it, with its costs, until you release it (jobman stop ID --release); job.keep_for limits that, job.on_finish: release ends it',
+      'the job runs no command: it sets up its TPU and keeps it, at its full cost, until you release it (jobman stop ID --release); limit this with job.keep_for, or release it at the end with job.on_finish: release',
     );
   }
   if (job.on_finish !== 'keep' || capacity === undefined) return;
   const at = ['job', 'on_finish'];
-  if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine stays whatever happens');
+  if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine is never released');
   else if (capacity.ownership === 'persistent')
     sections.warning(at, 'has no effect: a persistent TPU is never released');
   else if (
@@ -176,8 +179,8 @@ function warnAboutFinish(sections: Sections, { job, capacity, isSetupOnly }: Man
     !isInvalid(sections, job, 'keep_for') &&
     capacity.project !== emulatorProject
   ) {
-    const remedy = 'job.keep_for: 1h would limit that';
-    sections.warning(at, `keeps the TPU, and its costs, until somebody releases it; ${remedy}`);
+    const remedy = 'limit this with job.keep_for: 1h';
+    sections.warning(at, `keeps the TPU, at its full cost, until you release it; ${remedy}`);
   }
 }
 
@@ -193,12 +196,12 @@ function warnAboutRules(sections: Sections, { job, capacity }: ManifestParts): v
   for (const [index, rule] of rules.entries()) {
     const at = ['recovery', 'rules', index];
     const coveringIndex = rules.findIndex((other, otherIndex) => otherIndex < index && coversRule(other, rule));
-    if (coveringIndex >= 0) sections.warning(at, `is never asked: rules[${coveringIndex}] answers all that it would`);
+    if (coveringIndex >= 0) sections.warning(at, `never applies: rules[${coveringIndex}] matches every case first`);
     if (rule.reason === 'hung' && job.silence_timeout === undefined && !isInvalid(sections, job, 'silence_timeout')) {
       sections.warning(at, 'never applies: without job.silence_timeout no attempt counts as hung');
     }
     if (rule.reason === 'preempted' && capacity?.kind === 'local') {
-      sections.warning(at, 'never applies: this machine is not taken away');
+      sections.warning(at, 'never applies: this machine cannot be preempted');
     }
   }
 }

@@ -45,7 +45,7 @@ export function parseText(text: string, report: Report): ParsedText {
   const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report);
   if (tree !== undefined && tree.kind !== 'map') {
     const is = tree.kind === 'list' ? 'a list' : 'a single value';
-    const message = `a manifest is a map of sections (job:, tpu:, command:), this is ${is}`;
+    const message = `a manifest is a map of sections (job:, tpu:, command:), not ${is}`;
     return { tree: reportProblem(tree, [], report, message), linePos };
   }
   return { tree, linePos };
@@ -69,17 +69,17 @@ export function parseValue(text: string, set: string): Tree {
 function yamlMessage(error: { readonly code: string; readonly message: string }): string {
   switch (error.code) {
     case 'TAB_AS_INDENT':
-      return 'a tab indents this line; YAML wants spaces';
+      return 'this line is indented with a tab; YAML requires spaces';
     case 'MULTIPLE_DOCS':
-      return 'a manifest is one YAML document; a second one begins here (---)';
+      return 'a second YAML document begins here (---); a manifest is one document';
     case 'BLOCK_AS_IMPLICIT_KEY':
-      return 'a value with a second `key:` in it: put it on its own line, or in quotes';
+      return 'this value contains a second `key:`; put the key on its own line, or the value in quotes';
     case 'MULTILINE_IMPLICIT_KEY':
-      return 'a key goes on over several lines: the line before lacks its colon, or a quote is not closed';
+      return 'this key spans several lines; the line before needs a colon, or a quote is not closed';
     case 'BAD_INDENT':
-      return 'this line is indented otherwise than what it belongs to';
+      return 'the indentation of this line does not match the lines around it';
     case 'MISSING_CHAR':
-      if (error.message.startsWith('Implicit map keys')) return 'a word without a colon; write `key: value`';
+      if (error.message.startsWith('Implicit map keys')) return 'this key has no colon; write `key: value`';
       if (error.message.startsWith('Missing closing')) return 'a quote is not closed';
       return `YAML: ${firstLine(error.message)}`;
     default:

@@ -38,7 +38,7 @@ export interface Key<T> {
 }
 
 export function formatDefault({ defaultText, isRequired }: Key<unknown>): string {
-  return defaultText ?? (isRequired === true ? 'must be given' : 'none');
+  return defaultText ?? (isRequired === true ? 'required' : 'none');
 }
 
 export type Keys = Readonly<Record<string, Key<unknown>>>;
@@ -57,7 +57,7 @@ export function readIfGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Re
   if (tree.kind === 'unknown') return undefined;
   if (isNull(tree) && kind.description !== 'anything') return notGiven;
   if (isMissing(tree)) {
-    const message = 'must be given; ??? stands for a value still to come';
+    const message = 'is required; ??? is a placeholder for its value';
     report.problem({ position: tree.position, path: formatPath(path), message, isMissing: true });
     return undefined;
   }
@@ -178,16 +178,17 @@ export function objectOf<N extends FieldKinds, O extends FieldKinds>(
   return {
     description: `an object like ${example}`,
     read(tree, path, report) {
-      if (tree.kind !== 'map') return reportProblem(tree, path, report, `should be an object like ${example}`);
-      for (const one of tree.duplicates ?? []) reportProblem(one, [...path, one.name], report, 'stands here again');
+      if (tree.kind !== 'map') return reportProblem(tree, path, report, `must be an object like ${example}`);
+      for (const one of tree.duplicates ?? []) reportProblem(one, [...path, one.name], report, 'is a duplicate');
       const values: Record<string, unknown> = {};
       for (const [name, entry] of tree.entries) {
         const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
         if (field !== undefined) values[name] = field.read(entry.value, [...path, name], report);
-        else reportProblem(entry, [], report, `${label} has no "${name}"`, didYouMean(name, Object.keys(fields)));
+        else
+          reportProblem(entry, [], report, `Unknown key "${name}" in ${label}`, didYouMean(name, Object.keys(fields)));
       }
       for (const [name, { description }] of Object.entries(required)) {
-        if (!tree.entries.has(name)) reportProblem(tree, path, report, `lacks "${name}": ${description}`);
+        if (!tree.entries.has(name)) reportProblem(tree, path, report, `requires "${name}": ${description}`);
       }
       // The kind of each field has read its value, so the types match.
       return values as ObjectValue<N, O>;
@@ -201,11 +202,5 @@ export function truncate(value: unknown): string {
 }
 
 function reportWrongKind(description: string, tree: Tree, path: Path, report: Report, suggestion?: string): undefined {
-  return reportProblem(
-    tree,
-    path,
-    report,
-    `should be ${description}, and is ${truncate(toPlainValue(tree))}`,
-    suggestion,
-  );
+  return reportProblem(tree, path, report, `must be ${description}, not ${truncate(toPlainValue(tree))}`, suggestion);
 }

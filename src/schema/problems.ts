@@ -90,12 +90,13 @@ export function toProblems(findings: readonly FoundProblem[], linePos: LinePos):
   return findings.toSorted((one, other) => order(one) - order(other)).map((one) => toProblem(one, linePos));
 }
 
-/** One line for each problem: `file:line:column path: message (did you mean x?)`. */
+/** One line for each problem: `file:line:column path: message (did you mean "x"?)`. */
 export function formatProblems(file: string, problems: readonly Problem[]): string[] {
   return problems.map(({ path, message, line, column, suggestion, set }) => {
     const where = set !== null ? `--set ${set}` : line === null ? file : `${file}:${line}:${column}`;
-    const key = path === '' || path === set ? '' : ` ${path}`;
-    const hint = suggestion === null ? '' : ` (did you mean ${suggestion}?)`;
+    // The message about an unknown key contains the key.
+    const key = path === '' || path === set || message.startsWith('Unknown ') ? '' : ` ${path}`;
+    const hint = suggestion === null ? '' : ` (did you mean "${suggestion}"?)`;
     return escapeControls(`${where}${key}: ${message}${hint}`);
   });
 }

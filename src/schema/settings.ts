@@ -80,7 +80,7 @@ export async function readSettings(
   const readSection = (section: Mapping, path: readonly string[], values: Map<string, unknown>, report: Report) => {
     for (const one of section.duplicates ?? []) {
       const line = one.firstPosition.in === 'file' ? linePosOf(text)(one.firstPosition.offset).line : 0;
-      reportProblem(one, [...path, one.name], report, `stands here again; it is on line ${line} already`);
+      reportProblem(one, [...path, one.name], report, `is a duplicate of line ${line}`);
     }
     for (const [name, entry] of section.entries) {
       const { value } = entry;
@@ -92,9 +92,9 @@ export async function readSettings(
         if (read !== undefined) values.set(key, read);
       } else if (otherSections.includes(key)) continue;
       else if (!keys.some((one) => one.startsWith(`${key}.`))) {
-        reportProblem(entry, [], report, `there is no setting "${key}"`, suggestKey(key, keys, otherSections));
+        reportProblem(entry, [], report, `Unknown setting "${key}"`, suggestKey(key, keys, otherSections));
       } else if (value.kind === 'map') readSection(value, at, values, report);
-      else reportProblem(value, at, report, `should be a section, as in { "${key}": { ... } }`);
+      else reportProblem(value, at, report, `must be a section, as in { "${key}": { ... } }`);
     }
   };
 

@@ -63,7 +63,7 @@ export function treeOf(
     const emptyScalar: Scalar = { kind: 'scalar', value: null, source: '', position };
     nodes += 1;
     if (nodes > maxNodes) {
-      const message = `the manifest has more than ${maxNodes} values, once its aliases (*name) are followed`;
+      const message = `the manifest has more than ${maxNodes} values after its aliases (*name) are resolved`;
       if (isWithinLimit) reportProblem({ position: positionAt(0) }, [], report, message);
       isWithinLimit = false;
       return emptyScalar;
@@ -75,8 +75,8 @@ export function treeOf(
     if (isAlias(node)) {
       const target = anchors.get(node.source);
       if (target === undefined || openNodes.includes(target)) {
-        const reason = target === undefined ? `no anchor &${node.source} stands before it` : 'it contains itself';
-        reportProblem({ position }, path, report, `the alias *${node.source} cannot be followed: ${reason}`);
+        const reason = target === undefined ? `there is no anchor &${node.source} before it` : 'it contains itself';
+        reportProblem({ position }, path, report, `the alias *${node.source} cannot be resolved: ${reason}`);
         return { kind: 'unknown', position };
       }
       // A mistake behind an alias is in the anchor, so positions are the anchor's.
@@ -95,7 +95,7 @@ export function treeOf(
         const keyOffset = startOffset(pair.key) ?? startOffset(node) ?? offset;
         const keyPosition = positionAt(keyOffset);
         if (!isScalar(pair.key) || pair.key.value === null) {
-          reportProblem({ position: keyPosition }, path, report, 'a key must be a plain word');
+          reportProblem({ position: keyPosition }, path, report, 'a key must be a single value, not a list or a map');
           continue;
         }
         const key = scalarOf(pair.key, keyPosition).source;
@@ -107,7 +107,7 @@ export function treeOf(
             { position: keyPosition },
             [...path, key],
             report,
-            'stands twice in this map; keep one of them',
+            'appears twice in this map; remove one of them',
           );
         }
         if (first !== undefined) continue;
@@ -150,7 +150,7 @@ function mergeInto(
   for (const source of from.kind === 'list' ? from.items : [from]) {
     if (source.kind === 'unknown') continue;
     if (source.kind !== 'map') {
-      reportProblem({ position }, [...path, '<<'], report, 'merges a map (<<: *name), this is none');
+      reportProblem({ position }, [...path, '<<'], report, 'must be a map (<<: *name)');
       continue;
     }
     for (const [key, entry] of source.entries) if (!entries.has(key)) entries.set(key, entry);
@@ -179,7 +179,7 @@ export function parseJson(source: string, name = 'the file'): Tree {
   const finding = findJsonMistake(text, name);
   if (finding !== undefined) throw new JsonTextError(finding);
   const tree = treeOf(parseDocument(text, options), filePosition, newFindings(), 'kept');
-  if (tree === undefined) throw new JsonTextError(findingAt(0, `${name} holds more than ${maxNodes} values`));
+  if (tree === undefined) throw new JsonTextError(findingAt(0, `${name} has more than ${maxNodes} values`));
   return tree;
 }
 
@@ -208,13 +208,13 @@ function findJsonMistake(text: string, name: string): FoundProblem | undefined {
       if (source !== ':') return findingAt(offset, missingColonMessage(previous.source));
       expected = 'value';
     } else if (expected === 'comma') {
-      if (end === undefined) return findingAt(offset, `${name} should hold one object, and goes on here`);
+      if (end === undefined) return findingAt(offset, `${name} must contain one object; this is text after its end`);
       if (source !== ',') return findingAt(offset, `"," or "${end}" is missing before this`);
       expected = end === '}' ? 'name' : 'value';
     } else if (source === end && previous.source === ',') {
-      return findingAt(previous.offset, 'no comma may stand after the last one');
+      return findingAt(previous.offset, 'remove this comma: nothing follows it');
     } else if (expected === 'name') {
-      if (/^[\w$]/.test(source)) return findingAt(offset, 'a name stands between double quotes');
+      if (/^[\w$]/.test(source)) return findingAt(offset, 'put this name in double quotes');
       if (!source.startsWith('"') || !isJson(source)) return findingAt(offset, notJsonMessage(source));
       expected = 'colon';
     } else if (source === '{' || source === '[') {
@@ -230,7 +230,7 @@ function findJsonMistake(text: string, name: string): FoundProblem | undefined {
   const end = open.at(-1);
   if (expected === 'colon') return findingAt(text.length, missingColonMessage(previous.source));
   if (expected !== 'comma') return findingAt(text.length, `${name} ends here`);
-  return end === undefined ? undefined : findingAt(text.length, `${name} ends here, and "${end}" is missing`);
+  return end === undefined ? undefined : findingAt(text.length, `${name} ends here, but "${end}" is missing`);
 }
 
 /** Tokens without white space. The library returns unquoted texts with a space between them as one token. */
@@ -246,14 +246,14 @@ function* tokensOf(text: string): Generator<{ readonly source: string; readonly 
 }
 
 function missingColonMessage(name: string): string {
-  return `a colon should follow the name ${name}`;
+  return `a colon must follow the name ${name}`;
 }
 
 function notJsonMessage(source: string): string {
-  if (source.startsWith('"')) return 'this text does not end on its line, or holds a wrong \\';
-  if (source.startsWith("'")) return 'texts stand between double quotes';
+  if (source.startsWith('"')) return 'this text does not end on its line, or contains an invalid \\ escape';
+  if (source.startsWith("'")) return 'put this text in double quotes';
   if (/^(?:\/\/|\/\*|#)/.test(source)) return 'JSON has no comments';
-  return `${JSON.stringify(String.fromCodePoint(source.codePointAt(0) ?? 0))} cannot stand here`;
+  return `${JSON.stringify(String.fromCodePoint(source.codePointAt(0) ?? 0))} is not valid here`;
 }
 
 function filePosition(offset: number): SourcePosition {

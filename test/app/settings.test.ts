@@ -68,43 +68,43 @@ test('every problem of the file is told at once, with its line, its column and w
 }
 `;
   assert.deepEqual(await problemsOf(t, text), [
-    '3:5: there is no setting "tpu.projcet"; did you mean "tpu.project"?',
-    '4:16: "tpu.sshPort" should be a port from 1 to 65535, and is "22"',
-    '4:22: "tpu.sshPort" stands here again; it is on line 4 already',
-    '6:3: there is no setting "locale"; did you mean "local"?',
-    '7:23: "local.slots" should be a whole number from 1 on, and is 0',
-    '7:28: there is no setting "slots"; did you mean "local.slots"?',
-    '8:15: "terminal" should be a section, as in { "terminal": { ... } }',
-    '9:38: a grant has no "acelerator"; did you mean "accelerator"?',
-    '9:79: "grants[1].accelerator" should be a type like "v4-16", a generation like "v5e", or one with a star, and is "v5e-16"; did you mean "v5litepod-16"?',
-    '9:98: "grants[1].chips" should be a whole number from 1 on, and is "8"',
-    '9:105: "grants[2]" should be an object like { "accelerator": "v4-16", "chips": 16 }',
-    '10:16: "grants[3].until" should be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", and is "tomorrow"',
-    '10:39: "grants[3].pricing" should be "spot", "ondemand" or "preemptible", and is "cheap"',
-    '10:61: "grants[4].until" should be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", and is "2026-02-30"',
-    '11:3: there is no setting "two lines\\x1b[2J"',
+    '3:5: Unknown setting "tpu.projcet"; did you mean "tpu.project"?',
+    '4:16: "tpu.sshPort" must be a port from 1 to 65535, not "22"',
+    '4:22: "tpu.sshPort" is a duplicate of line 4',
+    '6:3: Unknown setting "locale"; did you mean "local"?',
+    '7:23: "local.slots" must be a whole number from 1 on, not 0',
+    '7:28: Unknown setting "slots"; did you mean "local.slots"?',
+    '8:15: "terminal" must be a section, as in { "terminal": { ... } }',
+    '9:38: Unknown key "acelerator" in a grant; did you mean "accelerator"?',
+    '9:79: "grants[1].accelerator" must be a type like "v4-16", a generation like "v5e", or one with a star, not "v5e-16"; did you mean "v5litepod-16"?',
+    '9:98: "grants[1].chips" must be a whole number from 1 on, not "8"',
+    '9:105: "grants[2]" must be an object like { "accelerator": "v4-16", "chips": 16 }',
+    '10:16: "grants[3].until" must be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", not "tomorrow"',
+    '10:39: "grants[3].pricing" must be "spot", "ondemand" or "preemptible", not "cheap"',
+    '10:61: "grants[4].until" must be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", not "2026-02-30"',
+    '11:3: Unknown setting "two lines\\x1b[2J"',
   ]);
 });
 
 test('a file that is no JSON is told where that begins', async (t) => {
   const cases: readonly (readonly [string, string])[] = [
     ['{ "tpu": ', '1:10: the file ends here'],
-    ['{\n  "local": { "slots": 2, }\n}', '2:24: no comma may stand after the last one'],
+    ['{\n  "local": { "slots": 2, }\n}', '2:24: remove this comma: nothing follows it'],
     ['{ "local": { "slots": 2 } // two\n}', '1:27: "," or "}" is missing before this'],
     ['// mine\n{}', '1:1: JSON has no comments'],
-    ["{ 'local': {} }", '1:3: texts stand between double quotes'],
-    ['{ local: {} }', '1:3: a name stands between double quotes'],
-    ['{ "local" {} }', '1:11: a colon should follow the name "local"'],
-    ['{ "tpu": { "project": "lab\n" } }', '1:23: this text does not end on its line, or holds a wrong \\'],
-    ['{} {}', '1:4: the file should hold one object, and goes on here'],
-    ['{ "local": { "slots": True } }', '1:23: "T" cannot stand here'],
+    ["{ 'local': {} }", '1:3: put this text in double quotes'],
+    ['{ local: {} }', '1:3: put this name in double quotes'],
+    ['{ "local" {} }', '1:11: a colon must follow the name "local"'],
+    ['{ "tpu": { "project": "lab\n" } }', '1:23: this text does not end on its line, or contains an invalid \\ escape'],
+    ['{} {}', '1:4: the file must contain one object; this is text after its end'],
+    ['{ "local": { "slots": True } }', '1:23: "T" is not valid here'],
   ];
   for (const [text, message] of cases) assert.deepEqual(await problemsOf(t, text), [message], text);
 });
 
 test('a file that is no object is refused as a whole', async (t) => {
   assert.match((await refusal(settingsIn(t, '[]')())).message, /should hold one object/);
-  assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10: "tpu" should be a section, as in { "tpu": { ... } }']);
+  assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10: "tpu" must be a section, as in { "tpu": { ... } }']);
 });
 
 test('grants are read as they are written', async (t) => {
@@ -133,17 +133,17 @@ test('the section of a lab is checked part by part, each with its place', async 
   }
 }`;
   assert.deepEqual(await problemsOf(t, text), [
-    '3:14: "lab.zones" should be a list of zones like ["us-central2-b"], and is ["us-central2-b","europe-west4"]; did you mean "europe-west4-a"?',
-    '3:63: "lab.stageLimit" should be a whole number from 1 on, and is 0',
-    '3:80: "lab.namePrefix" should be a text, and is 7',
-    '3:83: there is no setting "lab.wandbKey"; did you mean "lab.wandbKeyFile"?',
-    '4:28: "lab.shares[0].source" should be an NFS export like "10.0.0.2:/home", and is "10.0.0.2"',
-    '4:50: "lab.shares[0].target" should be an absolute path like "/home-nfs", and is "home"',
-    '4:60: "lab.shares[1]" lacks "target": an absolute path like "/home-nfs"',
-    '4:101: "lab.shares[1].options" should be options of mount(8) like "vers=3,hard", and is "-o bind; true"',
-    '5:20: "lab.spreadsheet" lacks "credentials": the path of a service account’s key',
-    '5:28: "lab.spreadsheet.id" should be the id of a spreadsheet, which stands in its address behind /d/, and is "https://docs.example/d/1Ab/edit"',
-    '5:63: a spreadsheet has no "tabs"; did you mean "tab"?',
+    '3:14: "lab.zones" must be a list of zones like ["us-central2-b"], not ["us-central2-b","europe-west4"]; did you mean "europe-west4-a"?',
+    '3:63: "lab.stageLimit" must be a whole number from 1 on, not 0',
+    '3:80: "lab.namePrefix" must be a text, not 7',
+    '3:83: Unknown setting "lab.wandbKey"; did you mean "lab.wandbKeyFile"?',
+    '4:28: "lab.shares[0].source" must be an NFS export like "10.0.0.2:/home", not "10.0.0.2"',
+    '4:50: "lab.shares[0].target" must be an absolute path like "/home-nfs", not "home"',
+    '4:60: "lab.shares[1]" requires "target": an absolute path like "/home-nfs"',
+    '4:101: "lab.shares[1].options" must be options of mount(8) like "vers=3,hard", not "-o bind; true"',
+    '5:20: "lab.spreadsheet" requires "credentials": the path of a service account’s key',
+    '5:28: "lab.spreadsheet.id" must be the id of a spreadsheet, which stands in its address behind /d/, not "https://docs.example/d/1Ab/edit"',
+    '5:63: Unknown key "tabs" in a spreadsheet; did you mean "tab"?',
   ]);
 });
 
@@ -215,15 +215,15 @@ test('a wrong key or value is refused in a sentence, and nothing is changed', as
   assert.equal(await refusal('local.slot', '3'), 'There is no setting local.slot. Did you mean local.slots?');
   assert.equal(
     await refusal('local.slots', 'many'),
-    'local.slots was not changed. | "local.slots" should be a whole number from 1 on, and is "many"',
+    'local.slots was not changed. | "local.slots" must be a whole number from 1 on, not "many"',
   );
   assert.equal(
     await refusal('grants', '[{"chips":0}]'),
-    'grants was not changed. | "grants[0].chips" should be a whole number from 1 on, and is 0',
+    'grants was not changed. | "grants[0].chips" must be a whole number from 1 on, not 0',
   );
   assert.equal(existsSync(home), false);
   await setSetting(home, 'local.slots', '3');
   writeFileSync(file, '{ "local": { "slots": 3, } }');
-  assert.match(await refusal('local.slots', '4'), /settings\.json is not valid JSON.*1:24: no comma/);
+  assert.match(await refusal('local.slots', '4'), /settings\.json is not valid JSON.*1:24: remove this comma/);
   assert.equal(readFileSync(file, 'utf8'), '{ "local": { "slots": 3, } }');
 });

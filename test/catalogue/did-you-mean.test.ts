@@ -22,5 +22,6 @@ test('a word that is near to nothing gets no suggestion', () => {
   assert.equal(didYouMean('banana', keys), undefined);
   assert.equal(didYouMean('', keys), undefined);
   assert.equal(didYouMean('x', ['y']), undefined);
+  assert.equal(didYouMean('lr', ['ls', 'l']), undefined);
   assert.equal(didYouMean('zone', []), undefined);
 });

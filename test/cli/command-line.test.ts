@@ -216,7 +216,7 @@ test('what is no setting, no value or no way to say it changes nothing', async (
   const { home } = openWorld(t);
   const cases: readonly (readonly [readonly string[], RegExp])[] = [
     [['set', 'local.slot', '3'], /There is no setting local\.slot\. Did you mean local\.slots\?/],
-    [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" should be a whole number/],
+    [['set', 'local.slots', 'many'], /local\.slots was not changed\.\n {2}"local\.slots" must be a whole number/],
     [['set', 'local.slots'], /is none of: jobman settings, jobman settings set <key> <value>/],
     [['set', 'local.slots', '3', '4'], /is none of/],
     [['unset', 'nonsense.at.all'], /There is no setting nonsense\.at\.all\. `jobman settings` lists them\./],

@@ -215,16 +215,20 @@ suite('nothing is submitted', () => {
       2,
       /Unexpected argument `good\.yaml`\.\n.*jobman create good\.yaml .*\n.*jobman submit -f good\.yaml /,
     ],
-    [['-i', 'a', '-j', 'Train_1'], 2, /--job-name `Train_1`: it is no name in Kubernetes.*did you mean train-1\?/],
-    [['-i', 'a', '-j', 'x'.repeat(64)], 2, /is 64 characters long, and Kubernetes takes 63/],
+    [
+      ['-i', 'a', '-j', 'Train_1'],
+      2,
+      /--job-name `Train_1`: it is not a valid name in Kubernetes.*did you mean train-1\?/,
+    ],
+    [['-i', 'a', '-j', 'x'.repeat(64)], 2, /has 64 characters; the limit of Kubernetes is 63/],
     [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, and is 1; write "1"/],
-    [['-i', 'a', '-a', '{"n": "1",}'], 2, /annotations:1:10: no comma may stand/],
+    [['-i', 'a', '-a', '{"n": "1",}'], 2, /annotations:1:10: remove this comma/],
     [['-i', 'a', '-r', 'no-gpus'], 3, /There is no flavor no-gpus, .*Did you mean no-gpu\?/],
     [['-i', 'a', '-r', '{"resources": {"requests": {}}}'], 2, /flavor:1:1: a flavor needs a "name"/],
     [['-i', 'a', '-c'], 2, /-c replaces the entry point/],
     [['-i', 'a', '--env', 'NOT_SET'], 2, /The variable NOT_SET is not set here/],
-    [['-i', 'a', '--gpus', '0'], 2, /--gpus `0`: it is no number of GPUs/],
-    [['-i', 'a', '--volume', 'a:b'], 2, /should begin with a slash/],
+    [['-i', 'a', '--gpus', '0'], 2, /--gpus `0`: it is not a number of GPUs/],
+    [['-i', 'a', '--volume', 'a:b'], 2, /must begin with a slash/],
     [['-i', 'a', '--volume', 'a:/x', '--volume', 'b:/x'], 2, /Two volumes would appear at \/x\./],
     [['-i', 'a', '--shm', '8GB'], 2, /expected an amount/],
     [['-i', 'a', '--set', 'x=1'], 2, /--set changes a manifest/],
@@ -238,7 +242,11 @@ suite('nothing is submitted', () => {
     [['-i', 'a', '--label', 'jobman/owner=x'], 2, /The label jobman\/owner is written by jobman itself/],
     [['-i', 'a', '--label', 'job-name=x'], 2, /The label job-name is written by Kubernetes itself/],
     [['-i', 'a', '--toleration', 'a=b:Never'], 2, /has the effect "Never"; the effects are NoSchedule, /],
-    [['-i', 'a', '--priority-class', 'High'], 2, /--priority-class `High`: it is no name.*did you mean high\?/],
+    [
+      ['-i', 'a', '--priority-class', 'High'],
+      2,
+      /--priority-class `High`: it is not a valid name.*did you mean high\?/,
+    ],
     [['-i', 'a', '--ttl', 'never'], 2, /expected a length of time \(12h, 7d\), or none/],
     [
       ['-i', 'a', '--gpus', '1:A', '--node-selector', 'nvidia.com/gpu.product=B'],
@@ -264,7 +272,7 @@ test('a digest is an image, and an invalid image name is refused', async () => {
   assert.doesNotMatch((await submit(['-i', digest, '--dry-run'])).err, /warning/);
   const refused = await submit(['-i', 'UPPER/Case', '--dry-run']);
   assert.deepEqual([refused.code, refused.out], [2, '']);
-  assert.match(refused.err, /^jobman: The image UPPER\/Case is no image.*did you mean upper\/case\?/);
+  assert.match(refused.err, /^jobman: The image UPPER\/Case is not an image.*did you mean upper\/case\?/);
 });
 
 test('--ttl is 7 days unless the flag or the settings differ; none leaves the Job in the cluster', async () => {
@@ -552,23 +560,31 @@ spec:
   });
 
   const wrong: readonly (readonly [called: string, text: string, message: RegExp, args?: readonly string[]])[] = [
-    ['another kind', written.replace('Job', 'Pod'), /job\.yaml:2:7 kind: should be Job, and is "Pod"/],
-    ['another version', written.replace('batch/v1', 'batch/v2'), /job\.yaml:1:13 apiVersion: should be batch\/v1/],
-    ['a misspelt key', written.replace('metadata', 'metdata'), /job\.yaml:3:1 metdata: .*\(did you mean metadata\?\)/],
-    ['a misspelt key of metadata', written.replace('labels', 'label'), /job\.yaml:5:3 metadata\.label: .*labels\?/],
+    ['another kind', written.replace('Job', 'Pod'), /job\.yaml:2:7 kind: must be Job, not "Pod"/],
+    ['another version', written.replace('batch/v1', 'batch/v2'), /job\.yaml:1:13 apiVersion: must be batch\/v1/],
+    [
+      'a misspelt key',
+      written.replace('metadata', 'metdata'),
+      /job\.yaml:3:1 metdata: .*\(did you mean "metadata"\?\)/,
+    ],
+    ['a misspelt key of metadata', written.replace('labels', 'label'), /job\.yaml:5:3 metadata\.label: .*labels"\?/],
     [
       'no containers',
       written.replace('containers:', 'contaners:'),
-      /job\.yaml:\d+:\d+ spec\.template\.spec\.containers: should be a list/,
+      /job\.yaml:\d+:\d+ spec\.template\.spec\.containers: must be a list/,
     ],
     ['broken YAML', `${written}  x: [1\n`, /job\.yaml:\d+:\d+/],
     ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: the file has 2 objects/],
-    ['a number as a label', written.replace('vision', '7'), /metadata\.labels: should be an object of texts/],
+    ['a number as a label', written.replace('vision', '7'), /metadata\.labels: must be an object of texts/],
     ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
     ['words to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
     ['--set too', written, /is a whole Job, and --set is about a part/, ['--set', 'a=b']],
     ['our label', written, /The label jobman\/job is written by jobman itself/, ['--label', 'jobman/job=x']],
-    ['a bad name', written.replace('whole', 'Whole_1'), /The name "Whole_1" is no name .*did you mean whole-1\?/],
+    [
+      'a bad name',
+      written.replace('whole', 'Whole_1'),
+      /The name "Whole_1" is not a valid name .*did you mean whole-1\?/,
+    ],
   ];
   for (const [called, text, message, args = []] of wrong) {
     test(`with ${called} is refused`, async (t) => {
@@ -656,7 +672,7 @@ suite('a whole Job as a manifest', () => {
     ]) {
       const { code, out, err } = await jobman(args, { cwd: folder, services: { clusterSettings } });
       assert.equal(code, 2);
-      assert.match(out + err, /job\.yaml:1:1: this is an object of Kubernetes, .* jobman submit -f FILE/);
+      assert.match(out + err, /job\.yaml:1:1: This is a Kubernetes object, .* jobman submit -f FILE/);
       assert.doesNotMatch(out + err, /is no section/);
     }
   });

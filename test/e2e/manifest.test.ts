@@ -21,7 +21,7 @@ const cases: readonly Case[] = [
   {
     title: 'missing',
     content: null,
-    messages: [/^ {2}x\.yaml: the manifest does not exist \(looked for \/.*\/x\.yaml\)$/],
+    messages: [/^ {2}x\.yaml: the manifest \/.*\/x\.yaml does not exist$/],
   },
   { title: 'a directory', content: undefined, messages: [/^ {2}x\.yaml: the manifest is a folder$/] },
   { title: 'empty', content: '', messages: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
@@ -39,20 +39,20 @@ const cases: readonly Case[] = [
   {
     title: 'indented by a tab',
     content: 'local: {}\ncommand:\n\trun: |\n    true\n',
-    messages: [/^ {2}x\.yaml:3:1: a tab indents this line; YAML wants spaces$/],
+    messages: [/^ {2}x\.yaml:3:1: this line is indented with a tab; YAML requires spaces$/],
   },
   {
     title: 'with a key twice',
     content: 'job:\n  name: a\n  name: b\nlocal: {}\ncommand:\n  run: echo\n',
-    messages: [/^ {2}x\.yaml:3:3 job\.name: stands twice in this map; keep one of them$/],
+    messages: [/^ {2}x\.yaml:3:3 job\.name: appears twice in this map; remove one of them$/],
   },
   {
     title: 'with unknown keys',
     content: 'job:\n  nmae: a\nlocla: {}\nlocal: {}\ncommand:\n  run: echo\n  worker: all\n',
     messages: [
-      /^ {2}x\.yaml:2:3 job\.nmae: is no key of job \(did you mean name\?\)$/,
-      /^ {2}x\.yaml:3:1 locla: is no section of a manifest \(did you mean local\?\)$/,
-      /^ {2}x\.yaml:7:3 command\.worker: is no key of command.* \(did you mean workers\?\)$/,
+      /^ {2}x\.yaml:2:3: Unknown key "nmae" in job \(did you mean "name"\?\)$/,
+      /^ {2}x\.yaml:3:1: Unknown section "locla" \(did you mean "local"\?\)$/,
+      /^ {2}x\.yaml:7:3: Unknown key "worker" in command.* \(did you mean "workers"\?\)$/,
     ],
   },
   {
@@ -68,10 +68,10 @@ const cases: readonly Case[] = [
       'command: 5',
     ].join('\n'),
     messages: [
-      /^ {2}x\.yaml:2:9 job\.name: .*this is a list$/,
-      /^ {2}x\.yaml:3:20 job\.silence_timeout: "soon" is no duration; write 30s/,
+      /^ {2}x\.yaml:2:9 job\.name: .*not a list$/,
+      /^ {2}x\.yaml:3:20 job\.silence_timeout: "soon" is not a duration; write 30s/,
       /^ {2}x\.yaml:6:16 tpu\.accelerator: "?v4-7/,
-      /^ {2}x\.yaml:8:10 command: wants a section .*, this is the number 5$/,
+      /^ {2}x\.yaml:8:10 command: must be a section .*, not the number 5$/,
     ],
   },
   {
@@ -92,12 +92,12 @@ const cases: readonly Case[] = [
   {
     title: 'with two environments',
     content: 'local: {}\ncommand:\n  run: echo\nconda:\n  env_name: x\nvenv:\n  path: y\n',
-    messages: [/^ {2}x\.yaml:6:1 venv: conda and venv stand here and none is chosen; say which with job\.env_type/],
+    messages: [/^ {2}x\.yaml:6:1 venv: the manifest has the sections conda and venv; choose one with job\.env_type/],
   },
   {
     title: 'without a project, which the settings have not either',
     content: 'tpu:\n  accelerator: v4-8\n  zone: us-central2-b\ncommand:\n  run: echo\n',
-    messages: [/^ {2}x\.yaml:1:1 tpu\.project: no project is named .*`project: <your.*>`.*`project: emulator`/],
+    messages: [/^ {2}x\.yaml:1:1 tpu\.project: is required.*`project: <your.*>`.*`project: emulator`/],
   },
 ];
 
@@ -152,7 +152,7 @@ const doubtful = [
   '',
 ].join('\n');
 const warnings = [
-  /^warning: x\.yaml:1:1 job\.checkpoint_dir: is not given, and a spot TPU can be taken away at any time/,
+  /^warning: x\.yaml:1:1 job\.checkpoint_dir: is not set, and a spot TPU can be preempted at any time/,
   /^warning: x\.yaml:2:13 job\.keep_for: has no effect without job\.on_finish: keep$/,
 ];
 
@@ -210,7 +210,7 @@ test('validate reads --set as create does', async (t) => {
   const world = openWorld(t);
   writeFileSync(join(world.folder, 'x.yaml'), 'local: {}\ncommand:\n  run: echo ${command.lr}\n');
   const without = await jobman(world, ['validate', 'x.yaml']);
-  assert.match(without.stderr, /x\.yaml:3:8 command\.run: \$\{command\.lr\} is no key of this manifest/);
+  assert.match(without.stderr, /x\.yaml:3:8 command\.run: \$\{command\.lr\} is not a key of this manifest/);
   assert.equal(without.code, 2);
   const given = await jobman(world, ['validate', 'x.yaml', '--set', 'command.lr=0.1', '--set=job.name=b']);
   assert.deepEqual(given, { code: 0, signal: null, stdout: 'x.yaml is fine: job b.\n', stderr: '' });
@@ -228,7 +228,11 @@ test('whatever create refuses, validate and a dry run refuse with the same words
       'ssh: {private_key: ./missing}\n',
       /ssh\.private_key: the key file \S+missing does not exist on this machine/,
     ],
-    ['secret', 'job: {secrets: {TOKEN: env:NO_SUCH_VARIABLE}}\n', /the variable NO_SUCH_VARIABLE is not set/],
+    [
+      'secret',
+      'job: {secrets: {TOKEN: env:NO_SUCH_VARIABLE}}\n',
+      /the environment variable NO_SUCH_VARIABLE is not set/,
+    ],
     ['folder', 'job: {workdir: missing}\n', /job\.workdir: \S+missing does not exist/],
     ['size', 'job: {workdir: large}\n', /job\.workdir: \S+large has 600 MiB in 1 file; .*The limit is 512 MiB/],
     ['nothing', 'job: {workdir: none}\n', /job\.workdir: \S+none cannot be copied: there is nothing in it/],

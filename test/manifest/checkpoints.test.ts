@@ -64,8 +64,8 @@ test('the id and the name of the job are available everywhere', () => {
 });
 
 test('a problem shows the id as it was written, and a job of a cluster has none', () => {
-  assertRefused(tpu('job: {name: "a b ${job.id}"}\n'), /"a b \$\{job\.id\}" is no name for a job/);
-  assertRefused('kubernetes: {image: i}\njob: {name: "x-${job.id}"}\n', /\$\{job\.id\} is no key of this manifest/);
+  assertRefused(tpu('job: {name: "a b ${job.id}"}\n'), /"a b \$\{job\.id\}" is not a valid job name/);
+  assertRefused('kubernetes: {image: i}\njob: {name: "x-${job.id}"}\n', /\$\{job\.id\} is not a key of this manifest/);
   assert.equal(clusterOf('kubernetes: {image: i}\ncommand: {run: "echo ${job.name}"}\n').cluster.name, undefined);
 });
 

@@ -158,13 +158,13 @@ test('what the older jobman wrote into its copy of a manifest is told what it is
   assert.equal(lines.length, 7, lines.join('\n'));
   for (const key of ['job.id', 'job.user', 'job.dir', 'tpu.ips']) {
     assert.ok(
-      lines.some((line) => line.includes(`${key}: is written by jobman itself`)),
+      lines.some((line) => line.includes(`${key}: is set by jobman`)),
       key,
     );
   }
-  assert.match(lines.join('\n'), /tpu\.num_workers: follows from tpu\.accelerator; remove it/);
-  assert.match(lines.join('\n'), /tpu\.flags: was handed to gcloud/);
-  assert.match(lines.join('\n'), /brevo_email: was for the mails/);
+  assert.match(lines.join('\n'), /tpu\.num_workers: is not needed: tpu\.accelerator determines it; remove it/);
+  assert.match(lines.join('\n'), /tpu\.flags: is not supported/);
+  assert.match(lines.join('\n'), /brevo_email: is not supported/);
 });
 
 test('the template names every key', () => {

@@ -49,20 +49,20 @@ test('large things belong in a bucket', () => {
   assert.deepEqual(copied('[just.bin]'), ['inline ~/just.bin 644']);
   assertEach(refused, {
     '[train.py, large.bin]':
-      /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB, the limit is 1 MiB; put it in a bucket/,
+      /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB; the limit is 1 MiB, so put it in a bucket/,
     '["just.bin:1", "just.bin:2", "just.bin:3", "just.bin:4", "train.py"]':
-      /job\.files\[4\]: job\.files together are more than 4 MiB/,
+      /job\.files\[4\]: job\.files have more than 4 MiB/,
   });
   const many = Object.fromEntries(Array.from({ length: 501 }, (_, n) => [`/work/many/${n}`, 'x']));
   assert.match(refused('[many]', many), /more than 500 files/);
 });
 
 test('what cannot be copied is said', () => {
-  assert.match(refused('[nothing.py]'), /nothing\.py does not exist \(looked for \/work\/nothing\.py\)/);
-  assert.match(refused('["train.py:../out"]'), /lies outside the login folder/);
-  assert.match(refused('["train.py:~bob/x"]'), /lies outside the login folder/);
-  assert.match(refused('["data:~"]'), /the login folder itself/);
-  assert.match(refused('[":x"]'), /wants from:to/);
-  assert.match(refused('["train.py: "]'), /wants from:to/);
-  assert.match(refused('[bad]', { '/work/bad/a\\b': 'x' }), /a character in its name/);
+  assert.match(refused('[nothing.py]'), /nothing\.py does not exist \(path: \/work\/nothing\.py\)/);
+  assert.match(refused('["train.py:../out"]'), /is outside the login folder/);
+  assert.match(refused('["train.py:~bob/x"]'), /is outside the login folder/);
+  assert.match(refused('["data:~"]'), /the login folder cannot be replaced/);
+  assert.match(refused('[":x"]'), /must be from:to/);
+  assert.match(refused('["train.py: "]'), /must be from:to/);
+  assert.match(refused('[bad]', { '/work/bad/a\\b': 'x' }), /a control character or a backslash in its name/);
 });

@@ -22,7 +22,7 @@ function hint(key: string, value: string): string | null {
     .join('');
   const problems = problemsOf(text);
   assert.equal(problems.length, 1, problems.join('\n'));
-  return /\(did you mean (.*)\?\)$/.exec(problems[0] ?? '')?.[1] ?? null;
+  return /\(did you mean "(.*)"\?\)$/.exec(problems[0] ?? '')?.[1] ?? null;
 }
 
 test('a hint is what was meant, ready to be written', () => {
@@ -98,9 +98,9 @@ test('a key one level too high is named with its section', () => {
   assert.deepEqual(
     lines.map((line) => line.replace(/^\S+ /, '')),
     [
-      'env: is no section of a manifest (did you mean job.env?)',
-      'name: is no section of a manifest (did you mean job.name?)',
-      'gcsfuse.dir: is no key of gcsfuse (did you mean gcsfuse.cache.dir?)',
+      'Unknown section "env" (did you mean "job.env"?)',
+      'Unknown section "name" (did you mean "job.name"?)',
+      'Unknown key "dir" in gcsfuse (did you mean "gcsfuse.cache.dir"?)',
     ],
   );
 });
@@ -136,4 +136,38 @@ test('the text of a duration reads back as the same duration', () => {
   for (const duration of [1, 999, 1_000, 61_000, 3_600_001, 86_400_000, 123_456_789]) {
     assert.equal(parseDuration(formatExactDuration(duration)), duration);
   }
+});
+
+test('a file of another tool is recognised by its own keys', () => {
+  const messages = {
+    'resources: {accelerators: tpu-v4-8}\nsetup: pip install x\nrun: python train.py\n':
+      'This looks like a SkyPilot task; see docs/migrating.md',
+    'name: a\nnum_nodes: 1\nrun: python train.py\n': 'This looks like a SkyPilot task; see docs/migrating.md',
+    'type: task\nname: a\ncommands: [python train.py]\n':
+      'This looks like a dstack configuration; see docs/migrating.md',
+    'fleets: [a]\n': 'This looks like a dstack configuration; see docs/migrating.md',
+    '#!/bin/bash\n#SBATCH --time=1:00:00\nsrun python train.py\n':
+      'This looks like a Slurm script; see docs/migrating.md',
+  };
+  for (const [text, message] of Object.entries(messages))
+    assert.deepEqual(problemsOf(text), [`cfg.yaml:1:1: ${message}`]);
+  // A manifest with such a key is a manifest with a mistake.
+  assert.match(problemsOf(tpu('resources: {cpu: 1}\n')).join(), /Unknown section "resources"/);
+  assert.match(problemsOf('run: ls\n').join(), /Unknown section "run" \(did you mean "command\.run"\?\)/);
+});
+
+test('a GPU leads to the page about Kubernetes', () => {
+  for (const type of ['A100:8', 'H100-80GB', 'nvidia-l4', 'V100', 'L40S', 't4', 'MI300X', 'RTX 4090']) {
+    const text = `tpu: {project: my-project, accelerator: "${type}", zone: us-central2-b}\ncommand: {run: ls}\n`;
+    assert.deepEqual(problemsOf(text), [
+      `cfg.yaml:1:41 tpu.accelerator: "${type}" is a GPU; jobman runs TPUs, for GPUs see docs/kubernetes.md`,
+    ]);
+  }
+});
+
+test('a list of commands leads to one script', () => {
+  assert.match(
+    problemsOf('local: {}\ncommand: {run: [pip install x, python train.py]}\n').join(),
+    /command\.run: must be one script, not a list; join the commands with && or use a \| block/,
+  );
 });

@@ -38,13 +38,13 @@ test("inside what is the shell's, names of ours still count", () => {
 });
 
 test('a bare name is a key of the manifest when there is one', () => {
-  assertRefused(local('${vars}', 'vars: {a: 1}\n'), /\$\{vars\} is a section, which cannot stand inside|is a map/);
+  assertRefused(local('${vars}', 'vars: {a: 1}\n'), /\$\{vars\} is a section, which cannot be part|not a map/);
 });
 
 test('outside a command there is no shell, so an unknown name is a problem', () => {
   assertRefused(
     local('true', 'job: {name: "x-${USER}"}\n'),
-    /job\.name: \$\{USER\} is no key of this manifest; write \\\$\{USER\}/,
+    /job\.name: \$\{USER\} is not a key of this manifest; write \\\$\{USER\}/,
   );
 });
 
@@ -69,7 +69,7 @@ test('a value that is one interpolation keeps its type', () => {
 
 test('a relative name starts at the section it stands in', () => {
   assert.equal(command('${.lr} ${..vars.x}', '  lr: 0.1\nvars: {x: 2}\n'), '0.1 2');
-  assertRefused(local('${....x}'), /leads out of the manifest/);
+  assertRefused(local('${....x}'), /points outside the manifest/);
 });
 
 test('a name may hold another', () => {
@@ -134,9 +134,9 @@ test('the name of the TPU cannot refer to itself, by whatever way', () => {
 });
 
 test('an unknown name says what was probably meant', () => {
-  assertRefused(tpu('', 'run: "echo ${tpu.acelerator}"'), /\(did you mean \$\{tpu\.accelerator\}\?\)/);
-  assertRefused(local('${comand.lr}', '  lr: 1\n'), /\(did you mean \$\{command\.lr\}\?\)/);
-  assertRefused(local('${job.tags}'), /is not given in this manifest/);
+  assertRefused(tpu('', 'run: "echo ${tpu.acelerator}"'), /\(did you mean "\$\{tpu\.accelerator\}"\?\)/);
+  assertRefused(local('${comand.lr}', '  lr: 1\n'), /\(did you mean "\$\{command\.lr\}"\?\)/);
+  assertRefused(local('${job.tags}'), /has no value in this manifest/);
 });
 
 test('all that is wrong in one text is said, not the first only', () => {
@@ -144,9 +144,9 @@ test('all that is wrong in one text is said, not the first only', () => {
 });
 
 test('three question marks want a value once they are used', () => {
-  assertRefused(local('${vars.x}', 'vars: {x: ???}\n'), /needs a value, which is still \?\?\?/);
+  assertRefused(local('${vars.x}', 'vars: {x: ???}\n'), /has no value yet \(\?\?\?\)/);
   assert.equal(command('ls', 'vars: {x: ???}\n'), 'ls');
-  assertRefused('local: {}\ncommand: {run: ???}\n', /command\.run: must be given; \?\?\?/);
+  assertRefused('local: {}\ncommand: {run: ???}\n', /command\.run: is required; \?\?\?/);
 });
 
 test('sections that are not used need not be complete', () => {
@@ -156,14 +156,14 @@ test('sections that are not used need not be complete', () => {
 
 test('interpolation that doubles itself again and again is stopped', () => {
   const doubling = Array.from({ length: 40 }, (_, n) => `  a${n + 1}: "\${vars.a${n}}\${vars.a${n}}"\n`).join('');
-  assertRefused(local('${vars.a40}', `vars:\n  a0: xxxxxxxx\n${doubling}`), /something doubles itself/);
+  assertRefused(local('${vars.a40}', `vars:\n  a0: xxxxxxxx\n${doubling}`), /one value repeats itself/);
   const lists = Array.from({ length: 40 }, (_, n) => `  a${n + 1}: ["\${vars.a${n}}", "\${vars.a${n}}"]\n`).join('');
-  assertRefused(local('${vars.a40}', `vars:\n  a0: [1]\n${lists}`), /something doubles itself/);
+  assertRefused(local('${vars.a40}', `vars:\n  a0: [1]\n${lists}`), /one value repeats itself/);
 });
 
 test('a chain of very many names is refused, not followed to the end of the stack', () => {
   const chain = Array.from({ length: 15_000 }, (_, n) => `  a${n}: "\${vars.a${n + 1}}"\n`).join('');
-  assertRefused(local('${vars.a0}', `vars:\n${chain}  a15000: x\n`), /reached through more than 200 names/);
+  assertRefused(local('${vars.a0}', `vars:\n${chain}  a15000: x\n`), /chain of more than 200 references/);
 });
 
 test('a key that holds a dot is not taken for a path', () => {

@@ -156,7 +156,7 @@ test('the local section places everything on this machine', () => {
   assert.deepEqual(spec.steps, []);
   assert.equal(spec.recovery.preset, 'pass');
   assert.equal(warnings.length, 3, warnings.join('\n'));
-  assertRefused('local: {workdir: nowhere}\ncommand: {run: ls}\n', /there is no folder \/work\/nowhere/);
+  assertRefused('local: {workdir: nowhere}\ncommand: {run: ls}\n', /the folder \/work\/nowhere does not exist/);
 });
 
 test('a secret in plain job.env is warned about, and a path or another name is not', () => {
@@ -165,7 +165,7 @@ test('a secret in plain job.env is warned about, and a path or another name is n
   assert.equal(warnings.length, 3, warnings.join('\n'));
   for (const name of ['WANDB_API_KEY', 'HF_TOKEN', 'db_password'])
     assert.ok(
-      warnings.some((one) => one.includes(`put ${name} into job.secrets`)),
+      warnings.some((one) => one.includes(`use job.secrets for ${name}`)),
       name,
     );
 });
@@ -199,7 +199,7 @@ test('a job on this machine runs a copy of its working directory too', () => {
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirPlaceholder}/a`);
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: ~/a').spec.command.workdir, '/home/ada/a');
   const both = specOf('job: {workdir: sub}\nlocal: {workdir: sub}\ncommand: {run: ls}\n', { files });
-  assert.match(both.warnings.join(), /local\.workdir: is not used: the command starts in the copy of job\.workdir/);
+  assert.match(both.warnings.join(), /local\.workdir: has no effect: the command starts in the copy of job\.workdir/);
 });
 
 test('the machine of jobman may be the place of the command', () => {
@@ -275,7 +275,7 @@ test('versions of Python are one thing in three writings', () => {
     const { spec } = specOf(tpu(`venv: {name: v, python: ${written}}\n`));
     assert.match(spec.steps[0]?.apply ?? '', /^python=python3\.10$/m, written);
   }
-  assertRefused(tpu('venv: {python: three}\n'), /venv\.python: "three" is no version of Python/);
+  assertRefused(tpu('venv: {python: three}\n'), /venv\.python: "three" is not a Python version/);
 });
 
 test('a virtual environment has a name or a path', () => {
@@ -284,14 +284,14 @@ test('a virtual environment has a name or a path', () => {
   assert.equal(folderOf('{name: maxtext}'), '"$HOME"/venv/maxtext');
   assert.equal(folderOf('{path: /opt/maxtext}'), '/opt/maxtext');
   assert.equal(folderOf('{path: ~/envs/maxtext, name: maxtext}'), '"$HOME"/envs/maxtext');
-  assertRefused(tpu('venv: {path: /opt/a, name: b}\n'), /path and name disagree/);
+  assertRefused(tpu('venv: {path: /opt/a, name: b}\n'), /does not end with the name/);
 });
 
 test('recipes of environments are read here and travel with the job', () => {
   const files = { '/work/assets/r.txt': 'numpy\n-r other.txt\n', '/work/assets/c.yaml': 'dependencies: [python]\n' };
   const venv = specOf(tpu('venv: {name: v, requirements_file: assets/r.txt}\n'), { files });
   assert.match(venv.spec.steps[0]?.apply ?? '', /numpy\n-r other\.txt\nJOBMAN_END/);
-  assert.match(venv.warnings.join(), /names another file \(-r other\.txt\)/);
+  assert.match(venv.warnings.join(), /refers to another file \(-r other\.txt\)/);
   assert.match(
     specOf(tpu('conda: {env_name: c, yaml_file: assets/c.yaml}\n'), { files }).spec.steps[0]?.apply ?? '',
     /dependencies: \[python\]/,
@@ -376,14 +376,14 @@ test('what does not go together in the section of the TPU is told at its key', (
       '\n',
     );
   assertEach(lines, {
-    'node_count: 2, allocation_mode: tpu-vm': /tpu.node_count: needs allocation_mode/,
-    'reservation: lab, pricing: spot': /tpu.pricing: is spot, and reserved capacity is never/,
-    'topology: 2x2x1': /tpu.topology: 2x2x1 is 4 chips, and v4-16 has 8 \(did you mean 2x2x2/,
-    'adopt: true': /tpu.name: must be given with tpu.adopt/,
-    'adopt: true, ownership: ephemeral, name: lab': /tpu.adopt: and ownership: ephemeral contradict/,
-    'ownership: persistent, name: lab, alternatives: [{pricing: ondemand}]': /tpu.alternatives: are for/,
-    'data_disks: [{source: d, mode: read-write}]': /data_disks\[0\].mode: is read-write, and 2 workers/,
-    'alternatives: [{accelerator: v5e-16}]': /alternatives\[0\].accelerator: "v5e-16" is no type/,
+    'node_count: 2, allocation_mode: tpu-vm': /tpu.node_count: requires allocation_mode/,
+    'reservation: lab, pricing: spot': /tpu.pricing: is spot, but reserved capacity is always/,
+    'topology: 2x2x1': /tpu.topology: 2x2x1 has 4 chips, but v4-16 has 8 \(did you mean "2x2x2/,
+    'adopt: true': /tpu.name: is required with tpu.adopt/,
+    'adopt: true, ownership: ephemeral, name: lab': /tpu.adopt: contradicts ownership: ephemeral/,
+    'ownership: persistent, name: lab, alternatives: [{pricing: ondemand}]': /tpu.alternatives: have no meaning/,
+    'data_disks: [{source: d, mode: read-write}]': /data_disks\[0\].mode: is read-write, but 2 workers/,
+    'alternatives: [{accelerator: v5e-16}]': /alternatives\[0\].accelerator: "v5e-16" is not a TPU type/,
   });
 });
 

@@ -67,22 +67,30 @@ command: {run: ls, workers: 0}
   assert.deepEqual(
     warnings.map((line) => line.replace(/^cfg\.yaml:\d+:\d+ /, '')),
     ['job.tags', 'job.checkpoint_dir', 'recovery', 'venv', 'command.workers'].map(
-      (key) => `${key}: is not used: the job runs in a cluster`,
+      (key) => `${key}: has no effect: the job runs in a cluster`,
     ),
   );
 });
 
 suite('it is refused for', () => {
   for (const [what, text, message] of [
-    ['another place', 'kubernetes: {}\nlocal: {}\n', /local: stands beside kubernetes/],
-    ['a name with capitals', 'job: {name: Train_1}\nkubernetes: {}\n', /1:13 job\.name: .*\(did you mean train-1\?\)/],
-    ['no GPUs', 'kubernetes: {gpus: none}\n', /1:20 kubernetes\.gpus: "none" is no number of GPUs/],
-    ['no volume', 'kubernetes: {volumes: [data]}\n', /kubernetes\.volumes\[0\]: "data" is no volume/],
-    ['an amount', 'kubernetes: {resources: {requests: {memory: 1GB}}}\n', /requests\.memory: "1GB" is no amount/],
-    ['two sorts of resources', 'kubernetes: {flavor: a, resources: {requests: {cpu: 1}}}\n', /keep one of them/],
-    ['two commands', 'kubernetes: {args: [a]}\ncommand: {run: ls}\n', /kubernetes\.args: stands beside command\.run/],
-    ['secrets of this machine', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /make a Secret there/],
-    ['a slip', 'kubernetes: {imgae: a}\n', /kubernetes\.imgae: is no key of kubernetes \(did you mean image\?\)/],
+    ['another place', 'kubernetes: {}\nlocal: {}\n', /local: cannot be combined with kubernetes/],
+    [
+      'a name with capitals',
+      'job: {name: Train_1}\nkubernetes: {}\n',
+      /1:13 job\.name: .*\(did you mean "train-1"\?\)/,
+    ],
+    ['no GPUs', 'kubernetes: {gpus: none}\n', /1:20 kubernetes\.gpus: "none" is not a number of GPUs/],
+    ['no volume', 'kubernetes: {volumes: [data]}\n', /kubernetes\.volumes\[0\]: "data" is not a volume/],
+    ['an amount', 'kubernetes: {resources: {requests: {memory: 1GB}}}\n', /requests\.memory: "1GB" is not a quantity/],
+    ['two sorts of resources', 'kubernetes: {flavor: a, resources: {requests: {cpu: 1}}}\n', /remove one of them/],
+    [
+      'two commands',
+      'kubernetes: {args: [a]}\ncommand: {run: ls}\n',
+      /kubernetes\.args: cannot be combined with command\.run/,
+    ],
+    ['secrets of this machine', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /create a Secret there/],
+    ['a slip', 'kubernetes: {imgae: a}\n', /Unknown key "imgae" in kubernetes \(did you mean "image"\?\)/],
   ] as const) {
     test(what, () => assertRefused(text, message));
   }

@@ -99,7 +99,7 @@ test('a value that looks like a secret is nowhere in the record', () => {
   ];
   const { text, overrides } = recorded(sets, manifest, { MINE: 'abc123' });
   assert.doesNotMatch(JSON.stringify([text, overrides]), /abc123/);
-  assert.match(text, /WANDB_API_KEY: "?\*\*\*"? # --set job\.env\.WANDB_API_KEY=\*\*\* \(not kept/);
+  assert.match(text, /WANDB_API_KEY: "?\*\*\*"? # --set job\.env\.WANDB_API_KEY=\*\*\* \(not stored/);
   assert.deepEqual(
     overrides?.map(({ value }) => value),
     ['***', '***', '***', 'env:MINE', 'kept'],
@@ -192,7 +192,7 @@ test('one element of a list can be set, and one more added', () => {
   ]);
   assertRefused(
     tpu('job: {tags: [a]}\n'),
-    /--set job\.tags\[5\] job\.tags: has 1 elements; the next one is \[1\]/,
+    /--set job\.tags\[5\] job\.tags: has 1 elements; append with \[1\]/,
     sets('job.tags[5]=c'),
   );
 });
@@ -203,21 +203,24 @@ test('a section can be taken away with null', () => {
 
 test('what is wrong with one is said with its own words', () => {
   assert.deepEqual(problemsOf(local('ls'), sets('job.nmae=x')), [
-    '--set job.nmae: is no key of job (did you mean name?)',
+    '--set job.nmae: Unknown key "nmae" in job (did you mean "name"?)',
   ]);
   assertRefused(
     local('ls'),
     /--set command\.run\.deep command\.run: is a value, so it has no key deep/,
     sets('command.run.deep=x'),
   );
-  assertRefused(local('ls'), /--set job\.\.name: is no path of a key/, sets('job..name=x'));
-  assertRefused(local('ls'), /is no path of a key/, sets('=x'));
-  assertRefused(local('ls'), /did you mean workers\?/, sets('command.wrokers=0'));
+  assertRefused(local('ls'), /--set job\.\.name: is not the path of a key/, sets('job..name=x'));
+  assertRefused(local('ls'), /is not the path of a key/, sets('=x'));
+  assertRefused(local('ls'), /did you mean "workers"\?/, sets('command.wrokers=0'));
+  assert.deepEqual(problemsOf(local('ls'), sets('lr=3')), [
+    '--set lr: Unknown section "lr" (did you mean "command.lr"?)',
+  ]);
 });
 
 test("a value of one's own has any name that is not too near to a known one", () => {
   for (const name of ['lr', 'seed', 'pace', 'batch_size', 'rank', 'eps']) {
     assert.equal(specOf(local(`\${command.${name}}`), sets(`command.${name}=7`)).spec.command.script, '7');
   }
-  assertRefused(local('ls', '  lr: [1, 2]\n'), /command\.lr: wants a single value/);
+  assertRefused(local('ls', '  lr: [1, 2]\n'), /command\.lr: must be a single value/);
 });

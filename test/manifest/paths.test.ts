@@ -5,7 +5,7 @@ import { assertRefused, local, problemsOf, specOf, tpu } from './fake-files.ts';
 
 const files = { '/work/42': 'x', '/work/a.txt': 'x' };
 
-test('a number or a truth where a path belongs is refused; quotes make it a name', () => {
+test('an unquoted number or boolean is not a path', () => {
   for (const [key, text] of [
     ['job.checkpoint_dir', tpu('job: {checkpoint_dir: 12}\n')],
     ['job.workdir', tpu('job: {workdir: true}\n')],
@@ -25,7 +25,7 @@ test('a number or a truth where a path belongs is refused; quotes make it a name
   ] as const) {
     const lines = problemsOf(text, { files });
     assert.equal(lines.length, 1, `${key}: ${lines.join('\n')}`);
-    assert.match(lines[0] ?? '', /: wants a .*, this is (the number )?(\S+) \(did you mean "\2"\?\)$/, key);
+    assert.match(lines[0] ?? '', /: must be a .*, not (?:the number )?\S+; put it in quotes if it is one$/, key);
     assert.ok(lines[0]?.includes(` ${key}: `) === true, lines.join());
   }
   assert.equal(specOf(tpu('job: {files: ["42"]}\n'), { files }).spec.steps[0]?.name, 'files');
@@ -34,16 +34,16 @@ test('a number or a truth where a path belongs is refused; quotes make it a name
 test('a mount of a container is an absolute path', () => {
   const mount = (written: string): string => tpu(`docker: {image: i, mount_dirs: [${JSON.stringify(written)}]}\n`);
   for (const wrong of ['home/zephyr', './data', 'data:/inside', '~zephyr', '/a:b']) {
-    assert.match(problemsOf(mount(wrong)).join(), /docker\.mount_dirs\[0\]: .* is no mount; write \/path/, wrong);
+    assert.match(problemsOf(mount(wrong)).join(), /docker\.mount_dirs\[0\]: .* is not a mount; write \/path/, wrong);
   }
-  assertRefused(mount('home/zephyr'), /did you mean \/home\/zephyr\?/);
+  assertRefused(mount('home/zephyr'), /did you mean "\/home\/zephyr"\?/);
   for (const right of ['~', '~/b', '/', '/dev', '/a:/b', '~/a:/b:ro']) specOf(mount(right));
 });
 
 test('a bucket is not mounted over everything', () => {
   const mount = (written: string): string => tpu(`gcsfuse: {bucket_name: abc, mount_path: "${written}"}\n`);
   for (const wrong of ['/', '//', '~', '~/', '.', './']) {
-    assert.match(problemsOf(mount(wrong)).join(), /gcsfuse\.mount_path: .* would hide every other file/, wrong);
+    assert.match(problemsOf(mount(wrong)).join(), /gcsfuse\.mount_path: .* would hide all other files/, wrong);
   }
   for (const right of ['~/b', '/mnt/b', 'b', './b']) specOf(mount(right));
 });

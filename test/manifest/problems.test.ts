@@ -23,14 +23,14 @@ function load(content: string | Uint8Array | undefined): string {
 }
 
 test('a file that is no manifest is told so in one line', () => {
-  assert.equal(load(undefined), 'cfg.yaml: the manifest does not exist (looked for /work/cfg.yaml)');
+  assert.equal(load(undefined), 'cfg.yaml: the manifest /work/cfg.yaml does not exist');
   assert.equal(load('local: {}\ncommand: {run: ls}\n'), 'fine');
   assert.equal(load(''), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load('# only a comment\n---\n'), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load(new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 0, 1, 2])), 'cfg.yaml: the manifest is binary, not text');
   assert.equal(load(new Uint8Array([0x61, 0x3a, 0x20, 0xff, 0xfe])), 'cfg.yaml: the manifest is not text in UTF-8');
   assert.match(load('just words'), /a manifest is a map of sections/);
-  assert.match(load('- a\n- b\n'), /a manifest is a map of sections .* this is a list/);
+  assert.match(load('- a\n- b\n'), /a manifest is a map of sections .* not a list/);
   assert.match(load('local: {}\ncommand: {run: "\u0001"}\n'), /fine|YAML/);
 });
 
@@ -48,18 +48,18 @@ test('a folder, a large file that is never read, and a pipe of unknown length ar
 
 test('slips in the YAML are said with their place', () => {
   assertEach(problemLines, {
-    'local: {}\ncommand:\n\trun: ls\n': 'cfg.yaml:3:1: a tab indents this line; YAML wants spaces',
-    'local: {}\ncommand: {run: ls}\nlocal: {}\n': 'cfg.yaml:3:1 local: stands twice in this map; keep one of them',
+    'local: {}\ncommand:\n\trun: ls\n': 'cfg.yaml:3:1: this line is indented with a tab; YAML requires spaces',
+    'local: {}\ncommand: {run: ls}\nlocal: {}\n': 'cfg.yaml:3:1 local: appears twice in this map; remove one of them',
     'local: {}\ncommand:\n  run: ls\n  run: ls\n':
-      'cfg.yaml:4:3 command.run: stands twice in this map; keep one of them',
+      'cfg.yaml:4:3 command.run: appears twice in this map; remove one of them',
     'local: {}\ncommand: {run: ls\n': /^cfg\.yaml:\d:\d/,
-    'local: {}\ncommand\n': 'cfg.yaml:2:1: a word without a colon; write `key: value`',
+    'local: {}\ncommand\n': 'cfg.yaml:2:1: this key has no colon; write `key: value`',
     'job: {name: a}\n x: 1\n': /cfg\.yaml:2:\d: /,
-    'local: {}\ncommand:\n  run: ls\n workers: 0\n': /cfg\.yaml:4:1: this line is indented otherwise/,
+    'local: {}\ncommand:\n  run: ls\n workers: 0\n': /cfg\.yaml:4:1: the indentation of this line does not match/,
     'job:\n  name: "a\n  loop: true\n': /a quote is not closed/,
-    'a: b: c\n': /cfg\.yaml:1:4: a value with a second `key:`/,
-    'local: {}\n---\ncommand: {}\n': /cfg\.yaml:2:1: a manifest is one YAML document/,
-    'local: {}\ncommand: *nobody\n': /the alias \*nobody cannot be followed/,
+    'a: b: c\n': /cfg\.yaml:1:4: this value contains a second `key:`/,
+    'local: {}\n---\ncommand: {}\n': /cfg\.yaml:2:1: a second YAML document begins here/,
+    'local: {}\ncommand: *nobody\n': /the alias \*nobody cannot be resolved/,
     'local: {}\ncommand: &me {run: *me}\n': /it contains itself/,
     'local: {}\ncommand: {run: !!python/object x}\n': /cfg\.yaml:2:\d+: YAML: Unresolved tag/,
   });
@@ -97,19 +97,19 @@ command:
 nonsense: 1
 `),
     [
-      'cfg.yaml:1:17 job.env_type: "dcker" is none of docker, conda, venv (did you mean docker?)',
-      'cfg.yaml:1:24 job.lop: is no key of job (did you mean loop?)',
-      'cfg.yaml:1:52 job.silence_timeout: "5 minutes" is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean 5m?)',
-      'cfg.yaml:2:1 tpu.project: no project is named here or in the settings; write `project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing',
-      'cfg.yaml:3:16 tpu.accelerator: "v4-17" is no type of TPU that jobman knows (did you mean v4-16?)',
-      'cfg.yaml:4:9 tpu.name: "Ada" is no name for a TPU (small letters, digits and -, beginning with a letter, not ending with -) (did you mean ada?)',
-      'cfg.yaml:5:9 tpu.zone: "us-central2" is no zone; a zone is a region and a letter, as in us-central2-b (did you mean us-central2-b?)',
-      'cfg.yaml:6:12 tpu.pricing: "spt" is none of spot, ondemand, preemptible (did you mean spot?)',
-      'cfg.yaml:7:1 command.run: must be given, for example run: python3 train.py',
-      'cfg.yaml:8:3 command.wrokers: is no key of command, and too near to one for a value of your own (put it below vars:) (did you mean workers?)',
-      'cfg.yaml:9:13 command.workers[0]: wants the number of a worker, a list of numbers, or all (did you mean all?)',
+      'cfg.yaml:1:17 job.env_type: "dcker" is not one of docker, conda, venv (did you mean "docker"?)',
+      'cfg.yaml:1:24: Unknown key "lop" in job (did you mean "loop"?)',
+      'cfg.yaml:1:52 job.silence_timeout: "5 minutes" is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean "5m"?)',
+      'cfg.yaml:2:1 tpu.project: is required, because the settings have no default project; write `project: <your Google Cloud project>`, or `project: emulator` for the free TPU emulator',
+      'cfg.yaml:3:16 tpu.accelerator: "v4-17" is not a TPU type that jobman knows (did you mean "v4-16"?)',
+      'cfg.yaml:4:9 tpu.name: "Ada" is not a valid TPU name (small letters, digits and -, beginning with a letter, not ending with -) (did you mean "ada"?)',
+      'cfg.yaml:5:9 tpu.zone: "us-central2" is not a zone; write a region and a letter, such as us-central2-b (did you mean "us-central2-b"?)',
+      'cfg.yaml:6:12 tpu.pricing: "spt" is not one of spot, ondemand, preemptible (did you mean "spot"?)',
+      'cfg.yaml:7:1 command.run: is required, for example run: python3 train.py',
+      'cfg.yaml:8:3: Unknown key "wrokers" in command; a value of your own with this name belongs in vars (did you mean "workers"?)',
+      'cfg.yaml:9:13 command.workers[0]: must be the number of a worker, a list of numbers, or all (did you mean "all"?)',
       'cfg.yaml:9:19 command.workers[2]: names worker 0 twice',
-      'cfg.yaml:10:1 nonsense: is no section of a manifest',
+      'cfg.yaml:10:1: Unknown section "nonsense"',
     ],
   );
 });
@@ -118,21 +118,24 @@ test('what stands under a misspelt name is read as what was meant, and nothing i
   assert.deepEqual(
     problemsOf('comand: {rn: ls, workers: [1]}\nlcal: {workdri: nowhere}\njob: {max_rutime: 10 sec}\n'),
     [
-      'cfg.yaml:1:1 comand: is no section of a manifest (did you mean command?)',
-      'cfg.yaml:1:10 command.rn: is no key of command, and too near to one for a value of your own (put it below vars:) (did you mean run?)',
+      'cfg.yaml:1:1: Unknown section "comand" (did you mean "command"?)',
+      'cfg.yaml:1:10: Unknown key "rn" in command; a value of your own with this name belongs in vars (did you mean "run"?)',
       'cfg.yaml:1:28 command.workers[0]: there is no worker 1: this machine is one worker, number 0',
-      'cfg.yaml:2:1 lcal: is no section of a manifest (did you mean local?)',
-      'cfg.yaml:2:1 local.workdir: there is no folder /work/nowhere on this machine',
-      'cfg.yaml:2:8 local.workdri: is no key of local (did you mean workdir?)',
-      'cfg.yaml:3:7 job.max_rutime: is no key of job (did you mean max_runtime?)',
-      'cfg.yaml:3:19 job.max_rutime: "10 sec" is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean 10s?)',
+      'cfg.yaml:2:1: Unknown section "lcal" (did you mean "local"?)',
+      'cfg.yaml:2:1 local.workdir: the folder /work/nowhere does not exist on this machine',
+      'cfg.yaml:2:8: Unknown key "workdri" in local (did you mean "workdir"?)',
+      'cfg.yaml:3:7: Unknown key "max_rutime" in job (did you mean "max_runtime"?)',
+      'cfg.yaml:3:19 job.max_rutime: "10 sec" is not a duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean "10s"?)',
     ],
   );
 });
 
 test('exactly one place to run is wanted', () => {
-  assert.match(problemLines('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, local/);
-  assert.match(problemLines(tpu('local: {}\n')), /local: stands beside tpu/);
+  assert.match(
+    problemLines('command: {run: ls}\n'),
+    /the manifest has no section for where the job runs; add tpu, local/,
+  );
+  assert.match(problemLines(tpu('local: {}\n')), /local: cannot be combined with tpu/);
   assert.match(problemLines('local: {}\ncommand:\n'), /command: is empty/);
 });
 
@@ -154,40 +157,40 @@ test('a worker that the accelerator does not have is out of range', () => {
     problemLines('local: {}\ncommand: {run: ls, workers: [1]}\n'),
     /there is no worker 1: this machine is one worker/,
   );
-  assert.match(problemLines(tpu('', 'run: ls, workers: []')), /empty list/);
-  assert.match(problemLines(tpu('', 'run: ls, workers: -1')), /wants the number of a worker/);
-  assert.match(problemLines(tpu('', 'run: ls, workers: al')), /did you mean all\?/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: []')), /is empty/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: -1')), /must be the number of a worker/);
+  assert.match(problemLines(tpu('', 'run: ls, workers: al')), /did you mean "all"\?/);
 });
 
 test('types are checked wherever a value stands', () => {
   const lines: readonly (readonly [string, RegExp])[] = [
-    ['job: {name: [a]}', /job\.name: wants name, this is a list/],
-    ['job: {name: "12"}', /job\.name: "12" is no name for a job/],
-    ['job: {name: --help}', /job\.name: "--help" is no name for a job \(.*does not begin with -/],
-    [`job: {name: ${'x'.repeat(101)}}`, /is no name for a job \(at most 100 characters/],
-    ['job: {name: ""}', /job\.name: .*(is empty|no name)/],
-    ['job: {tags: {a: b}}', /job\.tags: wants a list of text, this is a map/],
-    ['job: {env: {JOBMAN_X: x}}', /names with JOBMAN_ are jobman's own/],
-    ['job: {env: [A]}', /job\.env: wants a map/],
-    ['job: {max_runtime: -5}', /job\.max_runtime: "-5" is no duration/],
+    ['job: {name: [a]}', /job\.name: must be a single value, not a list/],
+    ['job: {name: "12"}', /job\.name: "12" is not a valid job name/],
+    ['job: {name: --help}', /job\.name: "--help" is not a valid job name \(.*not beginning with -/],
+    [`job: {name: ${'x'.repeat(101)}}`, /is not a valid job name \(at most 100 characters/],
+    ['job: {name: ""}', /job\.name: .*(is empty|not a valid)/],
+    ['job: {tags: {a: b}}', /job\.tags: must be a list of text, not a map/],
+    ['job: {env: {JOBMAN_X: x}}', /names that begin with JOBMAN_ are reserved/],
+    ['job: {env: [A]}', /job\.env: must be a map/],
+    ['job: {max_runtime: -5}', /job\.max_runtime: "-5" is not a duration/],
     ['job: {max_runtime: 0}', /job\.max_runtime: "0" is too short/],
-    ['job: {max_runtime: 5 m}', /did you mean 5m\?/],
-    ['job: {max_runtime: 99999d}', /is no duration/],
-    ['job: {stop_signal: SIGTERM}', /is none of TERM/],
-    ['job: hello', /job: wants a section .*, this is the text "hello"/],
-    ['setup: {tries: 1.5}', /setup\.tries: wants a whole number, this is the number 1\.5/],
-    ['setup: {modules: [ssh, shh]}', /setup\.modules\[1\]: "shh" is none of/],
-    ['recovery: {rules: [{reason: hung}]}', /recovery\.rules\[0\]\.then: must be given/],
+    ['job: {max_runtime: 5 m}', /did you mean "5m"\?/],
+    ['job: {max_runtime: 99999d}', /is not a duration/],
+    ['job: {stop_signal: SIGTERM}', /is not one of TERM/],
+    ['job: hello', /job: must be a section .*, not the text "hello"/],
+    ['setup: {tries: 1.5}', /setup\.tries: must be a whole number, not the number 1\.5/],
+    ['setup: {modules: [ssh, shh]}', /setup\.modules\[1\]: "shh" is not one of/],
+    ['recovery: {rules: [{reason: hung}]}', /recovery\.rules\[0\]\.then: is required/],
     ['recovery: {rules: [{reason: hung, then: fail, limit: 3}]}', /rules\[0\]\.limit: has no effect with then: fail/],
-    ['recovery: {rules: [{reason: hung, then: resume, log: "*"}]}', /rules\[0\]\.log: would fit every line/],
+    ['recovery: {rules: [{reason: hung, then: resume, log: "*"}]}', /rules\[0\]\.log: matches every line/],
     ['recovery: {rules: [{reason: hung, then: resume, exit_code: 300}]}', /rules\[0\]\.exit_code/],
     [
       'recovery: {rules: [{reason: preempted, then: resume, avoid_zone: true}]}',
-      /rules\[0\]\.avoid_zone: needs tpu\.alternatives/,
+      /rules\[0\]\.avoid_zone: requires tpu\.alternatives/,
     ],
-    ['recovery: {rules: [{reason: hung, then: resume, avoid_zone: true}]}', /avoid_zone: needs on: new/],
-    ['recovery: {rules: [{reason: command_failed, then: fail, evidence: grcp}]}', /did you mean grpc\?/],
-    ['ssh: {identities: [{public_key: a}]}', /ssh\.identities\[0\]\.private_key: must be given/],
+    ['recovery: {rules: [{reason: hung, then: resume, avoid_zone: true}]}', /avoid_zone: requires on: new/],
+    ['recovery: {rules: [{reason: command_failed, then: fail, evidence: grcp}]}', /did you mean "grpc"\?/],
+    ['ssh: {identities: [{public_key: a}]}', /ssh\.identities\[0\]\.private_key: is required/],
   ];
   for (const [line, expected] of lines) assert.match(problemLines(tpu(`${line}\n`)), expected, line);
 });
@@ -196,7 +199,7 @@ test('two names of one key may agree and must not disagree', () => {
   assert.equal(specOf('local: {}\ncommand: {run: ls, cmd: ls}\n').spec.command.script, 'ls');
   assert.match(
     problemLines('local: {}\ncommand:\n  run: ls\n  cmd: pwd\n'),
-    /cfg\.yaml:4:3 command\.cmd: cmd and run are two names of one key and disagree/,
+    /cfg\.yaml:4:3 command\.cmd: cmd and run are two names of the same key/,
   );
   assert.match(problemLines(tpu('conda: {name: a, env_name: b}\n')), /env_name and name are two names/);
   assert.equal(specOf('local: {}\ncommand: {run: null, cmd: ls}\n').spec.command.script, 'ls');
@@ -205,7 +208,7 @@ test('two names of one key may agree and must not disagree', () => {
 test('recovery and job.loop must not contradict each other', () => {
   assert.match(
     problemLines(tpu('job: {loop: true}\nrecovery: pass\n')),
-    /recovery: asks for pass and job\.loop for loop: true/,
+    /recovery: is pass, but job\.loop means loop: true/,
   );
   assert.equal(specOf(tpu('job: {loop: true}\nrecovery: "loop: true"\n')).spec.recovery.preset, 'loop: true');
 });

@@ -130,6 +130,6 @@ test('the schema offers types, zones and presets to editors, each of which is ta
 test('a key that the table does not have is refused, whatever its section', () => {
   for (const { section } of keyReference()) {
     if (section === 'vars' || section === 'command') continue;
-    assertRefused(`${section}: {zzzzqqqq: 1}\n`, new RegExp(`${section}\\.zzzzqqqq: is no key of ${section}`));
+    assertRefused(`${section}: {zzzzqqqq: 1}\n`, new RegExp(`Unknown key "zzzzqqqq" in ${section}`));
   }
 });

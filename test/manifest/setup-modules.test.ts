@@ -40,7 +40,7 @@ test('with one environment nothing has to be chosen, with several something must
   assert.deepEqual(stepsOf(one), ['venv']);
   assertRefused(
     tpu(all),
-    /conda: docker and conda and venv stand here and none is chosen; say which with job\.env_type/,
+    /conda: the manifest has the sections docker and conda and venv; choose one with job\.env_type/,
     { files },
   );
   assert.deepEqual(stepsOf(tpu('venv: {name: v}\nconda: {name: c, enabled: false}\n')), ['venv']);
@@ -48,9 +48,9 @@ test('with one environment nothing has to be chosen, with several something must
 
 test('two environments are one too many, unless one is a container around the other', () => {
   assertEach((text) => problemText(tpu(text), { files }), {
-    [`${all}setup: {modules: [conda, venv]}\n`]: /setup\.modules: two environments are chosen, conda and venv/,
-    [`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`]: /job\.env_type: two environments are chosen/,
-    [`${all}setup: {modules: [docker, conda, venv]}\n`]: /two environments are chosen/,
+    [`${all}setup: {modules: [conda, venv]}\n`]: /setup\.modules: selects conda and venv/,
+    [`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`]: /job\.env_type: selects/,
+    [`${all}setup: {modules: [docker, conda, venv]}\n`]: /selects /,
   });
   assert.deepEqual(steps('setup: {modules: [docker, venv]}\n'), ['docker']);
   const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda, command]}\n`), { files });
@@ -60,17 +60,20 @@ test('two environments are one too many, unless one is a container around the ot
 });
 
 test('what is chosen must be there, once', () => {
-  assertRefused(tpu('job: {env_type: docker}\n'), /job\.env_type: chooses docker, and there is no section docker/);
-  assertRefused(tpu('setup: {modules: [gcsfuse]}\n'), /setup\.modules: chooses gcsfuse/);
-  assertRefused(tpu('setup: {modules: [files]}\n'), /lists files, and job\.files names none/);
+  assertRefused(
+    tpu('job: {env_type: docker}\n'),
+    /job\.env_type: selects docker, but the manifest has no section docker/,
+  );
+  assertRefused(tpu('setup: {modules: [gcsfuse]}\n'), /setup\.modules: selects gcsfuse/);
+  assertRefused(tpu('setup: {modules: [files]}\n'), /lists files, but job\.files is empty/);
   assertRefused(tpu('venv: {}\nsetup: {modules: [venv, venv]}\n'), /setup\.modules\[1\]: lists venv twice/);
-  assertRefused(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n'), /chooses conda/);
+  assertRefused(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n'), /selects conda/);
 });
 
 test('slips in sections that are not used are said all the same', () => {
   assertRefused(
     tpu('job: {env_type: venv}\nvenv: {}\nconda: {nmae: x}\n'),
-    /conda\.nmae: is no key of conda \(did you mean name\?\)/,
+    /Unknown key "nmae" in conda \(did you mean "name"\?\)/,
   );
 });
 
@@ -106,7 +109,7 @@ test('a key that is missing here is a problem for create and a warning for a che
   const text = tpu('ssh: {private_key: ~/.ssh/nobody}\n');
   assertRefused(text, /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
   assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /does not exist on this machine/);
-  assertRefused(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), /two keys are called id/, {
+  assertRefused(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), /two keys have the name id/, {
     files: { '/a/id': '', '/b/id': '' },
   });
 });
@@ -133,9 +136,9 @@ test('buckets are mounted with their caches, several of them', () => {
   assert.match(apply, /echo \$\{HOME\}\n/);
   assertEach((text) => problemText(tpu(text)), {
     'gcsfuse: {bucket_name: a-b, mount_path: ~/x, extra_mounts: [{mount_path: ~/x/}]}\n': /is mounted twice/,
-    'gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n': /is no name of a bucket/,
-    'gcsfuse: {bucket_name: ab, mount_path: ~/x}\n': /is no name of a bucket \(3 characters or more/,
-    'gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n': /is not below the login folder/,
+    'gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n': /is not a bucket name/,
+    'gcsfuse: {bucket_name: ab, mount_path: ~/x}\n': /is not a bucket name \(at least 3/,
+    'gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n': /is outside the login folder/,
   });
 });
 
@@ -155,11 +158,11 @@ test('flags of docker are words as a shell splits them', () => {
   );
 });
 
-test('a flag that lets the container go is refused: the end of docker would be taken for the end of the program', () => {
+test('a flag that detaches the container is refused, because jobman could not see how it ends', () => {
   for (const flag of ['-d', '-itd', '--detach', '--detach=true'])
     assertRefused(
       tpu(`docker: {image: i, flags: [--init, "--dns 10.0.0.1 ${flag}"]}\n`),
-      new RegExp(`docker\\.flags\\[1\\]: ${flag} lets the container go`),
+      new RegExp(`docker\\.flags\\[1\\]: ${flag} detaches the container`),
     );
 });
 
@@ -192,9 +195,9 @@ command: {run: ls}
   assert.match(at(1), /bucket='?my-us-west'?\n/);
   assert.match(at(2), /bucket='?my-us-east'?\n/);
   assert.doesNotMatch(at(1), /[\uE000\uE001]|us-east/);
-  assertRefused(manifest('{us-east5: my-us-east}'), /has no bucket for us-west4, where the job may run/);
-  assertRefused(manifest('{us-east5: A!, us-west4: bbb}'), /bucket_name.us-east5: "A!" is no name of a bucket/);
-  assertRefused(manifest('{us-east5-b: aaa}'), /is no region; a region is a zone without its letter/);
+  assertRefused(manifest('{us-east5: my-us-east}'), /has no bucket for us-west4, but the job may run/);
+  assertRefused(manifest('{us-east5: A!, us-west4: bbb}'), /bucket_name.us-east5: "A!" is not a bucket name/);
+  assertRefused(manifest('{us-east5-b: aaa}'), /is not a region; write a zone without its letter/);
 });
 
 test('a container starts where command.workdir or docker.workdir says, below the copy of job.workdir where one is given', () => {
@@ -231,16 +234,13 @@ test('a list of modules without command, or no section command, makes a job that
   assert.equal(listed.spec.command.isSetupOnly, true);
   assert.equal(listed.spec.command.script, '');
   assert.equal(listed.spec.finish.capacity, 'keep');
-  assert.match(
-    listed.warnings.join('\n'),
-    /setup\.modules: does not list command: the job sets its workers up and runs/,
-  );
+  assert.match(listed.warnings.join('\n'), /setup\.modules: does not list command, so the job only runs setup/);
   assert.equal(specOf(tpu(`${all}setup: {modules: [ssh, command]}\n`), { files }).spec.command.isSetupOnly, undefined);
   const none = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\n');
   assert.equal(none.spec.command.isSetupOnly, true);
   assert.match(
     none.warnings.join('\n'),
-    /runs no command: the job sets its TPU up and keeps it, with its costs, until/,
+    /the job runs no command: it sets up its TPU and keeps it, at its full cost, until/,
   );
   assert.doesNotMatch(none.warnings.join('\n'), /checkpoint_dir/);
   const released = specOf(
@@ -252,6 +252,6 @@ test('a list of modules without command, or no section command, makes a job that
   assert.deepEqual(kept.warnings, []);
   assertRefused(
     'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\nsetup: {modules: [command]}\n',
-    /setup\.modules: lists command, and there is no section command/,
+    /setup\.modules: lists command, but the manifest has no section command/,
   );
 });

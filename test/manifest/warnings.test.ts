@@ -24,11 +24,11 @@ const only = (text: string, given: ParseOptions = {}): string => {
 test('a spot TPU without a folder for checkpoints is told of', () => {
   assert.equal(
     only(saving(null)),
-    'cfg.yaml:1:32 job.checkpoint_dir: is not given, and a spot TPU can be taken away at any time: rule pre then starts the program again without a checkpoint to go on from',
+    'cfg.yaml:1:32 job.checkpoint_dir: is not set, and a spot TPU can be preempted at any time; with preset pre the program then starts again from the beginning',
   );
   assert.match(
     only(saving(null, `${bucket}recovery: reapply\n`, 'pricing: preemptible')),
-    /preemptible TPU.*rule reapply/,
+    /preemptible TPU.*preset reapply/,
   );
   // What stays, or is not asked for again, or begins anew, needs none.
   assert.deepEqual(warningsOf(saving(null, bucket, 'pricing: ondemand')), []);
@@ -41,10 +41,10 @@ test('a spot TPU without a folder for checkpoints is told of', () => {
 test('checkpoints outside of every bucket are told of', () => {
   assert.equal(
     only(saving('~/out')),
-    'cfg.yaml:1:32 job.checkpoint_dir: lies in no bucket (mounted is ~/bucket), and a spot TPU can be taken away at any time: its checkpoints go with it',
+    'cfg.yaml:1:32 job.checkpoint_dir: is not in a mounted bucket (mounted: ~/bucket), and a spot TPU can be preempted at any time; the checkpoints are lost with it',
   );
-  assert.match(only(saving('~/bucket2')), /lies in no bucket/);
-  assert.match(only(saving('~/out', '')), /the manifest mounts none/);
+  assert.match(only(saving('~/bucket2')), /is not in a mounted bucket/);
+  assert.match(only(saving('~/out', '')), /the manifest mounts no bucket/);
   assert.match(
     only(saving('~/bucket/c', `${bucket}setup: {modules: [command]}\n`)),
     /gcsfuse is not listed in setup\.modules/,
@@ -62,14 +62,14 @@ test('checkpoints outside of every bucket are told of', () => {
 
 test('a bucket that the container does not see is told of', () => {
   const docker = (keys: string): string => `${bucket}docker: {image: i, ${keys}}\n`;
-  assert.match(only(saving('~/bucket/c', docker('mount_dirs: [/dev]'))), /is not seen inside the container/);
+  assert.match(only(saving('~/bucket/c', docker('mount_dirs: [/dev]'))), /is not visible in the container/);
   for (const keys of ['mount_dirs: [~/bucket]', 'mount_dirs: ["/home/ada:/w"]', 'flags: ["-v ~/bucket:/b"]']) {
     assert.deepEqual(warningsOf(saving('~/bucket/c', docker(keys))), [], keys);
   }
 });
 
 test('a folder that is called as the TPU is told of, once', () => {
-  assert.match(only(saving('"~/bucket/${tpu.name}"')), /differs with every new TPU/);
+  assert.match(only(saving('"~/bucket/${tpu.name}"')), /is different for every new TPU/);
 });
 
 test('limits that do not go together are told of', () => {
@@ -81,7 +81,7 @@ test('limits that do not go together are told of', () => {
     only(job('max_runtime: 1h, silence_timeout: 1h')),
     /job\.silence_timeout: has no effect: job\.max_runtime \(1h\)/,
   );
-  assert.match(only(job('stop_grace: 2m')), /job\.stop_grace: holds for a stop only: .* 30s after/);
+  assert.match(only(job('stop_grace: 2m')), /job\.stop_grace: applies only to a stop: .* 30s after/);
   assert.match(
     only(job('stop_signal: KILL, stop_grace: 5s')),
     /job\.stop_grace: has no effect with job\.stop_signal: KILL/,
@@ -98,10 +98,7 @@ test('limits that do not go together are told of', () => {
 });
 
 test('a TPU that is kept without an end is told of, where it costs', () => {
-  assert.match(
-    only(job('on_finish: keep')),
-    /job\.on_finish: keeps the TPU, and its costs, until somebody releases it/,
-  );
+  assert.match(only(job('on_finish: keep')), /job\.on_finish: keeps the TPU, at its full cost, until you release it/);
   assert.deepEqual(warningsOf(job('on_finish: keep, keep_for: 1h')), []);
   assert.deepEqual(warningsOf(job('on_finish: keep').replace('my-project', 'emulator')), []);
   assert.match(only(job('on_finish: keep', bucket, 'ownership: persistent')), /a persistent TPU is never released/);
@@ -120,7 +117,7 @@ test('rules that are never asked are told of', () => {
   const rules = (list: string, keys = ''): string => job(keys, `${bucket}recovery: {rules: [${list}]}\n`);
   const failed = '{reason: command_failed, then: resume}';
   const oom = '{reason: command_failed, evidence: out_of_memory, then: fail}';
-  assert.match(only(rules(`${failed}, ${oom}`)), /recovery\.rules\[1\]: is never asked: rules\[0\] answers all/);
+  assert.match(only(rules(`${failed}, ${oom}`)), /recovery\.rules\[1\]: never applies: rules\[0\] matches every case/);
   assert.match(only(rules(`${oom}, ${oom}`)), /recovery\.rules\[1\]/);
   const withCode = (code: string): string => `{reason: command_failed, exit_code: ${code}, then: fail}`;
   assert.match(only(rules(`${withCode('[1, 2]')}, ${withCode('2')}`)), /recovery\.rules\[1\]/);
@@ -141,7 +138,7 @@ test('rules that are never asked are told of', () => {
   assert.deepEqual(warningsOf(rules('{reason: hung, then: resume}', 'silence_timeout: 5m')), []);
   assert.match(
     only('local: {}\nrecovery: {rules: [{reason: preempted, then: fail}]}\ncommand: {run: ls}\n'),
-    /never applies: this machine is not taken away/,
+    /never applies: this machine cannot be preempted/,
   );
 });
 
@@ -178,27 +175,27 @@ const asks = (project: string, keys: string): string =>
 test('of Google a type or zone that no table has may be asked for, with a warning', () => {
   assert.match(
     only(asks('my-project', 'accelerator: v4-16, zone: us-centrl2-b')),
-    /tpu\.zone: "us-centrl2-b" is no zone with TPUs that jobman knows; .* \(did you mean us-central2-b\?\)$/,
+    /tpu\.zone: "us-centrl2-b" is not a zone with TPUs that jobman knows; .* \(did you mean "us-central2-b"\?\)$/,
   );
   assert.match(
     only(asks('my-project', 'accelerator: v4-16, zone: us-east1-d')),
-    /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: it is offered in us-central2-b \(did you mean us-central2-b\?\)$/,
+    /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: the zones that offer it are us-central2-b \(did you mean "us-central2-b"\?\)$/,
   );
   const newer = asks('my-project', 'accelerator: v9e-16, zone: us-central2-b, version: v2-alpha-tpuv9e');
-  assert.match(only(newer), /tpu\.accelerator: "v9e-16" is no type of TPU that jobman knows; Google is asked/);
+  assert.match(only(newer), /tpu\.accelerator: "v9e-16" is not a TPU type that jobman knows; jobman requests it/);
   const { capacity } = specOf(newer).spec;
   assert.ok(capacity.kind === 'tpu' && capacity.accelerator === 'v9e-16');
   assert.equal(capacity.runtimeVersion, 'v2-alpha-tpuv9e');
   assertRefused(
     asks('my-project', 'accelerator: v9e-16, zone: us-central2-b'),
-    /tpu\.version: must be given: jobman does not know v9e-16/,
+    /tpu\.version: is required: jobman does not know the runtime version of v9e-16/,
   );
   // A new size of a generation has the image of its generation.
   const { capacity: larger } = specOf(asks('my-project', 'accelerator: v6e-512, zone: us-east5-b')).spec;
   assert.ok(larger.kind === 'tpu' && larger.runtimeVersion === 'v2-alpha-tpuv6e');
   // Another word for a generation is no name of Google's.
   for (const type of ['v5e-16', 'V4-8', 'v4_8', 'banana']) {
-    assertRefused(asks('my-project', `accelerator: ${type}, zone: us-central2-b`), /is no type of TPU/);
+    assertRefused(asks('my-project', `accelerator: ${type}, zone: us-central2-b`), /is not a TPU type/);
   }
 });
 
@@ -206,21 +203,21 @@ test('of the built-in cloud nothing may be asked for that it does not have', () 
   const refused = (keys: string): string => problemsOf(asks('emulator', keys)).join('\n');
   assertEach(refused, {
     'accelerator: v5litepod-17, zone: us-west4-a':
-      /tpu\.accelerator: "v5litepod-17" is no type of TPU .*\(did you mean v5litepod-16\?\)/,
-    'accelerator: v9e-16, zone: us-west4-a': /is no type of TPU/,
-    'accelerator: v4-16, zone: mars-north1-a': /"mars-north1-a" is no zone with TPUs of the built-in cloud/,
-    'accelerator: v4-16, zone: us-east1-d': /us-east1-d has no v4-16: it is offered in us-central2-b/,
-    'accelerator: tpu7x-8, zone: us-east1-d': /us-east1-d has no tpu7x-8: no zone has any/,
+      /tpu\.accelerator: "v5litepod-17" is not a TPU type .*\(did you mean "v5litepod-16"\?\)/,
+    'accelerator: v9e-16, zone: us-west4-a': /is not a TPU type/,
+    'accelerator: v4-16, zone: mars-north1-a': /"mars-north1-a" is not a zone with TPUs of the TPU emulator/,
+    'accelerator: v4-16, zone: us-east1-d': /us-east1-d has no v4-16: the zones that offer it are us-central2-b/,
+    'accelerator: tpu7x-8, zone: us-east1-d': /us-east1-d has no tpu7x-8: no zone offers it/,
     'accelerator: v4-16, zone: us-central2-b, version: tpu-ubuntu2204-bas':
-      /tpu\.version: .* \(did you mean tpu-ubuntu2204-base\?\)/,
+      /tpu\.version: .* \(did you mean "tpu-ubuntu2204-base"\?\)/,
   });
 });
 
 test('a runtime version of another generation is told of, and one that is new is not', () => {
   const version = (text: string): readonly string[] =>
     warningsOf(asks('my-project', `accelerator: v6e-8, zone: us-east5-b, version: ${text}`));
-  assert.match(version('v2-alpha-tpuv5-lite').join(), /is made for v5e, and the TPU is a v6e/);
-  assert.match(version('tpu-ubuntu2204-bse').join(), /did you mean tpu-ubuntu2204-base/);
+  assert.match(version('v2-alpha-tpuv5-lite').join(), /is for v5e, but the TPU is a v6e/);
+  assert.match(version('tpu-ubuntu2204-bse').join(), /did you mean "tpu-ubuntu2204-base/);
   for (const text of ['v2-alpha-tpuv6e', 'tpu-ubuntu2204-base', 'tpu-vm-tf-2.19.1-pjrt', 'nightly']) {
     assert.deepEqual(version(text), [], text);
   }
@@ -229,10 +226,7 @@ test('a runtime version of another generation is told of, and one that is new is
 test('a project that is called nearly like the built-in cloud is told of', () => {
   const named = (project: string): string =>
     warningsOf(asks(project, 'accelerator: v4-16, zone: us-central2-b')).join();
-  assert.match(
-    named('emulatr'),
-    /tpu\.project: "emulatr" is taken for a project of Google Cloud.*\(did you mean emulator\?\)/,
-  );
+  assert.match(named('emulatr'), /tpu\.project: "emulatr" is a Google Cloud project.*\(did you mean "emulator"\?\)/);
   for (const project of ['my-project', 'emulator', 'my-emulator', 'emulator-2'])
     assert.equal(named(project), '', project);
 });

@@ -51,14 +51,14 @@ suite('what was typed', () => {
     const image = (text: string) => ['submit', '-q', '-i', text, '-r', tinyFlavor, '--', 'ls'];
     const lines: readonly Wrong[] = [
       [named('Train_7'), 2, /`Train_7`: .*small letters.*did you mean train-7\?/],
-      [named('a'.repeat(64)), 2, /it is 64 characters long, and Kubernetes takes 63/],
-      [flavor(trailing), 2, /trailing\.json:4:31: no comma may stand after the last one/],
+      [named('a'.repeat(64)), 2, /it has 64 characters; the limit of Kubernetes is 63/],
+      [flavor(trailing), 2, /trailing\.json:4:31: remove this comma: nothing follows it/],
       [flavor(seed), 2, /seed\.json:3:5: /],
       [flavor(nameless), 2, /nameless\.json:1:1: a flavor needs a "name"/],
       [flavor('{"name":"x","resources":{}}'), 2, /flavor:1:25: "resources" needs "requests"/],
       [flavor('no-gpi'), 3, /There is no flavor no-gpi, .*Did you mean no-gpu\?/],
       [flavor('{"name":"x","resources":{"requests":{"gpu":1}}}'), 2, /did you mean "nvidia\.com\/gpu"/],
-      [annotated('{"team": "vision",}'), 2, /annotations:1:18: no comma may stand after the last one/],
+      [annotated('{"team": "vision",}'), 2, /annotations:1:18: remove this comma: nothing follows it/],
       [
         annotated('{"a": 1, "b": true, "c": {"d": "e"}}'),
         2,
@@ -73,7 +73,7 @@ suite('what was typed', () => {
         /No image is named: say it with -i, or set job\.defaultImage/,
       ],
       [[...plain, 'ls'], 2, /Unexpected argument `ls`/],
-      [`submit -q -f ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is no name in Kubernetes/],
+      [`submit -q -f ${manifest}`, 2, /train\.yaml:2:9 job\.name: "Train" is not a valid name in Kubernetes/],
       [[...plain, '-f', 'nowhere.yaml'], 2, /nowhere\.yaml/],
       ['details', 2, /which job|Which job/],
       ['delete -j one --all', 2, /--all/],

@@ -4,31 +4,31 @@ import type { Key, Kind } from '../../schema/kinds.ts';
 /** Excludes JOBMAN_*, which jobman sets for the program. */
 export const variableName = {
   pattern: /^(?!JOBMAN_)[A-Za-z_][A-Za-z0-9_]*$/,
-  rule: "is no name for an environment variable (letters, digits and _; names with JOBMAN_ are jobman's own)",
+  rule: 'is not a valid name of an environment variable (letters, digits and _; names that begin with JOBMAN_ are reserved)',
 };
 
 export const environmentNames = ['docker', 'conda', 'venv'] as const;
 export type EnvironmentName = (typeof environmentNames)[number];
 
-/** For keys that jobman derives. An older version wrote them into its copies of manifests. */
-export const writtenByOlderVersion = 'is written by jobman itself (an older version put it into manifests); remove it';
+/** For keys that jobman sets itself. */
+export const setByJobman = 'is set by jobman; remove it';
 
 export const docker = {
   description: 'Runs the command in a container.',
   defaultText: 'no container',
   kind: section({
     image: {
-      kind: line({ description: 'image', pattern: /^[^\s-]\S*$/, rule: 'is no name of an image' }),
-      description: 'The image; name its version for runs that can be repeated.',
+      kind: line({ description: 'image', pattern: /^[^\s-]\S*$/, rule: 'is not a valid image' }),
+      description: 'The image. Include its version, so that a run can be repeated.',
       isRequired: true,
       example: 'example/maxtext_base_image:latest',
     },
     env_vars: {
       kind: listOf(
-        text({ description: 'NAME=value', pattern: /^[A-Za-z_][A-Za-z0-9_]*(=[\s\S]*)?$/, rule: 'is no NAME=value' }),
+        text({ description: 'NAME=value', pattern: /^[A-Za-z_][A-Za-z0-9_]*(=[\s\S]*)?$/, rule: 'must be NAME=value' }),
         'list of NAME=value',
       ),
-      description: "Environment variables inside the container; a NAME alone hands on the worker's own.",
+      description: "Environment variables inside the container; a NAME alone passes the worker's value.",
       example: '[HOME=/home/zephyr]',
     },
     mount_dirs: {
@@ -36,25 +36,25 @@ export const docker = {
         path({
           description: '/path or /path:/inside',
           pattern: /^(~|~?\/[^:]*)(:\/[^:]*(:[a-zA-Z,]+)?)?$/,
-          rule: 'is no mount; write /path or /path:/inside',
+          rule: 'is not a mount; write /path or /path:/inside',
           suggest: (written) => `/${written.replace(/^\.?\//, '')}`,
         }),
         'list of /path or /path:/inside',
       ),
-      description: 'Folders of the worker that the container sees. `~` is the login folder of the worker.',
+      description: 'Folders of the worker to mount in the container. `~` is the login folder of the worker.',
       example: '[/home/zephyr, /dev]',
     },
     workdir: {
       kind: path(),
       description:
-        'Folder inside the container that the command starts in; `~` is the login folder of the worker. A relative one is a folder of the copy of `job.workdir`.',
-      defaultText: "the image's own",
+        'Folder inside the container in which the command starts; `~` is the login folder of the worker. A relative path is inside the copy of `job.workdir`.',
+      defaultText: "the image's",
       example: '/home/zephyr',
       aliases: ['work_dir'],
     },
     flags: {
       kind: listOf(line()),
-      description: 'Further flags of `docker run`, but for `--detach`.',
+      description: 'More flags for `docker run`, except `--detach`.',
       example: '["--privileged", "--network=host"]',
     },
   }),
@@ -68,7 +68,7 @@ export const conda = {
       kind: line({
         description: 'name',
         pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
-        rule: 'is no name of a conda environment',
+        rule: 'is not a valid name of a conda environment',
       }),
       description: 'Name of the environment.',
       isRequired: true,
@@ -77,14 +77,14 @@ export const conda = {
     },
     config_file: {
       kind: path(),
-      description: 'An environment.yaml here, from which the environment is made.',
-      defaultText: 'none; the environment must be there already',
+      description: 'An environment.yaml on this machine, from which jobman creates the environment.',
+      defaultText: 'none; the environment must exist',
       example: 'assets/fms.yaml',
       aliases: ['yaml_file'],
     },
     enabled: {
       kind: bool(),
-      description: '`false` takes the section out of the choice.',
+      description: '`false` ignores the section.',
       defaultText: 'true',
       example: 'false',
     },
@@ -96,7 +96,7 @@ const python: Kind<string> = {
   ...line({
     description: 'version',
     pattern: /^((python)?\d+(\.\d+)?|\/\S+)$/,
-    rule: 'is no version of Python; write 3.9 or python3.9',
+    rule: 'is not a Python version; write 3.9 or python3.9',
     suggest: (written) => /(\d+\.\d+)/.exec(written)?.[1],
   }),
 };
@@ -109,26 +109,26 @@ export const venv = {
       kind: line({
         description: 'name',
         pattern: /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/,
-        rule: 'is no name of a virtual environment',
+        rule: 'is not a valid name of a virtual environment',
       }),
-      description: 'Name of the environment, which is made in `~/venv/<name>`.',
+      description: 'Name of the environment, which jobman creates in `~/venv/<name>`.',
       defaultText: 'venv',
       example: 'maxtext',
     },
     path: {
       kind: path(),
-      description: 'Its folder on the worker, in place of `~/venv/<name>`.',
+      description: 'Folder of the environment on the worker, instead of `~/venv/<name>`.',
       defaultText: '~/venv/<name>',
       example: '~/maxtext-venv',
     },
     requirements_file: {
       kind: path(),
-      description: 'A requirements file here whose packages are installed.',
+      description: 'A requirements file on this machine with the packages to install.',
       example: 'assets/requirements.txt',
     },
     python: {
       kind: python,
-      description: 'Version of Python: `3.9`, `"3.9"` and `python3.9` are the same.',
+      description: 'Python version: `3.9`, `"3.9"` and `python3.9` are the same.',
       defaultText: 'python3',
       example: 'python3.10',
     },

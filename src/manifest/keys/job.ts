@@ -18,7 +18,7 @@ import {
   anyValue,
 } from '../kinds.ts';
 import { type Key, reportProblem, type Kind } from '../../schema/kinds.ts';
-import { variableName, environmentNames, writtenByOlderVersion } from './environments.ts';
+import { variableName, environmentNames, setByJobman } from './environments.ts';
 
 /** Signals that ask a program to end, by their names in Slurm and Docker. */
 const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
@@ -38,39 +38,39 @@ function suggestSignal(written: string): string | undefined {
   return signals.find((signal) => signal === name) ?? numbers[name];
 }
 
-/** Keys of older versions: some wrote them into their copy of a manifest, others accepted them. */
+/** Keys of the older TPU manager. */
 const retired = {
-  id: writtenByOlderVersion,
-  user: writtenByOlderVersion,
-  dir: writtenByOlderVersion,
-  worker_num: 'follows from tpu.accelerator; remove it',
-  queue: 'is a thing of the older jobman: here one job runs one command; remove it and create a job for each',
+  id: setByJobman,
+  user: setByJobman,
+  dir: setByJobman,
+  worker_num: 'is not needed: tpu.accelerator determines it; remove it',
+  queue: 'is not supported: a job runs one command; remove it and create one job for each command',
 };
 
 export const job = {
-  description: 'What the job is called and how it behaves.',
-  defaultText: 'all its defaults',
+  description: 'Name, limits, files and behaviour of the job.',
+  defaultText: 'the default of each key',
   kind: section(
     {
       name: {
         kind: line({
           description: 'name',
           pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
-          rule: 'is no name for a job (at most 100 characters; no space, no /, not only digits, which would be an id; does not begin with -, which would be a flag)',
+          rule: 'is not a valid job name (at most 100 characters, without spaces and /; not only digits, because they are an id; not beginning with -, because it is a flag)',
           suggest: (written) =>
             written
               .trim()
               .replaceAll(/[\s/]+/g, '-')
               .replace(/^-+/, ''),
         }),
-        description: 'A label for people, shown in lists and logs, and by which commands find the job.',
+        description: 'Name for people, shown in lists and logs. Commands accept it instead of the id.',
         defaultText: "the file's name",
         example: 'pretrain-llama3-8b',
       },
       env_type: {
         kind: choice(...environmentNames),
-        description: 'The environment that the command runs in; its section says the rest.',
-        defaultText: 'the one that setup.modules lists, or whose section stands alone',
+        description: 'The environment in which the command runs; the section of that name configures it.',
+        defaultText: 'the one in setup.modules, or the only one with a section',
         example: 'docker',
       },
       loop: {
@@ -81,14 +81,14 @@ export const job = {
           oneOf(['failures'], () => 'failures'),
         ),
         description:
-          'Start again after every exit (`true`), or after every failure (`failures`). Short for a recovery preset.',
+          'Start again after every exit (`true`) or after every failure (`failures`). Selects the recovery preset of that name.',
         defaultText: 'false',
         example: 'true',
       },
       remote_user: {
-        kind: line({ description: 'login', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, rule: 'is no login name' }),
+        kind: line({ description: 'login', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, rule: 'is not a login name' }),
         description: 'Login name on the workers.',
-        defaultText: 'your login name here',
+        defaultText: 'your login name on this machine',
         example: 'zephyr',
       },
       tags: {
@@ -105,92 +105,93 @@ export const job = {
       secrets: {
         kind: mapOf(variableName),
         description:
-          'Environment variables of the command that nobody else is to see. The value says where to read them: `env`, the variable of that name where you create the job; `env:OTHER`, another one; else a file of this machine, read at every start.',
+          'Environment variables of the command with secret values. The value here is the source: `env` is the variable of the same name in your shell at `create`, `env:OTHER` is another variable, and everything else is the path of a file on this machine, which jobman reads at every start.',
         example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}',
       },
       checkpoint_dir: {
         kind: path(),
         description:
-          'Folder for checkpoints, best inside a mounted bucket. Each job gets a folder of its own below it (`000001-k3x9ab`: the ids of the job and of the installation), or exactly this folder where it contains `${job.id}` or `${job.name}`. The program finds the folder as `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job as `JOBMAN_RESUME_FROM`.',
+          'Folder for checkpoints, usually inside a mounted bucket. Each job gets its own subfolder (`000001-k3x9ab`: the ids of the job and of the installation), unless the path contains `${job.id}` or `${job.name}`. The program reads the folder from `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job from `JOBMAN_RESUME_FROM`.',
         example: '~/bucket/checkpoints',
       },
       checkpoint_shared: {
         kind: bool(),
         description:
-          'Keep the checkpoints of all jobs with this `checkpoint_dir` in that one folder, and resume from the newest of any of them.',
+          'All jobs with this `checkpoint_dir` share the folder, and each resumes from its newest checkpoint, whichever job wrote it.',
         defaultText: 'false',
         example: 'true',
       },
       resume_from: {
         kind: line(),
         description:
-          'Checkpoint to begin from: the id or name of a job (its newest one), or a path. A path that ends in `/` is a folder whose newest complete entry counts. Once the job has a checkpoint of its own, it resumes from that; `rerun` begins from here again.',
+          'Checkpoint to start from: the id or name of a job (its newest checkpoint) or a path. A path that ends in `/` is a folder; jobman takes its newest complete entry. Once the job has written a checkpoint, it resumes from that one; `rerun` starts from `resume_from` again.',
         example: '42',
       },
       silence_timeout: {
         kind: duration(second),
         description:
-          'When the program has printed nothing for so long on any of its workers, the attempt ends as `hung`, and the rules say what follows. It is enough that one worker prints.',
+          'Maximum time without output from any worker. After it the attempt ends as `hung`, and the recovery rules apply. Output from one worker is enough.',
         defaultText: 'no limit',
         example: '30m',
       },
       max_runtime: {
         kind: duration(second),
         description:
-          "The command's longest run in one attempt, from the moment it runs on every worker. Then it is stopped, the attempt ends as `timed_out`, and the job fails whatever the rules say.",
+          'Maximum run time of the command in one attempt, counted from its start on the last worker. After it jobman stops the command, the attempt ends as `timed_out`, and the job fails; recovery rules do not apply.',
         defaultText: 'no limit',
         example: '2d',
       },
       capacity_wait: {
         kind: duration(second),
-        description: 'How long one attempt waits for its TPU. Then it ends as `allocation_failed`, and the job fails.',
+        description:
+          'Maximum time that one attempt waits for its TPU. After it the attempt ends as `allocation_failed`, and the job fails.',
         defaultText: 'no limit',
         example: '12h',
       },
       stop_signal: {
         kind: oneOf(signals, suggestSignal),
         description:
-          'The signal that asks the program to end: at a stop, at a limit, and when another worker has failed. Without `SIG`.',
+          'Signal that asks the program to end: at a stop, at a limit, and when another worker fails. Written without `SIG`.',
         defaultText: 'TERM',
         example: 'INT',
       },
       stop_grace: {
         kind: duration(),
         description:
-          'How long the program then has to end, before it is killed with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives 30 s at most.',
+          'Time that the program has to end before jobman kills it with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives at most 30 s.',
         defaultText: '30s',
         example: '2m',
       },
       on_finish: {
         kind: choice('release', 'keep'),
-        description: 'What happens to the TPU when the job is over. A kept TPU goes on costing.',
+        description: 'Release or keep the TPU when the job finishes. A kept TPU costs money.',
         defaultText: 'release; keep for a job without a command',
         example: 'keep',
       },
       keep_for: {
         kind: duration(second),
         description:
-          'With `on_finish: keep`: after so long it is released all the same. Without `on_finish: keep` it has no effect.',
+          'With `on_finish: keep`: the TPU is released after this time. Without `on_finish: keep` it has no effect.',
         defaultText: 'until you release it',
         example: '1h',
       },
       hold_on_failure: {
         kind: duration(second),
         description:
-          'When the job has failed, its TPU is kept for so long, for a look with `jobman ssh`; it goes on costing. `jobman stop --release` lets it go before.',
+          'Keep the TPU for this time after a failure, so that you can log in with `jobman ssh`. It costs money until then; `jobman stop --release` releases it earlier.',
         defaultText: 'released at once',
         example: '2h',
       },
       workdir: {
         kind: path(),
         description:
-          'Folder of this machine that every worker gets a copy of, and that the command starts in. What git ignores is left out. The copy is taken when the job is created; `jobman resume --workdir` takes it anew. At most 512 MiB and 50,000 files.',
+          'Folder on this machine that jobman copies to every worker; the command starts in the copy. Files that git ignores are not copied. `create` takes the copy, and `jobman resume --workdir` takes a new one. At most 512 MiB and 50,000 files.',
         example: '.',
       },
       files: {
         kind: listOf(path({ description: 'from:to' }), 'list of from:to'),
         description:
-          'Files and folders that are copied to every worker before anything else, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays. At most 1 MiB each and 4 MiB together: larger things belong in a bucket.',
+          'Files and folders that jobman copies to every worker as the first step, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays the same. At most 1 MiB each and 4 MiB in total; put larger files in a bucket.',
         example: '[train.py, data:experiment/data]',
       },
     },
@@ -212,8 +213,7 @@ const workers: Kind<'all' | readonly number[]> = {
   read(tree, path, report) {
     if (tree.kind === 'scalar' && tree.value === 'all') return 'all';
     const items = tree.kind === 'list' ? tree.items : [tree];
-    if (items.length === 0)
-      return reportProblem(tree, path, report, 'is an empty list, so nothing would run the command');
+    if (items.length === 0) return reportProblem(tree, path, report, 'is empty, so no worker would run the command');
     const numbers: number[] = [];
     for (const [index, item] of items.entries()) {
       const at = tree.kind === 'list' ? [...path, index] : path;
@@ -223,7 +223,7 @@ const workers: Kind<'all' | readonly number[]> = {
         const suggestion = item.kind === 'scalar' && /^a/i.test(item.source) ? 'all' : undefined;
         if (suggestion === undefined)
           reportWrongKind(item, 'the number of a worker, a list of numbers, or all', at, report);
-        else reportProblem(item, at, report, 'wants the number of a worker, a list of numbers, or all', suggestion);
+        else reportProblem(item, at, report, 'must be the number of a worker, a list of numbers, or all', suggestion);
       } else if (numbers.includes(value)) reportProblem(item, at, report, `names worker ${value} twice`);
       else numbers.push(value);
     }
@@ -235,6 +235,13 @@ const workers: Kind<'all' | readonly number[]> = {
 const requiredScript: Kind<string> = {
   ...script(),
   read(tree, path, report) {
+    if (tree.kind === 'list')
+      return reportProblem(
+        tree,
+        path,
+        report,
+        'must be one script, not a list; join the commands with && or use a | block',
+      );
     const value = script().read(tree, path, report);
     return value?.trim() === '' ? reportProblem(tree, path, report, 'is empty, so there is nothing to run') : value;
   },
@@ -242,40 +249,39 @@ const requiredScript: Kind<string> = {
 
 export const command = {
   description:
-    'The work itself. Keys of your own with a single value may stand here, for `${command.lr}` and `--set command.lr=0.01`.',
-  defaultText: 'the job only sets up, and keeps its TPU',
+    'The command of the job. You can add keys with single values, for `${command.lr}` and `--set command.lr=0.01`.',
+  defaultText: 'the job only runs setup and keeps its TPU',
   example: '{run: python3 train.py}',
   kind: section(
     {
       run: {
         kind: requiredScript,
-        description:
-          "A shell script. `${a.b}` is a value of the manifest; `$NAME` and a bare `${NAME}` are the shell's own.",
+        description: 'A shell script. `${a.b}` is a value of the manifest; `$NAME` and `${NAME}` are shell variables.',
         isRequired: true,
         example: 'python3 train.py',
         aliases: ['cmd'],
       },
       workers: {
         kind: workers,
-        description: 'Which workers run it, counted from 0.',
+        description: 'Workers that run the command, counted from 0.',
         defaultText: 'all',
         example: '[0]',
       },
       env: {
         kind: mapOf(variableName),
-        description: 'Environment variables, over those of job.env.',
+        description: 'Environment variables; they override `job.env`.',
         example: '{SEED: 7}',
       },
       workdir: {
         kind: pathKind(),
-        description: 'Folder that it starts in: on the worker, or inside the container.',
-        defaultText: "the login folder, or the container's own",
+        description: 'Folder in which the command starts, on the worker or inside the container.',
+        defaultText: "the login folder, or the container's",
         example: '~/experiment',
       },
       runs_on: {
         kind: choice('workers', 'here'),
         description:
-          '`here` runs it once, on the machine of jobman itself, for scripts that drive the TPU from outside.',
+          '`here` runs the command once on the machine of jobman, for scripts that control the TPU from outside.',
         defaultText: 'workers',
         example: 'here',
       },
@@ -289,7 +295,7 @@ export const local = {
   kind: section({
     workdir: {
       kind: path(),
-      description: 'Folder that the command starts in.',
+      description: 'Folder in which the command starts.',
       defaultText: "the manifest's folder",
       example: '.',
     },
@@ -297,7 +303,7 @@ export const local = {
 } satisfies Key<unknown>;
 
 export const vars = {
-  description: 'Values of your own, for `${vars.name}` anywhere in the manifest. Lists and maps may stand here too.',
+  description: 'Your own values, for `${vars.name}` anywhere in the manifest. Lists and maps are allowed.',
   example: '{seed: 7}',
   kind: section({}, anyValue()),
 } satisfies Key<unknown>;

@@ -30,19 +30,19 @@ function parsedLine<T>(description: string, read: (written: string) => ParseResu
 const objectName = (description: string): Kind<string> => parsedLine(description, readObjectName);
 
 /** app/cluster/flavor.ts checks the resource names. */
-const quantities = mapOf({ pattern: /^\S+$/, rule: 'is no resource' });
+const quantities = mapOf({ pattern: /^\S+$/, rule: 'is not the name of a resource' });
 
 const resources = section({
   requests: {
     kind: quantities,
-    description: 'What one pod asks for.',
+    description: 'Resource requests of one pod.',
     isRequired: true,
-    defaultText: 'must be given with resources',
+    defaultText: 'required with resources',
     example: '{cpu: 500m, memory: 1G}',
   },
   limits: {
     kind: quantities,
-    description: 'What it may use at most. GPUs and the like get their request as their limit.',
+    description: 'Resource limits of one pod. For GPUs and other extended resources the limit is the request.',
     example: '{memory: 2G}',
   },
 });
@@ -53,81 +53,81 @@ export const kubernetes = {
   kind: section({
     image: {
       kind: line({ description: 'image' }),
-      description: 'The image, behind the prefix of the settings.',
+      description: 'The image. jobman adds the image prefix of the settings.',
       defaultText: 'job.defaultImage of the settings',
       example: 'alpine:3',
     },
     flavor: {
       kind: line(),
       description:
-        "A resources flavor: its name, a file or its JSON. `jobman resources-flavors` shows the settings' own.",
+        'A resources flavor: a name, a file or JSON. `jobman resources-flavors` lists the flavors of the settings.',
       defaultText: 'job.resources.default of the settings',
       example: 'no-gpu',
       aliases: ['resources_flavor'],
     },
     resources: {
       kind: resources,
-      description: 'Resources without a name, in place of a flavor.',
-      defaultText: 'those of the flavor',
+      description: 'Resources, instead of a flavor.',
+      defaultText: "the flavor's",
       example: '{requests: {cpu: 2, memory: 4G}}',
     },
     gpus: {
       kind: parsedLine('n[:model]', readGpus),
       description:
-        'GPUs of each pod: how many, and if it matters the model as the nodes are labelled, or the resource.',
-      defaultText: 'those of the flavor',
+        'GPUs of each pod: the number, and optionally the model (as on the label of the nodes) or the resource.',
+      defaultText: "the flavor's",
       example: '2:NVIDIA-A100-SXM4-80GB',
     },
     namespace: {
       kind: objectName('namespace'),
       description: 'The namespace.',
-      defaultText: "that of the kubeconfig's context",
+      defaultText: "the namespace of the kubeconfig's context",
       example: 'vision',
     },
     context: {
       kind: line({ description: 'context' }),
       description: 'The context of the kubeconfig.',
-      defaultText: "the kubeconfig's own choice",
+      defaultText: "the kubeconfig's current context",
       example: 'lab',
     },
     annotations: {
-      kind: mapOf({ pattern: /^\S+$/, rule: 'is no key of an annotation' }),
-      description: 'Annotations of the Job, over those of the settings.',
+      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a valid key of an annotation' }),
+      description: 'Annotations of the Job; they override those of the settings.',
       example: '{team: vision}',
     },
     command: {
       kind: listOf(text()),
-      description: "Words that replace the image's entry point; `command.run` is a script in place of it.",
-      defaultText: "the image's own",
+      description: "Replaces the image's entry point. For a script use `command.run` instead.",
+      defaultText: "the image's",
       example: '[python3, train.py]',
     },
     args: {
       kind: listOf(text()),
-      description: 'Words behind the entry point.',
-      defaultText: "the image's own",
+      description: 'Arguments of the entry point.',
+      defaultText: "the image's",
       example: '[ls, -al, /]',
     },
     secrets: {
       kind: listOf(parsedLine('NAME:KEY=VARIABLE', readSecret), 'list of NAME:KEY=VARIABLE'),
       description:
-        'Secrets of the cluster by reference: a key of one as a variable. `NAME:KEY` is the variable KEY, `NAME` all keys under their own names.',
+        'References to Secrets of the cluster, as environment variables. `NAME:KEY` sets the variable KEY; `NAME` sets all keys under their own names.',
       example: '[wandb:api-key=WANDB_API_KEY]',
     },
     volumes: {
       kind: listOf(parsedLine('claim:path[:ro]', readVolume), 'list of claim:path[:ro]'),
-      description: 'PersistentVolumeClaims and where they appear.',
+      description: 'PersistentVolumeClaims and their mount paths.',
       example: '[datasets:/data:ro]',
     },
     shm: {
-      kind: line({ description: 'amount', pattern: quantityPattern, rule: 'is no amount; write 8G or 512Mi' }),
-      description: 'The size of /dev/shm, which loaders of data share; it counts as memory of the pod.',
-      defaultText: "the node's own, often 64M",
+      kind: line({ description: 'quantity', pattern: quantityPattern, rule: 'is not a quantity; write 8G or 512Mi' }),
+      description: 'Size of /dev/shm, which data loaders use. It counts as memory of the pod.',
+      defaultText: "the node's default, often 64M",
       example: '8G',
     },
     service_account: {
       kind: objectName('name'),
-      description: 'The ServiceAccount that the pods act as.',
-      defaultText: 'that of the namespace',
+      description: 'ServiceAccount of the pods.',
+      defaultText: "the namespace's default",
       example: 'trainer',
     },
     labels: {
@@ -137,7 +137,7 @@ export const kubernetes = {
     },
     node_selector: {
       kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
-      description: 'Labels that the node must have.',
+      description: 'Labels that a node must have.',
       example: '{disk: ssd}',
     },
     tolerations: {
@@ -148,54 +148,54 @@ export const kubernetes = {
     },
     priority_class: {
       kind: objectName('name'),
-      description: 'The PriorityClass of the pods.',
+      description: 'PriorityClass of the pods.',
       defaultText: 'job.priorityClassName of the settings',
       example: 'high',
     },
     image_pull_secrets: {
       kind: listOf(objectName('secret'), 'list of secrets'),
-      description: 'Secrets with the login of a registry.',
+      description: 'Secrets with registry credentials.',
       example: '[registry]',
     },
     parallelism: {
       kind: int(1, 100_000),
-      description: 'How many pods run at once. Above 1 each has a number, JOB_COMPLETION_INDEX.',
+      description: 'How many pods run at the same time. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
       defaultText: '1',
       example: '4',
     },
     completions: {
       kind: int(1, 100_000),
-      description: 'How many pods have to succeed. Above 1 each has a number, JOB_COMPLETION_INDEX.',
+      description: 'How many pods must succeed. Above 1 each pod has an index, JOB_COMPLETION_INDEX.',
       defaultText: 'parallelism',
       example: '16',
     },
     backoff_limit: {
       kind: int(0, 1_000_000),
-      description: 'How many failed pods are replaced before the job has failed.',
+      description: 'How many failed pods Kubernetes replaces before the job fails.',
       defaultText: '0',
       example: '3',
     },
     timeout: {
       kind: duration(second),
-      description: 'The longest run, all pods together; then Kubernetes ends the job as failed.',
-      defaultText: 'job.max_runtime, else no limit',
+      description: 'Maximum run time of the whole job. After it Kubernetes ends the job as failed.',
+      defaultText: 'job.max_runtime, otherwise no limit',
       example: '12h',
     },
     ttl: {
       kind: durationOrNone(),
-      description: 'How long after its end Kubernetes removes the job with its pods; `none`: never.',
+      description: 'How long after its end Kubernetes deletes the job with its pods; `none` is never.',
       defaultText: 'job.ttl of the settings, 7d',
       example: '1d',
     },
     suspend: {
       kind: bool(),
-      description: 'Create it without starting it; `jobman start` does.',
+      description: 'Create the job without starting it; start it with `jobman start`.',
       defaultText: 'false',
       example: 'true',
     },
     queue: {
       kind: objectName('queue'),
-      description: "The queue of Kueue that it waits in; this is Kueue's label.",
+      description: 'Kueue queue of the job.',
       example: 'vision',
     },
   }),

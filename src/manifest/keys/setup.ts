@@ -6,19 +6,19 @@ const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] 
 export type ModuleName = (typeof moduleNames)[number];
 
 export const setup = {
-  description: 'What is set up on each worker before the command.',
-  defaultText: 'every section that is there, in the order ssh, gcsfuse, environment',
+  description: 'Setup of each worker before the command.',
+  defaultText: 'every section in the manifest, in the order ssh, gcsfuse, environment',
   kind: section({
     modules: {
       kind: listOf(choice(...moduleNames), 'list of module names'),
       description:
-        'Which sections are used, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker and one of the others inside it), `command`. Without `command` in the list the job sets up and runs nothing.',
-      defaultText: 'ssh, gcsfuse and the environment, those that are there',
+        'The sections to use, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker with one of the others inside it), `command`. Without `command` in the list the job only runs setup.',
+      defaultText: 'ssh, gcsfuse and the environment that have a section',
       example: '[ssh, gcsfuse, docker, command]',
     },
     tries: {
       kind: int(1, 100),
-      description: 'How often one step is tried on one worker; after the last time the attempt ends as `setup_failed`.',
+      description: 'How often jobman tries one step on one worker before the attempt ends as `setup_failed`.',
       defaultText: '3',
       example: '5',
     },
@@ -26,12 +26,12 @@ export const setup = {
 } satisfies Key<unknown>;
 
 export const ssh = {
-  description: 'Keys: the one that jobman logs in with, and those that the workers get.',
-  defaultText: "jobman's own key, and nothing on the workers",
+  description: 'SSH keys: the key for the login of jobman, and keys to copy to the workers.',
+  defaultText: "jobman's own key, and no keys on the workers",
   kind: section({
     private_key: {
       kind: path(),
-      description: 'The private key file here that jobman logs in to the workers with.',
+      description: 'Private key file on this machine, with which jobman logs in to the workers.',
       defaultText: "jobman's own key",
       example: '~/.ssh/id_rsa',
       aliases: ['tpu_private_key'],
@@ -39,7 +39,7 @@ export const ssh = {
     tpu_public_key: {
       kind: path(),
       description:
-        'Its public half. When given, both halves are copied to the workers, so that they can log in to each other.',
+        'Public half of `private_key`. If set, jobman copies both halves to the workers, so that they can log in to each other.',
       example: '~/.ssh/id_rsa.pub',
     },
     identities: {
@@ -47,7 +47,7 @@ export const ssh = {
         section({
           private_key: {
             kind: path(),
-            description: 'A private key file here.',
+            description: 'Private key file on this machine.',
             isRequired: true,
             example: '~/.ssh/id_ed25519_github',
           },
@@ -64,7 +64,7 @@ export const ssh = {
         }),
         'list of identities',
       ),
-      description: 'Further keys that are copied to `~/.ssh` of every worker, with lines for its ssh_config.',
+      description: 'More keys to copy to `~/.ssh` of every worker, with lines for its ssh_config.',
     },
   }),
 } satisfies Key<unknown>;
@@ -72,49 +72,49 @@ export const ssh = {
 export const cache = section({
   dir: {
     kind: path(),
-    description: 'Folder on the worker that file contents are cached in; giving it turns the file cache on.',
+    description: 'Folder on the worker for the file cache; setting it enables the cache.',
     defaultText: 'no file cache',
     example: '/tmp/gcsfuse-cache',
   },
   metadata_ttl_secs: {
     kind: int(-1),
-    description: 'How long what is known of a file counts as true, in seconds; -1 is for ever.',
-    defaultText: "gcsfuse's own",
+    description: 'How long cached metadata is valid, in seconds; -1 is forever.',
+    defaultText: "gcsfuse's default",
     example: '60',
   },
   stat_cache_max_size_mb: {
     kind: int(-1),
-    description: 'Size of the cache of file attributes, in MiB; -1 is without limit.',
-    defaultText: "gcsfuse's own",
+    description: 'Size of the cache for file attributes, in MiB; -1 is no limit.',
+    defaultText: "gcsfuse's default",
     example: '32',
   },
   type_cache_max_size_mb: {
     kind: int(-1),
-    description: 'Size of the cache of file types, in MiB; -1 is without limit.',
-    defaultText: "gcsfuse's own",
+    description: 'Size of the cache for file types, in MiB; -1 is no limit.',
+    defaultText: "gcsfuse's default",
     example: '4',
   },
   file_cache_max_size_mb: {
     kind: int(-1),
-    description: 'Size of the file cache, in MiB; -1 is all the space there is.',
-    defaultText: "gcsfuse's own",
+    description: 'Size of the file cache, in MiB; -1 is all available space.',
+    defaultText: "gcsfuse's default",
     example: '10240',
   },
   cache_file_for_range_read: {
     kind: bool(),
-    description: 'Fetch the whole file when a part from its middle is read.',
-    defaultText: "gcsfuse's own",
+    description: 'Cache the whole file when a program reads a part of it.',
+    defaultText: "gcsfuse's default",
     example: 'true',
   },
   enable_parallel_downloads: {
     kind: bool(),
-    description: 'Fetch large files in parts, side by side.',
-    defaultText: "gcsfuse's own",
+    description: 'Download large files in parallel parts.',
+    defaultText: "gcsfuse's default",
     example: 'true',
   },
   prefix: {
     kind: script(),
-    description: 'A script that runs on the worker before the mount, for example to make a RAM disk for the cache.',
+    description: 'Script that runs on the worker before the mount, for example to create a RAM disk for the cache.',
     example: 'sudo mkdir -p /mnt/ram',
   },
 });
@@ -122,16 +122,16 @@ export const cache = section({
 const mountPath = {
   kind: path({
     pattern: /^(?!\.?\/*$|~\/*$)/,
-    rule: 'would hide every other file there; write a folder below it',
+    rule: 'would hide all other files there; write a folder below it',
   }),
-  description: 'Folder on the worker where the bucket appears: absolute, or below the login folder as `~/bucket`.',
+  description: 'Mount point on the worker: an absolute path, or `~/bucket` in the login folder.',
   isRequired: true,
   example: '/home/zephyr/gcs-bucket',
 } as const;
 
 export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
 export const invalidBucketMessage =
-  'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)';
+  'is not a bucket name (at least 3 small letters, digits, - _ and .; without a folder)';
 
 const bucketName = line({
   description: 'bucket name',
@@ -142,7 +142,7 @@ const bucketName = line({
 
 const region = {
   pattern: /^[a-z]+-[a-z]+\d+$/,
-  rule: 'is no region; a region is a zone without its letter, as in us-central2',
+  rule: 'is not a region; write a zone without its letter, such as us-central2',
 };
 
 /** One bucket, or one for each region of the job's alternatives. */
@@ -151,25 +151,25 @@ const bucketOrByRegion = either(mapOf(region), (tree) => tree.kind === 'map', bu
 const allowOtherRegion = {
   kind: bool(),
   description:
-    'Take the bucket also where it is in another region than the TPU: reading it is slower then, and what crosses over is billed.',
+    'Allow a bucket in another region than the TPU. Reading is slower, and Google bills the traffic between regions.',
   defaultText: 'false',
   example: 'true',
 } as const;
 
 export const gcsfuse = {
-  description: 'Mounts a bucket of Google Cloud Storage as a folder of every worker.',
+  description: 'Mounts a Google Cloud Storage bucket as a folder on every worker.',
   defaultText: 'no bucket',
   kind: section({
     bucket_name: {
       kind: bucketOrByRegion,
       description:
-        'The bucket; or a map from regions to buckets (`us-east5: my-bucket-us`), of which the one in the region of the TPU is mounted.',
+        'The bucket, or a map from regions to buckets (`us-east5: my-bucket-us`); jobman mounts the bucket for the region of the TPU.',
       isRequired: true,
       example: 'llm_pruning_us_central2_b',
     },
     mount_path: mountPath,
     allow_other_region: allowOtherRegion,
-    cache: { kind: cache, description: 'How gcsfuse caches.', defaultText: "gcsfuse's own way" },
+    cache: { kind: cache, description: 'Caches of gcsfuse.', defaultText: "gcsfuse's defaults" },
     extra_mounts: {
       kind: listOf(
         section({
@@ -181,11 +181,11 @@ export const gcsfuse = {
           },
           mount_path: mountPath,
           allow_other_region: allowOtherRegion,
-          cache: { kind: cache, description: 'How gcsfuse caches this mount.', defaultText: "gcsfuse's own way" },
+          cache: { kind: cache, description: 'Caches of this mount.', defaultText: "gcsfuse's defaults" },
         }),
         'list of mounts',
       ),
-      description: 'Further mounts.',
+      description: 'More mounts.',
     },
   }),
 } satisfies Key<unknown>;

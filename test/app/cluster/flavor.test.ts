@@ -54,7 +54,7 @@ suite('a flavor is refused, with the place, for', () => {
     [
       'a comma behind the last limit, as in the older manual',
       '{\n  "name": "a",\n  "resources": {\n    "requests": { "cpu": "1" },\n    "limits": { "cpu": "1" },\n  }\n}',
-      /^flavor:5:29: no comma may stand after the last one$/m,
+      /^flavor:5:29: remove this comma: nothing follows it$/m,
     ],
     [
       'a comma that is missing',
@@ -135,7 +135,7 @@ suite('the flavor that is meant', () => {
   test('is a file of another name', () => assert.equal(find('big.json').name, 'big'));
   test('is JSON on the line', () => assert.equal(find(' {"name":"x","resources":{"requests":{}}}').name, 'x'));
   test('is told by its place where a file has a slip', () => {
-    assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:16: no comma may stand/);
+    assert.match(refusal(() => find('bad.json')).message, /bad\.json:1:16: remove this comma/);
   });
   test('is asked for where there is none', () => {
     const { code, message } = refusal(() => find('smal'));

@@ -115,19 +115,19 @@ test('every slip is told with its place, and only of this half of the file', asy
   assert.deepEqual(
     error.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
     [
-      '4:5: there is no setting "job.defaultimage"; did you mean "job.defaultImage"?',
-      '5:20: "job.imagePrefix" should be a text or null, and is 3',
-      '6:30: "job.annotations[0].key" should be the key of an annotation, like "jobman/flavor", and is "a b"',
-      '6:79: "job.annotations[1].value" should be a text, and is 7',
-      '7:39: "job.securityContext.runAsUser" should be a number from 0 on, or null, and is "root"',
-      '8:29: "job.resources.label" should be the key of an annotation, like "jobman/flavor", and is ""',
+      '4:5: Unknown setting "job.defaultimage"; did you mean "job.defaultImage"?',
+      '5:20: "job.imagePrefix" must be a text or null, not 3',
+      '6:30: "job.annotations[0].key" must be the key of an annotation, like "jobman/flavor", not "a b"',
+      '6:79: "job.annotations[1].value" must be a text, not 7',
+      '7:39: "job.securityContext.runAsUser" must be a number from 0 on, or null, not "root"',
+      '8:29: "job.resources.label" must be the key of an annotation, like "jobman/flavor", not ""',
       '8:48: a flavor needs a "name"',
       '8:86: "requests.cpu" is "x", and should be an amount like "500m", "1G" or "2Gi"',
       '9:59: a second flavor is called "two"; each needs a name of its own',
-      '11:3: there is no setting "kubeconfig"; did you mean "kubeConfig"?',
-      '12:27: "kubeConfig.type" should be "default", "cluster" or "file", and is "files"',
-      '13:28: "newVersion.check" should be a length of time of at least a minute, like "24h" or "30m", and is "often"',
-      '14:22: "harbor.url" should be an address like "https://harbor.example.com", or null, and is "harbor"',
+      '11:3: Unknown setting "kubeconfig"; did you mean "kubeConfig"?',
+      '12:27: "kubeConfig.type" must be "default", "cluster" or "file", not "files"',
+      '13:28: "newVersion.check" must be a length of time of at least a minute, like "24h" or "30m", not "often"',
+      '14:22: "harbor.url" must be an address like "https://harbor.example.com", or null, not "harbor"',
     ],
   );
   // Who has to do with TPUs only hears of the other half.
@@ -139,8 +139,8 @@ test('every slip is told with its place, and only of this half of the file', asy
   assert.deepEqual(
     ours.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
     [
-      '2:12: there is no setting "tpu.projcet"; did you mean "tpu.project"?',
-      '11:3: there is no setting "kubeconfig"; did you mean "kubeConfig"?',
+      '2:12: Unknown setting "tpu.projcet"; did you mean "tpu.project"?',
+      '11:3: Unknown setting "kubeconfig"; did you mean "kubeConfig"?',
     ],
   );
 });
@@ -178,7 +178,7 @@ test('the version is not checked more often than once a minute, and a shorter in
   };
   assert.equal((await read('60s')).settings.newVersion.check, '60s');
   await assert.rejects(read('59s'), (error: Error & { readonly lines?: readonly string[] }) =>
-    /"newVersion\.check" should be a length of time of at least a minute/.test(
+    /"newVersion\.check" must be a length of time of at least a minute/.test(
       [error.message, ...(error.lines ?? [])].join('\n'),
     ),
   );
