@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAttempt } from '../../src/core/model/job.ts';
-import type { Attempt } from '../../src/core/model/job.ts';
+import type { Allocation, Attempt } from '../../src/core/model/job.ts';
 import { launchOf, resolvedStep, checkpointFolder, checkpointOwner } from '../../src/core/decide/prepare.ts';
 import { nodeNamePlaceholder } from '../../src/core/model/spec.ts';
 import { minute } from '../../src/core/model/time.ts';
@@ -54,6 +54,29 @@ test('a resumed attempt says so, with its stage and its own node', () => {
     [resume, env['JOBMAN_STAGE'], env['JOBMAN_ATTEMPT'], env['JOBMAN_NODE_NAME']],
     [true, '1', '2', 'iris-000001-2'],
   );
+});
+
+test('the workers learn the addresses of all workers that run the command, and of the coordinator', () => {
+  const world = new World(spec({ command }));
+  world.runUntilIdle();
+  const { job } = world;
+  const attempt = lastAttempt(job);
+  const [allocation] = job.allocations;
+  assert.ok(attempt !== undefined && allocation !== undefined);
+  const envWith = (addresses: readonly (string | null)[], workers: 'all' | readonly number[] = 'all') => {
+    const hosts = addresses.map((internalIp) => ({ internalIp, externalIp: '203.0.113.7' }));
+    const changed = {
+      ...job,
+      spec: { ...job.spec, command: { ...command, workers } },
+      allocations: [{ ...allocation, hosts } as Allocation],
+    };
+    const { env } = launchOf(changed, attempt, 1);
+    return [env['JOBMAN_WORKER_HOSTS'], env['JOBMAN_COORDINATOR_ADDRESS']];
+  };
+  assert.deepEqual(envWith(['10.0.0.5', '10.0.0.6']), ['10.0.0.5,10.0.0.6', '10.0.0.5:8476']);
+  assert.deepEqual(envWith(['10.0.0.5', '10.0.0.6'], [1]), ['10.0.0.6', '10.0.0.6:8476']);
+  assert.deepEqual(envWith(['fd00::5', 'fd00::6']), ['fd00::5,fd00::6', '[fd00::5]:8476']);
+  assert.deepEqual(envWith(['10.0.0.5', null]), [undefined, undefined], 'half of the addresses would mislead');
 });
 
 test('on this machine there is no node to name', () => {

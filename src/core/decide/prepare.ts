@@ -6,7 +6,7 @@ import type { Allocation, Attempt, Job, TaskFailure, WorkerTask } from '../model
 import { backoffDelay, earliest, minute, second } from '../model/time.ts';
 import type { Instant } from '../model/time.ts';
 import { nodeNamePlaceholder, withBuckets } from '../model/spec.ts';
-import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from '../model/spec.ts';
+import type { CommandSpec, ResumeFrom, SecretSource, SetupStep, WorkerId } from '../model/spec.ts';
 import type { View } from './facts.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 
@@ -98,7 +98,9 @@ export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: 
       JOBMAN_STAGE: String(attempt.stage),
       JOBMAN_WORKER: String(worker),
       JOBMAN_WORKERS: String(commandWorkers(command, allocation.workers ?? 1).length),
-      ...(capacity.kind === 'tpu' ? { JOBMAN_NODE_NAME: allocation.name } : {}),
+      ...(capacity.kind === 'tpu'
+        ? { JOBMAN_NODE_NAME: allocation.name, ...addressVariables(command, allocation) }
+        : {}),
       ...(checkpointDir === null ? {} : { JOBMAN_CHECKPOINT_DIR: checkpointDir }),
     },
     ...(command.secrets === undefined ? {} : { secrets: command.secrets }),
@@ -108,6 +110,22 @@ export function launchOf(job: Job, attempt: Attempt, worker: WorkerId, bootId?: 
     ...(command.checkpoints === 'named' && { checkpointOwner: checkpointOwner(job, attempt) }),
     ...(command.resumeFrom !== undefined && { resumeFrom: command.resumeFrom }),
     ...(bootId !== undefined && { bootId }),
+  };
+}
+
+/** The port that JAX uses for its coordinator on Cloud TPU. */
+const coordinatorPort = 8476;
+
+/** Internal addresses of the workers that run the command, in their order; none if one is unknown. */
+function addressVariables(command: CommandSpec, { hosts, workers }: Allocation): Readonly<Record<string, string>> {
+  const addresses = commandWorkers(command, workers ?? 1).map((worker) =>
+    worker === 'controller' ? null : (hosts?.[worker]?.internalIp ?? null),
+  );
+  const [first] = addresses;
+  if (first === undefined || first === null || addresses.includes(null)) return {};
+  return {
+    JOBMAN_WORKER_HOSTS: addresses.join(','),
+    JOBMAN_COORDINATOR_ADDRESS: `${first.includes(':') ? `[${first}]` : first}:${coordinatorPort}`,
   };
 }
 
