@@ -47,8 +47,8 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   if (job.finish !== null) {
     if (isUnobservable(world, job)) return true;
     if (job.desired === 'deleted') return false;
-    const { capacity, keepFor } = job.spec.finish;
-    const isKept = job.desired === 'stopped' || (capacity === 'keep' && keepFor === null);
+    const { capacity, keepForMs } = job.spec.finish;
+    const isKept = job.desired === 'stopped' || (capacity === 'keep' && keepForMs === null);
     // Kept capacity may be released all the same: by a limit, or by the owner's command.
     const isLeaving = heldAllocations(job).some(({ releasedAt }) => releasedAt !== null);
     return (isKept && !isLeaving) || heldAllocations(job).length === 0;
@@ -62,15 +62,15 @@ export function isAtRest(parts: RestContext, job: Job): boolean {
   const attempt = job.attempts.at(-1);
   if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
   // A silent worker will be given up one day.
-  if (job.allocations.at(-1)?.unreachableSince !== null) return false;
+  if (job.allocations.at(-1)?.unreachableAt !== null) return false;
   // A limit ends it one day; when that is, a clock that was set back decides as well.
-  if (job.spec.limits.maxRuntime !== null) return false;
+  if (job.spec.limits.maxRuntimeMs !== null) return false;
   const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
   // A program that may still end by itself is not at rest yet.
   return (
     alive.length > 0 &&
     alive.every((one) => one.plan.duration === null) &&
-    (job.spec.limits.silenceTimeout === null || alive.some((one) => one.plan.silentAfter === null)) &&
+    (job.spec.limits.silenceTimeoutMs === null || alive.some((one) => one.plan.silentAfter === null)) &&
     timeline.now - (alive[0]?.startedAt ?? 0) > minute
   );
 }
@@ -93,7 +93,7 @@ function isUnobservable(world: World, job: Job): boolean {
 
 /** A program of a job off the list that runs on where nothing else ends it, although somebody there has answered of late. */
 function hasLeftoverRun(world: World, job: Job): boolean {
-  if (job.allocations.some(({ unreachableSince }) => unreachableSince !== null)) return false;
+  if (job.allocations.some(({ unreachableAt }) => unreachableAt !== null)) return false;
   return world.runs.some(
     (one) =>
       one.job === job.id &&

@@ -77,12 +77,12 @@ export function createCloudPort(parts: PortOptions): CapacityPort {
         await timeline.pause(chance.between(20, 500));
         if (belongsTo(existing, ref)) return { kind: 'done' };
         const error = { kind: 'invalid' as const, message: `${allocation.name} is taken`, raw: '409 ALREADY_EXISTS' };
-        return { kind: 'refused', evidence: { detail: error.message }, error };
+        return { kind: 'refused', evidence: { message: error.message }, error };
       }
       const refused = drawRefusal(parts, ref);
       if (refused !== undefined) {
         await timeline.pause(chance.between(20, 2_000));
-        return cloudModel.isCloudDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
+        return cloudModel.isCloudDown ? { kind: 'failed', evidence: { message: 'connection refused' } } : refused;
       }
       return send(parts, () => {
         if (findMachine(world, zoneOf(ref), allocation.name) !== undefined) return;
@@ -162,7 +162,7 @@ function lastMachineOf(world: World, ref: AllocationRef): Machine | undefined {
 
 function permissionDenied(): OutcomeResult {
   const error = { kind: 'permission' as const, message: 'the cloud said permission', raw: '403 PERMISSION_DENIED' };
-  return { kind: 'refused', evidence: { detail: error.message }, error };
+  return { kind: 'refused', evidence: { message: error.message }, error };
 }
 
 /** Whether that allocation may speak of that machine: an owned one by its labels, a standing one by its name. */
@@ -219,7 +219,7 @@ function drawRefusal(parts: PortOptions, ref: AllocationRef): OutcomeResult | un
   const { faultRates } = cloudModel;
   const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
     const error = { kind, message: `the cloud said ${kind}`, raw };
-    return { kind: 'failed', evidence: { detail: error.message }, error };
+    return { kind: 'failed', evidence: { message: error.message }, error };
   };
   if (world.forbiddenZones.has(zone)) return permissionDenied();
   if (world.emptyZones.has(zone)) return draw('stockout', '429 no more capacity in the zone');
@@ -238,10 +238,10 @@ async function send(parts: PortOptions, effect: () => void): Promise<OutcomeResu
   const { timeline } = world;
   const { faultRates } = cloudModel;
   await timeline.pause(chance.between(20, 800));
-  const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };
+  const lost: OutcomeResult = { kind: 'unclear', evidence: { message: 'no reply in time' } };
   if (cloudModel.isCloudDown) {
     await timeline.pause(chance.between(1_000, 10_000));
-    return { kind: 'failed', evidence: { detail: 'connection refused' } };
+    return { kind: 'failed', evidence: { message: 'connection refused' } };
   }
   if (chance.yes(faultRates.effectLate)) {
     timeline.after(chance.between(5_000, 240_000), effect);

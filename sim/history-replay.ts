@@ -21,7 +21,7 @@ export interface HistoryState {
 type UntypedRecord = Record<string, unknown>;
 
 /** Of an attempt: the moments that its backoff is counted by. */
-type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>;
+type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBeforeAt'>;
 
 /** Tells the state of a job from its history, oldest event first. */
 function replay(events: readonly Event[]): HistoryState {
@@ -59,7 +59,7 @@ function replay(events: readonly Event[]): HistoryState {
         allocation(event.allocation);
         Object.assign(attempt(event.attempt), {
           allocation: event.allocation,
-          notBefore: event.notBefore,
+          notBeforeAt: event.notBeforeAt,
           movedAt: event.at,
         });
         break;
@@ -74,7 +74,7 @@ function replay(events: readonly Event[]): HistoryState {
         break;
       case 'allocation_seen': {
         const one = allocation(event.allocation);
-        one['lastObserved'] = { state: event.state, detail: event.detail, at: event.at };
+        one['lastObserved'] = { state: event.state, detail: event.message, at: event.at };
         // Ready for use is what can be used: what was let go before never is.
         if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
         break;
@@ -112,7 +112,7 @@ function replay(events: readonly Event[]): HistoryState {
         attempt(event.attempt)['ending'] = {
           reason: event.reason,
           evidence: event.evidence,
-          since: event.since ?? event.at,
+          startedAt: event.programEndedAt ?? event.at,
         };
         break;
       case 'attempt_ended':
@@ -163,10 +163,10 @@ function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created'
 /** Sets the times of the open attempt right, if there is one; the time at which it had begun, before. */
 function correctAttemptTimes(attempt: UntypedRecord | undefined, now: Instant): Instant | undefined {
   if (attempt?.['endedAt'] !== null) return undefined;
-  const { createdAt, movedAt, notBefore } = attempt as unknown as Backoff;
-  attempt['notBefore'] = correctBackoff({ createdAt, notBefore, ...(movedAt !== undefined && { movedAt }) }, now);
+  const { createdAt, movedAt, notBeforeAt } = attempt as unknown as Backoff;
+  attempt['notBeforeAt'] = correctBackoff({ createdAt, notBeforeAt, ...(movedAt !== undefined && { movedAt }) }, now);
   correctFields(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], now, createdAt);
-  correctFields(attempt['ending'], ['since'], now, createdAt);
+  correctFields(attempt['ending'], ['startedAt'], now, createdAt);
   const { alternativesTried } = attempt;
   if (Array.isArray(alternativesTried)) for (const one of alternativesTried) correctFields(one, ['at'], now, createdAt);
   return createdAt;
@@ -202,7 +202,8 @@ export function recordedState(job: Job): HistoryState {
       ...rest,
       exitSeen: exitSeen === undefined ? undefined : withoutPattern(exitSeen),
       alternativesTried: alternativesTried?.map(({ error: _error, ...one }) => one),
-      ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
+      ending:
+        ending === null ? null : { reason: ending.reason, evidence: ending.evidence, startedAt: ending.startedAt },
     })),
     allocations: job.allocations.map(
       ({ ordinal, requestedAt, alternative, lastObserved, readyAt, releasedAt, goneAt }) => ({
@@ -251,8 +252,8 @@ const fieldsOf: Readonly<Record<Allocation['lifecycle'], readonly [unset: readon
     ['releasedAt', 'goneAt'],
     ['requestedAt', 'lastObserved'],
   ],
-  releasing: [['unreachableSince', 'unreachableWho', 'goneAt'], ['releasedAt']],
-  gone: [['unreachableSince', 'unreachableWho', 'firstMissedAt'], ['goneAt']],
+  releasing: [['unreachableAt', 'unreachableWho', 'goneAt'], ['releasedAt']],
+  gone: [['unreachableAt', 'unreachableWho', 'firstMissedAt'], ['goneAt']],
 };
 
 type Field = Exclude<keyof AllocationFields, 'ordinal' | 'ownership' | 'name'>;

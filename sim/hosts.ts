@@ -38,11 +38,11 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
       const before = reachableHost(parts, ref);
       await timeline.pause(isLocal(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
       if (before !== undefined && reachableHost(parts, ref) !== before) {
-        return { kind: 'unclear', evidence: { detail: 'the line dropped while the step ran' } };
+        return { kind: 'unclear', evidence: { message: 'the line dropped while the step ran' } };
       }
       return send(parts, ref, (host) => {
         if (step.apply === brokenStep || chance.yes(cloudModel.faultRates.stepFails))
-          return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
+          return { kind: 'failed', evidence: { message: 'exit 1', exitCode: 1 } };
         folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}/${host.bootId}`);
         world.log(`host: ${hostName(host)} has ${step.name} for ${ref.job.id}`);
         return undefined;
@@ -59,7 +59,7 @@ export function createMachinePort(parts: HostPortOptions): MachinePort {
       return send(parts, ref, (host) => {
         const isOther = launch.bootId !== undefined && launch.bootId !== host.bootId;
         if (isOther && !folderOf(host, ref.job.id, `${ref.worker}`).runs.has(attempt)) {
-          return { kind: 'failed', evidence: { detail: 'it was restarted' } };
+          return { kind: 'failed', evidence: { message: 'it was restarted' } };
         }
         const runOptions = {
           job: ref.job.id,
@@ -172,12 +172,12 @@ async function send(
   const { world, cloudModel, chance } = parts;
   const { timeline } = world;
   const { faultRates } = cloudModel;
-  const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  const lost: OutcomeResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
   const host = reachableHost(parts, ref);
   if (host === undefined) {
     await timeline.pause(chance.between(2_000, 10_000));
-    return { kind: 'failed', evidence: { detail: 'the worker does not answer' } };
+    return { kind: 'failed', evidence: { message: 'the worker does not answer' } };
   }
   if (!isLocal(ref)) {
     if (chance.yes(faultRates.requestLost)) {

@@ -97,20 +97,20 @@ function drawJob(chance: Chance, index: number): PlannedJob {
         failures: chance.between(0, 3),
         setupFailures: setup.between(0, 3),
       },
-      delay: chance.between(1, 20) * second,
-      delayMax: minute,
-      unreachableGrace: chance.pick([minute, 3 * minute]),
+      delayMs: chance.between(1, 20) * second,
+      delayMaxMs: minute,
+      unreachableGraceMs: chance.pick([minute, 3 * minute]),
     },
     limits: {
-      maxRuntime: chance.yes(0.15) ? chance.between(2, 6) * minute : null,
-      silenceTimeout: hangs || chance.yes(0.2) ? 2 * minute : null,
-      capacityWait: chance.yes(0.1) ? chance.between(2, 10) * minute : null,
+      maxRuntimeMs: chance.yes(0.15) ? chance.between(2, 6) * minute : null,
+      silenceTimeoutMs: hangs || chance.yes(0.2) ? 2 * minute : null,
+      capacityWaitMs: chance.yes(0.1) ? chance.between(2, 10) * minute : null,
       setupTries: chance.between(2, 5),
     },
-    stop: { signal: 'TERM', grace: chance.between(5, 30) * second },
+    stop: { signal: 'TERM', graceMs: chance.between(5, 30) * second },
     finish: chance.yes(0.1)
-      ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) }
-      : { capacity: 'release', keepFor: null, ...(chance.yes(0.1) && { holdOnFailure: 4 * minute }) },
+      ? { capacity: 'keep', keepForMs: chance.pick([null, 5 * minute]) }
+      : { capacity: 'release', keepForMs: null, ...(chance.yes(0.1) && { holdOnFailureMs: 4 * minute }) },
   };
   const profile: JobProfile = {
     workers,
@@ -148,7 +148,7 @@ export const brokenStep = 'false';
 /** Some owners have rules of their own, which come before the preset's. */
 function ownRules(chance: Chance): readonly RecoveryRule[] {
   if (!chance.yes(0.3)) return [];
-  const delay = { delay: chance.between(1, 30) * second, delayMax: minute };
+  const delay = { delayMs: chance.between(1, 30) * second, delayMaxMs: minute };
   const avoidZone: RecoveryRule = { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true };
   const byCode: RecoveryRule = {
     reason: 'command_failed',
@@ -185,7 +185,7 @@ function drawCapacity(chance: Chance, kind: 'ephemeral' | 'persistent' | 'local'
     metadata: {},
     remoteUser: null,
     privateKey: null,
-    pricePerHour: 1,
+    pricePerHourUsd: 1,
   };
 }
 
@@ -213,13 +213,13 @@ function withAlternatives(capacity: CapacitySpec, chance: Chance): CapacitySpec 
   return {
     ...capacity,
     zone: first,
-    alternatives: others.map((zone) => ({ zone, accelerator, pricing, runtimeVersion, pricePerHour: 1 })),
-    ...(chance.yes(0.3) ? { alternativesWait: chance.between(1, 5) * minute } : {}),
+    alternatives: others.map((zone) => ({ zone, accelerator, pricing, runtimeVersion, pricePerHourUsd: 1 })),
+    ...(chance.yes(0.3) ? { alternativesWaitMs: chance.between(1, 5) * minute } : {}),
   };
 }
 
 function step(name: string): SetupStep {
-  return { name, key: `${name}-key`, check: null, apply: 'true', files: [], timeout: minute };
+  return { name, key: `${name}-key`, check: null, apply: 'true', files: [], timeoutMs: minute };
 }
 
 /** How that program behaves on that worker. The same question gets the same answer, whoever asks and however often. */

@@ -29,7 +29,7 @@ export async function runOn(
   const tpu = lookUp(tpus, tpuName);
   if (!(await claimTpu(lab, tpuName))) return;
   const usualSpec = specOf(tpu, planned.rule ?? defaultRule(tpu), `/code/${planned.user}`, fault === 'rule-recreates');
-  const { failedCallTimeout: _grace, ...patient } = usualSpec.limits;
+  const { failedCallTimeoutMs: _grace, ...patient } = usualSpec.limits;
   const spec = fault === 'hang-ignored' ? { ...usualSpec, limits: patient } : usualSpec;
   // The TPU may have been taken since it was checked: the record is read right before it is written.
   const other = holderOf(lab, tpuName);

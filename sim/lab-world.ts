@@ -82,7 +82,7 @@ const stageLimit = 10;
 /** How long a program may print nothing after a failed call between workers. */
 export const hangGrace = 5 * minute;
 
-const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeout: minute };
+const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeoutMs: minute };
 
 /** The spec of a job of `tpu run`. `isEager`: the mistake of a rule that does more than its name says. */
 export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: boolean): JobSpec {

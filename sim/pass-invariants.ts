@@ -143,11 +143,11 @@ function goneBefore(before: Job, ordinal: number): boolean {
 
 /** By the record, and by one worker that has not answered in all that time. */
 function wasSilentLongEnough({ before, observation, now }: Pass, ordinal: number): boolean {
-  const since = allocationIn(before, ordinal)?.unreachableSince ?? null;
+  const since = allocationIn(before, ordinal)?.unreachableAt ?? null;
   const silent = observation.workers.flatMap(({ allocation, worker, observed }) =>
     observed.kind === 'unknown' && (worker === 'controller' || allocation === ordinal) ? [observed.since] : [],
   );
-  const grace = before.spec.recovery.unreachableGrace;
+  const grace = before.spec.recovery.unreachableGraceMs;
   return since !== null && now - since >= grace && silent.some((one) => now - one >= grace);
 }
 
@@ -321,7 +321,7 @@ function mayBeAlive(
   return !(
     isTaken &&
     worker !== 'controller' &&
-    now - (allocation.lastObserved?.at ?? now) >= before.spec.recovery.unreachableGrace
+    now - (allocation.lastObserved?.at ?? now) >= before.spec.recovery.unreachableGraceMs
   );
 }
 
@@ -330,7 +330,7 @@ function isAbandoned(before: Job, observation: Observation, ordinal: number, now
   const allocation = allocationIn(before, ordinal);
   if (allocation?.ownership !== 'persistent' || allocation.unreachableWho !== 'worker') return false;
   if (allocationStatus(observation, ordinal)?.state !== 'ready') return false;
-  return now >= (allocation.unreachableSince ?? now) + 10 * before.spec.recovery.unreachableGrace;
+  return now >= (allocation.unreachableAt ?? now) + 10 * before.spec.recovery.unreachableGraceMs;
 }
 
 // ------------------------------------------------------------------------------------------ 5
@@ -429,10 +429,10 @@ function hasDone(observation: Observation, kind: 'request' | 'release', ordinal:
 
 function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
   if (job.desired === 'stopped') return held.readyAt !== null;
-  const { capacity, keepFor, holdOnFailure } = job.spec.finish;
+  const { capacity, keepForMs, holdOnFailureMs } = job.spec.finish;
   if (job.desired !== 'running' || job.finish === null) return false;
-  const isHeld = job.finish.verdict === 'failed' && now < job.finish.at + (holdOnFailure ?? 0);
-  return isHeld || (capacity === 'keep' && (keepFor === null || now < job.finish.at + keepFor));
+  const isHeld = job.finish.verdict === 'failed' && now < job.finish.at + (holdOnFailureMs ?? 0);
+  return isHeld || (capacity === 'keep' && (keepForMs === null || now < job.finish.at + keepForMs));
 }
 
 // ------------------------------------------------------------------------------------------ 7
@@ -476,16 +476,16 @@ function bounded(pass: Pass): readonly string[] {
   if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
   const attempt = job.attempts.at(-1);
   if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return found;
-  const { maxRuntime, capacityWait, setupTries } = job.spec.limits;
-  if (maxRuntime !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntime && job === before) {
+  const { maxRuntimeMs, capacityWaitMs, setupTries } = job.spec.limits;
+  if (maxRuntimeMs !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntimeMs && job === before) {
     found.push('the command runs past its limit');
   }
   const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null;
   if (
-    capacityWait !== null &&
+    capacityWaitMs !== null &&
     isWaiting &&
     attempt.startedByOwner &&
-    now > attempt.createdAt + capacityWait &&
+    now > attempt.createdAt + capacityWaitMs &&
     job === before
   ) {
     found.push('capacity is waited for past the limit');
@@ -535,8 +535,8 @@ function waitsForUnreachable(job: Job, observation: Observation, now: Instant): 
   if (job.removed || job.spec.command.runsOn === 'controller' || allocation.releasedAt !== null) return [];
   if (allocation.unreachableWho !== 'worker' || allocationStatus(observation, attempt.allocation)?.state !== 'ready')
     return [];
-  const since = Math.max(attempt.ending.since, allocation.unreachableSince ?? now);
-  const isTooLong = now > since + 10 * job.spec.recovery.unreachableGrace;
+  const since = Math.max(attempt.ending.startedAt, allocation.unreachableAt ?? now);
+  const isTooLong = now > since + 10 * job.spec.recovery.unreachableGraceMs;
   return isTooLong ? [`attempt ${attempt.ordinal} waits without end for a worker that does not answer`] : [];
 }
 
@@ -571,7 +571,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
   }
   const attempt = job.attempts.at(-1);
   const stopRequestedAt = attempt?.endedAt === null ? (attempt.ending?.stopRequestedAt ?? null) : null;
-  if (attempt === undefined || stopRequestedAt === null || now < stopRequestedAt + job.spec.stop.grace) return found;
+  if (attempt === undefined || stopRequestedAt === null || now < stopRequestedAt + job.spec.stop.graceMs) return found;
   if (allocationIn(job, attempt.allocation)?.releasedAt !== null) return found;
   for (const worker of workersOfCommand(job, attempt)) {
     const run = workerStatus(observation, attempt.allocation, worker)?.runs.find(

@@ -254,7 +254,7 @@ export function checkNoOtherAlive(scene: CheckContext, run: Run, { job, recovery
 function isGivenUp(scene: CheckContext, { host }: Run, job: Job): boolean {
   const { now } = scene.world().timeline;
   const unreachableFor = host.outage === null ? 0 : now - host.outage.since;
-  return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGrace * 0.9;
+  return host.machine.isPersistent && unreachableFor >= 10 * job.spec.recovery.unreachableGraceMs * 0.9;
 }
 
 // ------------------------------------------------------------------------------------------ 14: a job resumes only from a checkpoint that it wrote, or that its owner named

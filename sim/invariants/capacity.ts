@@ -37,7 +37,7 @@ function isAllocation({ labels, createdAt }: Machine, job: Job, { ordinal, creat
 export function checkEmpty(scene: CheckContext, { job, wasForceRemoved }: Ledger): void {
   if (job.finish === null) return;
   const { finish } = job.spec;
-  const isHeld = job.finish.verdict === 'failed' && finish.holdOnFailure !== undefined;
+  const isHeld = job.finish.verdict === 'failed' && finish.holdOnFailureMs !== undefined;
   const isKept = job.desired === 'stopped' || finish.capacity === 'keep' || isHeld;
   if (isKept) return;
   for (const machine of scene.world().machines) {
@@ -68,14 +68,14 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
     const isRecreated = job.finish === null && recovery.rules.some(({ answer }) => answer.on === 'new');
     if (ownership === 'persistent' && !isRecreated)
       context.fail(3, `job ${job.id}: ${name}, which was there before it, is let go`);
-    const { holdOnFailure = 0 } = finish;
+    const { holdOnFailureMs = 0 } = finish;
     const failedAt = job.desired === 'running' && job.finish !== null ? ledger.failedAt : null;
     const isShort =
-      failedAt !== null && now < failedAt + holdOnFailure * 0.9 && !context.clockJumps.some((at) => at >= failedAt);
+      failedAt !== null && now < failedAt + holdOnFailureMs * 0.9 && !context.clockJumps.some((at) => at >= failedAt);
     if (ownership === 'ephemeral' && isShort && lastObserved?.state === 'ready' && ordinal === job.allocations.length)
       context.fail(
         6,
-        `job ${job.id}: ${name} is let go after ${now - failedAt} ms, and was to be held for ${holdOnFailure}`,
+        `job ${job.id}: ${name} is let go after ${now - failedAt} ms, and was to be held for ${holdOnFailureMs}`,
       );
   }
   const isEphemeral = job.spec.capacity.ownership === 'ephemeral';
@@ -84,7 +84,7 @@ export function checkReleases(context: CheckContext, before: Job, job: Job, ledg
   const isTaken = job.allocations.some(({ name }) =>
     context.world().machines.some((one) => one.name === name && one.isPersistent),
   );
-  if (isEphemeral && hasGivenUp && limits.capacityWait === null && !isTaken)
+  if (isEphemeral && hasGivenUp && limits.capacityWaitMs === null && !isTaken)
     context.fail(10, `job ${job.id} has given up waiting for capacity, and its owner has set no limit`);
 }
 
@@ -105,17 +105,17 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   if (ledger.refused.size > 0) return true;
   const runs = context.world().runs.filter((run) => run.job === job.id);
   if (runs.some((run) => run.endedAt !== null)) return true;
-  const { failedCallTimeout = Infinity } = limits;
-  if (runs.some(({ hungAt }) => hungAt !== null && now - hungAt >= failedCallTimeout * 0.9)) return true;
+  const { failedCallTimeoutMs = Infinity } = limits;
+  if (runs.some(({ hungAt }) => hungAt !== null && now - hungAt >= failedCallTimeoutMs * 0.9)) return true;
   for (const run of runs) {
     if (run.startedAt === null) continue;
-    if (limits.maxRuntime !== null && now - run.startedAt >= limits.maxRuntime * 0.9) return true;
+    if (limits.maxRuntimeMs !== null && now - run.startedAt >= limits.maxRuntimeMs * 0.9) return true;
     const gang = runs.filter(({ attempt }) => attempt === run.attempt);
-    const { silenceTimeout } = limits;
-    if (silenceTimeout !== null && gang.every((one) => now - lastPrintedAt(one, now) >= silenceTimeout * 0.9))
+    const { silenceTimeoutMs } = limits;
+    if (silenceTimeoutMs !== null && gang.every((one) => now - lastPrintedAt(one, now) >= silenceTimeoutMs * 0.9))
       return true;
   }
-  if (limits.capacityWait !== null && now - ledger.createdAt >= limits.capacityWait * 0.9) return true;
+  if (limits.capacityWaitMs !== null && now - ledger.createdAt >= limits.capacityWaitMs * 0.9) return true;
   if (machine === undefined) return true;
   if (hasWaitedLongEnough(ledger, machine) || isLateEffect(ledger, machine)) return true;
   // One that was lost or let go may have come back by a late message.
@@ -124,14 +124,14 @@ export function hasReason(context: CheckContext, ledger: Ledger, machine: Machin
   if (machine.wasInterrupted || machine.hosts.some((host) => host.restarts > 0)) return true;
   // Two silences with no look between them are one to whoever looks.
   const silentLongest = Math.max(...machine.hosts.map((host) => host.longestOutage(now)));
-  if (silentLongest + context.world().longestNetworkCut >= recovery.unreachableGrace * 0.8) return true;
+  if (silentLongest + context.world().longestNetworkCut >= recovery.unreachableGraceMs * 0.8) return true;
   return context.clockJumps.some((at) => at >= ledger.createdAt);
 }
 
 /** A queue that was waited in for as long as the owner allows, and that had given nothing when it was last looked at. */
 function hasWaitedLongEnough({ job, firstRequestedAt, supersededAt }: Ledger, machine: Machine): boolean {
   const { capacity } = job.spec;
-  const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+  const patience = capacity.kind === 'tpu' ? capacity.alternativesWaitMs : undefined;
   const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
   const requestedAt = firstRequestedAt.get(ordinal);
   const supersededTime = supersededAt.get(ordinal);

@@ -43,7 +43,7 @@ export interface JobRow {
   readonly createdAt: Instant;
   readonly phaseStartedAt: Instant;
   /** Estimated dollars per hour of the capacity held now; null without capacity or without a known price. */
-  readonly pricePerHour: number | null;
+  readonly pricePerHourUsd: number | null;
   /** True on the TPU emulator: the prices are Google's, and it is free. */
   readonly simulated: boolean;
 }
@@ -125,7 +125,7 @@ export interface JobView extends JobRow {
   /** The consequence of a preemption now, as a sentence; null if no cloud can preempt the job or nothing runs. */
   readonly ifPreempted: string | null;
   /** Estimated dollars for all capacity held so far; null if no price is known. The TPU emulator is free. */
-  readonly cost: number | null;
+  readonly costUsd: number | null;
   readonly attempts: readonly AttemptView[];
   readonly workdirCopies: readonly WorkdirCopyView[];
   readonly allocations: readonly AllocationView[];
@@ -205,7 +205,7 @@ export interface Plan {
   readonly script: string | null;
   readonly rules: readonly string[];
   readonly limits: readonly string[];
-  readonly pricePerHour: number | null;
+  readonly pricePerHourUsd: number | null;
   readonly simulated: boolean;
 }
 

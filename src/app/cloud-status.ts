@@ -13,7 +13,7 @@ export function formatCloudStatus(job: Job, allocation: Allocation, now: Instant
     case 'releasing':
       return `${formatReleaseState(allocation) ?? 'told to go'}, not seen gone yet${formatLastError(allocation)}`;
     case 'unreachable':
-      return `${allocation.unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - (allocation.unreachableSince ?? now))}`;
+      return `${allocation.unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - (allocation.unreachableAt ?? now))}`;
     case 'refused':
       return formatRefusal(job, allocation, now);
     case 'pending':
@@ -36,8 +36,8 @@ export function formatCloudEvidence(job: Job, allocation: Allocation, now: Insta
     }
     case 'unreachable':
       return allocation.unreachableWho === 'login'
-        ? `no login since ${formatTime(allocation.unreachableSince ?? now, now)}, so ${name} is not known`
-        : `${name} has not answered since ${formatTime(allocation.unreachableSince ?? now, now)}`;
+        ? `no login since ${formatTime(allocation.unreachableAt ?? now, now)}, so ${name} is not known`
+        : `${name} has not answered since ${formatTime(allocation.unreachableAt ?? now, now)}`;
     case 'refused':
       // A refusal is about the request, so it needs no name; every other status is about the allocation.
       return `${formatRefusal(job, allocation, now)}${formatRawError(refusalOf(job, allocation).error)}`;
@@ -76,7 +76,7 @@ function cloudStageOf(job: Job, allocation: Allocation): CloudStage {
   if (allocation.releasedAt !== null) return 'releasing';
   const attempt = openAttempt(job);
   if (attempt?.allocation !== allocation.ordinal) return 'none';
-  if (allocation.unreachableSince !== null) return 'unreachable';
+  if (allocation.unreachableAt !== null) return 'unreachable';
   if (allocation.readyAt !== null) return allocation.lastObserved?.state === 'interrupted' ? 'pending' : 'none';
   if (allocation.lastError !== null) return 'refused';
   return allocation.lastObserved === null && lastRequestFailure(job, attempt) !== null ? 'refused' : 'pending';

@@ -99,14 +99,14 @@ async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
   const alternatives = await Promise.all(
     (capacity.alternatives ?? []).map(async (alternative, index) => ({
       ...alternative,
-      pricePerHour: await priceOf(index + 1),
+      pricePerHourUsd: await priceOf(index + 1),
     })),
   );
   return {
     ...spec,
     capacity: {
       ...capacity,
-      pricePerHour: await priceOf(0),
+      pricePerHourUsd: await priceOf(0),
       ...(alternatives.length === 0 ? {} : { alternatives }),
     },
   };

@@ -28,7 +28,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     case 'command_received':
       return `${event.by} said ${event.verb}: ${describeCommand(event)}`;
     case 'attempt_created': {
-      const wait = event.notBefore - event.at;
+      const wait = event.notBeforeAt - event.at;
       const pause = wait > 0 ? `, in ${formatDuration(wait)}` : '';
       const steps = event.commandOnly === true ? ', just the command' : '';
       return `attempt ${event.attempt} on allocation ${event.allocation}: ${startModePhrases[event.startMode]}, stage ${event.stage}${steps}${pause}`;
@@ -49,18 +49,20 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
     }
     case 'allocation_seen': {
       const workers = event.workers === undefined ? '' : ` with ${pluralize(event.workers, 'worker')}`;
-      return `allocation ${event.allocation} ${statePhrases[event.state]}${workers}${inParentheses(event.detail)}`;
+      return `allocation ${event.allocation} ${statePhrases[event.state]}${workers}${inParentheses(event.message)}`;
     }
     case 'allocation_released':
-      return `allocation ${event.allocation} is let go: ${asClause(event.why)}`;
+      return `allocation ${event.allocation} is let go: ${asClause(event.message)}`;
     case 'allocation_gone':
       return `allocation ${event.allocation} seen gone`;
     case 'step_failed':
-      return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker}, try ${event.tries} of ${job.spec.limits.setupTries}: ${asClause(event.detail)}`;
+      return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker}, try ${event.tries} of ${job.spec.limits.setupTries}: ${asClause(event.message)}`;
     case 'step_run_manually': {
       const again = event.force ? ' anew' : '';
       const holds = event.workers - event.failed.length;
-      const failures = event.failed.map(({ worker, detail }) => `; not on worker ${worker}: ${asClause(detail)}`);
+      const failures = event.failed.map(
+        ({ worker, message: detail }) => `; not on worker ${worker}: ${asClause(detail)}`,
+      );
       return `${event.by} had setup step ${event.step} gone through${again}; it holds on ${holds} of ${pluralize(event.workers, 'worker')}${failures.join('')}`;
     }
     case 'attempt_started':
@@ -71,7 +73,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return `the program has ended on ${formatWorker(event.worker)}: ${formatExit(event)}; what did it is not known yet`;
     case 'attempt_ending':
       return event.reason === 'succeeded'
-        ? `attempt ${event.attempt} has done its work${withComma(event.evidence.detail)}`
+        ? `attempt ${event.attempt} has done its work${withComma(event.evidence.message)}`
         : `attempt ${event.attempt} is being ended: ${reasonPhrases[event.reason]}${withComma(formatCause(job.spec, event.reason, event.evidence))}`;
     case 'attempt_ended':
       return `attempt ${event.attempt} ended: ${reasonPhrases[event.reason]}${withComma(formatEnding(job, event))}`;
@@ -79,7 +81,7 @@ export function describeEvent(event: Event, job: Pick<Job, 'spec'>): string {
       return `rule ${formatRule(job, event)}`;
     case 'unreachable': {
       const who = event.worker === undefined ? `allocation ${event.allocation}` : formatWorker(event.worker);
-      return `${who} does not answer${inParentheses(withoutSubject(event.detail, who))}`;
+      return `${who} does not answer${inParentheses(withoutSubject(event.message, who))}`;
     }
     case 'reachable':
       return event.who === 'workers' ? 'every worker answers again' : `allocation ${event.allocation} answers again`;
@@ -100,7 +102,7 @@ export function describeCloudAnswer(event: Event, job: Pick<Job, 'allocations'>)
     case 'allocation_refused':
       return `${name} refused (${formatCloudError(event.error)}): ${asClause(event.error.message)}${formatRawError(event.error)}`;
     case 'allocation_seen':
-      return `${name} ${statePhrases[event.state]}${inParentheses(event.detail)}`;
+      return `${name} ${statePhrases[event.state]}${inParentheses(event.message)}`;
     case 'allocation_gone':
       return `${name} is gone`;
     default:

@@ -66,8 +66,8 @@ export function jsonText(value: object, indent?: number): string {
   );
 }
 
-/** Keys with a time in a stored job: `at`, `since`, `notBefore`, and names that end in `At` or `Since`. */
-const timeKey = /^(?:at|since|notBefore|\w+(?:At|Since))$/;
+/** A time in a stored job is called `at`, or its name ends in `At`. */
+const timeKey = /^(?:at|\w+At)$/;
 
 function timeAsText(key: string, value: unknown): unknown {
   return typeof value === 'number' && timeKey.test(key) ? toRfc3339(value) : value;

@@ -88,9 +88,9 @@ export interface HangEvidence {
 }
 
 export async function hangEvidenceOf(home: string, job: Job): Promise<HangEvidence | null> {
-  const { failedCallTimeout } = job.spec.limits;
+  const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = openAttempt(job);
-  if (failedCallTimeout === undefined || attempt === undefined || attempt.ending !== null) return null;
+  if (failedCallTimeoutMs === undefined || attempt === undefined || attempt.ending !== null) return null;
   const { text, changedAt } = await readEnd(
     attemptFile(folderOf(home, job), attempt.ordinal, 'controller'),
     lastOutputBytes,
@@ -98,7 +98,7 @@ export async function hangEvidenceOf(home: string, job: Job): Promise<HangEviden
   const found = patternAfterProgress(text);
   if (changedAt === null || found === undefined || !failedCallPatterns.includes(found.pattern)) return null;
   const description = failurePatterns.find(({ name }) => name === found.pattern)?.meaning ?? found.pattern;
-  return { line: found.line, description, timeoutAt: changedAt + failedCallTimeout };
+  return { line: found.line, description, timeoutAt: changedAt + failedCallTimeoutMs };
 }
 
 function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined {

@@ -23,7 +23,7 @@ export interface ManualStepResult {
   readonly by: string;
   readonly force: boolean;
   readonly workers: number;
-  readonly failed: readonly { readonly worker: number; readonly detail: string }[];
+  readonly failed: readonly { readonly worker: number; readonly message: string }[];
 }
 
 /** Steps whose result the command uses while it runs, so that they must not be repeated under it. */

@@ -41,7 +41,7 @@ export function formatEndReason({
   readonly reason: Reason;
   readonly evidence: Evidence;
 }): string {
-  const hasVanished = reason === 'unreachable' && evidence.detail.startsWith(vanishedPrefix);
+  const hasVanished = reason === 'unreachable' && evidence.message.startsWith(vanishedPrefix);
   return hasVanished ? 'program vanished' : reasonPhrases[reason];
 }
 
@@ -146,14 +146,14 @@ export function formatEnding(
   job: { readonly spec: CauseSpec },
   { reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence },
 ): string {
-  return formatEvidence({ ...evidence, detail: formatCause(job.spec, reason, evidence) });
+  return formatEvidence({ ...evidence, message: formatCause(job.spec, reason, evidence) });
 }
 
 export function formatEvidence(evidence: Evidence): string {
   const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
   const raw =
-    evidence.raw === undefined || evidence.detail.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
-  return `${asClause(evidence.detail)}${line}${raw}`;
+    evidence.raw === undefined || evidence.message.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
+  return `${asClause(evidence.message)}${line}${raw}`;
 }
 
 export function withoutSubject(text: string, subject: string): string {
@@ -171,15 +171,15 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
   const where = isPlain ? '' : ` on ${formatWorker(evidence.worker)}`;
   switch (reason) {
     case 'hung':
-      return limits.silenceTimeout === null || evidence.pattern !== undefined
-        ? evidence.detail
-        : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${formatDuration(limits.silenceTimeout)} (job.silence_timeout)`;
+      return limits.silenceTimeoutMs === null || evidence.pattern !== undefined
+        ? evidence.message
+        : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${formatDuration(limits.silenceTimeoutMs)} (job.silence_timeout)`;
     case 'timed_out':
-      return limits.maxRuntime === null
-        ? evidence.detail
-        : `it ran for ${formatDuration(limits.maxRuntime)}, which is all that it may (job.max_runtime)`;
+      return limits.maxRuntimeMs === null
+        ? evidence.message
+        : `it ran for ${formatDuration(limits.maxRuntimeMs)}, which is all that it may (job.max_runtime)`;
     case 'command_failed':
-      if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.detail;
+      if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.message;
       return `${formatExit(evidence)}${where}`;
     case 'succeeded':
     case 'stopped':
@@ -187,7 +187,7 @@ export function formatCause(spec: CauseSpec, reason: Reason, evidence: Evidence)
     case 'unreachable':
     case 'allocation_failed':
     case 'setup_failed':
-      return evidence.detail;
+      return evidence.message;
   }
 }
 
@@ -253,9 +253,9 @@ export function jobCost(job: Job, now: Instant): number | null {
   let spent = 0;
   for (const allocation of paid) {
     const capacity = capacityOf(job, allocation);
-    if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
+    if (capacity.kind !== 'tpu' || capacity.pricePerHourUsd === null) return null;
     const held = Math.max(0, (allocation.goneAt ?? until) - (allocation.readyAt ?? until));
-    spent += (held / hour) * capacity.pricePerHour;
+    spent += (held / hour) * capacity.pricePerHourUsd;
   }
   return spent;
 }

@@ -23,7 +23,7 @@ export function createPlan(template: JobSpec, pricePerHour: number | null): Plan
     name: spec.name,
     backend: spec.capacity.kind,
     requests: requestLines(spec),
-    steps: spec.steps.map((step) => `${step.name}, on every worker, at most ${formatDuration(step.timeout)} a try`),
+    steps: spec.steps.map((step) => `${step.name}, on every worker, at most ${formatDuration(step.timeoutMs)} a try`),
     command:
       spec.command.isSetupOnly === true
         ? formatSetupOnly(spec)
@@ -31,7 +31,7 @@ export function createPlan(template: JobSpec, pricePerHour: number | null): Plan
     script: spec.command.userScript === undefined ? null : resolvedText(spec, spec.command.script),
     rules: ruleLines(spec),
     limits: limitLines(spec),
-    pricePerHour,
+    pricePerHourUsd: pricePerHour,
     simulated: isSimulated(spec.capacity),
   };
 }
@@ -64,9 +64,9 @@ function requestLines(spec: JobSpec): readonly string[] {
 }
 
 function optionLines(capacity: TpuSpec): readonly string[] {
-  const { nodeCount, topology, reservation, network, subnetwork, serviceAccount, dataDisks, validUntil } = capacity;
+  const { nodeCount, topology, reservation, network, subnetwork, serviceAccount, dataDisks, validForMs } = capacity;
   const [, ...alternatives] = alternativesOf(capacity);
-  const wait = capacity.alternativesWait;
+  const wait = capacity.alternativesWaitMs;
   const waitLimit = wait === undefined ? '' : `, or after ${formatDuration(wait)} of waiting`;
   return [
     ...(nodeCount === undefined ? [] : [`a multislice of ${nodeCount} such TPUs, all or none`]),
@@ -76,7 +76,7 @@ function optionLines(capacity: TpuSpec): readonly string[] {
     ...(subnetwork === undefined ? [] : [`in the subnetwork ${subnetwork}`]),
     ...(serviceAccount === undefined ? [] : [`acting as ${serviceAccount}`]),
     ...(dataDisks ?? []).map(({ source, mode }) => `with the disk ${source}, ${mode}`),
-    ...(validUntil === undefined ? [] : [`given up by the queue after ${formatDuration(validUntil)}`]),
+    ...(validForMs === undefined ? [] : [`given up by the queue after ${formatDuration(validForMs)}`]),
     ...alternatives.map(
       ({ accelerator, pricing, zone }) =>
         `else ${accelerator}, ${pricing}, in ${zone}: when the one before has nothing${waitLimit}`,
@@ -102,7 +102,7 @@ function formatSetupOnly({ capacity, finish }: JobSpec): string {
   if (capacity.kind === 'local') return 'none';
   if (capacity.ownership === 'persistent') return 'none: the TPU is set up';
   if (finish.capacity === 'release') return 'none: the TPU is set up and released';
-  const limit = finish.keepFor === null ? 'until you release it' : `for ${formatDuration(finish.keepFor)}`;
+  const limit = finish.keepForMs === null ? 'until you release it' : `for ${formatDuration(finish.keepForMs)}`;
   return `none: the TPU is set up and kept ${limit}`;
 }
 
@@ -119,7 +119,7 @@ function ruleLines(spec: JobSpec): readonly string[] {
   const { recovery } = spec;
   const rows = recoverableReasons
     .filter((reason) => reason !== 'preempted' || spec.capacity.kind === 'tpu')
-    .map((reason) => `${reasonPhrases[reason]} -> ${formatAnswer(answerFor(recovery, reason, { detail: '' }))}`);
+    .map((reason) => `${reasonPhrases[reason]} -> ${formatAnswer(answerFor(recovery, reason, { message: '' }))}`);
   const byLog = recovery.rules
     .filter(isConditional)
     .map(
@@ -146,11 +146,11 @@ function formatConditions({ evidence, exitCodes, worker }: RecoveryRule): string
   ].join(', ');
 }
 
-function formatTerms({ limit, delay, avoidZone }: RecoveryRule): string {
+function formatTerms({ limit, delayMs, avoidZone }: RecoveryRule): string {
   return [
     ...(avoidZone === undefined ? [] : [', in another zone']),
     ...(limit === undefined ? [] : [`, ${pluralize(limit, 'time')} at most`]),
-    ...(delay === undefined ? [] : [`, after ${formatDuration(delay)}`]),
+    ...(delayMs === undefined ? [] : [`, after ${formatDuration(delayMs)}`]),
   ].join('');
 }
 
@@ -162,20 +162,20 @@ function formatAnswer(answer: { readonly then: string; readonly on: string }): s
 
 function limitLines(spec: JobSpec): readonly string[] {
   const { limits, stop, finish, recovery } = spec;
-  const kept = finish.keepFor === null ? 'until you release it' : `for ${formatDuration(finish.keepFor)}`;
+  const kept = finish.keepForMs === null ? 'until you release it' : `for ${formatDuration(finish.keepForMs)}`;
   return [
-    limits.maxRuntime === null
+    limits.maxRuntimeMs === null
       ? 'no limit on its run time'
-      : `ended after ${formatDuration(limits.maxRuntime)} of running`,
-    limits.silenceTimeout === null
+      : `ended after ${formatDuration(limits.maxRuntimeMs)} of running`,
+    limits.silenceTimeoutMs === null
       ? 'no limit on silence'
-      : `counts as hung after ${formatDuration(limits.silenceTimeout)} without output`,
-    limits.capacityWait === null
+      : `counts as hung after ${formatDuration(limits.silenceTimeoutMs)} without output`,
+    limits.capacityWaitMs === null
       ? 'waits for capacity without limit'
-      : `gives up after ${formatDuration(limits.capacityWait)} without capacity`,
+      : `gives up after ${formatDuration(limits.capacityWaitMs)} without capacity`,
     `setup steps are tried ${pluralize(limits.setupTries, 'time')} on a worker`,
-    `stopped with ${stop.signal}, killed after ${formatDuration(stop.grace)}`,
-    `a silent worker is given up after ${formatDuration(recovery.unreachableGrace)}`,
+    `stopped with ${stop.signal}, killed after ${formatDuration(stop.graceMs)}`,
+    `a silent worker is given up after ${formatDuration(recovery.unreachableGraceMs)}`,
     ...(spec.capacity.ownership === 'ephemeral'
       ? [finish.capacity === 'release' ? 'released when it ends' : `kept when it ends, ${kept}`]
       : []),

@@ -50,7 +50,7 @@ export async function showJob(sources: ViewSources, job: Job): Promise<JobView> 
     checkpoint,
     checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifPreempted: formatIfPreempted(job, context, checkpoint, now),
-    cost: jobCost(job, now),
+    costUsd: jobCost(job, now),
     attempts: attemptViews(job),
     workdirCopies,
     allocations: allocationViews(job, now),
@@ -118,12 +118,12 @@ function formatIfPreempted(
   now: Instant,
 ): string | null {
   const attempt = openAttempt(job);
-  const isUnreachable = (lastAllocation(job)?.unreachableSince ?? null) !== null;
+  const isUnreachable = (lastAllocation(job)?.unreachableAt ?? null) !== null;
   if (phaseOf(job) !== 'running' || attempt === undefined || isUnreachable) return null;
   if (!capacityTraits(job.spec.capacity).revocable) return null;
-  const { then } = answerFor(job.spec.recovery, 'preempted', { detail: '' });
+  const { then } = answerFor(job.spec.recovery, 'preempted', { message: '' });
   if (then === 'fail' || then === 'done') return 'the job would fail: no rule of its goes on after a preemption';
-  const { used: ends, limit } = allowance(job, attempt, 'preempted', { detail: '' });
+  const { used: ends, limit } = allowance(job, attempt, 'preempted', { message: '' });
   const used = ends.length;
   if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
   const wait =

@@ -77,8 +77,8 @@ export interface TpuRow extends ObservedTpu {
   readonly readyAt: Instant | null;
   /** Time it has been ready without a command of ours; null while in use, not ready or of another owner. */
   readonly idleMs: Duration | null;
-  readonly pricePerHour: number | null;
-  readonly idleCost: number | null;
+  readonly pricePerHourUsd: number | null;
+  readonly idleCostUsd: number | null;
   readonly simulated: boolean;
 }
 
@@ -243,17 +243,17 @@ export function tpuRows(
       job: owner.kind === 'job' || owner.kind === 'orphan' ? owner.id : null,
       readyAt,
       idleMs,
-      pricePerHour,
-      idleCost: idleMs === null || pricePerHour === null ? null : (idleMs / hour) * pricePerHour,
+      pricePerHourUsd: pricePerHour,
+      idleCostUsd: idleMs === null || pricePerHour === null ? null : (idleMs / hour) * pricePerHour,
       simulated: cloud.isSimulated(tpu.project),
     };
   });
   return rows.toSorted(
     (one, other) =>
       Number(one.simulated) - Number(other.simulated) ||
-      (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
+      (other.idleCostUsd ?? 0) - (one.idleCostUsd ?? 0) ||
       (other.idleMs ?? 0) - (one.idleMs ?? 0) ||
-      (other.pricePerHour ?? 0) - (one.pricePerHour ?? 0) ||
+      (other.pricePerHourUsd ?? 0) - (one.pricePerHourUsd ?? 0) ||
       // Resource names are ASCII; Intl's order would take as long as everything else here.
       (one.resource < other.resource ? -1 : 1),
   );

@@ -41,10 +41,10 @@ export async function typicalWaitFor(
 
 /** The wait of each attempt from its request until its capacity was ready, including failed requests in between. */
 export function waitsOf(job: Job): readonly Duration[] {
-  return job.attempts.flatMap(({ allocation: ordinal, createdAt, notBefore }) => {
+  return job.attempts.flatMap(({ allocation: ordinal, createdAt, notBeforeAt }) => {
     const allocation = job.allocations[ordinal - 1];
     if (allocation === undefined || !mayCreate(job, allocation) || allocation.readyAt === null) return [];
-    const startedAt = Math.max(createdAt, notBefore);
+    const startedAt = Math.max(createdAt, notBeforeAt);
     return allocation.readyAt < startedAt ? [] : [allocation.readyAt - startedAt];
   });
 }
@@ -58,7 +58,7 @@ export function awaitsCapacity(job: Job): boolean {
 
 export function waitedFor(job: Job, now: Instant): Duration {
   const attempt = openAttempt(job);
-  return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBefore, now));
+  return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBeforeAt, now));
 }
 
 export async function isLongerThanTypical(store: Pick<Store, 'similarJobs'>, job: Job, now: Instant): Promise<boolean> {

@@ -54,7 +54,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     ...(job.spec.overrides !== undefined && { overrides: job.spec.overrides }),
     createdAt: job.createdAt,
     phaseStartedAt: phaseSince(job),
-    pricePerHour: pricePerHour(job),
+    pricePerHourUsd: pricePerHour(job),
     simulated: isSimulated(capacity),
   };
 }
@@ -91,7 +91,7 @@ export function pricePerHour(job: Job): number | null {
 
 function priceOf(job: Job, allocation: Allocation): number | null {
   const capacity = capacityOf(job, allocation);
-  return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
+  return capacity.kind === 'tpu' ? capacity.pricePerHourUsd : null;
 }
 
 /** `v5litepod-16`, `2 × v4-16`, or `this machine`. */
@@ -159,7 +159,7 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
 
 /** For a job that another program ran and whose end is unknown: `imported, was RUNNING`. */
 export function importedPhrase(job: Job): string | undefined {
-  const detail = lastAttempt(job)?.ending?.evidence.detail;
+  const detail = lastAttempt(job)?.ending?.evidence.message;
   return detail?.startsWith(importedPrefix) === true ? detail : undefined;
 }
 
@@ -175,7 +175,7 @@ function capacityPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined) return undefined;
-  if (attempt.notBefore > now) return `asks again in ${formatDuration(attempt.notBefore - now)}`;
+  if (attempt.notBeforeAt > now) return `asks again in ${formatDuration(attempt.notBeforeAt - now)}`;
   const waits = formatAge(now - attempt.createdAt);
   if (allocation.lastError !== null) return `${formatCloudError(allocation.lastError.error)} for ${waits}`;
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
@@ -200,8 +200,8 @@ export function lacksCapacity(
 
 function backoffPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
-  if (attempt === undefined || attempt.notBefore <= now) return undefined;
-  const retry = `retry in ${formatDuration(attempt.notBefore - now)}`;
+  if (attempt === undefined || attempt.notBeforeAt <= now) return undefined;
+  const retry = `retry in ${formatDuration(attempt.notBeforeAt - now)}`;
   const whole = `${endPhrase(job).replace(/, worker .*$/, '')}, ${retry}`;
   return whole.length <= maxReasonLength ? whole : retry;
 }
@@ -224,9 +224,9 @@ function firstWaitPhrase(job: Job): string {
 
 /** Takes precedence over other phrases: without an answer, they may no longer hold. */
 function unreachablePhrase(job: Job, now: Instant): string | undefined {
-  const { unreachableSince = null, unreachableWho = null } = lastAllocation(job) ?? {};
-  if (unreachableSince === null) return undefined;
-  return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableSince)}`;
+  const { unreachableAt = null, unreachableWho = null } = lastAllocation(job) ?? {};
+  if (unreachableAt === null) return undefined;
+  return `${unreachableWho === 'login' ? 'no login' : 'no answer'} for ${formatAge(now - unreachableAt)}`;
 }
 
 function interruptedPhrase(job: Job, now: Instant): string | undefined {
@@ -240,7 +240,7 @@ export function interruptedSince(job: Job): Instant | undefined {
   if (
     allocation?.lastObserved?.state !== 'interrupted' ||
     allocation.goneAt !== null ||
-    allocation.unreachableSince !== null
+    allocation.unreachableAt !== null
   )
     return undefined;
   return allocation.lastObserved.at;
@@ -297,7 +297,7 @@ function setupOnlyPhrase(job: Job): string {
 /** Runtime of the command over all attempts, without the time in which the remains of an attempt were ended. */
 function runtimePhrase(job: Job): string {
   const runs = job.attempts.flatMap(({ startedAt, runningAt, ending, endedAt }) => {
-    const until = ending?.since ?? endedAt ?? job.finish?.at ?? startedAt;
+    const until = ending?.startedAt ?? endedAt ?? job.finish?.at ?? startedAt;
     return startedAt === null || until === null ? [] : [Math.max(0, until - (runningAt ?? startedAt))];
   });
   if (runs.length === 0) return 'done';
@@ -367,9 +367,9 @@ export function attemptViews(job: Job): readonly AttemptView[] {
     allocation: attempt.allocation,
     workers: workersOf(job, attempt),
     createdAt: attempt.createdAt,
-    notBeforeAt: attempt.notBefore,
+    notBeforeAt: attempt.notBeforeAt,
     startedAt: attempt.startedAt,
-    endingAt: attempt.ending?.since ?? null,
+    endingAt: attempt.ending?.startedAt ?? null,
     endedAt: attempt.endedAt,
     reason: attempt.ending?.reason ?? null,
     evidence: attempt.ending?.evidence ?? null,
@@ -423,6 +423,6 @@ export function nextRequestAt(job: Job, now: Instant): Instant | null {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined || allocation.readyAt !== null) return null;
-  const at = Math.max(attempt.notBefore, allocation.confirmedAt === null ? nextCallAt(job, allocation) : 0);
+  const at = Math.max(attempt.notBeforeAt, allocation.confirmedAt === null ? nextCallAt(job, allocation) : 0);
   return at > now ? at : null;
 }

@@ -122,7 +122,7 @@ function withoutQuotedLine(job: Job, logTail: readonly string[]): readonly strin
 
 /** True if only a check can bring news. A running program reports, and an ending attempt is checked often anyway. */
 function awaitsCheck(job: Job): boolean {
-  if ((lastAllocation(job)?.unreachableSince ?? null) !== null || awaitsCapacity(job)) return true;
+  if ((lastAllocation(job)?.unreachableAt ?? null) !== null || awaitsCapacity(job)) return true;
   return openAttempt(job) === undefined && releasingAllocations(job).length > 0;
 }
 
@@ -211,7 +211,7 @@ function situationByRecord({ job, now, queuePosition }: WhyRequest): SituationNa
   if (job.desired !== 'running' || (attempt !== undefined && attempt.ending !== null)) return 'attempt-ending';
   if (attempt === undefined) return 'waiting-for-slot';
   if (attempt.runningAt !== null) return 'running';
-  if (attempt.notBefore > now) return 'backoff';
+  if (attempt.notBeforeAt > now) return 'backoff';
   if (queuePosition !== undefined) return 'attempt-waiting-for-slot';
   return hasCapacity(job, attempt) ? 'workers-in-setup' : 'previous-allocation-releasing';
 }
@@ -234,8 +234,8 @@ interface Outage {
 
 function outageOf(job: Job, events: readonly Event[], now: Instant): Outage | null {
   const allocation = lastAllocation(job);
-  if (allocation === undefined || allocation.unreachableSince === null) return null;
-  const { unreachableSince: since, unreachableWho, name } = allocation;
+  if (allocation === undefined || allocation.unreachableAt === null) return null;
+  const { unreachableAt: since, unreachableWho, name } = allocation;
   const isLoginMissing = unreachableWho === 'login';
   const isCloud = unreachableWho !== 'worker';
   const event = events.findLast((event) => event.kind === 'unreachable' && event.allocation === allocation.ordinal);
@@ -243,7 +243,7 @@ function outageOf(job: Job, events: readonly Event[], now: Instant): Outage | nu
   const isSameSubject = event?.kind === 'unreachable' && (event.worker === undefined) === isCloud;
   const worker = isSameSubject ? event.worker : undefined;
   const detail = isSameSubject
-    ? asClause(withoutSubject(event.detail, worker === undefined ? '' : formatWorker(worker)))
+    ? asClause(withoutSubject(event.message, worker === undefined ? '' : formatWorker(worker)))
     : '';
   return {
     since,
@@ -267,7 +267,7 @@ function whyUnknown({ job, now }: WhyRequest, outage: Outage): WhyAnswer {
   const phase = phaseOf(job);
   const state = phase === 'setup' ? 'in setup' : phase;
   const ending = phase === 'recovering' ? lastEnding(job) : null;
-  const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.since, now)})`;
+  const after = ending === null ? '' : ` (${reasonPhrases[ending.reason]} at ${formatTime(ending.startedAt, now)})`;
   return {
     message: `${job.id}: not known since ${formatTime(since, now)} (${formatDuration(now - since)})${isLoginMissing ? ', for lack of a login' : ''}. It was ${state}${after} then; nothing is changed.`,
     evidence: outage.evidence,
@@ -394,7 +394,7 @@ function alternativeAfterRefusal(
   const kind = allocation.lastError?.error.kind;
   const isExhausted =
     kind !== undefined && allocation.confirmedAt === null && exhaustsAlternative(kind) && hasAlternatives(job);
-  if (!isExhausted || attempt.notBefore > now) return undefined;
+  if (!isExhausted || attempt.notBeforeAt > now) return undefined;
   const next = alternativeAfter(job, attempt, kind, undefined, now);
   return next?.alternative === (allocation.alternative ?? 0) ? undefined : next;
 }
@@ -429,22 +429,22 @@ function nextForOutage(job: Job, attempt: Attempt, since: Instant): Pick<WhyAnsw
 function whyBackoff(context: WhyRequest): WhyAnswer {
   const { job, events, now } = context;
   const attempt = currentAttempt(context);
-  const { ordinal, notBefore } = attempt;
-  if (notBefore <= now) return whyByRecord(context);
+  const { ordinal, notBeforeAt } = attempt;
+  if (notBeforeAt <= now) return whyByRecord(context);
   if (!hasCapacity(job, attempt)) return whyPreviousReleasing(context);
   if (phaseOf(job) === 'recovering') {
     const clause = `${formatAttempt(attempt)} follows after a pause`;
     const outage = outageOf(job, events, now);
-    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: notBefore });
+    return whyRecovering(context, { clause, ...nextForStart(job, attempt, outage), nextAt: notBeforeAt });
   }
   const ending = lastEnding(job);
   if (ending === null || outageOf(job, events, now) !== null) return whySetup(context);
   return {
-    message: `${job.id} is in setup: its attempt ended ${formatAge(now - ending.since)} ago (${formatEndReason(ending)}); attempt ${ordinal} follows after a pause.`,
+    message: `${job.id} is in setup: its attempt ended ${formatAge(now - ending.startedAt)} ago (${formatEndReason(ending)}); attempt ${ordinal} follows after a pause.`,
     evidence: formatEndCause(job, ending),
     rule: lastRule(job, events),
     next: `its setup begins again on ${pluralize(lastAllocation(job)?.workers ?? 1, 'worker')}`,
-    nextAt: notBefore,
+    nextAt: notBeforeAt,
   };
 }
 
@@ -478,7 +478,7 @@ function whySetup(context: WhyRequest): WhyAnswer {
       ...next,
     };
   }
-  const { task, tries, detail, lastAt } = newest;
+  const { task, tries, message: detail, lastAt } = newest;
   const count =
     tries === 0 ? 'it does not count as a try' : `${tries} of ${pluralize(job.spec.limits.setupTries, 'try', 'tries')}`;
   return {
@@ -532,11 +532,11 @@ function whyRunning(context: WhyRequest): WhyAnswer {
   const { runningAt } = attempt;
   if (runningAt === null) return whySetup(context);
   const allocation = allocationOf(job, attempt.allocation);
-  const { maxRuntime } = job.spec.limits;
+  const { maxRuntimeMs } = job.spec.limits;
   const end =
-    maxRuntime === null
+    maxRuntimeMs === null
       ? { next: `it ends when its program does${formatHangRule(job)}`, nextAt: null }
-      : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntime };
+      : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntimeMs };
   const outage = outageOf(job, events, now);
   if (outage !== null) {
     return {
@@ -544,7 +544,7 @@ function whyRunning(context: WhyRequest): WhyAnswer {
       evidence: outage.evidence,
       rule: formatRuleFor(job, 'unreachable'),
       next: 'its worker is given up if it stays silent while the cloud says that it is ready',
-      nextAt: outage.since + job.spec.recovery.unreachableGrace,
+      nextAt: outage.since + job.spec.recovery.unreachableGraceMs,
     };
   }
   const interruption = interruptionOf(job, now);
@@ -575,14 +575,14 @@ function whyRunning(context: WhyRequest): WhyAnswer {
 }
 
 function formatHangRule({ spec: { limits } }: Job): string {
-  const { failedCallTimeout } = limits;
-  if (failedCallTimeout === undefined) return '';
-  return `, or once it prints nothing for ${formatDuration(failedCallTimeout)} after a failed call between workers`;
+  const { failedCallTimeoutMs } = limits;
+  if (failedCallTimeoutMs === undefined) return '';
+  return `, or once it prints nothing for ${formatDuration(failedCallTimeoutMs)} after a failed call between workers`;
 }
 
 /** A program was killed where the cloud may preempt: the cloud has half a minute to report the preemption. */
 function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
-  const cause = likelyCause({ detail: '', ...exit });
+  const cause = likelyCause({ message: '', ...exit });
   return {
     message: `${job.id}: its program has ended on ${formatWorker(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
     evidence: `${formatExit(exit)}, seen ${formatTime(exit.at, now)}, ${formatAge(now - exit.at)} ago${cause === null ? '' : `; ${cause}`}`,
@@ -592,14 +592,14 @@ function whyExitUndecided(job: Job, exit: ExitSeen, now: Instant): WhyAnswer {
   };
 }
 
-function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<Evidence, 'detail'> = {}): string {
+function formatRuleFor(job: Job, reason: RecoverableReason, ending: Omit<Evidence, 'message'> = {}): string {
   if (job.recoveryDisabled === true) return recoveryDisabledText;
-  const answer = answerFor(job.spec.recovery, reason, { detail: '', ...ending });
+  const answer = answerFor(job.spec.recovery, reason, { message: '', ...ending });
   const attempt = lastAttempt(job);
   if (answer.then === 'fail' || attempt === undefined || reason === 'succeeded') {
     return formatRule(job, { reason, ...answer, pattern: ending.pattern, used: 0, limit: 0 });
   }
-  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, { detail: '', ...ending });
+  const { used, limit, isRuleLimit } = allowance(job, attempt, reason, { message: '', ...ending });
   return formatRule(job, {
     reason,
     ...answer,
@@ -639,12 +639,12 @@ function recoveringAnswer(
 ): WhyAnswer {
   const ending = lastEnding(job);
   if (ending === null) throw new Error(`job ${job.id} is recovering, and no attempt of it has ended`);
-  const ago = formatAge(now - ending.since);
+  const ago = formatAge(now - ending.startedAt);
   const happened =
     ending.reason === 'preempted'
       ? `its ${acceleratorOf(job)} was preempted ${ago} ago`
       : `its attempt ended ${ago} ago (${formatEndReason(ending)})`;
-  const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.since, now)}`;
+  const ended = `${formatEndCause(job, ending)}; seen ${formatTime(ending.startedAt, now)}`;
   const { clause, evidence = null, next, nextAt } = part;
   return {
     message: `${job.id} is recovering: ${happened}; ${clause}.`,
@@ -677,7 +677,7 @@ function formatEndCause(job: Job, ending: NonNullable<Attempt['ending']>): strin
 function upcomingRule(job: Job, attempt: Attempt): string | null {
   const { ending } = attempt;
   if (ending === null) return null;
-  const continuation = continuationOf(job, attempt, ending.since);
+  const continuation = continuationOf(job, attempt, ending.startedAt);
   return continuation.next === 'attempt' ? formatRule(job, { reason: ending.reason, ...continuation.applied }) : null;
 }
 
@@ -716,9 +716,9 @@ function whyEndingBeforeNext({ job, events, now }: WhyRequest): WhyAnswer {
 
 function whyStopping({ job, events, now }: WhyRequest): WhyAnswer {
   const ending = openAttempt(job)?.ending ?? null;
-  const { signal, grace } = job.spec.stop;
+  const { signal, graceMs } = job.spec.stop;
   const requestedAt = ending?.stopRequestedAt ?? null;
-  const isInGrace = requestedAt !== null && now < requestedAt + grace;
+  const isInGrace = requestedAt !== null && now < requestedAt + graceMs;
   const obstacle = endingObstacleOf(job, events, now);
   const evidence = [
     obstacle?.evidence,
@@ -731,11 +731,11 @@ function whyStopping({ job, events, now }: WhyRequest): WhyAnswer {
   return {
     message: `${job.id} is stopping: ${formatEndOrigin(job, events, now)}${withObstacle(obstacle)}.`,
     evidence: evidence.length === 0 ? null : evidence.join('; '),
-    rule: `${signal}, then after ${formatDuration(grace)} it is killed with all its children`,
+    rule: `${signal}, then after ${formatDuration(graceMs)} it is killed with all its children`,
     next:
       obstacle?.next ??
       (isInGrace ? 'it is killed if it is still there' : 'the controller sees that nothing of it is alive'),
-    nextAt: obstacle === null ? (isInGrace ? requestedAt + grace : null) : obstacle.nextAt,
+    nextAt: obstacle === null ? (isInGrace ? requestedAt + graceMs : null) : obstacle.nextAt,
   };
 }
 
@@ -772,7 +772,7 @@ function endingObstacleOf(job: Job, events: readonly Event[], now: Instant): End
   const { evidence } = outage;
   if (ownership === 'persistent') {
     const end = 'it ends when the worker answers or its TPU is seen gone';
-    const continues = continuationOf(job, attempt, attempt.ending.since).next === 'attempt';
+    const continues = continuationOf(job, attempt, attempt.ending.startedAt).next === 'attempt';
     const consequence = continues ? 'the job fails' : 'it ends without that';
     const next = `${end}${outage.isCloud ? '' : `; else ${consequence}, and the TPU stays as it is`}; to wait no longer: jobman delete ${number} --force`;
     return { clause, evidence, next, nextAt: giveUpAt(job, attempt, now) ?? null };
@@ -789,7 +789,7 @@ function endingObstacleOf(job: Job, events: readonly Event[], now: Instant): End
 function formatStopFailure(job: Job, now: Instant): string | undefined {
   const newest = newestFailure(openAttempt(job), 'stop');
   if (newest === undefined) return undefined;
-  const { task, lastAt, detail } = newest;
+  const { task, lastAt, message: detail } = newest;
   return `${formatTask(task)} failed ${formatAge(now - lastAt)} ago: ${asClause(detail)}`;
 }
 
@@ -814,7 +814,7 @@ function whyFinished({ job, events, now }: WhyRequest): WhyAnswer {
   const ended =
     ending === null
       ? `ended at ${formatTime(at, now)}`
-      : `${formatEndCause(job, ending)}; at ${formatTime(ending.since, now)}`;
+      : `${formatEndCause(job, ending)}; at ${formatTime(ending.startedAt, now)}`;
   return {
     message: `${job.id} ${formatFinish(job, phase)} ${formatAge(now - at)} ago${formatHeldCapacity(job)}.`,
     evidence: [
@@ -831,7 +831,7 @@ function whyFinished({ job, events, now }: WhyRequest): WhyAnswer {
 function formatLaterLoss(job: Job, end: Instant, events: readonly Event[], now: Instant): readonly string[] {
   const event = events.find((event) => event.kind === 'allocation_seen' && event.state === 'lost' && event.at > end);
   if (event?.kind !== 'allocation_seen') return [];
-  const { allocation, at, detail } = event;
+  const { allocation, at, message: detail } = event;
   const isReleasedBefore = (job.allocations[allocation - 1]?.releasedAt ?? at) < at;
   const detailText = detail === '' ? '' : ` (${detail})`;
   return isReleasedBefore

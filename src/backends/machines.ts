@@ -170,7 +170,7 @@ async function runStep(
   let logProblem: string | undefined;
   const result = await run(ref, {
     script: stepScript(root, allocation.ordinal, step, files, stepMode(manual)),
-    timeoutMs: step.timeout + stepMargin,
+    timeoutMs: step.timeoutMs + stepMargin,
     maxOutputBytes: 64_000,
     onOutput: async (chunk) => {
       outputTail = (outputTail + decodeText(chunk)).slice(-2_000);
@@ -192,7 +192,7 @@ async function runStep(
     });
     return failed(
       worker,
-      `it took longer than ${Math.round(step.timeout / second)} s${lastLine(outputTail)}`,
+      `it took longer than ${Math.round(step.timeoutMs / second)} s${lastLine(outputTail)}`,
       lastLines(outputTail),
     );
   }
@@ -384,7 +384,7 @@ export function failed(worker: WorkerId, detail: string, line?: string, exitCode
 /** Another process, `holder`, uses the TPU. It may release it, so the start is retried. */
 function deviceBusy(worker: WorkerId, holder: string): OutcomeResult {
   const detail = `its TPU is held by ${holder}, which is not of this job and is left alone`;
-  return { kind: 'failed', evidence: { detail, worker, pattern: 'busy', line: holder } };
+  return { kind: 'failed', evidence: { message: detail, worker, pattern: 'busy', line: holder } };
 }
 
 /** The action can never succeed. */
@@ -399,7 +399,7 @@ export function noAnswer(worker: WorkerId, detail: string, sent: boolean): Outco
 
 function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: number): Evidence {
   return {
-    detail,
+    message: detail,
     worker,
     ...(exitCode === undefined ? {} : { exitCode }),
     ...(raw === undefined || raw === '' ? {} : { raw }),

@@ -329,18 +329,18 @@ async function withSilentRunPattern(
   return withMatch(worker, worker.observed, run.attempt, found);
 }
 
-/** The run of the open attempt if it still runs and has printed nothing for the spec's `failedCallTimeout`. */
+/** The run of the open attempt if it still runs and has printed nothing for the spec's `failedCallTimeoutMs`. */
 function silentRun(
   job: Job,
   { observed: fact }: WorkerObservation,
   now: Instant,
 ): { readonly attempt: number; readonly outputAt: Instant } | undefined {
-  const { failedCallTimeout } = job.spec.limits;
+  const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = lastAttempt(job);
-  if (failedCallTimeout === undefined || attempt === undefined || attempt.ending !== null || fact.kind === 'unknown')
+  if (failedCallTimeoutMs === undefined || attempt === undefined || attempt.ending !== null || fact.kind === 'unknown')
     return undefined;
   const run = fact.value.runs.find((one) => one.attempt === attempt.ordinal);
-  return run?.state === 'running' && now - run.outputAt >= failedCallTimeout ? run : undefined;
+  return run?.state === 'running' && now - run.outputAt >= failedCallTimeoutMs ? run : undefined;
 }
 
 async function withEndedRunPattern(

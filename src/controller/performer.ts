@@ -98,7 +98,7 @@ export function createPerformer(options: PerformerOptions) {
       result = await actOn(options.backendOf(job.spec), job, action);
     } catch (error) {
       // Only an observation can show the effect of the action before the port threw.
-      result = { kind: 'unclear', evidence: { detail: messageOf(error) } };
+      result = { kind: 'unclear', evidence: { message: messageOf(error) } };
     }
     if ((action.kind === 'step' || action.kind === 'start') && isDescriptorShortage(result))
       result = { kind: 'unclear', evidence: result.evidence };
@@ -205,7 +205,7 @@ function isDescriptorShortage(result: OutcomeResult): result is Extract<OutcomeR
   return (
     result.kind === 'failed' &&
     result.evidence.exitCode === undefined &&
-    mentionsDescriptorShortage(result.evidence.detail)
+    mentionsDescriptorShortage(result.evidence.message)
   );
 }
 
@@ -238,7 +238,7 @@ function tpuLogLine({ kind }: Action, result: OutcomeResult): string | null {
   if (kind !== 'request' && kind !== 'release') return null;
   if (result.kind === 'done') return 'accepted';
   const error = result.kind === 'unclear' ? undefined : result.error;
-  if (error === undefined) return `${result.kind}: ${result.evidence.detail}`;
+  if (error === undefined) return `${result.kind}: ${result.evidence.message}`;
   return kind === 'request' ? null : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
 }
 

@@ -127,7 +127,7 @@ function rowOf(
     since:
       (job === undefined || attempt === undefined ? null : endedWhileWaiting(job, attempt)) ??
       attempt?.endedAt ??
-      attempt?.ending?.since ??
+      attempt?.ending?.startedAt ??
       window?.openedAt ??
       attempt?.createdAt ??
       parts.now,
@@ -178,7 +178,7 @@ function statusOf(
   const next = nextOf(job, attempt, parts.nextSteps);
   const isWaiting = next !== null && job.attempts.length > attempt.ordinal;
   const waitReason = isWaiting ? (parts.waitReasons.get(job.id) ?? null) : null;
-  return { kind: 'error', error, detail: ending.evidence.detail, next, waitReason };
+  return { kind: 'error', error, detail: ending.evidence.message, next, waitReason };
 }
 
 /** The time when the owner ended the job while it waited for the next attempt, or null. */
@@ -316,19 +316,19 @@ function isBlocked(job: Job | undefined): boolean {
   if (job === undefined || attempt === undefined || job.finish !== null || attempt.ending !== null) return false;
   const allocation = job.allocations[attempt.allocation - 1];
   if (allocation === undefined) return false;
-  const { unreachableSince, readyAt, lastError, lastObserved } = allocation;
+  const { unreachableAt, readyAt, lastError, lastObserved } = allocation;
   const isWaitedFor = readyAt === null && (lastError !== null || lastObserved?.state === 'waiting');
-  return unreachableSince !== null || isWaitedFor;
+  return unreachableAt !== null || isWaitedFor;
 }
 
 /** core/decide/situations.ts has the rule. */
 function hangTime(job: Job, ordinal: number, { pattern }: LogScan, path: string): Instant | null {
-  const { failedCallTimeout } = job.spec.limits;
+  const { failedCallTimeoutMs } = job.spec.limits;
   const attempt = job.attempts[ordinal - 1];
-  if (failedCallTimeout === undefined || pattern === null || !failedCallPatterns.includes(pattern)) return null;
+  if (failedCallTimeoutMs === undefined || pattern === null || !failedCallPatterns.includes(pattern)) return null;
   if (attempt === undefined || attempt.ending !== null) return null;
   const printedAt = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-  return printedAt === undefined ? null : Math.floor(printedAt) + failedCallTimeout;
+  return printedAt === undefined ? null : Math.floor(printedAt) + failedCallTimeoutMs;
 }
 
 /** By job: the phrase of `list` for its wait. Loads half of the rules, so only if a job waits. */

@@ -192,7 +192,7 @@ function outcomeOf({ status, logTail }: OldJobFolder): JobEnd {
 }
 
 function jobEnd(verdict: ImportedJob['verdict'], reason: Reason, detail: string): JobEnd {
-  return { verdict, reason, evidence: { detail }, mayBeRunning: false };
+  return { verdict, reason, evidence: { message: detail }, mayBeRunning: false };
 }
 
 /** Seconds since 1970, or a date. A date without a zone is in local time: this machine wrote it. */

@@ -366,21 +366,22 @@ function importedJobOf(
 function outcomeOf({ status, error }: OldJob): Pick<ImportedJob, 'verdict' | 'reason' | 'evidence'> {
   switch (status) {
     case 'finished':
-      return { verdict: 'succeeded', reason: 'succeeded', evidence: { detail: 'finished there' } };
+      return { verdict: 'succeeded', reason: 'succeeded', evidence: { message: 'finished there' } };
     case 'killed':
-      return { verdict: 'cancelled', reason: 'stopped', evidence: { detail: 'killed there' } };
+      return { verdict: 'cancelled', reason: 'stopped', evidence: { message: 'killed there' } };
     case 'alive':
     case 'unknown': {
       // This prefix prevents messages that the owner stopped the job.
       const detail = `${importedPrefix}, ${status === 'alive' ? 'was running' : 'end not known'}`;
-      return { verdict: 'stopped', reason: 'stopped', evidence: { detail } };
+      return { verdict: 'stopped', reason: 'stopped', evidence: { message: detail } };
     }
     case 'error':
     case 'resumed':
     case 'rerunned': {
       const detail = error === null ? 'failed there' : `failed there: ${error}`;
-      if (/preempt/i.test(error ?? '')) return { verdict: 'failed', reason: 'preempted', evidence: { detail } };
-      return { verdict: 'failed', reason: 'command_failed', evidence: { detail, ...patternOf(error) } };
+      if (/preempt/i.test(error ?? ''))
+        return { verdict: 'failed', reason: 'preempted', evidence: { message: detail } };
+      return { verdict: 'failed', reason: 'command_failed', evidence: { message: detail, ...patternOf(error) } };
     }
   }
 }

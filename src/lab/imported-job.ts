@@ -60,16 +60,16 @@ export function buildImportedJob(
     startedByOwner: true,
     allocation: 1,
     createdAt,
-    notBefore: createdAt,
+    notBeforeAt: createdAt,
     failures: [],
     startedAt: begunAt,
     runningAt: begunAt,
-    ending: { reason, evidence, since: endedAt, stopRequestedAt: null, stopConfirmedBy: [] },
+    ending: { reason, evidence, startedAt: endedAt, stopRequestedAt: null, stopConfirmedBy: [] },
     endedAt,
     ...(exits !== undefined && { exits }),
   };
   // If the end is unknown, do not report that its owner stopped it.
-  const isByOwner = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.detail.startsWith(importedPrefix));
+  const isByOwner = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.message.startsWith(importedPrefix));
   const job: Job = {
     id,
     installation,
@@ -96,7 +96,7 @@ export function buildImportedJob(
       startMode: 'fresh',
       startedByOwner: true,
       allocation: 1,
-      notBefore: createdAt,
+      notBeforeAt: createdAt,
     },
   ];
   if (isPersistent) events.push({ at: createdAt, kind: 'allocation_requested', allocation: 1, name, ownership });
@@ -118,7 +118,7 @@ export function buildImportedJob(
     ...(exits !== undefined && { exits }),
   });
   if (!isPersistent) {
-    events.push({ at: endedAt, kind: 'allocation_released', allocation: 1, why: 'it was not ours' });
+    events.push({ at: endedAt, kind: 'allocation_released', allocation: 1, message: 'it was not ours' });
     events.push({ at: endedAt, kind: 'allocation_gone', allocation: 1 });
   }
   events.push({ at: endedAt, kind: 'finished', verdict, reason });

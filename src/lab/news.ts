@@ -102,15 +102,15 @@ function formatEvent(
     }
     case 'attempt_ending': {
       if (event.reason === 'succeeded' || event.reason === 'stopped') return null;
-      const detail = asClause(event.evidence.detail);
+      const detail = asClause(event.evidence.message);
       // The same phrase as in `tpu check`.
       const error = errorOf(event) ?? reasonPhrases[event.reason];
       return detail === '' ? error : `${error}: ${detail}`;
     }
     case 'allocation_released':
-      return `its TPU is made anew: ${asClause(event.why)}`;
+      return `its TPU is made anew: ${asClause(event.message)}`;
     case 'step_failed':
-      return `setup step ${event.step} failed on worker ${event.worker}: ${asClause(event.detail)}`;
+      return `setup step ${event.step} failed on worker ${event.worker}: ${asClause(event.message)}`;
     case 'finished':
       return event.verdict === 'succeeded' ? 'finished' : event.verdict === 'cancelled' ? 'killed' : event.verdict;
     case 'removed':

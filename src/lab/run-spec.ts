@@ -56,15 +56,15 @@ export function buildRunSpec(run: RunRequest): JobSpec {
     },
     recovery: recoveryOf(run),
     limits: {
-      maxRuntime: null,
-      silenceTimeout: null,
-      failedCallTimeout: run.hangGrace,
-      capacityWait: null,
+      maxRuntimeMs: null,
+      silenceTimeoutMs: null,
+      failedCallTimeoutMs: run.hangGrace,
+      capacityWaitMs: null,
       setupTries: 3,
     },
     // Within this minute the script also ends its programs on the workers.
-    stop: { signal: 'TERM', grace: minute },
-    finish: { capacity: 'release', keepFor: null },
+    stop: { signal: 'TERM', graceMs: minute },
+    finish: { capacity: 'release', keepForMs: null },
   };
 }
 
@@ -74,9 +74,9 @@ function recoveryOf({ rule, monitor, stageLimit }: RunRequest): RecoverySpec {
     preset,
     rules: presets[preset],
     budget: { preemptions: stageLimit, failures: stageLimit },
-    delay: 5 * second,
-    delayMax: 5 * minute,
-    unreachableGrace: 3 * minute,
+    delayMs: 5 * second,
+    delayMaxMs: 5 * minute,
+    unreachableGraceMs: 3 * minute,
   };
 }
 
@@ -217,7 +217,7 @@ export function persistentTpuSpec(
     metadata: {},
     remoteUser: site.remoteUser,
     privateKey: site.privateKey,
-    pricePerHour: null,
+    pricePerHourUsd: null,
   };
 }
 

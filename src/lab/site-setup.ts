@@ -160,7 +160,7 @@ function setupStep(name: string, script: SetupScript, files: readonly StepFile[]
     .update(JSON.stringify([name, script, files]))
     .digest('hex')
     .slice(0, 16);
-  return { name, key, ...script, files, timeout };
+  return { name, key, ...script, files, timeoutMs: timeout };
 }
 
 /** The key, or null. Throws JobmanError (2) if the file is unreadable or the value is not a key. */

@@ -117,16 +117,16 @@ export function buildSpec(sections: Sections, defaultName: string, context: Mani
     ...(isCopied && { workdir: { from: workdirSource } }),
     recovery: rules,
     limits: {
-      maxRuntime: job.max_runtime ?? null,
-      silenceTimeout: job.silence_timeout ?? null,
-      capacityWait: job.capacity_wait ?? null,
+      maxRuntimeMs: job.max_runtime ?? null,
+      silenceTimeoutMs: job.silence_timeout ?? null,
+      capacityWaitMs: job.capacity_wait ?? null,
       setupTries: setup.tries ?? 3,
     },
-    stop: { signal: job.stop_signal ?? 'TERM', grace: job.stop_grace ?? 30 * second },
+    stop: { signal: job.stop_signal ?? 'TERM', graceMs: job.stop_grace ?? 30 * second },
     finish: {
       capacity: job.on_finish ?? (isSetupOnly ? 'keep' : 'release'),
-      keepFor: job.keep_for ?? null,
-      ...(job.hold_on_failure === undefined ? {} : { holdOnFailure: job.hold_on_failure }),
+      keepForMs: job.keep_for ?? null,
+      ...(job.hold_on_failure === undefined ? {} : { holdOnFailureMs: job.hold_on_failure }),
     },
   };
 }

@@ -92,7 +92,7 @@ function readTpu(
     pricing,
     runtimeVersion: version,
     ...(tpu.topology === undefined ? {} : { topology: tpu.topology }),
-    pricePerHour: null,
+    pricePerHourUsd: null,
   };
   const ownership = tpu.ownership ?? (tpu.adopt === true ? 'persistent' : 'ephemeral');
   checkTpuKeys(sections, tpu);
@@ -118,12 +118,12 @@ function readTpu(
     remoteUser,
     privateKey: readLoginKey(sections, context),
     // Only the backend knows the price.
-    pricePerHour: null,
+    pricePerHourUsd: null,
     // Absent keys stay absent, so that a stored spec is as short as its manifest.
     ...omitUndefined({ topology: tpu.topology }),
     ...(alternatives.length === 0 ? {} : { alternatives }),
     // A queued request is not refused: without a limit on the wait, the next alternative would never be tried.
-    ...(alternatives.length === 0 ? {} : { alternativesWait: tpu.alternatives_wait ?? 15 * minute }),
+    ...(alternatives.length === 0 ? {} : { alternativesWaitMs: tpu.alternatives_wait ?? 15 * minute }),
     ...omitUndefined({
       reservation: tpu.reservation,
       network: tpu.network,
@@ -132,7 +132,7 @@ function readTpu(
       dataDisks: readDisks(sections, tpu, allAlternatives),
     }),
     ...(tpu.node_count === undefined || tpu.node_count === 1 ? {} : { nodeCount: tpu.node_count }),
-    ...omitUndefined({ validUntil: tpu.valid_until }),
+    ...omitUndefined({ validForMs: tpu.valid_until }),
   };
 }
 
@@ -201,7 +201,7 @@ function readAlternatives(
       pricing: entry.pricing ?? own.pricing,
       runtimeVersion,
       ...(topology === undefined ? {} : { topology }),
-      pricePerHour: null,
+      pricePerHourUsd: null,
     };
     checkTopology(sections, alternative, at);
     const isDuplicate = [own, ...alternatives].some(

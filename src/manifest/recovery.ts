@@ -70,7 +70,7 @@ export function buildRecoverySpec(input: {
         ...omitUndefined({ evidence: pattern, exitCodes: codes, worker: rule.worker }),
         answer: { then: rule.then, on },
         ...(rule.avoid_zone === true && { avoidZone: true as const }),
-        ...omitUndefined({ limit: rule.limit, delay: rule.delay, delayMax: rule.delay_max }),
+        ...omitUndefined({ limit: rule.limit, delayMs: rule.delay, delayMaxMs: rule.delay_max }),
       },
     ];
   });
@@ -89,8 +89,8 @@ export function buildRecoverySpec(input: {
       failures: section.budget?.failures ?? (isLoop ? 1000 : 3),
       setupFailures: section.budget?.setup_failures ?? defaultSetupFailures,
     },
-    delay,
-    delayMax: Math.max(delay, section.delay_max ?? 10 * minute),
-    unreachableGrace: section.unreachable_grace ?? 3 * minute,
+    delayMs: delay,
+    delayMaxMs: Math.max(delay, section.delay_max ?? 10 * minute),
+    unreachableGraceMs: section.unreachable_grace ?? 3 * minute,
   };
 }

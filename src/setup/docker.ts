@@ -10,7 +10,7 @@ export function dockerStep(module: DockerModule): SetupStep {
     name: 'docker',
     check: `${dockerAsMember}image=${image}\nas_member image inspect "$image" >/dev/null 2>&1\n`,
     apply: `${dockerAsMember}${aptFunctions}image=${image}\n${installDocker}`,
-    timeout: 60 * minute,
+    timeoutMs: 60 * minute,
   });
 }
 

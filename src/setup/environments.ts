@@ -4,7 +4,7 @@ import type { CondaModule, VenvModule } from './modules.ts';
 import { quote, writeFile, contentKey, createStep, aptFunctions, quotePath } from './script.ts';
 
 export function condaStep(module: CondaModule): SetupStep {
-  return createStep({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeout: 60 * minute });
+  return createStep({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeoutMs: 60 * minute });
 }
 
 /** Exits 0 when the environment exists and was made from this file. */
@@ -74,7 +74,7 @@ fi
 `;
 
 export function venvStep(module: VenvModule): SetupStep {
-  return createStep({ name: 'venv', check: venvCheck(module), apply: venvEnsure(module), timeout: 60 * minute });
+  return createStep({ name: 'venv', check: venvCheck(module), apply: venvEnsure(module), timeoutMs: 60 * minute });
 }
 
 /** Exits 0 when the environment exists and was made by this Python with these requirements. */

@@ -19,7 +19,7 @@ export function filesStep(module: FilesModule): SetupStep {
     check: compare,
     apply: `${compare}code=$?\n[ "$code" -eq 0 ] || echo 'The files above did not arrive as they were sent.' >&2\nexit "$code"\n`,
     files: module.files.map((file) => ({ kind: 'inline', ...file })),
-    timeout: 5 * minute,
+    timeoutMs: 5 * minute,
   });
 }
 
@@ -49,7 +49,7 @@ export function sshStep(module: SshModule): SetupStep {
     check: null,
     apply: `${apply}\n`,
     files: [...module.keys.flatMap(keyFiles), ...(config === '' ? [] : [configFile(config)])],
-    timeout: 2 * minute,
+    timeoutMs: 2 * minute,
   });
 }
 
@@ -104,7 +104,7 @@ export function workdirStep(): SetupStep {
     apply: unpackWorkdir,
     files: [],
     workdirCopy: 1,
-    timeout: 10 * minute,
+    timeoutMs: 10 * minute,
   };
 }
 

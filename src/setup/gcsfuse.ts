@@ -8,7 +8,7 @@ export function gcsfuseStep(module: GcsfuseModule): SetupStep {
     name: 'gcsfuse',
     check: `${isMounted}${recordDaemon}command -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
     apply: `set -u\n${isMounted}${recordDaemon}${unmountDead}${installGcsfuse}${module.mounts.map(applyMount).join('')}`,
-    timeout: 20 * minute,
+    timeoutMs: 20 * minute,
   });
 }
 

@@ -55,10 +55,10 @@ export function createStep(parts: {
   readonly check: string | null;
   readonly apply: string;
   readonly files?: readonly StepFile[];
-  readonly timeout: Duration;
+  readonly timeoutMs: Duration;
 }): SetupStep {
-  const { name, check, apply, files = [], timeout } = parts;
-  return { name, key: contentKey([name, check, apply, files]), check, apply, files, timeout };
+  const { name, check, apply, files = [], timeoutMs } = parts;
+  return { name, key: contentKey([name, check, apply, files]), check, apply, files, timeoutMs };
 }
 
 /** Sixteen hexadecimal digits that change with any of the values. */

@@ -103,7 +103,7 @@ const stoppedLife = (spec: JobSpec, allocation = readyAllocation): Job => ({
   ...withAttempts(
     aJob(spec, { desired: 'stopped', desiredAt: noon }),
     [allocation],
-    [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'stopped' }) }],
+    [{ ...runningAttempt, ...endedAttempt('stopped', { message: 'stopped' }) }],
   ),
   finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
 });
@@ -123,14 +123,14 @@ test('create stores the job with its price, and leaves its snapshot and copies f
   assert.deepEqual(readdirSync(join(fixture.home, 'jobs/ada')), ['000001']);
 
   const view = await fixture.client.show('1');
-  assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHour, 2.5);
+  assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHourUsd, 2.5);
   assert.equal(view.folder, folder);
   assert.deepEqual(view.attempts, []);
 });
 
 test('why reads of a running program whether it may hang, by the end of its log', async (t) => {
   const fixture = openFixture(t);
-  const limits = { ...tpuSpec().limits, failedCallTimeout: 5 * minute };
+  const limits = { ...tpuSpec().limits, failedCallTimeoutMs: 5 * minute };
   const id = await fixture.create(tpuSpec({ limits, command: { ...tpuSpec().command, runsOn: 'controller' } }));
   await fixture.lives(id, (job) => withAttempts(aJob(job.spec), [readyAllocation], [runningAttempt]));
   const path = attemptFile(jobFolder(fixture.home, 'ada', id), 1, 'controller');
@@ -413,7 +413,7 @@ test('a forced delete leaves it to the controller to end a program that would ru
 
   const over = await fixture.create(localSpec());
   await fixture.lives(over, (job) =>
-    withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { detail: '' })]),
+    withAttempts(aJob(job.spec), [{ ...readyAllocation, workers: 1 }], [endedAttempt('stopped', { message: '' })]),
   );
   await fixture.client.sendCommand(over, 'delete', { by: 'ada', force: true });
   assert.deepEqual(await fixture.store.dueJobs(fixture.clock, 10), [id], 'what has ended needs nobody');
@@ -470,7 +470,7 @@ test('logs answer with the files of the newest attempt that started, or of what 
     withAttempts(
       aJob(job.spec),
       [{ ...readyAllocation, releasedAt: noon, goneAt: noon }, {}],
-      [{ ...runningAttempt, ...endedAttempt('preempted', { detail: 'gone' }) }, {}],
+      [{ ...runningAttempt, ...endedAttempt('preempted', { message: 'gone' }) }, {}],
     ),
   );
   const logFiles = createLogFiles({ home: fixture.home, history: (one, after) => fixture.store.events(one, after) });
@@ -541,7 +541,7 @@ test('clean removes the files of what is over, and of nothing else', async (t) =
 test('a plan tells what would be asked, under which rules, and stores nothing', async (t) => {
   const fixture = openFixture(t);
   const plan = await fixture.client.plan(tpuSpec());
-  assert.equal(plan.pricePerHour, 2.5);
+  assert.equal(plan.pricePerHourUsd, 2.5);
   assert.match(
     plan.requests.join('\n'),
     /queued resource and node vit-<job id>-1 in us-west4-a of lab\nv5litepod-16, spot/,

@@ -258,7 +258,7 @@ test('a plan names the id that is still to come, and what becomes of a TPU witho
   assert.match(createPlan(named, null).command, /echo <job id>$/);
   const bare = withCommand(tpuSpec(), { script: '', isSetupOnly: true });
   assert.equal(createPlan(bare, null).command, 'none: the TPU is set up and released');
-  const kept = { ...bare, finish: { capacity: 'keep', keepFor: null } } as const;
+  const kept = { ...bare, finish: { capacity: 'keep', keepForMs: null } } as const;
   assert.equal(createPlan(kept, null).command, 'none: the TPU is set up and kept until you release it');
 });
 

@@ -51,7 +51,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           startMode: 'resume',
           startedByOwner: false,
           allocation: 2,
-          notBefore: noon + 38 * second,
+          notBeforeAt: noon + 38 * second,
         },
         'attempt 2 on allocation 2: resumes, stage 1, in 38s',
       ],
@@ -64,14 +64,14 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           startedByOwner: true,
           commandOnly: true,
           allocation: 1,
-          notBefore: noon,
+          notBeforeAt: noon,
         },
         'attempt 2 on allocation 1: a fresh start, stage 0, just the command',
       ],
     ],
     attempt_moved: [
       [
-        { kind: 'attempt_moved', attempt: 1, allocation: 2, notBefore: noon + 38 * second },
+        { kind: 'attempt_moved', attempt: 1, allocation: 2, notBeforeAt: noon + 38 * second },
         'attempt 1 goes on to allocation 2',
       ],
     ],
@@ -118,22 +118,22 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     ],
     allocation_seen: [
       [
-        { kind: 'allocation_seen', allocation: 1, state: 'ready', detail: 'READY', workers: 4 },
+        { kind: 'allocation_seen', allocation: 1, state: 'ready', message: 'READY', workers: 4 },
         'allocation 1 is ready with 4 workers (READY)',
       ],
-      [{ kind: 'allocation_seen', allocation: 1, state: 'absent', detail: '' }, 'allocation 1 is not there'],
+      [{ kind: 'allocation_seen', allocation: 1, state: 'absent', message: '' }, 'allocation 1 is not there'],
     ],
     allocation_released: [
-      [{ kind: 'allocation_released', allocation: 1, why: 'it is lost' }, 'allocation 1 is let go: it is lost'],
+      [{ kind: 'allocation_released', allocation: 1, message: 'it is lost' }, 'allocation 1 is let go: it is lost'],
     ],
     allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 seen gone']],
     step_failed: [
       [
-        { kind: 'step_failed', allocation: 1, worker: 3, step: 'docker', tries: 2, detail: 'exit 100' },
+        { kind: 'step_failed', allocation: 1, worker: 3, step: 'docker', tries: 2, message: 'exit 100' },
         'setup step docker failed on worker 3, try 2 of 3: exit 100',
       ],
       [
-        { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, detail: 'exit 100' },
+        { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, message: 'exit 100' },
         'attempt 1: setup step docker failed on worker 3, try 3 of 3: exit 100',
       ],
     ],
@@ -150,7 +150,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           step: 'venv',
           force: true,
           workers: 2,
-          failed: [{ worker: 1, detail: 'exit code 1: no space' }],
+          failed: [{ worker: 1, message: 'exit code 1: no space' }],
         },
         'ada had setup step venv gone through anew; it holds on 1 of 2 workers; not on worker 1: exit code 1: no space',
       ],
@@ -174,11 +174,11 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     ],
     attempt_ending: [
       [
-        { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { detail: 'no output for 10m' } },
+        { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { message: 'no output for 10m' } },
         'attempt 1 is being ended: hung, no output for 10m',
       ],
       [
-        { kind: 'attempt_ending', attempt: 2, reason: 'succeeded', evidence: { detail: 'exit code 0' } },
+        { kind: 'attempt_ending', attempt: 2, reason: 'succeeded', evidence: { message: 'exit code 0' } },
         'attempt 2 has done its work, exit code 0',
       ],
     ],
@@ -188,7 +188,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           kind: 'attempt_ended',
           attempt: 1,
           reason: 'command_failed',
-          evidence: { detail: 'exit 1', line: 'ValueError: no lr ' },
+          evidence: { message: 'exit 1', line: 'ValueError: no lr ' },
         },
         'attempt 1 ended: command failed, exit 1; its log says "ValueError: no lr"',
       ],
@@ -209,10 +209,10 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     ],
     unreachable: [
       [
-        { kind: 'unreachable', allocation: 1, worker: 3, detail: 'connection timed out' },
+        { kind: 'unreachable', allocation: 1, worker: 3, message: 'connection timed out' },
         'worker 3 does not answer (connection timed out)',
       ],
-      [{ kind: 'unreachable', allocation: 1, detail: '403' }, 'allocation 1 does not answer (403)'],
+      [{ kind: 'unreachable', allocation: 1, message: '403' }, 'allocation 1 does not answer (403)'],
     ],
     reachable: [
       [{ kind: 'reachable', allocation: 1 }, 'allocation 1 answers again'],
@@ -300,7 +300,7 @@ test('tpu.log has what the cloud answered, in its own words, and nothing else', 
     'allocation 1 refused (no capacity): no capacity there now; the cloud said: RESOURCE_EXHAUSTED: no more capacity',
   );
   assert.equal(
-    describeCloudAnswer({ kind: 'allocation_seen', at: 0, allocation: 1, state: 'waiting', detail: 'ACCEPTED' }, job),
+    describeCloudAnswer({ kind: 'allocation_seen', at: 0, allocation: 1, state: 'waiting', message: 'ACCEPTED' }, job),
     'allocation 1 waits for capacity (ACCEPTED)',
   );
   assert.equal(describeCloudAnswer({ kind: 'attempt_running', at: 0, attempt: 1 }, job), null);

@@ -30,7 +30,7 @@ function filesIn(t: TestContext) {
     history: (_id, after) => Promise.resolve(history.filter(({ seq }) => seq > after)),
   });
   const happened = (detail: string) => {
-    const event: Event = { kind: 'unreachable', at: noon, allocation: 1, detail };
+    const event: Event = { kind: 'unreachable', at: noon, allocation: 1, message: detail };
     history.push({ seq: history.length + 1, event });
   };
   return { folder: join(home, 'jobs/ada/000042'), logFiles, happened };
@@ -122,7 +122,7 @@ test('the copies for scripts tell moments as --json does, however deep they lie'
   happened('a');
   await logFiles.mirror(job, []);
   for (const file of ['job.json', 'events.jsonl']) {
-    const moments = readFileSync(join(folder, file), 'utf8').match(/"(?:at|since|notBefore|\w+At)": ?[^,}\s]+/g) ?? [];
+    const moments = readFileSync(join(folder, file), 'utf8').match(/"(?:at|\w+At)": ?[^,}\s]+/g) ?? [];
     assert.ok(moments.length > 0);
     for (const one of moments) assert.match(one, /: ?(?:null|"\d{4}-\d\d-\d\dT[\d:.]+Z")$/);
   }
@@ -149,9 +149,9 @@ test('events.jsonl holds every event once, also after a line was cut, lost or th
       .trimEnd()
       .split('\n')
       .map((line) => {
-        const { seq, kind, detail } = JSON.parse(line) as Record<string, unknown>;
+        const { seq, kind, message } = JSON.parse(line) as Record<string, unknown>;
         assert.equal(kind, 'unreachable');
-        return `${String(seq)}${String(detail)}`;
+        return `${String(seq)}${String(message)}`;
       });
   happened('a');
   await logFiles.mirror(job, []);

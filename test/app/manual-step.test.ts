@@ -23,7 +23,7 @@ const steps = ['ssh', 'gcsfuse', 'docker'].map((name) => ({
   check: null,
   apply: `echo ${nodeNamePlaceholder}`,
   files: [],
-  timeout: minute,
+  timeoutMs: minute,
 }));
 const withSteps = aJob({ ...tpuSpec(), steps });
 
@@ -63,8 +63,8 @@ test('who may not, and when not, is said in a sentence with what to do', () => {
   );
   const ending = {
     reason: 'stopped',
-    evidence: { detail: '' },
-    since: noon,
+    evidence: { message: '' },
+    startedAt: noon,
     stopRequestedAt: null,
     stopConfirmedBy: [],
   } as const;

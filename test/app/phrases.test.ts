@@ -7,45 +7,48 @@ import { hour, minute } from '../../src/core/model/time.ts';
 import { localSpec, tpuSpec, aJob, withAttempts, noon, readyAllocation } from '../support/builders.ts';
 
 const spec = tpuSpec({
-  limits: { maxRuntime: 2 * hour, silenceTimeout: 30 * minute, capacityWait: null, setupTries: 3 },
+  limits: { maxRuntimeMs: 2 * hour, silenceTimeoutMs: 30 * minute, capacityWaitMs: null, setupTries: 3 },
 });
 
 test('a hang and a time limit tell the length and the key', () => {
   const detail = 'no output on any worker for as long as job.silence_timeout allows';
-  assert.equal(formatCause(spec, 'hung', { detail }), 'no output on any worker for 30m (job.silence_timeout)');
+  assert.equal(formatCause(spec, 'hung', { message: detail }), 'no output on any worker for 30m (job.silence_timeout)');
   assert.equal(
-    formatCause(spec, 'timed_out', { detail: 'it ran for as long as job.max_runtime allows' }),
+    formatCause(spec, 'timed_out', { message: 'it ran for as long as job.max_runtime allows' }),
     'it ran for 2h00m, which is all that it may (job.max_runtime)',
   );
-  assert.equal(formatCause({ ...spec, limits: { ...spec.limits, silenceTimeout: null } }, 'hung', { detail }), detail);
+  assert.equal(
+    formatCause({ ...spec, limits: { ...spec.limits, silenceTimeoutMs: null } }, 'hung', { message: detail }),
+    detail,
+  );
 });
 
 test('a signal is told by its name and by the code that stands for it', () => {
-  const killed = { detail: 'killed by KILL on worker 3', worker: 3, exitCode: 137, signal: 'KILL' } as const;
+  const killed = { message: 'killed by KILL on worker 3', worker: 3, exitCode: 137, signal: 'KILL' } as const;
   assert.equal(formatCause(spec, 'command_failed', killed), 'killed by SIGKILL (exit code 137) on worker 3');
   assert.match(likelyCause(killed) ?? '', /ran out of memory/);
-  assert.match(likelyCause({ detail: '', exitCode: 139, signal: 'SEGV' }) ?? '', /memory that is not its own/);
-  assert.match(likelyCause({ detail: '', exitCode: 143, signal: 'TERM' }) ?? '', /asked it to end/);
+  assert.match(likelyCause({ message: '', exitCode: 139, signal: 'SEGV' }) ?? '', /memory that is not its own/);
+  assert.match(likelyCause({ message: '', exitCode: 143, signal: 'TERM' }) ?? '', /asked it to end/);
 });
 
 test('what the log says counts more than the code, and an ordinary code says nothing', () => {
-  const details = { detail: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
+  const details = { message: '', exitCode: 137, signal: 'KILL', pattern: 'out_of_memory' };
   assert.equal(likelyCause(details), 'the accelerator ran out of memory');
-  assert.equal(likelyCause({ detail: 'exit code 1', exitCode: 1 }), null);
-  assert.match(likelyCause({ detail: '', exitCode: 127 }) ?? '', /not found/);
-  assert.equal(formatCause(spec, 'command_failed', { detail: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');
+  assert.equal(likelyCause({ message: 'exit code 1', exitCode: 1 }), null);
+  assert.match(likelyCause({ message: '', exitCode: 127 }) ?? '', /not found/);
+  assert.equal(formatCause(spec, 'command_failed', { message: '', worker: 0, exitCode: 1 }), 'exit code 1 on worker 0');
 });
 
 test('on this machine there is one place, which needs no number', () => {
-  const evidence = { detail: 'exit code 1 on worker 0', worker: 0, exitCode: 1 };
+  const evidence = { message: 'exit code 1 on worker 0', worker: 0, exitCode: 1 };
   assert.equal(formatCause(localSpec(), 'command_failed', evidence), 'exit code 1');
-  assert.equal(formatCause(localSpec(), 'command_failed', { detail: 'as it was told', worker: 0 }), 'as it was told');
+  assert.equal(formatCause(localSpec(), 'command_failed', { message: 'as it was told', worker: 0 }), 'as it was told');
 });
 
 const tpu = tpuSpec();
 assert.ok(tpu.capacity.kind === 'tpu');
-const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: 4 } };
-const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHour: null } };
+const priced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: 4 } };
+const unpriced = { ...tpu, capacity: { ...tpu.capacity, pricePerHourUsd: null } };
 const readyAtNoon = { ...readyAllocation, readyAt: noon };
 
 test('what is held counts until now, what is gone until it was seen gone', () => {

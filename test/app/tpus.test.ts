@@ -61,7 +61,7 @@ const only = (tpu: ObservedTpu, jobs?: readonly Job[]) => {
 
 /** An attempt on the first allocation that began two hours ago, and ended then or runs. */
 function attempt(endedAt: number | null): Attempt {
-  const begun = { createdAt: noon - 4 * hour, notBefore: noon - 4 * hour, startedAt: noon - 2 * hour };
+  const begun = { createdAt: noon - 4 * hour, notBeforeAt: noon - 4 * hour, startedAt: noon - 2 * hour };
   return attemptOf(1, { ...begun, runningAt: noon - 2 * hour, endedAt });
 }
 
@@ -80,7 +80,7 @@ suite('a TPU of a job', () => {
     assert.equal(row.job, '000042');
     assert.equal(row.readyAt, noon - 3 * hour);
     assert.equal(row.idleMs, 3 * hour);
-    assert.equal(row.idleCost, 6);
+    assert.equal(row.idleCostUsd, 6);
   });
 
   test('is of the person that its metadata names, where several share a login', () => {
@@ -91,16 +91,16 @@ suite('a TPU of a job', () => {
 
   test('is not idle while a command runs, and idle again from its end', () => {
     const busy = only(mine, [{ ...job, attempts: [attempt(null)] }]);
-    assert.deepEqual([busy.idleMs, busy.idleCost], [null, null]);
+    assert.deepEqual([busy.idleMs, busy.idleCostUsd], [null, null]);
     const over = only(mine, [{ ...job, attempts: [attempt(noon - 30 * minute)] }]);
     assert.equal(over.idleMs, 30 * minute);
-    assert.equal(over.idleCost, 1);
+    assert.equal(over.idleCostUsd, 1);
   });
 
   test('is neither ready nor idle before the cloud says READY', () => {
     const row = only({ ...mine, nodeState: null, queuedResourceState: 'WAITING_FOR_RESOURCES' });
     assert.equal(row.state, 'WAITING_FOR_RESOURCES');
-    assert.deepEqual([row.readyAt, row.idleMs, row.idleCost], [null, null, null]);
+    assert.deepEqual([row.readyAt, row.idleMs, row.idleCostUsd], [null, null, null]);
   });
 });
 
@@ -174,7 +174,7 @@ test('what has cost most for nothing comes first, then what costs most, and pret
     rows.map(({ name }) => name),
     ['a', 'b', 'unpriced', 'theirs', 'pretended'],
   );
-  assert.deepEqual([rows[2]?.idleCost, rows[2]?.pricePerHour], [null, null]);
+  assert.deepEqual([rows[2]?.idleCostUsd, rows[2]?.pricePerHourUsd], [null, null]);
 });
 
 suite('where is looked', () => {

@@ -39,7 +39,7 @@ test('an attempt waits from when it may ask until its allocation is ready, and n
       { allocation: 1, createdAt: noon + hour },
       // Still waiting.
       { allocation: 2 },
-      { allocation: 3, createdAt: noon + hour, notBefore: noon + hour + 10 * second },
+      { allocation: 3, createdAt: noon + hour, notBeforeAt: noon + hour + 10 * second },
       { allocation: 4 },
     ],
   );
@@ -51,7 +51,7 @@ const madeAgain = (at: number | null): Job =>
   withAttempts(
     aJob(tpuSpec({}, { ownership: 'persistent' })),
     [{ ...readyAllocation, releasedAt: noon }, at === null ? {} : { ...readyAllocation, readyAt: at }],
-    [{ allocation: 1, ...endedAttempt('preempted', { detail: '' }) }, { allocation: 2 }],
+    [{ allocation: 1, ...endedAttempt('preempted', { message: '' }) }, { allocation: 2 }],
   );
 
 test('a standing TPU is waited for only while it is created again', async () => {

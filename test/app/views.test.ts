@@ -46,9 +46,9 @@ interface Case {
 }
 
 const gone = { releasedAt: noon + hour, goneAt: noon + hour + minute };
-const preempted = endedAttempt('preempted', { detail: 'the queued resource is SUSPENDED' });
+const preempted = endedAttempt('preempted', { message: 'the queued resource is SUSPENDED' });
 const failedExit = endedAttempt('command_failed', {
-  detail: 'exit 1',
+  message: 'exit 1',
   exitCode: 1,
   worker: 3,
   line: 'ValueError: no lr',
@@ -66,8 +66,8 @@ const ruleApplied: Event = {
 
 const stopping: Ending = {
   reason: 'stopped',
-  evidence: { detail: '' },
-  since: noon + hour,
+  evidence: { message: '' },
+  startedAt: noon + hour,
   stopRequestedAt: noon + hour + second,
   stopConfirmedBy: [],
 };
@@ -77,11 +77,11 @@ const askedToStop: Event = { kind: 'command_received', at: noon + hour, verb: 's
 /** The attempt after a preemption. */
 const onceMore = [
   { ...runningAttempt, ...preempted },
-  { startedByOwner: false, createdAt: noon + hour, notBefore: noon + hour },
+  { startedByOwner: false, createdAt: noon + hour, notBeforeAt: noon + hour },
 ];
 /** A step of the setup failed on worker 3. */
-const dockerFailed = (tries: number, lastAt: number, detail: string) => [
-  { task: { kind: 'step', worker: 3, step: 'docker' }, tries, lastAt, detail } as const,
+const dockerFailed = (tries: number, lastAt: number, message: string) => [
+  { task: { kind: 'step', worker: 3, step: 'docker' }, tries, lastAt, message } as const,
 ];
 
 const repairing = { state: 'interrupted', detail: 'REPAIRING', at: noon + 30 * minute } as const;
@@ -93,12 +93,12 @@ const cases: readonly Case[] = [
   {
     life: 'it succeeded and kept its TPU, and the cloud took that later',
     allocations: [{ ...readyAllocation, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
-    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit code 0 on every worker' }) }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0 on every worker' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     events: [
-      { kind: 'allocation_seen', at: noon + minute, allocation: 1, state: 'ready', detail: 'READY' },
-      { kind: 'allocation_seen', at: noon + 2 * hour, allocation: 1, state: 'lost', detail: 'SUSPENDING' },
-      { kind: 'allocation_released', at: noon + 2 * hour, allocation: 1, why: 'it is lost' },
+      { kind: 'allocation_seen', at: noon + minute, allocation: 1, state: 'ready', message: 'READY' },
+      { kind: 'allocation_seen', at: noon + 2 * hour, allocation: 1, state: 'lost', message: 'SUSPENDING' },
+      { kind: 'allocation_released', at: noon + 2 * hour, allocation: 1, message: 'it is lost' },
     ],
     now: noon + 3 * hour,
     row: { phase: 'succeeded', reason: 'ran 58m' },
@@ -143,10 +143,10 @@ const cases: readonly Case[] = [
     attempts: [
       endedAttempt(
         'setup_failed',
-        { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 },
+        { message: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 },
         noon + hour,
       ),
-      { startedByOwner: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
+      { startedByOwner: false, allocation: 1, createdAt: noon + hour, notBeforeAt: noon + hour + 20 * second },
     ],
     now: noon + hour + 8 * second,
     row: { phase: 'setup', reason: 'setup failed, retry in 12s', price: 4 },
@@ -218,7 +218,7 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it stands in the queue of the cloud, and has a limit on waiting',
-    spec: tpuSpec({ limits: { ...tpuSpec().limits, capacityWait: hour } }),
+    spec: tpuSpec({ limits: { ...tpuSpec().limits, capacityWaitMs: hour } }),
     allocations: [
       { confirmedAt: noon, lastObserved: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } },
     ],
@@ -247,7 +247,7 @@ const cases: readonly Case[] = [
       },
       { requestedAt: null },
     ],
-    attempts: [endedAttempt('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
+    attempts: [endedAttempt('stopped', { message: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
     now: noon + hour + 8 * second,
     row: { phase: 'queued', reason: 'lets go of its last, 8s', price: 4 },
     why: {
@@ -293,8 +293,8 @@ const cases: readonly Case[] = [
   {
     life: 'a step fails under a loop, after two attempts have failed in their setup',
     attempts: [
-      { allocation: 1, ...endedAttempt('setup_failed', { detail: 'exit 100', worker: 3 }) },
-      { allocation: 1, ...endedAttempt('setup_failed', { detail: 'exit 100', worker: 3 }) },
+      { allocation: 1, ...endedAttempt('setup_failed', { message: 'exit 100', worker: 3 }) },
+      { allocation: 1, ...endedAttempt('setup_failed', { message: 'exit 100', worker: 3 }) },
       {
         allocation: 1,
         failures: dockerFailed(1, noon + 2 * minute, 'exit 100: no such package.'),
@@ -338,7 +338,7 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it runs on this machine, under a limit of time',
-    spec: localSpec({ limits: { ...localSpec().limits, maxRuntime: hour } }),
+    spec: localSpec({ limits: { ...localSpec().limits, maxRuntimeMs: hour } }),
     allocations: [{ ...readyAllocation, hosts: null, workers: 1 }],
     attempts: [runningAttempt],
     now: noon + 3 * minute,
@@ -352,7 +352,7 @@ const cases: readonly Case[] = [
   },
   {
     life: 'a worker has fallen silent',
-    allocations: [{ ...readyAllocation, unreachableSince: noon + 10 * minute, unreachableWho: 'worker' }],
+    allocations: [{ ...readyAllocation, unreachableAt: noon + 10 * minute, unreachableWho: 'worker' }],
     attempts: [runningAttempt],
     now: noon + 12 * minute,
     row: { phase: 'running', reason: 'no answer for 2m', price: 4 },
@@ -392,8 +392,8 @@ const cases: readonly Case[] = [
         allocation: 2,
         ending: {
           reason: 'unreachable',
-          evidence: { detail: 'worker 3 does not answer', worker: 3 },
-          since: noon + hour,
+          evidence: { message: 'worker 3 does not answer', worker: 3 },
+          startedAt: noon + hour,
           stopRequestedAt: null,
           stopConfirmedBy: [],
         },
@@ -430,7 +430,7 @@ const cases: readonly Case[] = [
   {
     life: 'its owner wants it stopped, and a worker does not answer',
     changes: toStop,
-    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'worker' }],
+    allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
     attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     events: [askedToStop],
@@ -446,7 +446,7 @@ const cases: readonly Case[] = [
     life: 'its owner wants it stopped, and nobody answers on a TPU that is not its own',
     spec: tpuSpec({}, { ownership: 'persistent' }),
     changes: toStop,
-    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'worker' }],
+    allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'worker' }],
     attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m' },
@@ -458,7 +458,7 @@ const cases: readonly Case[] = [
   {
     life: 'its owner wants it stopped, and the cloud does not answer',
     changes: toStop,
-    allocations: [{ ...readyAllocation, unreachableSince: noon + hour - 2 * minute, unreachableWho: 'cloud' }],
+    allocations: [{ ...readyAllocation, unreachableAt: noon + hour - 2 * minute, unreachableWho: 'cloud' }],
     attempts: [{ ...runningAttempt, ending: stopping }],
     now: noon + hour + 5 * minute,
     row: { phase: 'stopping', reason: 'no answer for 7m', price: 4 },
@@ -479,7 +479,7 @@ const cases: readonly Case[] = [
             task: { kind: 'stop', worker: 2 },
             tries: 3,
             lastAt: noon + hour + minute,
-            detail: 'on worker 2 these processes do not die: 77',
+            message: 'on worker 2 these processes do not die: 77',
           },
         ],
       },
@@ -551,7 +551,7 @@ const cases: readonly Case[] = [
       { ...gone, readyAt: null, lastError: { at: noon + 3 * minute, error: stockout } },
       { requestedAt: null },
     ],
-    attempts: [{ allocation: 3, notBefore: noon + 4 * minute }],
+    attempts: [{ allocation: 3, notBeforeAt: noon + 4 * minute }],
     now: noon + 3 * minute + 30 * second,
     row: { phase: 'queued', reason: 'asks again in 30s' },
     why: {
@@ -571,7 +571,7 @@ const cases: readonly Case[] = [
   {
     life: 'it was stopped and keeps its TPU',
     changes: toStop,
-    attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'its owner stopped it' }) }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { message: 'its owner stopped it' }) }],
     finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
     now: noon + 2 * hour,
     row: { phase: 'stopped', reason: 'by its owner', status: 'stopped, holds v5litepod-16', price: 4 },
@@ -624,7 +624,7 @@ const cases: readonly Case[] = [
     attempts: [
       {
         failures: dockerFailed(4, noon + hour, 'exit 100'),
-        ...endedAttempt('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
+        ...endedAttempt('setup_failed', { message: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
       },
     ],
     finish: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
@@ -645,7 +645,7 @@ const cases: readonly Case[] = [
         lastError: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
       },
     ],
-    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit 0 everywhere' }) }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit 0 everywhere' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + 12 * minute,
     row: { phase: 'succeeded', reason: 'still letting go, for 12m', price: 4 },
@@ -656,11 +656,11 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it succeeded on the built-in cloud after a preemption, and keeps its TPU',
-    spec: tpuSpec({ finish: { capacity: 'keep', keepFor: null } }, { project: 'emulator' }),
+    spec: tpuSpec({ finish: { capacity: 'keep', keepForMs: null } }, { project: 'emulator' }),
     allocations: [gone, readyAllocation],
     attempts: [
       { ...runningAttempt, ...preempted },
-      { ...runningAttempt, runningAt: noon + 2 * hour, ...endedAttempt('succeeded', { detail: '' }, noon + 3 * hour) },
+      { ...runningAttempt, runningAt: noon + 2 * hour, ...endedAttempt('succeeded', { message: '' }, noon + 3 * hour) },
     ],
     finish: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + 4 * hour,
@@ -672,8 +672,8 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it is set up and has no command',
-    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
-    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: '' }) }],
+    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepForMs: null } }),
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'set up; no command', status: 'succeeded, holds v5litepod-16', price: 4 },
@@ -681,9 +681,9 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it was set up, and its TPU has gone since',
-    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } }),
+    spec: tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepForMs: null } }),
     allocations: [gone],
-    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: '' }) }],
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: '' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'its TPU is gone' },
@@ -691,8 +691,8 @@ const cases: readonly Case[] = [
   },
   {
     life: 'it succeeded and keeps its TPU for a while',
-    spec: tpuSpec({ finish: { capacity: 'keep', keepFor: hour } }),
-    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit 0 everywhere' }) }],
+    spec: tpuSpec({ finish: { capacity: 'keep', keepForMs: hour } }),
+    attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit 0 everywhere' }) }],
     finish: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
     now: noon + hour + minute,
     row: { phase: 'succeeded', reason: 'ran 58m', status: 'succeeded, holds v5litepod-16', price: 4 },
@@ -707,7 +707,7 @@ const cases: readonly Case[] = [
         goneAt: noon,
       },
     ],
-    attempts: [endedAttempt('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
+    attempts: [endedAttempt('allocation_failed', { message: 'tpu.nodes.create is missing', raw: '403' })],
     finish: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
     now: noon + 2 * hour,
     row: { phase: 'failed', reason: 'not allowed' },
@@ -730,7 +730,7 @@ for (const one of cases) {
     assert.equal(row.statusText, sees.status ?? sees.phase);
     assert.equal(row.reasonText, sees.reason);
     assert.ok(row.reasonText.length <= maxReasonLength);
-    assert.equal(row.pricePerHour, sees.price ?? null);
+    assert.equal(row.pricePerHourUsd, sees.price ?? null);
     const answer = whyOf(job, now, { events });
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
   });
@@ -750,7 +750,7 @@ test('why names the situation of the newest pass, and says so where none is know
 });
 
 test('an imported job whose end is unknown is not reported as stopped by its owner', () => {
-  const ending = endedAttempt('stopped', { detail: 'imported, was RUNNING' });
+  const ending = endedAttempt('stopped', { message: 'imported, was RUNNING' });
   const stopped = { at: noon + hour, verdict: 'stopped', reason: 'stopped' } as const;
   const job: Job = { ...withAttempts(aJob(), [{ ...gone, requestedAt: null }], [ending]), finish: stopped };
   assert.equal(jobRow(job, noon + 2 * hour).reasonText, 'imported, was RUNNING');
@@ -838,7 +838,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
     messagesOf(
       withAttempts(
         aJob(),
-        [{ ...readyAllocation, unreachableSince: noon + hour, unreachableWho: 'worker' }],
+        [{ ...readyAllocation, unreachableAt: noon + hour, unreachableWho: 'worker' }],
         [runningAttempt],
       ),
     ),
@@ -875,12 +875,12 @@ test('what costs money or may still change is never taken for lasting', () => {
 });
 
 /** A job in each phase with a cloud that has not been heard of since half past twelve. */
-const unheard = { unreachableSince: noon + 30 * minute, unreachableWho: 'cloud' } as const;
+const unheard = { unreachableAt: noon + 30 * minute, unreachableWho: 'cloud' } as const;
 const checkFailed: Event = {
   kind: 'unreachable',
   at: noon + 30 * minute,
   allocation: 1,
-  detail: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+  message: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
 };
 
 for (const [phase, job] of [
@@ -939,13 +939,19 @@ test('a program that may hang is told with the line of its log, and when it is e
 test('a silent worker is named, with what came instead of an answer', () => {
   const job = withAttempts(
     aJob(),
-    [{ ...readyAllocation, unreachableSince: noon + 30 * minute, unreachableWho: 'worker' }],
+    [{ ...readyAllocation, unreachableAt: noon + 30 * minute, unreachableWho: 'worker' }],
     [runningAttempt],
   );
   const events: readonly Event[] = [
     // Of another allocation, and of the cloud: neither is about this worker.
-    { kind: 'unreachable', at: noon, allocation: 1, detail: '403' },
-    { kind: 'unreachable', at: noon + 30 * minute, allocation: 1, worker: 3, detail: 'worker 3: connection timed out' },
+    { kind: 'unreachable', at: noon, allocation: 1, message: '403' },
+    {
+      kind: 'unreachable',
+      at: noon + 30 * minute,
+      allocation: 1,
+      worker: 3,
+      message: 'worker 3: connection timed out',
+    },
   ];
   const why = whyOf(job, noon + 31 * minute, { events });
   assert.equal(why.message, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
@@ -972,7 +978,7 @@ test('the end of the log is told where the program failed, and nowhere else', ()
       ...withAttempts(
         aJob(localSpec()),
         [readyAllocation],
-        [{ ...runningAttempt, ...endedAttempt(reason, { detail: 'exit code 1', exitCode: 1 }) }],
+        [{ ...runningAttempt, ...endedAttempt(reason, { message: 'exit code 1', exitCode: 1 }) }],
       ),
       finish: { at: noon + hour, verdict, reason },
     }) as const;
@@ -983,7 +989,7 @@ test('the end of the log is told where the program failed, and nowhere else', ()
     aJob(),
     [readyAllocation, readyAllocation],
     [
-      { ...runningAttempt, ...failedExit, ...endedAttempt('command_failed', { detail: 'exit code 1' }) },
+      { ...runningAttempt, ...failedExit, ...endedAttempt('command_failed', { message: 'exit code 1' }) },
       runningAttempt,
     ],
   );
@@ -999,7 +1005,7 @@ test('a rule that matched by what the log says is told with that', () => {
         {
           ...runningAttempt,
           ...endedAttempt('command_failed', {
-            detail: 'exit code 1 on worker 0',
+            message: 'exit code 1 on worker 0',
             worker: 0,
             exitCode: 1,
             pattern: 'out_of_memory',
@@ -1065,8 +1071,8 @@ function pausing(notBefore: number): Job {
     aJob(localSpec()),
     [here],
     [
-      { ...runningAttempt, ...endedAttempt('command_failed', { detail: 'exit 1', exitCode: 1, worker: 0 }) },
-      { allocation: 1, createdAt: noon + hour, notBefore },
+      { ...runningAttempt, ...endedAttempt('command_failed', { message: 'exit 1', exitCode: 1, worker: 0 }) },
+      { allocation: 1, createdAt: noon + hour, notBeforeAt: notBefore },
     ],
   );
 }
@@ -1086,7 +1092,7 @@ test('a job whose pause is over and whose place others have taken meanwhile says
 test('a multislice says how many TPUs it holds', () => {
   const spec = tpuSpec();
   const capacity = spec.capacity.kind === 'tpu' ? { ...spec.capacity, nodeCount: 2 } : spec.capacity;
-  const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { detail: '' })]);
+  const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { message: '' })]);
   const job: Job = { ...held, desired: 'stopped', finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
   assert.equal(jobRow(job, noon + hour).statusText, 'stopped, holds 2 × v5litepod-16');
   assert.match(whyOf(job, noon + hour, { events: [] }).message, /it still holds 2 × v5litepod-16/);
@@ -1094,7 +1100,7 @@ test('a multislice says how many TPUs it holds', () => {
 
 test('of several places the next is announced as soon as one has been refused, and not the same one again', () => {
   const spec = tpuSpec();
-  const other = { accelerator: 'v4-8', pricing: 'spot', runtimeVersion: 'base', pricePerHour: 1 } as const;
+  const other = { accelerator: 'v4-8', pricing: 'spot', runtimeVersion: 'base', pricePerHourUsd: 1 } as const;
   const capacity =
     spec.capacity.kind === 'tpu' ? { ...spec.capacity, alternatives: [{ zone: 'us-central2-b', ...other }] } : null;
   assert.ok(capacity !== null);
@@ -1110,7 +1116,7 @@ test('of several places the next is announced as soon as one has been refused, a
 test('a program of which nothing is left was not unreachable', () => {
   const detail =
     'the program vanished on worker 0: its processes were killed from outside, and no exit code was written';
-  const ending = endedAttempt('unreachable', { detail, worker: 0 });
+  const ending = endedAttempt('unreachable', { message: detail, worker: 0 });
   const here = { ...readyAllocation, workers: 1, hosts: null };
   const job: Job = {
     ...withAttempts(aJob(localSpec()), [here], [ending]),
@@ -1118,7 +1124,7 @@ test('a program of which nothing is left was not unreachable', () => {
   };
   assert.equal(jobRow(job, noon + hour).reasonText, 'program vanished');
   assert.match(whyOf(job, noon + hour, { events: [] }).message, /^000042 failed \(program vanished\)/);
-  const silent = endedAttempt('unreachable', { detail: 'worker 0 does not answer', worker: 0 });
+  const silent = endedAttempt('unreachable', { message: 'worker 0 does not answer', worker: 0 });
   assert.equal(
     jobRow({ ...job, attempts: withAttempts(job, [here], [silent]).attempts }, noon + hour).reasonText,
     'unreachable',

@@ -14,7 +14,7 @@ const elsewhere = {
   accelerator: 'v6e-16',
   pricing: 'ondemand' as const,
   runtimeVersion: 'v2-alpha-tpuv6e',
-  pricePerHour: 43,
+  pricePerHourUsd: 43,
 };
 
 test('a record of places is written with the commits of jobs, and shown with who holds what', async (t) => {
@@ -38,7 +38,7 @@ test('a record of places is written with the commits of jobs, and shown with who
   };
   const events: readonly Event[] = [
     { kind: 'alternative_exhausted', at: noon + minute, allocation: 1, alternative: 0, answer: 'stockout', next: 1 },
-    { kind: 'allocation_seen', at: noon + 41 * minute, allocation: 2, state: 'ready', detail: 'READY', workers: 4 },
+    { kind: 'allocation_seen', at: noon + 41 * minute, allocation: 2, state: 'ready', message: 'READY', workers: 4 },
   ];
   const commit = { job: ready, revision, events, foldedOutcomes: [], wakeAt: null, epoch: null };
   assert.equal(await store.commit(commit), 'committed');

@@ -22,7 +22,7 @@ const attempts: readonly AttemptView[] = [
     endingAt: now - 110 * minute,
     endedAt: now - 100 * minute,
     reason: 'preempted',
-    evidence: { detail: 'node PREEMPTED' },
+    evidence: { message: 'node PREEMPTED' },
   }),
   attemptView({
     attempt: 2,
@@ -132,7 +132,7 @@ suite('start, stop, resume, rerun and cancel', () => {
 });
 
 suite('delete', () => {
-  const holding = jobView({ allocations, pricePerHour: 4 });
+  const holding = jobView({ allocations, pricePerHourUsd: 4 });
 
   test('of a job that holds capacity asks on a terminal, and takes only a yes', async () => {
     for (const [answer, expected] of [
@@ -162,7 +162,7 @@ suite('delete', () => {
   test('of a job that was cancelled needs no question: its capacity is released in any case', async () => {
     for (const desired of ['cancelled', 'deleted'] as const) {
       const { commands, err } = await jobman(['delete', '42'], {
-        jobs: [jobView({ allocations, pricePerHour: 4, desired })],
+        jobs: [jobView({ allocations, pricePerHourUsd: 4, desired })],
       });
       assert.deepEqual(commands, ['delete 000042', 'wake'], err);
     }
@@ -241,7 +241,7 @@ suite('show', () => {
       endingAt: '2026-11-21T06:30:14.000Z',
       endedAt: '2026-11-21T06:40:14.000Z',
       reason: 'preempted',
-      evidence: { detail: 'node PREEMPTED' },
+      evidence: { message: 'node PREEMPTED' },
       exits: [],
       workdirCopy: null,
     });
@@ -249,7 +249,7 @@ suite('show', () => {
 
   for (const columns of [100, 80, 60, 40]) {
     test(`fits ${columns} columns, and cuts no sentence`, async () => {
-      const evidence = { detail: 'exit code 1 on worker 3; a sentence that is longer than what is left of the line' };
+      const evidence = { message: 'exit code 1 on worker 3; a sentence that is longer than what is left of the line' };
       const long = jobView({
         ...job,
         attempts: [{ ...attempts[0], reason: 'command_failed', evidence } as AttemptView],
@@ -258,7 +258,7 @@ suite('show', () => {
       const { out } = await jobman(['show', '42', '--color=never'], { jobs: [long], terminal: terminalOf });
       // A path stays whole, so that it can be copied.
       for (const line of out.split('\n')) assert.ok(line.length <= columns || line.startsWith('files '), line);
-      assert.ok(out.replaceAll(/\s+/g, ' ').includes(`command failed: ${evidence.detail}`), out);
+      assert.ok(out.replaceAll(/\s+/g, ' ').includes(`command failed: ${evidence.message}`), out);
       assert.match(out, /jobman why 42\n$/);
     });
   }
@@ -270,7 +270,7 @@ suite('show', () => {
 
   test('of a rehearsal that holds nothing any more: what it would have cost, and where', async () => {
     const { out } = await jobman(['show', '42'], {
-      jobs: [jobView({ cost: 0.05, simulated: true, pricePerHour: null })],
+      jobs: [jobView({ costUsd: 0.05, simulated: true, pricePerHourUsd: null })],
     });
     assert.match(out, /\ncost {6}\$0\.05 at Google and nothing here so far, estimated\n/);
   });
@@ -490,7 +490,7 @@ suite('create', () => {
       script: null,
       rules: ['pass: preempted -> fail'],
       limits: ['no time limit'],
-      pricePerHour: null,
+      pricePerHourUsd: null,
       simulated: false,
     };
     const { code, out, commands } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
@@ -555,7 +555,7 @@ suite('gc', () => {
         }),
       async release({ resource, job }) {
         acts.push(`let go of ${job}`);
-        if (job === '000009') return { kind: 'failed', evidence: { detail: 'the cloud did not answer' } };
+        if (job === '000009') return { kind: 'failed', evidence: { message: 'the cloud did not answer' } };
         const at = orphans.findIndex((one) => one.resource === resource);
         orphans[at] = orphan(job, 'gone', 'gone');
         return { kind: 'done' };

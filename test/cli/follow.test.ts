@@ -103,7 +103,7 @@ suite('create --follow without a terminal', () => {
     await waitForText('out', '[0] step 1\n');
     const events: Event[] = [
       created,
-      { at: now, kind: 'attempt_ended', attempt: 1, reason: 'preempted', evidence: { detail: 'node PREEMPTED' } },
+      { at: now, kind: 'attempt_ended', attempt: 1, reason: 'preempted', evidence: { message: 'node PREEMPTED' } },
       {
         at: now,
         kind: 'attempt_created',
@@ -112,7 +112,7 @@ suite('create --follow without a terminal', () => {
         startMode: 'resume',
         startedByOwner: false,
         allocation: 2,
-        notBefore: now,
+        notBeforeAt: now,
       },
     ];
     world.setJobs([jobView({ ...running, phase: 'recovering', statusText: 'recovering' })], { '000001': events });
@@ -143,7 +143,7 @@ suite('create --follow without a terminal', () => {
   test('ends with 1 and the evidence when the job failed', async (t) => {
     const { world, ended, waitForText } = follow(t, ['create', 'iris.yaml', '--follow']);
     await waitForText('err', 'queued');
-    const evidence = { detail: 'exit 3 on worker 1', exitCode: 3, line: 'ValueError: no' };
+    const evidence = { message: 'exit 3 on worker 1', exitCode: 3, line: 'ValueError: no' };
     world.setJobs([
       jobView({
         ...succeeded,
@@ -280,7 +280,7 @@ suite('logs -f', () => {
       endingAt: now,
       endedAt: now,
       reason: 'preempted',
-      evidence: { detail: 'taken' },
+      evidence: { message: 'taken' },
     } as const;
     const again = jobView({ ...running, attempts: [first, { ...attempt, attempt: 2, stage: 1, startMode: 'resume' }] });
     const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f'], { jobs: [again] });

@@ -147,7 +147,7 @@ test('plain lines have their times in order, also where a phase began before the
   const progress = createProgress(cli, { logs: null, reportsPhases: true, foldsLines: false, window });
   progress.changed({ ...queued, phaseStartedAt: now - 9 * second }, [], true);
   const news = [
-    { kind: 'unreachable', at: now - 5 * second, allocation: 1, detail: 'no answer' },
+    { kind: 'unreachable', at: now - 5 * second, allocation: 1, message: 'no answer' },
     { kind: 'reachable', at: now - 2 * second, allocation: 1 },
   ] as const;
   progress.changed({ ...queued, phase: 'setup', statusText: 'setup', phaseStartedAt: now - 4 * second }, news, false);

@@ -6,7 +6,7 @@ import { jobman, tpuRow } from './support/harness.ts';
 
 const rows = [
   tpuRow(),
-  tpuRow({ name: 'dev', owner: { kind: 'user', name: 'grace' }, job: null, idleMs: null, idleCost: null }),
+  tpuRow({ name: 'dev', owner: { kind: 'user', name: 'grace' }, job: null, idleMs: null, idleCostUsd: null }),
   tpuRow({
     name: 'old',
     owner: { kind: 'none' },
@@ -15,9 +15,9 @@ const rows = [
     nodeState: 'STOPPED',
     readyAt: null,
     idleMs: null,
-    idleCost: null,
+    idleCostUsd: null,
     accelerator: null,
-    pricePerHour: null,
+    pricePerHourUsd: null,
   }),
   tpuRow({ name: 'x', owner: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idleMs: null }),
 ];

@@ -203,7 +203,7 @@ suite('attempts', () => {
     endingAt: now - 40 * minute,
     endedAt: now - 39 * minute,
     reason: 'preempted',
-    evidence: { detail: 'the cloud took it' },
+    evidence: { message: 'the cloud took it' },
     exits: [],
     workdirCopy: null,
     ...different,

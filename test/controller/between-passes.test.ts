@@ -53,7 +53,7 @@ test('a command that changes nothing yet does not have a local job observed at e
   const life = await lifeIn(t, {
     spec: {
       capacity: { kind: 'local', ownership: 'persistent', workdir: '/' },
-      limits: { maxRuntime: 6 * hour, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+      limits: { maxRuntimeMs: 6 * hour, silenceTimeoutMs: null, capacityWaitMs: null, setupTries: 3 },
     },
     machines: (real) => ({
       ...real,
@@ -88,7 +88,7 @@ test('a worker is not given up for the time in which the record could not be rea
     }),
   });
   isSilent = true;
-  assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableSince !== null, minute));
+  assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableAt !== null, minute));
   isSilent = false;
   isFull = true;
   await life.runUntil(() => false, 30 * second);
@@ -123,12 +123,12 @@ for (const [named, reason, isOut] of [
     assert.ok(lines.length > 10 && lines.length <= 61, `${lines.length} lines in an hour`);
     assert.match(lines[0] ?? '', new RegExp(reason, 'u'));
     assert.notEqual(
-      (await life.job()).allocations[0]?.unreachableSince,
+      (await life.job()).allocations[0]?.unreachableAt,
       null,
       'the job says that its worker was not heard',
     );
     isShort = false;
-    assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableSince === null, 2 * minute), 'it recovers');
+    assert.ok(await life.runUntil((job) => job.allocations[0]?.unreachableAt === null, 2 * minute), 'it recovers');
     assert.equal((await life.job()).attempts.length, 1);
   });
 }
@@ -140,9 +140,9 @@ test('a start that failed here for want of file descriptors is no failure of the
       ...real,
       start(ref, launch) {
         starts += 1;
-        const detail = 'this machine could not start the command: spawn /bin/sh EMFILE';
+        const message = 'this machine could not start the command: spawn /bin/sh EMFILE';
         return starts <= 5
-          ? Promise.resolve({ kind: 'failed', evidence: { detail, worker: 0 } })
+          ? Promise.resolve({ kind: 'failed', evidence: { message, worker: 0 } })
           : real.start(ref, launch);
       },
     }),
@@ -200,7 +200,7 @@ test('logs are not given up because the clock was a day ahead and is right again
   const line = { isDown: false };
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },
-    spec: { finish: { capacity: 'keep', keepFor: null } },
+    spec: { finish: { capacity: 'keep', keepForMs: null } },
     machines: (real) => withLine(real, line),
   });
   life.moveClock(day);
@@ -242,7 +242,7 @@ test('logs are not given up because no controller was running for an hour, or be
   const line = { isDown: false };
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },
-    spec: { finish: { capacity: 'keep', keepFor: null } },
+    spec: { finish: { capacity: 'keep', keepForMs: null } },
     machines: (real) => withLine(real, line),
   });
   line.isDown = true;
@@ -301,7 +301,7 @@ test('a job that is removed by force while it holds a TPU is not read any more',
   let tails = 0;
   const life = await runningIn(t, {
     plan: { duration: 3 * minute },
-    spec: { finish: { capacity: 'keep', keepFor: null } },
+    spec: { finish: { capacity: 'keep', keepForMs: null } },
     machines: (real) => {
       const lined = withLine(real, line);
       return {

@@ -128,7 +128,7 @@ function pausing(id: string, pause: number): Job {
     startedAt: null,
     runningAt: null,
     createdAt: t0,
-    notBefore: t0 + pause,
+    notBeforeAt: t0 + pause,
   }));
   return { ...job, attempts };
 }
@@ -152,7 +152,7 @@ test('a pause is waited out although there is no slot, and then the job waits fo
   world.exitAll(1);
   world.admitted = false;
   world.runUntilIdle();
-  const notBefore = world.job.attempts.at(-1)?.notBefore ?? 0;
+  const notBefore = world.job.attempts.at(-1)?.notBeforeAt ?? 0;
   assert.equal(world.job.attempts.length, 2);
   assert.ok(notBefore > world.now);
   assert.ok((world.decision?.wakeAt ?? Infinity) <= notBefore, 'nobody looks when the pause is over');

@@ -58,14 +58,14 @@ class AlternativesWorld extends World {
     this.asked.push({ alternative, at: this.now });
     const answer = this.answers[alternative];
     if (answer === undefined) return super.perform(action);
-    if (answer === 'unclear') return { kind: 'unclear', evidence: { detail: 'lost' } };
+    if (answer === 'unclear') return { kind: 'unclear', evidence: { message: 'lost' } };
     if (answer === 'waiting') {
       this.nodes.set(action.allocation, this.newNode('waiting'));
       return { kind: 'done' };
     }
     const error = { kind: answer, message: `the cloud said ${answer}`, raw: answer };
     const isFinal = answer === 'permission' || answer === 'invalid';
-    return { kind: isFinal ? 'refused' : 'failed', evidence: { detail: error.message }, error };
+    return { kind: isFinal ? 'refused' : 'failed', evidence: { message: error.message }, error };
   }
 
   /** The places in the order in which they were asked. */
@@ -88,7 +88,7 @@ suite('a place that has nothing', () => {
       const capacity = capacityOf(world.job, world.job.allocations.at(-1));
       assert.ok(capacity.kind === 'tpu');
       assert.deepEqual(
-        [capacity.zone, capacity.accelerator, capacity.pricePerHour],
+        [capacity.zone, capacity.accelerator, capacity.pricePerHourUsd],
         ['europe-west4-a', 'v5litepod-16', 7],
       );
       assert.ok(world.eventKinds().includes('alternative_exhausted'));
@@ -169,7 +169,7 @@ suite('a place that refuses the request', () => {
     world.runUntilFinished();
     assert.deepEqual(world.order, [0, 1, 2]);
     assert.equal(world.job.finish?.reason, 'allocation_failed');
-    assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /permission/);
+    assert.match(world.job.attempts[0]?.ending?.evidence.message ?? '', /permission/);
     assert.deepEqual(world.faults_, []);
   });
 
@@ -421,7 +421,7 @@ test('a refusal and a gift are told with the alternative, the moment and the wai
   world.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
   world.refusal = {
     kind: 'failed',
-    evidence: { detail: 'no' },
+    evidence: { message: 'no' },
     error: { kind: 'stockout', message: 'no', raw: '' },
   };
   world.runUntilIdle();
@@ -454,7 +454,7 @@ test('a standing TPU that is made again and refused is an answer of its alternat
     const event =
       state === 'refused'
         ? { kind: 'allocation_refused' as const, error, ...at }
-        : { kind: 'allocation_seen' as const, state: 'ready' as const, detail: '', ...at };
+        : { kind: 'allocation_seen' as const, state: 'ready' as const, message: '', ...at };
     records.push(...answersIn(world.job, [event]).map(({ answer }) => answer));
   }
   assert.deepEqual(records, ['stockout']);
@@ -464,7 +464,7 @@ test('trouble with the API, and capacity that is nobody’s to ask for, say noth
   const failed = new World(spec({ steps: [] }));
   const records: AnswerRecord[] = [];
   failed.onPass = (_before, _observation, { job, events }) => void records.push(...answersIn(job, events));
-  failed.refusal = { kind: 'failed', evidence: { detail: 'no' }, error: { kind: 'internal', message: 'no', raw: '' } };
+  failed.refusal = { kind: 'failed', evidence: { message: 'no' }, error: { kind: 'internal', message: 'no', raw: '' } };
   failed.runUntil(() => failed.job.allocations[0]?.errorCount === 3, hour);
   const persistent = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'persistent' } }));
   persistent.onPass = failed.onPass;

@@ -30,7 +30,7 @@ function allowed(job: Job, options: { readonly release?: boolean } = {}): readon
 
 function brought(to: 'running' | 'stopped' | 'succeeded' | 'failed' | 'cancelled' | 'kept'): World {
   const world = new World(
-    spec({ preset: 'pass', finish: { capacity: to === 'kept' ? 'keep' : 'release', keepFor: null } }),
+    spec({ preset: 'pass', finish: { capacity: to === 'kept' ? 'keep' : 'release', keepForMs: null } }),
   );
   world.runUntilIdle();
   if (to === 'stopped') world.command('stop');
@@ -216,7 +216,7 @@ for (const [name, become] of [
     world.runUntilIdle();
     const perform = world.perform.bind(world);
     world.perform = (action) =>
-      action.kind === 'release' ? { kind: 'unclear', evidence: { detail: 'lost' } } : perform(action);
+      action.kind === 'release' ? { kind: 'unclear', evidence: { message: 'lost' } } : perform(action);
     world.preempt();
     world.runUntilIdle();
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
@@ -304,7 +304,7 @@ test('after the last attempt that its owner wants no rule begins another, and wh
 test('an attempt that a rule has made and that has not begun is called off by the word', () => {
   const world = new World(spec({ preset: 'pre', capacity: persistent }));
   world.runUntilIdle();
-  world.refusal = { kind: 'failed', evidence: { detail: '' }, error: { kind: 'stockout', message: 'no', raw: '' } };
+  world.refusal = { kind: 'failed', evidence: { message: '' }, error: { kind: 'stockout', message: 'no', raw: '' } };
   world.preempt();
   world.runUntil(() => world.job.attempts.length === 2, hour);
   assert.equal(phaseOf(world.job), 'recovering');

@@ -71,7 +71,7 @@ function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[]
   const hanging: Observed<WorkerStatus> = known({ bootId: 'b', proofs, runs: [hung], matched }, now);
   return [
     // Silent all the while that the record has it so, and since just now.
-    unknown('no answer', lastAllocation(job)?.unreachableSince ?? now),
+    unknown('no answer', lastAllocation(job)?.unreachableAt ?? now),
     ...(lastAllocation(job)?.unreachableWho === 'worker' ? [unknown('no answer', now)] : []),
     seen([], []),
     seen([]),
@@ -80,7 +80,9 @@ function workerSights(job: Job, now: Instant): readonly Observed<WorkerStatus>[]
     seen([{ attempt, state: 'exited', exitCode: 0, endedAt: now }]),
     seen([{ attempt, state: 'exited', exitCode: 1, endedAt: now }]),
     seen([{ attempt, state: 'vanished', detail: 'restarted' }]),
-    ...(job.spec.limits.failedCallTimeout === undefined && job.spec.limits.silenceTimeout === null ? [] : [hanging]),
+    ...(job.spec.limits.failedCallTimeoutMs === undefined && job.spec.limits.silenceTimeoutMs === null
+      ? []
+      : [hanging]),
     ...(attempt > 1 ? [seen([{ ...running, attempt: attempt - 1 }])] : []),
   ];
 }
@@ -130,7 +132,7 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
 }
 
 function replies(actions: readonly Action[], now: Instant): readonly Observation['outcomes'][] {
-  const evidence = { detail: 'no' };
+  const evidence = { message: 'no' };
   const results: readonly OutcomeResult[] = [
     { kind: 'done' },
     { kind: 'failed', evidence, error: { kind: 'stockout', message: 'no capacity', raw: '' } },
@@ -267,7 +269,7 @@ const small = { budget: { preemptions: 1, failures: 1, setupFailures: 1 } };
 
 function smallSpec(changes: Parameters<typeof spec>[0] = {}, delay?: Duration): JobSpec {
   const full = spec(changes);
-  const recovery = { ...full.recovery, ...small, ...(delay !== undefined && { delay }) };
+  const recovery = { ...full.recovery, ...small, ...(delay !== undefined && { delayMs: delay }) };
   return { ...full, recovery, limits: { ...full.limits, setupTries: 2 } };
 }
 
@@ -305,12 +307,12 @@ const cases: readonly {
     name: 'limits on everything',
     given: smallSpec({
       preset: 'rerun',
-      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 3 * minute, setupTries: 2 },
+      limits: { maxRuntimeMs: 3 * minute, silenceTimeoutMs: minute, capacityWaitMs: 3 * minute, setupTries: 2 },
     }),
   },
   {
     name: 'a limit on the silence after a failed call',
-    given: smallSpec({ limits: { ...spec().limits, failedCallTimeout: minute } }),
+    given: smallSpec({ limits: { ...spec().limits, failedCallTimeoutMs: minute } }),
   },
   {
     name: 'setup without a command',
@@ -323,7 +325,7 @@ const cases: readonly {
     given: smallSpec({ command: { ...spec().command, workers: [7] } }),
     share: 2,
   },
-  { name: 'capacity that is kept', given: smallSpec({ finish: { capacity: 'keep', keepFor: 10 * minute } }) },
+  { name: 'capacity that is kept', given: smallSpec({ finish: { capacity: 'keep', keepForMs: 10 * minute } }) },
 ];
 
 for (const { name, given, workers = 1, share = 1 } of cases) {

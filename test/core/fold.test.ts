@@ -22,9 +22,9 @@ test('a record that holds nothing of later than now stays as it is, and so does 
 });
 
 test('a backoff counts anew and lasts as long as it was to last, and what was asked before an attempt stays before it', () => {
-  assert.equal(correctBackoff({ createdAt: 1_000, notBefore: 1_500 }, 1_200), 1_500);
-  assert.equal(correctBackoff({ createdAt: 1_000, notBefore: 1_500 }, 400), 900);
-  assert.equal(correctBackoff({ createdAt: 100, movedAt: 1_000, notBefore: 1_500 }, 400), 900);
+  assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 1_200), 1_500);
+  assert.equal(correctBackoff({ createdAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
+  assert.equal(correctBackoff({ createdAt: 100, movedAt: 1_000, notBeforeAt: 1_500 }, 400), 900);
   assert.equal(correctTime(1_000, 400, undefined), 400);
   assert.equal(correctTime(1_000, 400, 900), 400);
   assert.equal(correctTime(800, 400, 900), 399);
@@ -43,7 +43,7 @@ test('a silence that is seen first in a pass during which the clock was set back
   world.pass(before);
   assert.equal(lastAttempt(world.job)?.ending, null);
   assert.deepEqual(
-    [world.job.allocations[0]?.unreachableWho, world.job.allocations[0]?.unreachableSince],
+    [world.job.allocations[0]?.unreachableWho, world.job.allocations[0]?.unreachableAt],
     ['worker', world.now],
   );
   worker.isAnswering = true;
@@ -55,7 +55,7 @@ test('a request that was refused while the clock was ahead is sent again after i
   const world = new World();
   world.refusal = {
     kind: 'failed',
-    evidence: { detail: 'none left' },
+    evidence: { message: 'none left' },
     error: { kind: 'stockout', message: 'none left', raw: 'none' },
   };
   world.runUntilIdle();
@@ -87,7 +87,7 @@ test('a worker that fell silent while the clock was ahead is lost after its grac
   const since = world.now;
   world.runUntil(() => lastAttempt(world.job)?.ordinal === 2, hour);
   assert.equal(world.job.attempts[0]?.ending?.reason, 'unreachable');
-  assert.ok(world.now >= since + spec().recovery.unreachableGrace, 'it was lost before its grace was over');
+  assert.ok(world.now >= since + spec().recovery.unreachableGraceMs, 'it was lost before its grace was over');
 });
 
 test('a program that was asked to stop while the clock was ahead has its grace, and is killed after it', () => {
@@ -100,12 +100,12 @@ test('a program that was asked to stop while the clock was ahead has its grace, 
   const since = world.now;
   world.runUntil(() => world.run(0, 1).ended !== null, hour);
   assert.notEqual(world.run(0, 1).ended, null);
-  assert.equal(world.now, since + spec().stop.grace);
+  assert.equal(world.now, since + spec().stop.graceMs);
 });
 
 test('a command that began while the clock was ahead runs for no longer than its limit', () => {
   const given = spec();
-  const world = new World({ ...given, limits: { ...given.limits, maxRuntime: hour } });
+  const world = new World({ ...given, limits: { ...given.limits, maxRuntimeMs: hour } });
   world.runUntilIdle();
   world.now -= day;
   const since = world.now;

@@ -161,11 +161,11 @@ test('where the folder is shared, or the record is of an earlier version, every 
 
 test('a job without a command succeeds when its workers are set up, starts nothing, and keeps its TPU', () => {
   const command = { ...spec().command, script: '', isSetupOnly: true } as const;
-  const world = new World(spec({ command, finish: { capacity: 'keep', keepFor: null } }));
+  const world = new World(spec({ command, finish: { capacity: 'keep', keepForMs: null } }));
   world.runUntilFinished(30 * minute);
   assert.equal(world.job.finish?.verdict, 'succeeded');
   assert.equal(world.job.attempts[0]?.startedAt, null);
-  assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { detail: 'every worker is set up' });
+  assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { message: 'every worker is set up' });
   assert.equal(world.job.allocations[0]?.releasedAt, null);
   world.job = applyCommand(world.job, 'resume', { by: 'alice' }, world.now).job;
   world.runUntilFinished(30 * minute);

@@ -87,9 +87,9 @@ const given: fc.Arbitrary<JobSpec> = fc
       ...full,
       recovery: { ...full.recovery, budget: { preemptions: 2, failures: 1, setupFailures: 0 } },
       limits: limited
-        ? { maxRuntime: 20 * minute, silenceTimeout: 10 * minute, capacityWait: 30 * minute, setupTries: 2 }
+        ? { maxRuntimeMs: 20 * minute, silenceTimeoutMs: 10 * minute, capacityWaitMs: 30 * minute, setupTries: 2 }
         : full.limits,
-      finish: keep ? { capacity: 'keep' as const, keepFor: 10 * minute } : full.finish,
+      finish: keep ? { capacity: 'keep' as const, keepForMs: 10 * minute } : full.finish,
     };
   });
 

@@ -27,7 +27,7 @@ const failedForWantOfCapacity = {
 
 const noneLeft = {
   kind: 'failed',
-  evidence: { detail: '' },
+  evidence: { message: '' },
   error: { kind: 'stockout', message: 'none left', raw: 'none' },
 } as const;
 
@@ -100,7 +100,7 @@ test('what the cloud will never show is requested while no request is confirmed,
   };
   refuse();
   assert.deepEqual(keys(world), ['request/1']);
-  assert.equal(lastAllocation(world.job)?.unreachableSince, null);
+  assert.equal(lastAllocation(world.job)?.unreachableAt, null);
   world.performActions();
   refuse();
   assert.deepEqual(keys(world), [], 'an accepted request may have made something');
@@ -111,11 +111,11 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   const world = new World();
   world.isCloudUp = false;
   world.runUntilIdle();
-  const since = lastAllocation(world.job)?.unreachableSince;
+  const since = lastAllocation(world.job)?.unreachableAt;
   const details: unknown[] = [];
   const pass = (): void => {
     world.now += minute;
-    for (const event of world.pass().events) if (event.kind === 'unreachable') details.push(event.detail);
+    for (const event of world.pass().events) if (event.kind === 'unreachable') details.push(event.message);
   };
   world.isCloudUp = true;
   world.hasLogin = false;
@@ -123,7 +123,7 @@ test('a missing login is told as such, also in the middle of a silence of the cl
   assert.deepEqual(lastAllocation(world.job), {
     ...lastAllocation(world.job),
     unreachableWho: 'login',
-    unreachableSince: since,
+    unreachableAt: since,
   });
   pass();
   world.isCloudUp = false;
@@ -163,7 +163,7 @@ for (const kind of ['permission', 'invalid', 'not_found'] as const) {
   test(`a request that ends in ${kind} ends the job at once, whether it is refused or its queue says so`, () => {
     const error = { kind, message: 'no', raw: 'raw words' };
     const refused = new World();
-    refused.refusal = { kind: 'refused', evidence: { detail: '' }, error };
+    refused.refusal = { kind: 'refused', evidence: { message: '' }, error };
     const failed = new World();
     failed.pass();
     failed.pass();
@@ -237,12 +237,12 @@ test("a new word of the owner's is a new wait: it is asked at once and then pati
   world.nodes.set(before, { ...world.newNode('lost'), ...failedForWantOfCapacity });
   world.runUntilIdle();
   assert.equal(world.job.allocations.length, before + 1);
-  assert.ok((lastAttempt(world.job)?.notBefore ?? Infinity) - world.now <= 38 * second);
+  assert.ok((lastAttempt(world.job)?.notBeforeAt ?? Infinity) - world.now <= 38 * second);
 });
 
 test('the wait for capacity has its limit, whether one request is refused or another one is sent again and again', () => {
   for (const begin of [withoutCapacity, (world: World) => void (world.refusal = noneLeft)]) {
-    const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
+    const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
     begin(world);
     world.runUntilFinished();
     assert.deepEqual([world.job.finish?.reason, world.job.attempts.length], ['allocation_failed', 1]);
@@ -323,13 +323,13 @@ test('a start is not repeated while another worker is silent: it may have been m
 
 test('a step that fails is tried again after a wait, and ends the attempt when its tries are used up', () => {
   const world = new World(spec({ preset: 'pass' }));
-  world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
+  world.stepResult = { kind: 'failed', evidence: { message: 'apt is locked' } };
   world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   world.runUntilFinished();
   assert.equal(world.job.finish?.reason, 'setup_failed');
   assert.match(
-    world.job.attempts[0]?.ending?.evidence.detail ?? '',
+    world.job.attempts[0]?.ending?.evidence.message ?? '',
     /^step ssh failed on worker 0 \(3 tries\): apt is locked$/,
   );
 });
@@ -359,7 +359,7 @@ test('a job that has to wait for its turn does nothing and asks for no wakeup', 
 // ------------------------------------------------------------------------------------------ running and ending
 
 test('at rest a running job keeps its very record and is woken only for what may be due', () => {
-  const world = running(spec({ capacity: local, steps: [], limits: { ...spec().limits, maxRuntime: hour } }));
+  const world = running(spec({ capacity: local, steps: [], limits: { ...spec().limits, maxRuntimeMs: hour } }));
   const { job } = world;
   world.now += minute;
   const { events, actions, wakeAt } = world.pass();
@@ -382,7 +382,7 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
     world.now += away;
     world.runUntilIdle();
     const attempt = lastAttempt(world.job);
-    assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [began + minute, began + minute]);
+    assert.deepEqual([attempt?.ending?.startedAt, attempt?.endedAt], [began + minute, began + minute]);
     assert.equal(world.job.finish?.at, began + minute + away);
     assert.deepEqual(historyMismatches(world.events, world.job), []);
   }
@@ -394,7 +394,7 @@ test('an attempt ended when its program did, not when somebody looked; a clock t
     world.now = now + minute;
     world.runUntilIdle();
     const attempt = lastAttempt(world.job);
-    assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [world.now, world.now]);
+    assert.deepEqual([attempt?.ending?.startedAt, attempt?.endedAt], [world.now, world.now]);
   }
 });
 
@@ -423,7 +423,7 @@ test('one failing worker ends the attempt on all: the others are asked once, the
   assert.deepEqual(keys(world), ['stop/1/0/kill', 'release/1']);
   assert.equal(world.job.attempts[0]?.endedAt, null);
   assert.deepEqual(world.job.attempts[0]?.ending?.evidence, {
-    detail: 'exit code 3 on worker 1',
+    message: 'exit code 3 on worker 1',
     worker: 1,
     exitCode: 3,
   });
@@ -473,13 +473,13 @@ for (const [sentence, act, reason, detail] of [
     act(world);
     world.runUntilIdle();
     assert.equal(world.job.attempts[0]?.ending?.reason, reason);
-    assert.match(world.job.attempts[0].ending.evidence.detail, detail);
+    assert.match(world.job.attempts[0].ending.evidence.message, detail);
   });
 }
 
 test('a step that is refused is not tried again, and a command for a worker that does not exist fails at once', () => {
   const refused = new World(spec({ preset: 'pass' }));
-  refused.stepResult = { kind: 'refused', evidence: { detail: 'no such bucket' } };
+  refused.stepResult = { kind: 'refused', evidence: { message: 'no such bucket' } };
   const missing = new World(spec({ command: { ...spec().command, workers: [7] } }));
   for (const [world, detail] of [
     [refused, /no such bucket/],
@@ -487,7 +487,7 @@ test('a step that is refused is not tried again, and a command for a worker that
   ] as const) {
     world.runUntilIdle();
     assert.equal(world.job.finish?.reason, 'setup_failed');
-    assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', detail);
+    assert.match(world.job.attempts[0]?.ending?.evidence.message ?? '', detail);
   }
 });
 
@@ -515,7 +515,7 @@ test('a program that is killed on spot capacity is not blamed before the cloud h
   const killed = running();
   killed.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: killed.now };
   killed.runUntil(() => lastAttempt(killed.job)?.ending !== null, 2 * minute);
-  assert.equal(killed.job.attempts[0]?.ending?.evidence.detail, 'killed by TERM on worker 0');
+  assert.equal(killed.job.attempts[0]?.ending?.evidence.message, 'killed by TERM on worker 0');
 });
 
 /** The script on this machine that drives a TPU has ended of a lost line to it. */
@@ -568,7 +568,7 @@ test('a script here that loses its line to spot capacity is not blamed before th
 
 test('a program without output for the silence limit is hung, and one that prints on one worker only is not', () => {
   for (const isPrinting of [false, true]) {
-    const limits = { ...spec().limits, silenceTimeout: 10 * minute };
+    const limits = { ...spec().limits, silenceTimeoutMs: 10 * minute };
     const world = running(spec({ preset: 'pass', limits }));
     world.runUntil(() => {
       if (isPrinting) world.run(0, 1).outputAt = world.now;
@@ -579,7 +579,7 @@ test('a program without output for the silence limit is hung, and one that print
 });
 
 test('a program past its time limit is stopped, and no rule answers', () => {
-  const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntime: 30 * minute } }));
+  const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntimeMs: 30 * minute } }));
   world.isCloudUp = false;
   world.now += 31 * minute;
   world.runUntilIdle();
@@ -610,7 +610,7 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
     at: now,
     kind: 'unreachable',
     allocation: 1,
-    detail: 'no answer',
+    message: 'no answer',
     worker: 1,
   });
   untilEnding(world);
@@ -696,7 +696,7 @@ test('a failed attempt whose other worker falls silent while it is being ended d
 /** A job in whose setup that worker has fallen silent for good. */
 function silentInSetup(given = spec(), worker = 1): World {
   const world = new World(given);
-  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   host(world, worker).isAnswering = false;
@@ -808,7 +808,7 @@ test('to resume on held capacity and find nobody there is no try: the attempt mo
     world.runUntilRunning();
     assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 2]);
     const released = world.events.find((event) => event.kind === 'allocation_released');
-    assert.deepEqual([released?.at, released?.why], [now + 3 * minute, 'worker 1 does not answer']);
+    assert.deepEqual([released?.at, released?.message], [now + 3 * minute, 'worker 1 does not answer']);
     assert.equal(historyMismatches(world.events, world.job).length, 0);
   }
 });
@@ -856,7 +856,7 @@ test('a stop keeps capacity whose worker is silent for ten graces, and then lets
   world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
   const released = world.events.find((event) => event.kind === 'allocation_released');
-  assert.deepEqual([released?.at, released?.why], [now + 30 * minute, 'worker 1 does not answer any more']);
+  assert.deepEqual([released?.at, released?.message], [now + 30 * minute, 'worker 1 does not answer any more']);
 });
 
 test('a stop ends when the silent worker answers again, and holds what it was to hold', () => {
@@ -879,8 +879,8 @@ test('while the cloud does not answer either, nothing is let go by a stop', () =
 });
 
 test('maintenance is waited for without limit: the limit on waiting for capacity is about what was never there', () => {
-  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
-  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  const world = new World(spec({ limits: { ...spec().limits, capacityWaitMs: 20 * minute } }));
+  world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
@@ -892,7 +892,7 @@ test('maintenance is waited for without limit: the limit on waiting for capacity
 });
 
 test('a program under maintenance has no limit but its own', () => {
-  const world = running(spec({ limits: { ...spec().limits, maxRuntime: 10 * hour } }));
+  const world = running(spec({ limits: { ...spec().limits, maxRuntimeMs: 10 * hour } }));
   Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
   const { now } = world;
   world.runUntil(() => lastAttempt(world.job)?.ending !== null, 20 * hour);
@@ -992,7 +992,7 @@ test('a late reply about an earlier allocation touches nothing', () => {
   world.preempt();
   world.runUntilRunning();
   const { job } = world;
-  for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
+  for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { message: '' } }] as const) {
     const subjects: readonly Subject[] = [
       { kind: 'request', allocation: 1 },
       { kind: 'release', allocation: 1 },
@@ -1018,7 +1018,7 @@ test('a standing TPU that is not there is not made', () => {
   const world = new World(spec({ capacity: persistent }));
   world.nodes.clear();
   world.runUntilFinished();
-  const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
+  const { message: detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { message: '' };
   assert.match(detail, /there is no TPU iris/);
   // The cloud has said nothing: a list without it was read.
   assert.equal(raw, '');
@@ -1040,7 +1040,7 @@ test('a rule may apply for a standing TPU again: let go, seen gone, and asked fo
 
 test('while the old TPU of a re-apply is on its way out it is not taken for the new one of its name', () => {
   const world = new World(spec({ capacity: persistent, preset: 'reapply' }));
-  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  world.stepResult = { kind: 'unclear', evidence: { message: 'the line dropped' } };
   world.runUntilIdle();
   assert.equal(phaseOf(world.job), 'setup');
   const node = world.node;
@@ -1067,7 +1067,7 @@ test('a standing TPU that was taken, and that no rule applies for again, fails t
   world.runUntilFinished();
   assert.deepEqual([phaseOf(world.job), world.job.finish?.reason], ['failed', 'preempted']);
   // Not half a minute later, with the next usual look.
-  assert.ok(world.now - takenAt <= world.job.spec.recovery.unreachableGrace + 2 * second, `${world.now - takenAt}`);
+  assert.ok(world.now - takenAt <= world.job.spec.recovery.unreachableGraceMs + 2 * second, `${world.now - takenAt}`);
 });
 
 for (const preset of ['pre', 'reapply', 'pass'] as const) {
@@ -1120,7 +1120,7 @@ test('a program on this machine outlives its TPU, so it is stopped before the ne
   world.performActions();
   world.runUntil(() => world.job.attempts.length === 2, hour);
   assert.notEqual(world.run('controller', 1).ended, null);
-  assert.ok((world.job.attempts[0]?.endedAt ?? 0) >= (world.job.attempts[0]?.ending?.since ?? 0) + 30 * second);
+  assert.ok((world.job.attempts[0]?.endedAt ?? 0) >= (world.job.attempts[0]?.ending?.startedAt ?? 0) + 30 * second);
 });
 
 test('a run of an earlier attempt that comes to life late is stopped before anything is started', () => {
@@ -1263,7 +1263,7 @@ test('kept capacity that the cloud takes away is let go', () => {
 });
 
 test('a finished job keeps its capacity for as long as its spec says', () => {
-  const world = running(spec({ finish: { capacity: 'keep', keepFor: 30 * minute } }));
+  const world = running(spec({ finish: { capacity: 'keep', keepForMs: 30 * minute } }));
   world.exitAll(0);
   world.runUntilIdle();
   assert.deepEqual([phaseOf(world.job), world.nodes.size], ['succeeded', 1]);
@@ -1273,7 +1273,7 @@ test('a finished job keeps its capacity for as long as its spec says', () => {
 });
 
 test('a failed job holds its capacity for a look, a finished one does not, and its owner may let it go at once', () => {
-  const held = spec({ preset: 'pass', finish: { capacity: 'release', keepFor: null, holdOnFailure: 2 * hour } });
+  const held = spec({ preset: 'pass', finish: { capacity: 'release', keepForMs: null, holdOnFailureMs: 2 * hour } });
   const failed = running(held);
   failed.exitAll(3);
   failed.runUntilIdle();
@@ -1418,7 +1418,7 @@ test('an answer of the cloud that is older than the grace does not clear it, how
   const silent = running(spec({ preset: 'pre' }));
   host(silent, 0).isAnswering = false;
   silent.runUntilIdle();
-  silent.now += silent.job.spec.recovery.unreachableGrace - second;
+  silent.now += silent.job.spec.recovery.unreachableGraceMs - second;
   const before = silent.observe();
   silent.now += 8 * second;
   silent.pass(before);
@@ -1430,7 +1430,7 @@ test('an answer of the cloud that is older than the grace does not clear it, how
 
 test('a setup step that fails after its attempt has ended counts in that attempt, and not in the next', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
-  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
   const late: Action[] = [];
   while (world.job.attempts.length < 2) {
     const { actions, wakeAt } = world.pass();

@@ -107,10 +107,10 @@ for (const preset of Object.keys(presets) as PresetName[]) {
   for (const [column, expected] of Object.entries(table[preset]) as [Column, string][]) {
     test(`${preset}: ${column} is answered with ${expected}`, () => {
       const world = new World(
-        spec({ preset, limits: { ...spec().limits, silenceTimeout: 30 * minute, setupTries: 1 } }),
+        spec({ preset, limits: { ...spec().limits, silenceTimeoutMs: 30 * minute, setupTries: 1 } }),
       );
       if (column === 'setup_failed') {
-        world.stepResult = { kind: 'failed', evidence: { detail: 'no space left' } };
+        world.stepResult = { kind: 'failed', evidence: { message: 'no space left' } };
         world.runUntil(() => lastAttempt(world.job)?.endedAt !== null, minute);
         assert.equal(world.job.attempts[0]?.ending?.reason, 'setup_failed');
         // Nothing ran, so there is nothing to resume from: the next attempt is as the first was to be.
@@ -138,7 +138,7 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
   taken.runUntilIdle();
   taken.preempt();
   taken.runUntil(() => taken.job.attempts.length > 1, minute);
-  assert.equal(taken.job.attempts[1]?.notBefore, taken.job.attempts[0]?.endedAt);
+  assert.equal(taken.job.attempts[1]?.notBeforeAt, taken.job.attempts[0]?.endedAt);
 
   const failing = new World(spec({ preset: 'loop: failures' }));
   const waits: number[] = [];
@@ -147,7 +147,7 @@ test('a preemption is followed at once, a failure after a delay that doubles', (
     failing.exitAll(1);
     failing.runUntil(() => failing.job.attempts.length > count, minute);
     const [ended, next] = failing.job.attempts.slice(-2);
-    waits.push((next?.notBefore ?? 0) - (ended?.endedAt ?? 0));
+    waits.push((next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0));
   }
   for (const [index, wait] of waits.entries()) {
     const expected = 10 * second * 2 ** index;
@@ -164,7 +164,7 @@ test('an attempt that ran for longer than the longest delay begins the doubling 
     world.runUntil(() => world.job.attempts.length > count, minute);
   }
   const [ended, next] = world.job.attempts.slice(-2);
-  assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) <= 12.5 * second);
+  assert.ok((next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0) <= 12.5 * second);
 });
 
 test('failures and preemptions are counted apart, and each budget ends the job', () => {
@@ -187,7 +187,7 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
     const base = spec({ preset });
     const recovery = { ...base.recovery, budget: { preemptions: 1000, failures: 1000, setupFailures: 3 } };
     const world = new World({ ...base, recovery });
-    world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+    world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
     world.runUntil(() => world.job.attempts.length === 3, day);
     // The cloud takes the TPU before the setup has failed again: that is no break of the row.
     world.preempt();
@@ -209,7 +209,7 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
 
     const lucky = new World({ ...base, recovery });
     for (let count = 0; count < 3; count += 1) {
-      lucky.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+      lucky.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
       for (const worker of lucky.nodes.get(lucky.job.allocations.length)?.workers ?? []) worker.proofs.clear();
       lucky.runUntil(() => lucky.job.attempts.at(-2)?.ending?.reason === setup, day);
       lucky.stepResult = { kind: 'done' };
@@ -222,25 +222,25 @@ test('a setup that cannot succeed ends the job also under a loop, and a command 
 
 test('a record that is older than the budget for setup failures has the usual one', () => {
   const world = new World(spec({ preset: 'loop: failures' }));
-  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
   world.runUntilFinished(day);
   assert.equal(world.job.attempts.length, 1 + defaultSetupFailures);
 });
 
 test('a setup step that is refused has been tried once', () => {
   const world = new World(spec({ preset: 'pass' }));
-  world.stepResult = { kind: 'refused', evidence: { detail: 'no such image' } };
+  world.stepResult = { kind: 'refused', evidence: { message: 'no such image' } };
   world.runUntilFinished();
   assert.deepEqual(
     [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.failures[0]?.tries],
     ['setup_failed', 1],
   );
-  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /\(1 try\): no such image/);
+  assert.match(world.job.attempts[0]?.ending?.evidence.message ?? '', /\(1 try\): no such image/);
 });
 
 test('a step fails as often as setup.tries says', () => {
   const world = new World(spec({ preset: 'pass', limits: { ...spec().limits, setupTries: 4 } }));
-  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  world.stepResult = { kind: 'failed', evidence: { message: 'exit 100' } };
   world.runUntilFinished();
   const tries = world.events.flatMap((event) =>
     event.kind === 'step_failed' && event.worker === 0 ? [event.tries] : [],
@@ -338,14 +338,14 @@ test("a rule's own limit counts its own ends only, and uses up no budget", () =>
 test('a rule may have waits of its own, also after a preemption', () => {
   const waitOf = (world: World): number => {
     const [ended, next] = world.job.attempts.slice(-2);
-    return (next?.notBefore ?? 0) - (ended?.endedAt ?? 0);
+    return (next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0);
   };
-  const failing = ruled([{ reason: 'command_failed', answer: again, delay: 4 * minute, delayMax: 5 * minute }]);
+  const failing = ruled([{ reason: 'command_failed', answer: again, delayMs: 4 * minute, delayMaxMs: 5 * minute }]);
   for (const expected of [4 * minute, 5 * minute]) {
     exitAndWait(failing, 1);
     assert.ok(waitOf(failing) >= expected * 0.75 && waitOf(failing) <= expected * 1.25, `it was ${waitOf(failing)} ms`);
   }
-  const taken = ruled([{ reason: 'preempted', answer: { then: 'resume', on: 'new' }, delay: 2 * minute }]);
+  const taken = ruled([{ reason: 'preempted', answer: { then: 'resume', on: 'new' }, delayMs: 2 * minute }]);
   taken.preempt();
   taken.runUntil(() => taken.job.attempts.length === 2, hour);
   assert.ok(waitOf(taken) >= 90 * second, `it was ${waitOf(taken)} ms`);
@@ -353,13 +353,13 @@ test('a rule may have waits of its own, also after a preemption', () => {
 
 test('a job that goes on after each success waits at least a second, also without a delay', () => {
   const { recovery } = spec({ preset: 'loop: true' });
-  const world = new World(spec({ recovery: { ...recovery, delay: 0 } }));
+  const world = new World(spec({ recovery: { ...recovery, delayMs: 0 } }));
   world.runUntilRunning();
   for (let count = 2; count < 5; count += 1) {
     world.exitAll(0);
     world.runUntil(() => world.job.attempts.length === count, hour);
     const [ended, next] = world.job.attempts.slice(-2);
-    assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) >= second);
+    assert.ok((next?.notBeforeAt ?? 0) - (ended?.endedAt ?? 0) >= second);
     world.runUntilRunning();
   }
 });
@@ -370,7 +370,7 @@ test('a rule may turn from the zone that an attempt ended in, for as long as the
     accelerator: tpu.accelerator,
     pricing: tpu.pricing,
     runtimeVersion: tpu.runtimeVersion,
-    pricePerHour: null,
+    pricePerHourUsd: null,
   });
   const capacity = {
     ...tpu,
@@ -417,7 +417,7 @@ test('a rule with a pattern comes before the one without only where it stands fi
     { reason: 'command_failed', answer: { then: 'resume', on: 'same' } },
   ] as const;
   const answer = (pattern?: string): string =>
-    answerFor({ ...recovery, rules }, 'command_failed', { detail: '', ...(pattern === undefined ? {} : { pattern }) })
+    answerFor({ ...recovery, rules }, 'command_failed', { message: '', ...(pattern === undefined ? {} : { pattern }) })
       .then;
   assert.equal(answer('out_of_memory'), 'fail');
   assert.equal(answer('grpc'), 'resume');
@@ -440,7 +440,7 @@ test('a job that loops after success waits for its delay and begins anew', () =>
   world.exitAll(0);
   world.runUntilIdle();
   const [first, next] = world.job.attempts;
-  assert.equal(next?.notBefore, (first?.endedAt ?? t0) + 10 * second);
+  assert.equal(next?.notBeforeAt, (first?.endedAt ?? t0) + 10 * second);
   world.runUntilRunning(minute);
   assert.deepEqual([next?.startMode, next?.stage, world.job.finish], ['rerun', 0, null]);
 });

@@ -11,7 +11,10 @@ const grace = 5 * minute;
 
 function running(preset: PresetName, failedCallTimeout?: number): World {
   const given = spec({ preset });
-  const limits = { ...given.limits, ...(failedCallTimeout !== undefined && { failedCallTimeout }) };
+  const limits = {
+    ...given.limits,
+    ...(failedCallTimeout !== undefined && { failedCallTimeoutMs: failedCallTimeout }),
+  };
   const world = new World({ ...given, limits });
   world.runUntilIdle();
   return world;
@@ -40,8 +43,8 @@ for (const [preset, pattern, limit, reason, next] of [
     assert.equal(second_?.startMode ?? null, next);
     if (reason === null) return;
     assert.equal(first?.ending?.evidence.pattern, pattern);
-    assert.equal(first?.ending?.evidence.detail, 'no output for 5 minutes after a failed call between workers');
-    const silent = (first?.ending?.since ?? 0) - (first?.startedAt ?? 0);
+    assert.equal(first?.ending?.evidence.message, 'no output for 5 minutes after a failed call between workers');
+    const silent = (first?.ending?.startedAt ?? 0) - (first?.startedAt ?? 0);
     assert.ok(silent >= grace && silent < grace + 10 * second, `ended after ${silent} ms`);
   });
 }
@@ -69,7 +72,7 @@ test('an exit code of 0 with a recorded failure is a failure, and its pattern ch
     world.runUntil(ended(world), minute);
     const ending = world.job.attempts[0]?.ending;
     assert.deepEqual(
-      [ending?.reason, ending?.evidence.detail, ending?.evidence.unconfirmed, ending?.evidence.exitCode],
+      [ending?.reason, ending?.evidence.message, ending?.evidence.unconfirmed, ending?.evidence.exitCode],
       ['command_failed', 'exit code 0 without a success: x', true, undefined],
     );
     assert.equal(world.job.attempts.length, attempts);

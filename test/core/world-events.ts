@@ -73,7 +73,7 @@ export function violationsAfter(job: JobSpec, events: readonly WorldEvent[]): re
 /** Settled; or off the list, with nothing left to do, or nobody left who answers. */
 function isFinishedForGood(job: Job): boolean {
   if (job.finish !== null) return true;
-  return job.removed && (!mayOutliveRemoval(job) || lastAllocation(job)?.unreachableSince !== null);
+  return job.removed && (!mayOutliveRemoval(job) || lastAllocation(job)?.unreachableAt !== null);
 }
 
 function applyEvent(world: World, event: WorldEvent): void {
@@ -109,10 +109,10 @@ function applyEvent(world: World, event: WorldEvent): void {
       world.refusal =
         event.error === null
           ? null
-          : { kind: 'failed', evidence: { detail: 'no' }, error: { kind: event.error, message: 'no', raw: '' } };
+          : { kind: 'failed', evidence: { message: 'no' }, error: { kind: event.error, message: 'no', raw: '' } };
       return;
     case 'steps':
-      world.stepResult = event.works ? { kind: 'done' } : { kind: 'failed', evidence: { detail: 'no' } };
+      world.stepResult = event.works ? { kind: 'done' } : { kind: 'failed', evidence: { message: 'no' } };
       return;
     case 'preempt':
       if (node !== undefined && job.spec.capacity.kind === 'tpu')
@@ -137,7 +137,7 @@ function applyEvent(world: World, event: WorldEvent): void {
       world.performActions();
       world.outcomes = world.outcomes.map((outcome) => ({
         ...outcome,
-        result: { kind: 'unclear', evidence: { detail: 'lost' } },
+        result: { kind: 'unclear', evidence: { message: 'lost' } },
       }));
       return;
     case 'repeat_reply':

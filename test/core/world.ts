@@ -28,22 +28,22 @@ import { localSpec, tpuCapacity } from '../support/builders.ts';
 
 export const t0: Instant = 1_700_000_000_000;
 
-export const tpu = tpuCapacity({ project: 'emulator', pricePerHour: 12.88 });
+export const tpu = tpuCapacity({ project: 'emulator', pricePerHourUsd: 12.88 });
 
 /** The same with two places beside its own, none of which may keep a request waiting for long. */
 export const tpuWithAlternatives: TpuSpec = {
   ...tpu,
   alternatives: [
-    { zone: 'europe-west4-a', accelerator: 'v5litepod-16', pricing: 'spot', runtimeVersion: 'b', pricePerHour: 7 },
-    { zone: 'us-central2-b', accelerator: 'v4-16', pricing: 'ondemand', runtimeVersion: 'b', pricePerHour: 25.76 },
+    { zone: 'europe-west4-a', accelerator: 'v5litepod-16', pricing: 'spot', runtimeVersion: 'b', pricePerHourUsd: 7 },
+    { zone: 'us-central2-b', accelerator: 'v4-16', pricing: 'ondemand', runtimeVersion: 'b', pricePerHourUsd: 25.76 },
   ],
-  alternativesWait: 20 * minute,
+  alternativesWaitMs: 20 * minute,
 };
 
 export const local: LocalSpec = { kind: 'local', ownership: 'persistent', workdir: '/work' };
 
 export function step(name: string): SetupStep {
-  return { name, key: `${name}-1`, check: null, apply: 'true', files: [], timeout: minute };
+  return { name, key: `${name}-1`, check: null, apply: 'true', files: [], timeoutMs: minute };
 }
 
 export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName } = {}): JobSpec {
@@ -53,7 +53,7 @@ export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName 
     capacity: tpu,
     steps: [step('ssh')],
     command: { ...command, script: 'true' },
-    recovery: { ...recovery, preset, rules: presets[preset], delayMax: 5 * minute },
+    recovery: { ...recovery, preset, rules: presets[preset], delayMaxMs: 5 * minute },
     ...rest,
   });
 }
@@ -243,11 +243,11 @@ export class World {
         ...(failure !== undefined && { failure }),
       };
     });
-    const { failedCallTimeout = Infinity } = this.job.spec.limits;
+    const { failedCallTimeoutMs = Infinity } = this.job.spec.limits;
     const failed = runs.findLast(
       (run) =>
         (run.state === 'exited' && !hasSucceeded(run)) ||
-        (run.state === 'running' && this.now - run.outputAt >= failedCallTimeout),
+        (run.state === 'running' && this.now - run.outputAt >= failedCallTimeoutMs),
     );
     const { pattern } = this;
     const matched =
@@ -295,7 +295,7 @@ export class World {
       }
       case 'start': {
         const worker = action.worker === 'controller' ? this.controllerHost : node?.workers[action.worker];
-        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
+        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { message: 'no answer' } };
         if (!worker.runs.some(({ attempt }) => attempt === action.attempt)) {
           worker.runs.push({ attempt: action.attempt, startedAt: this.now, outputAt: this.now, ended: null });
         }
@@ -303,7 +303,7 @@ export class World {
       }
       case 'stop': {
         const worker = action.worker === 'controller' ? this.controllerHost : node?.workers[action.worker];
-        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
+        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { message: 'no answer' } };
         const run = worker.runs.find(({ attempt }) => attempt === action.attempt);
         if (run?.ended === null && (action.signal === 'kill' || !this.ignoresStop)) {
           run.ended = {

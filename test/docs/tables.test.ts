@@ -62,7 +62,7 @@ suite('docs/recovery.md', () => {
       const recovery = recoveryOf(`recovery: "${unquoted(name)}"\n`);
       const answer = (reason: RecoverableReason, pattern?: string): string =>
         formatAnswer(
-          answerFor(recovery, reason, { detail: '', ...(pattern === undefined ? {} : { pattern }) }),
+          answerFor(recovery, reason, { message: '', ...(pattern === undefined ? {} : { pattern }) }),
           reason,
         );
       const columns: readonly (readonly string[])[] = [

@@ -28,15 +28,15 @@ const refused = (at: number): NewsEvent['event'] => ({
 });
 
 test('what happened stands below its job, the job with the newest word last', () => {
-  const detail = { detail: 'the cloud took it (PREEMPTED)' };
+  const evidence = { message: 'the cloud took it (PREEMPTED)' };
   assert.deepEqual(
     formatNews([
       [one, { kind: 'created', at: noon, by: 'xibo' }],
       [other, { kind: 'created', at: noon, by: 'lyy' }],
       [other, { kind: 'finished', at: noon, verdict: 'succeeded', reason: 'succeeded' }],
       [one, { kind: 'attempt_started', at: noon, attempt: 1, workers: ['controller'] }],
-      [one, { kind: 'attempt_ending', at: noon, attempt: 1, reason: 'preempted', evidence: detail }],
-      [one, { kind: 'allocation_released', at: noon, allocation: 1, why: 'a new one takes its place' }],
+      [one, { kind: 'attempt_ending', at: noon, attempt: 1, reason: 'preempted', evidence }],
+      [one, { kind: 'allocation_released', at: noon, allocation: 1, message: 'a new one takes its place' }],
       [one, refused(noon)],
       [one, refused(noon + hour)],
       [one, refused(noon + 2 * hour)],
@@ -50,7 +50,7 @@ test('what happened stands below its job, the job with the newest word last', ()
           startMode: 'resume',
           startedByOwner: false,
           allocation: 2,
-          notBefore: noon,
+          notBeforeAt: noon,
         },
       ],
       [one, { kind: 'command_received', at: noon, verb: 'cancel', by: 'lyy', desired: 'cancelled' }],

@@ -28,7 +28,7 @@ test('a minimal manifest is completed by defaults', () => {
       metadata: {},
       remoteUser: null,
       privateKey: null,
-      pricePerHour: null,
+      pricePerHourUsd: null,
     },
     steps: [],
     command: { script: 'true', runsOn: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
@@ -36,13 +36,13 @@ test('a minimal manifest is completed by defaults', () => {
       preset: 'pre',
       rules: presets.pre,
       budget: { preemptions: 1000, failures: 3, setupFailures: 3 },
-      delay: 10 * second,
-      delayMax: 10 * minute,
-      unreachableGrace: 3 * minute,
+      delayMs: 10 * second,
+      delayMaxMs: 10 * minute,
+      unreachableGraceMs: 3 * minute,
     },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-    stop: { signal: 'TERM', grace: 30 * second },
-    finish: { capacity: 'release', keepFor: null },
+    limits: { maxRuntimeMs: null, silenceTimeoutMs: null, capacityWaitMs: null, setupTries: 3 },
+    stop: { signal: 'TERM', graceMs: 30 * second },
+    finish: { capacity: 'release', keepForMs: null },
   });
 });
 
@@ -78,13 +78,13 @@ test('every key of the job reaches the spec', () => {
     checkpoints: 'own',
   });
   assert.deepEqual(spec.limits, {
-    maxRuntime: day + 12 * hour,
-    silenceTimeout: 30 * minute,
-    capacityWait: 90 * second,
+    maxRuntimeMs: day + 12 * hour,
+    silenceTimeoutMs: 30 * minute,
+    capacityWaitMs: 90 * second,
     setupTries: 3,
   });
-  assert.deepEqual(spec.stop, { signal: 'INT', grace: 0 });
-  assert.deepEqual(spec.finish, { capacity: 'keep', keepFor: hour });
+  assert.deepEqual(spec.stop, { signal: 'INT', graceMs: 0 });
+  assert.deepEqual(spec.finish, { capacity: 'keep', keepForMs: hour });
   assert.ok(spec.capacity.kind === 'tpu');
   assert.equal(spec.capacity.remoteUser, 'zephyr');
   assert.equal(spec.capacity.name, 'pretrain');
@@ -124,7 +124,7 @@ command: {run: ls}
     metadata: { owner: 'ada', run: '7' },
     remoteUser: null,
     privateKey: null,
-    pricePerHour: null,
+    pricePerHourUsd: null,
   });
   assert.deepEqual(spec.tags, ['mine', 'jobman', 'experiment'], 'the tags of the TPU are labels of the job');
   assert.equal(spec.recovery.preset, 'pass', 'what is not taken away needs no recovery');
@@ -231,8 +231,8 @@ test('rules of its own may ask for exit codes, a text in the log and a worker, a
       exitCodes: [75, 76],
       answer: { then: 'resume', on: 'same' },
       limit: 5,
-      delay: minute,
-      delayMax: hour,
+      delayMs: minute,
+      delayMaxMs: hour,
     },
     { reason: 'unreachable', worker: 0, answer: { then: 'resume', on: 'new' }, avoidZone: true },
   ]);
@@ -267,7 +267,7 @@ test('recovery is a preset, a looping job, or rules of its own before those of a
   ]);
   assert.deepEqual(own.rules.slice(3), presets.rerun);
   assert.deepEqual(own.budget, { preemptions: 5, failures: 2, setupFailures: 7 });
-  assert.deepEqual([own.delay, own.delayMax, own.unreachableGrace], [minute, hour, 10 * minute]);
+  assert.deepEqual([own.delayMs, own.delayMaxMs, own.unreachableGraceMs], [minute, hour, 10 * minute]);
 });
 
 test('versions of Python are one thing in three writings', () => {
@@ -317,10 +317,10 @@ command: {run: ls, workers: [3]}
 `,
   );
   assert.ok(spec.capacity.kind === 'tpu');
-  const { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validUntil, pricing } =
+  const { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validForMs, pricing } =
     spec.capacity;
   assert.deepEqual(
-    { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validUntil, pricing },
+    { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validForMs, pricing },
     {
       reservation: 'lab-v4',
       network: 'tpu-net',
@@ -330,7 +330,7 @@ command: {run: ls, workers: [3]}
       dataDisks: [{ source: 'imagenet', mode: 'read-only' }],
       topology: '2x2x2',
       nodeCount: 2,
-      validUntil: 6 * hour,
+      validForMs: 6 * hour,
       // Reserved capacity is no spot capacity.
       pricing: 'ondemand',
     },
@@ -354,7 +354,7 @@ command: {run: ls}
 `,
   );
   assert.ok(spec.capacity.kind === 'tpu');
-  assert.equal(spec.capacity.alternativesWait, 20 * minute);
+  assert.equal(spec.capacity.alternativesWaitMs, 20 * minute);
   const own = {
     zone: 'us-west4-a',
     accelerator: 'v5litepod-16',
@@ -362,9 +362,9 @@ command: {run: ls}
     runtimeVersion: 'v2-alpha-tpuv5-lite',
   };
   assert.deepEqual(spec.capacity.alternatives, [
-    { ...own, zone: 'us-east5-b', topology: '4x4', pricePerHour: null },
-    { ...own, zone: 'us-east5-b', accelerator: 'v6e-16', runtimeVersion: 'v2-alpha-tpuv6e', pricePerHour: null },
-    { ...own, pricing: 'ondemand', topology: '4x4', pricePerHour: null },
+    { ...own, zone: 'us-east5-b', topology: '4x4', pricePerHourUsd: null },
+    { ...own, zone: 'us-east5-b', accelerator: 'v6e-16', runtimeVersion: 'v2-alpha-tpuv6e', pricePerHourUsd: null },
+    { ...own, pricing: 'ondemand', topology: '4x4', pricePerHourUsd: null },
   ]);
   // A program that may land on spot capacity is brought back, whichever place comes first.
   assert.equal(spec.recovery.preset, 'pre');

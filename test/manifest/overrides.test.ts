@@ -152,7 +152,7 @@ test('a value of the command line replaces the one of the file, of any type', ()
   assert.equal(spec.command.script, 'train 0.01');
   assert.deepEqual(spec.command.workers, [1]);
   assert.equal(spec.name, 'b');
-  assert.equal(spec.limits.maxRuntime, 7_200_000);
+  assert.equal(spec.limits.maxRuntimeMs, 7_200_000);
   assert.equal(spec.recovery.preset, 'pass');
 });
 

@@ -35,7 +35,7 @@ test('its own failure, a kill, silence and a time limit are told apart on this m
     assert.equal(job.attempts.length, 1);
     const [attempt] = job.attempts;
     assert.equal(attempt?.reason, reason);
-    const { detail: _detail, ...evidence } = attempt?.evidence ?? { detail: '' };
+    const { message: _detail, ...evidence } = attempt?.evidence ?? { message: '' };
     assert.deepEqual(evidence, more);
     const why = await world.runOk(['why', id]);
     assert.ok(why.stdout.includes(`because   ${message}`), why.stdout);
@@ -149,7 +149,7 @@ test('a process number that another program got after a restart is not believed,
   await world.runOk(['controller', 'start'], { env });
   const job = await world.waitForFinish(id, 1);
   assert.equal(job.attempts.length, 1);
-  assert.match(job.attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
+  assert.match(job.attempts[0]?.evidence?.message ?? '', /the machine was restarted/);
   assert.match(await world.output('why', id), /the machine was restarted/);
   assert.equal(unrelated.exitCode ?? unrelated.signalCode, null, 'the stranger was left alone');
 });

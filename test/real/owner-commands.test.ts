@@ -55,7 +55,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.match(await runOk(world, 'stop', id), held);
   const stopped = await world.waitForPhase(id, 'stopped');
   assert.equal(stopped.statusText, 'stopped, holds v4-8');
-  assert.ok((stopped.pricePerHour ?? 0) > 1);
+  assert.ok((stopped.pricePerHourUsd ?? 0) > 1);
   assert.deepEqual(world.processesMatching(join('attempt_1', 'script')), [], 'the program has ended');
   assert.match(
     await runOk(world, 'why', id),

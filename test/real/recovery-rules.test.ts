@@ -106,7 +106,7 @@ test('a machine that goes down and comes back ends its program as the page says,
         ['succeeded', 'resume', 1],
       ],
     );
-    assert.match(attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
+    assert.match(attempts[0]?.evidence?.message ?? '', /the machine was restarted/);
   };
   await Promise.all(ways.map(play));
 });

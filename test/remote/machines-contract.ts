@@ -163,7 +163,7 @@ function isAlive(pid: number): boolean {
 }
 
 function stepOf(key: string, check: string | null, apply: string, more: Partial<SetupStep> = {}): SetupStep {
-  return { name: `step-${key}`, key, check, apply, files: [], timeout: 20_000, ...more };
+  return { name: `step-${key}`, key, check, apply, files: [], timeoutMs: 20_000, ...more };
 }
 
 /** Each test opens a host of its own, so that several run at once: most of their time is waiting. */
@@ -205,7 +205,7 @@ function contract(open: (t: TestContext) => Promise<HostFixture | undefined>): v
   on('what was set up in another boot starts nothing, and the next start is like the first', async (ground) => {
     const launch = launchOf(1, 'echo ran >>"$HOME/times"\n');
     const refusal = await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' });
-    assert.match(refusal.kind === 'failed' ? refusal.evidence.detail : refusal.kind, /was restarted/);
+    assert.match(refusal.kind === 'failed' ? refusal.evidence.message : refusal.kind, /was restarted/);
     assert.deepEqual((await observe(ground)).runs, []);
     const { bootId } = await observe(ground);
     assertDone(await ground.machines.start(ground.ref, { ...launch, bootId }));
@@ -755,7 +755,7 @@ printf end`;
     const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
     // Only bash tells what it runs; where there is none the words have to do.
-    const { detail } = result.evidence;
+    const { message: detail } = result.evidence;
     assert.ok(detail.startsWith('It is not there (exit code 4'), detail);
     if (detail.includes('`')) assert.ok(detail.includes(` of \`ls '${ground.home}/x/a b'\``), detail);
   });
@@ -765,7 +765,7 @@ printf end`;
     const result = await ground.machines.runStep(ground.ref, step);
     assert.ok(result.kind === 'failed');
     // Which step, and on which worker, is said by whoever asked for it.
-    assert.match(result.evidence.detail, /^no room \(exit code 7( of `.*`)?\)$/);
+    assert.match(result.evidence.message, /^no room \(exit code 7( of `.*`)?\)$/);
     assert.equal(result.evidence.exitCode, 7);
     assert.equal(result.evidence.worker, ground.ref.worker);
     assert.equal(result.evidence.raw, 'first\nno room');

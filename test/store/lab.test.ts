@@ -285,7 +285,7 @@ test('what happened to the jobs of a user is told after a number, in order', asy
   const theirs = await store.insert({ owner: 'lyy', spec: localSpec(), manifest: '', at: noon });
   await lab.addJob(aLabJob(mine.job.id, 'xibo'));
   await lab.addJob(aLabJob(theirs.job.id, 'lyy'));
-  const unreachable = { kind: 'unreachable' as const, at: noon + 1, allocation: 1, detail: 'no answer' };
+  const unreachable = { kind: 'unreachable' as const, at: noon + 1, allocation: 1, message: 'no answer' };
   for (const { job, revision } of [theirs, mine]) {
     await store.commit({ job, revision, events: [unreachable], foldedOutcomes: [], wakeAt: null, epoch: null });
   }

@@ -28,7 +28,7 @@ const ada = (changes: Partial<NewJob> = {}): NewJob => ({
   ...changes,
 });
 
-const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, detail: 'no answer' };
+const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, message: 'no answer' };
 
 /** The job as a pass would leave it that settled it. */
 const finished = (job: Job, at: number): Job => ({
@@ -213,7 +213,7 @@ function storeSuite(name: string, open: OpenPair): void {
       await store.addOutcome(made.job.id, { subject, at: noon, result: { kind: 'done' } });
       const [seen] = await store.outcomes(made.job.id);
       assert.ok(seen);
-      const newer = { subject, at: noon + 5, result: { kind: 'unclear', evidence: { detail: 'no reply' } } } as const;
+      const newer = { subject, at: noon + 5, result: { kind: 'unclear', evidence: { message: 'no reply' } } } as const;
       await store.addOutcome(made.job.id, newer);
       await commit(made, { foldedOutcomes: [seen.id] });
       assert.deepEqual(

@@ -29,13 +29,13 @@ export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
       preset: 'pass',
       rules: [],
       budget: { preemptions: 100, failures: 3 },
-      delay: 10 * second,
-      delayMax: 10 * minute,
-      unreachableGrace: 3 * minute,
+      delayMs: 10 * second,
+      delayMaxMs: 10 * minute,
+      unreachableGraceMs: 3 * minute,
     },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-    stop: { signal: 'TERM', grace: 30 * second },
-    finish: { capacity: 'release', keepFor: null },
+    limits: { maxRuntimeMs: null, silenceTimeoutMs: null, capacityWaitMs: null, setupTries: 3 },
+    stop: { signal: 'TERM', graceMs: 30 * second },
+    finish: { capacity: 'release', keepForMs: null },
     ...changes,
   };
 }
@@ -57,7 +57,7 @@ export function tpuCapacity(changes: Partial<TpuSpec> = {}): TpuSpec {
     metadata: {},
     remoteUser: null,
     privateKey: null,
-    pricePerHour: null,
+    pricePerHourUsd: null,
     ...changes,
   };
 }
@@ -74,18 +74,18 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
       name: 'vit',
       startupScript: 'echo booted',
       metadata: { note: 'kept' },
-      pricePerHour: 4,
+      pricePerHourUsd: 4,
       ...capacity,
     }),
     steps: [
-      { name: 'ssh', key: 'ssh-1', check: null, apply: 'true', files: [], timeout: minute },
+      { name: 'ssh', key: 'ssh-1', check: null, apply: 'true', files: [], timeoutMs: minute },
       {
         name: 'docker',
         key: 'docker-1',
         check: 'command -v docker',
         apply: 'install docker',
         files: [],
-        timeout: hour,
+        timeoutMs: hour,
       },
     ],
     recovery: {
@@ -96,9 +96,9 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
         { reason: 'succeeded', answer: { then: 'done', on: 'same' } },
       ],
       budget: { preemptions: 100, failures: 3 },
-      delay: 10 * second,
-      delayMax: 10 * minute,
-      unreachableGrace: 3 * minute,
+      delayMs: 10 * second,
+      delayMaxMs: 10 * minute,
+      unreachableGraceMs: 3 * minute,
     },
     ...changes,
   });
@@ -117,9 +117,9 @@ export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondem
       name,
       runtimeVersion: 'base',
       pricing,
-      pricePerHour: 1,
+      pricePerHourUsd: 1,
     }),
-    recovery: { ...plain.recovery, preset: 'pre', rules: presets.pre, delayMax: minute },
+    recovery: { ...plain.recovery, preset: 'pre', rules: presets.pre, delayMaxMs: minute },
   };
 }
 
@@ -171,7 +171,7 @@ export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Atte
     startedByOwner: ordinal === 1,
     allocation: ordinal,
     createdAt: noon,
-    notBefore: noon,
+    notBeforeAt: noon,
     failures: [],
     startedAt: null,
     runningAt: null,
@@ -190,5 +190,5 @@ export function endedAttempt(
   evidence: Ending['evidence'],
   at: number = noon + 60 * minute,
 ): Partial<Attempt> {
-  return { ending: { reason, evidence, since: at, stopRequestedAt: null, stopConfirmedBy: [] }, endedAt: at };
+  return { ending: { reason, evidence, startedAt: at, stopRequestedAt: null, stopConfirmedBy: [] }, endedAt: at };
 }

@@ -179,7 +179,11 @@ export function createLocalCapacity(options: { readonly now: () => Instant }): C
         // Without /proc a stop could not find the processes of a job.
         const detail =
           'local jobs need Linux: this machine has no /proc, which tells the processes of a job from others';
-        return { kind: 'refused', evidence: { detail }, error: { kind: 'invalid', message: detail, raw: detail } };
+        return {
+          kind: 'refused',
+          evidence: { message: detail },
+          error: { kind: 'invalid', message: detail, raw: detail },
+        };
       }
     },
     release: () => Promise.resolve(done),

@@ -291,7 +291,7 @@ function sharedTpuBody(spec: TpuSpec, sshKeys: string, { installation, owner }: 
 /** The tier belongs to the queued resource, so the node's body has none. */
 function queuedResourceBody(ref: AllocationRef, location: Location, sshKeys: string): object {
   const spec = tpuSpecOf(ref);
-  const { pricing, reservation, validUntil } = spec;
+  const { pricing, reservation, validForMs } = spec;
   return {
     tpu: {
       nodeSpec: [
@@ -307,7 +307,7 @@ function queuedResourceBody(ref: AllocationRef, location: Location, sshKeys: str
     ...(reservation === undefined
       ? {}
       : { guaranteed: {}, reservationName: qualifiedName(reservation, `${locationName(location)}/reservations`) }),
-    ...(validUntil === undefined ? {} : { queueingPolicy: { validUntilDuration: `${validUntil / second}s` } }),
+    ...(validForMs === undefined ? {} : { queueingPolicy: { validUntilDuration: `${validForMs / second}s` } }),
   };
 }
 
@@ -534,6 +534,6 @@ function unclear({ error }: { readonly error: CloudError }): OutcomeResult {
   return { kind: 'unclear', evidence: evidenceOf(error) };
 }
 
-function evidenceOf({ message, raw }: CloudError): { readonly detail: string; readonly raw: string } {
-  return { detail: message, raw };
+function evidenceOf({ message, raw }: CloudError): { readonly message: string; readonly raw: string } {
+  return { message, raw };
 }

@@ -146,7 +146,7 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
     tags: [],
     createdAt: job.createdAt,
     phaseStartedAt: job.endedAt ?? job.startedAt ?? job.createdAt,
-    pricePerHour: null,
+    pricePerHourUsd: null,
     simulated: false,
   };
 }

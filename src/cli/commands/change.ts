@@ -156,9 +156,9 @@ function heldCapacity(view: JobView): string | undefined {
         goneAt === null,
     );
   if (!held) return undefined;
-  return view.pricePerHour === null
+  return view.pricePerHourUsd === null
     ? view.accelerator
-    : `${view.accelerator}, which costs ${formatHourlyCost(view, view.pricePerHour)}`;
+    : `${view.accelerator}, which costs ${formatHourlyCost(view, view.pricePerHourUsd)}`;
 }
 
 interface CleanFlags extends ContextFlags {

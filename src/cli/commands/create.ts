@@ -105,5 +105,7 @@ function planLines(plan: Plan, columns: number | null, verbose = false): readonl
 
 function formatPrice(plan: Plan): string {
   if (plan.backend === 'local') return 'nothing: it runs here';
-  return plan.pricePerHour === null ? 'not known' : `${formatHourlyCost(plan, plan.pricePerHour)}, while it is ready`;
+  return plan.pricePerHourUsd === null
+    ? 'not known'
+    : `${formatHourlyCost(plan, plan.pricePerHourUsd)}, while it is ready`;
 }

@@ -39,7 +39,7 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
     const failed = workers.flatMap((worker) => {
       const result = results.find((one) => one.worker === worker);
       const detail = result === undefined ? `${io.user} left before it had ended` : result.detail;
-      return detail === null ? [] : [{ worker, detail }];
+      return detail === null ? [] : [{ worker, message: detail }];
     });
     const done = { allocation: allocation.ordinal, step, by: io.user, force, workers: workers.length, failed };
     await client.recordStep(plan.job.id, done);
@@ -51,8 +51,8 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...args: 
       cli.note(`Step ${step} holds on ${pluralize(workers.length, 'worker')} of job ${plan.job.id}.`);
       return exitCode.ok;
     }
-    for (const { worker, detail } of failed) {
-      printError(cli, `worker ${worker}, step ${step}: ${escapeLine(detail)}`);
+    for (const { worker, message } of failed) {
+      printError(cli, `worker ${worker}, step ${step}: ${escapeLine(message)}`);
     }
     if (failed.length < workers.length) cli.note(`It holds on the other ${workers.length - failed.length}.`);
     return exitCode.failed;
@@ -93,7 +93,7 @@ async function runStep(cli: Cli, { plan, runner, force, flags }: StepRun, result
 }
 
 function detailOf(outcome: OutcomeResult): string | null {
-  return outcome.kind === 'done' ? null : outcome.evidence.detail;
+  return outcome.kind === 'done' ? null : outcome.evidence.message;
 }
 
 /** Null if the step did not end or its exit code is unknown. */

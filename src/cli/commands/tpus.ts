@@ -166,7 +166,7 @@ async function releaseOrphans(cli: Cli, collector: OrphanOperations, orphans: re
     if (result.kind === 'done') released.push(orphan);
     else {
       code = exitCode.failed;
-      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not let go: ${result.evidence.detail}`);
+      printOutcome(cli, orphan, 'failed', `${orphan.resource} was not let go: ${result.evidence.message}`);
     }
   }
   const left = await waitUntilGone(cli, collector, released);
@@ -230,8 +230,8 @@ const tableColumns = (isOneProject: boolean, now: Instant): readonly Column<TpuR
   { title: 'PRICE', side: 'right', text: formatHourlyPrice },
 ];
 
-function formatHourlyPrice({ pricePerHour }: TpuRow): string {
-  return pricePerHour === null ? '?' : formatPricePerHour(pricePerHour);
+function formatHourlyPrice({ pricePerHourUsd }: TpuRow): string {
+  return pricePerHourUsd === null ? '?' : formatPricePerHour(pricePerHourUsd);
 }
 
 /** The command's help lists this order, too. */
@@ -278,9 +278,12 @@ function formatIdle({ idleMs, readyAt, owner }: TpuRow): string {
 
 function formatTotals({ rows }: TpuList): string {
   const paid = rows.filter(({ simulated }) => !simulated);
-  const hourly = paid.reduce((sum, { pricePerHour, state }) => sum + (state === 'READY' ? (pricePerHour ?? 0) : 0), 0);
+  const hourly = paid.reduce(
+    (sum, { pricePerHourUsd, state }) => sum + (state === 'READY' ? (pricePerHourUsd ?? 0) : 0),
+    0,
+  );
   const idle = paid.filter((row) => row.idleMs !== null);
-  const lost = idle.reduce((sum, { idleCost }) => sum + (idleCost ?? 0), 0);
+  const lost = idle.reduce((sum, { idleCostUsd }) => sum + (idleCostUsd ?? 0), 0);
   return [
     `${pluralize(rows.length, 'TPU')}${hourly === 0 ? '' : `, about ${formatPricePerHour(hourly)}`}`,
     ...(idle.length === 0 ? [] : [`${idle.length} idle, about ${formatUsd(lost)} for nothing so far`]),

@@ -81,7 +81,7 @@ function formatEvent(event: Event, view: Pick<JobView, 'spec'>): string | undefi
   switch (event.kind) {
     case 'attempt_created': {
       if (event.attempt === 1) return undefined;
-      const wait = event.notBefore - event.at;
+      const wait = event.notBeforeAt - event.at;
       const later = wait > 0 ? `, in ${formatDuration(wait)}` : '';
       return `attempt ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
     }

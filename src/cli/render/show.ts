@@ -109,9 +109,10 @@ function formatWorkdir(workdir: WorkdirCopyView, { attempts: all }: JobView): st
 }
 
 function formatCost(view: JobView): string | null {
-  const now = view.pricePerHour === null ? [] : [`${formatHourlyCost(view, view.pricePerHour)}, for what it holds now`];
-  const free = view.simulated && view.pricePerHour === null ? ' at Google and nothing here' : '';
-  const all = view.cost === null ? [] : [`${formatUsd(view.cost)}${free} so far, estimated`];
+  const now =
+    view.pricePerHourUsd === null ? [] : [`${formatHourlyCost(view, view.pricePerHourUsd)}, for what it holds now`];
+  const free = view.simulated && view.pricePerHourUsd === null ? ' at Google and nothing here' : '';
+  const all = view.costUsd === null ? [] : [`${formatUsd(view.costUsd)}${free} so far, estimated`];
   const parts = [...now, ...all];
   return parts.length === 0 ? null : parts.join('; ');
 }

@@ -98,8 +98,8 @@ export function nextCallAt(job: Job, allocation: Allocation): Instant {
 
 /** End of the longest wait for capacity. Undefined if it has no limit. */
 export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
-  const { capacityWait } = job.spec.limits;
-  return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
+  const { capacityWaitMs } = job.spec.limits;
+  return capacityWaitMs === null ? undefined : attempt.createdAt + capacityWaitMs;
 }
 
 /** The error of an allocation that was lost before it was ready. */
@@ -189,7 +189,7 @@ function requestAlternative(
 /** Moves an allocation that was not requested yet to another alternative. */
 export function chooseAlternative(
   job: Job,
-  { ordinal, allocation, notBefore }: Attempt,
+  { ordinal, allocation, notBeforeAt }: Attempt,
   chosen: { readonly alternative: number; readonly notBefore: Instant },
   now: Instant,
 ): Change {
@@ -197,7 +197,7 @@ export function chooseAlternative(
   const changed = withAllocation(job, allocation, { alternative: chosen.alternative });
   const event = { kind: 'alternative_skipped', allocation, alternative, next: chosen.alternative } as const;
   const skipped = withEvents(changed, now, event);
-  if (chosen.notBefore <= notBefore) return skipped;
+  if (chosen.notBefore <= notBeforeAt) return skipped;
   return chain(skipped, (next) => moveAttempt(next, ordinal, allocation, chosen.notBefore, now));
 }
 
@@ -216,8 +216,8 @@ export function switchAllocation(
 }
 
 function moveAttempt(job: Job, ordinal: number, allocation: number, notBefore: Instant, now: Instant): Change {
-  const moved = withAttempt(job, ordinal, { allocation, notBefore, movedAt: now });
-  return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
+  const moved = withAttempt(job, ordinal, { allocation, notBeforeAt: notBefore, movedAt: now });
+  return withEvents(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBeforeAt: notBefore });
 }
 
 // ------------------------------------------------------------------------------------------ requesting
@@ -238,7 +238,7 @@ export function plannedAllocation(spec: JobSpec, id: Job['id'], ordinal: number)
     workers: null,
     hosts: null,
     firstMissedAt: null,
-    unreachableSince: null,
+    unreachableAt: null,
     unreachableWho: null,
     releasedAt: null,
     goneAt: null,
@@ -288,10 +288,10 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
     confirmedAt: null,
     errorCount: 0,
     lastError: null,
-    unreachableSince: null,
+    unreachableAt: null,
     unreachableWho: null,
   });
-  return withEvents(next, now, { kind: 'allocation_released', allocation: ordinal, why });
+  return withEvents(next, now, { kind: 'allocation_released', allocation: ordinal, message: why });
 }
 
 /** The allocation was deleted, or was never created. */
@@ -299,7 +299,7 @@ export function recordGone(job: Job, ordinal: number, now: Instant): Change {
   const next = withAllocation(job, ordinal, {
     goneAt: now,
     firstMissedAt: null,
-    unreachableSince: null,
+    unreachableAt: null,
     unreachableWho: null,
   });
   return withEvents(next, now, { kind: 'allocation_gone', allocation: ordinal });

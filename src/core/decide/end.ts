@@ -19,14 +19,14 @@ import { retryAt } from './prepare.ts';
 /** Adds the next attempt, on the newest allocation if it is usable and otherwise on a new one. */
 function addAttempt(
   job: Job,
-  next: Pick<Attempt, 'startMode' | 'stage' | 'notBefore' | 'startedByOwner' | 'commandOnly'> & {
+  next: Pick<Attempt, 'startMode' | 'stage' | 'notBeforeAt' | 'startedByOwner' | 'commandOnly'> & {
     readonly on: 'same' | 'new';
     /** The alternative that a new allocation tries first. Absent: the spec's own. */
     readonly alternative?: number;
   },
   now: Instant,
 ): Change {
-  const { on, startMode, stage, notBefore, startedByOwner } = next;
+  const { on, startMode, stage, notBeforeAt, startedByOwner } = next;
   const same = on === 'same' ? usableAllocation(job) : undefined;
   // The setup steps are skipped only on an allocation that may be set up already.
   const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
@@ -46,7 +46,7 @@ function addAttempt(
       ...withCopy,
       allocation: after.allocations.length,
       createdAt: now,
-      notBefore,
+      notBeforeAt,
       failures: [],
       startedAt: null,
       runningAt: null,
@@ -62,7 +62,7 @@ function addAttempt(
       ...(commandOnly && { commandOnly: true }),
       ...withCopy,
       allocation: attempt.allocation,
-      notBefore,
+      notBeforeAt,
     });
   });
 }
@@ -82,7 +82,7 @@ export function beginAttempt(job: Job, now: Instant): Change {
   const lastStarted = job.attempts.findLast((attempt) => attempt.startedAt !== null);
   const stage = startMode === 'resume' && lastStarted !== undefined ? lastStarted.stage + 1 : 0;
   const commandOnly = job.startRequest?.commandOnly === true && { commandOnly: true as const };
-  return addAttempt(job, { startMode, stage, notBefore: now, startedByOwner: true, on: 'same', ...commandOnly }, now);
+  return addAttempt(job, { startMode, stage, notBeforeAt: now, startedByOwner: true, on: 'same', ...commandOnly }, now);
 }
 
 // ------------------------------------------------------------------------------------------ the end of an attempt
@@ -94,10 +94,10 @@ export function beginEnding(
   { reason, evidence, exitAt }: { readonly reason: Reason; readonly evidence: Evidence; readonly exitAt?: Instant },
   now: Instant,
 ): Change {
-  const since = exitAt === undefined ? now : plausibleEnd(exitAt, attempt, now);
-  const ending = { reason, evidence, since, stopRequestedAt: null, stopConfirmedBy: [] };
+  const startedAt = exitAt === undefined ? now : plausibleEnd(exitAt, attempt, now);
+  const ending = { reason, evidence, startedAt, stopRequestedAt: null, stopConfirmedBy: [] };
   const next = withAttempt(job, attempt.ordinal, { ending });
-  const extra = since === now ? {} : { since };
+  const extra = startedAt === now ? {} : { programEndedAt: startedAt };
   return withEvents(next, now, { kind: 'attempt_ending', attempt: attempt.ordinal, reason, evidence, ...extra });
 }
 
@@ -111,7 +111,7 @@ function plausibleEnd(exitAt: Instant, { startedAt, runningAt }: Attempt, now: I
 /** The exit time of the attempt's last program; now if a worker reported no exit. */
 function lastExitTime({ runs, now }: View, attempt: Attempt): Instant {
   const exits = runs.map(({ run }) => (run.state === 'exited' ? run.endedAt : now));
-  const since = attempt.ending?.since ?? now;
+  const since = attempt.ending?.startedAt ?? now;
   return attempt.startedAt === null || exits.length === 0 ? now : plausibleEnd(Math.max(since, ...exits), attempt, now);
 }
 
@@ -131,7 +131,7 @@ function exitsOf({ runs }: View): readonly Exit[] {
 /** Closes the attempt and records what follows: the next one, or the end of the job. */
 export function closeAttempt(view: View, attempt: Attempt): Change {
   const { job, now } = view;
-  const { reason, evidence } = attempt.ending ?? { reason: 'stopped' as const, evidence: { detail: '' } };
+  const { reason, evidence } = attempt.ending ?? { reason: 'stopped' as const, evidence: { message: '' } };
   const continuation = continuationOf(job, attempt, now);
   const endedAt = lastExitTime(view, attempt);
   const exits = exitsOf(view);
@@ -159,7 +159,7 @@ function applyContinuation(
     case 'attempt': {
       const { startMode, stage, on, notBefore, alternative } = continuation;
       return chain(recordRuleApplied(job, attempt, reason, continuation, now), (next) =>
-        addAttempt(next, { startMode, stage, on, notBefore, alternative, startedByOwner: false }, now),
+        addAttempt(next, { startMode, stage, on, notBeforeAt: notBefore, alternative, startedByOwner: false }, now),
       );
     }
   }
@@ -210,8 +210,8 @@ export function keptUntil(job: Job): Instant | undefined {
 
 /** Null: until a user releases it. */
 function keepDuration(finish: FinishSpec, verdict: Finish['verdict'] | undefined): Duration | null {
-  const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
-  const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
+  const kept = finish.capacity === 'keep' ? finish.keepForMs : 0;
+  const held = verdict === 'failed' ? (finish.holdOnFailureMs ?? 0) : 0;
   return kept === null ? null : Math.max(kept, held);
 }
 
@@ -256,7 +256,7 @@ export function stopAttempt(view: View, attempt: Attempt): Decision {
   const { job, now } = view;
   const allocation = allocationOf(job, attempt.allocation);
   const since = attempt.ending?.stopRequestedAt ?? now;
-  const killAt = since + job.spec.stop.grace;
+  const killAt = since + job.spec.stop.graceMs;
   const changed = chain(unchanged(recordStopRequested(job, attempt, now)), (next) =>
     shouldRelease(view, attempt, allocation, killAt)
       ? release(next, allocation.ordinal, releaseReason(view, attempt), now)
@@ -322,11 +322,11 @@ function shouldRelease(view: View, attempt: Attempt, allocation: Allocation, kil
  * | persistent, taken by the cloud (`lossGraceEnd`) | the loss | 1 | its programs count as ended |
  */
 export function giveUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
-  const { ownership, unreachableSince, unreachableWho } = allocationOf(job, attempt.allocation);
+  const { ownership, unreachableAt, unreachableWho } = allocationOf(job, attempt.allocation);
   if (ownership === 'persistent') return persistentGiveUpAt(job, attempt);
-  if (attempt.ending === null || unreachableSince === null || unreachableWho !== 'worker') return undefined;
+  if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
   const graces = continuationOf(job, attempt, now).next === 'finish' ? keptGraceFactor : 1;
-  return Math.max(attempt.ending.since, unreachableSince) + graces * job.spec.recovery.unreachableGrace;
+  return Math.max(attempt.ending.startedAt, unreachableAt) + graces * job.spec.recovery.unreachableGraceMs;
 }
 
 function isWorkerGivenUp(view: View, attempt: Attempt): boolean {
@@ -368,7 +368,7 @@ export function stopOtherRuns(view: View): { readonly job: Job; readonly actions
     const ending = attempt?.ending ?? null;
     if (attempt !== undefined) job = recordStopRequested(job, attempt, now);
     const since = ending === null ? -Infinity : (ending.stopRequestedAt ?? now);
-    const signal = now >= since + job.spec.stop.grace ? 'kill' : 'stop';
+    const signal = now >= since + job.spec.stop.graceMs ? 'kill' : 'stop';
     if (signal === 'stop' && ending?.stopConfirmedBy.includes(worker) === true) continue;
     if (attempt !== undefined && retryAt(job, attempt, { kind: 'stop', worker }) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, signal });

@@ -24,7 +24,7 @@ export function vanishedEvidence(workerRun: WorkerRun, attempt: Attempt): Eviden
   const found =
     run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never started';
   return {
-    detail: `${vanishedPrefix} on ${workerName(worker)}: ${found}`,
+    message: `${vanishedPrefix} on ${workerName(worker)}: ${found}`,
     worker,
     ...matchedPattern(workerRun, attempt),
   };
@@ -38,10 +38,10 @@ export function exitEvidence(
 ): Evidence {
   const { worker } = workerRun;
   if (failure !== undefined && exitCode === 0)
-    return { detail: failure, worker, unconfirmed: true, ...matchedPattern(workerRun, attempt) };
+    return { message: failure, worker, unconfirmed: true, ...matchedPattern(workerRun, attempt) };
   const exitText = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
   return {
-    detail: `${exitText} on ${workerName(worker)}`,
+    message: `${exitText} on ${workerName(worker)}`,
     worker,
     exitCode,
     ...(signal === undefined ? {} : { signal }),
@@ -52,28 +52,28 @@ export function exitEvidence(
 export function silenceEvidence(runs: readonly WorkerRun[]): Evidence {
   const [only, ...others] = runs;
   const where = only === undefined || others.length > 0 ? 'on any worker' : `on ${workerName(only.worker)}`;
-  return { detail: `no output ${where} for as long as job.silence_timeout allows` };
+  return { message: `no output ${where} for as long as job.silence_timeout allows` };
 }
 
 export function failedCallEvidence(workerRun: WorkerRun, attempt: Attempt, timeout: Duration): Evidence {
   const minutes = Math.round(timeout / minute);
   const length = minutes > 0 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${timeout / second} seconds`;
   const detail = `no output for ${length} after a failed call between workers`;
-  return { detail, worker: workerRun.worker, ...matchedPattern(workerRun, attempt) };
+  return { message: detail, worker: workerRun.worker, ...matchedPattern(workerRun, attempt) };
 }
 
-export function setupEvidence({ task, detail, tries, pattern }: TaskFailure): Evidence {
+export function setupEvidence({ task, message: detail, tries, pattern }: TaskFailure): Evidence {
   const { worker } = task;
   const failed = task.kind === 'step' ? `step ${task.step} failed` : 'the command could not be started';
   return {
-    detail: `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
+    message: `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
     worker,
     ...(pattern === undefined ? {} : { pattern }),
   };
 }
 
 export function lossEvidence(view: View): Evidence {
-  return { detail: lossDetail(view), ...rawError(view) };
+  return { message: lossDetail(view), ...rawError(view) };
 }
 
 function lossDetail({ allocation, observed }: View): string {

@@ -200,7 +200,7 @@ export type ExitedRun = Extract<RunStatus, { readonly state: 'exited' }>;
 
 export function attemptFacts(view: AttemptView) {
   const { job, now, attempt, allocation, observed, runs } = view;
-  const { maxRuntime, silenceTimeout } = job.spec.limits;
+  const { maxRuntimeMs, silenceTimeoutMs } = job.spec.limits;
   const hasStarted = attempt.startedAt !== null;
   const isAllocationLost = isLost(allocation);
   const workers = allocation.workers;
@@ -219,7 +219,7 @@ export function attemptFacts(view: AttemptView) {
     isStopRequested: job.desired !== 'running' || job.startRequest !== null,
     // A rule made the attempt before the owner disabled recovery, and it has not started.
     isUnwantedRecovery: job.recoveryDisabled === true && !attempt.startedByOwner && attempt.startedAt === null,
-    isPastMaxRuntime: attempt.runningAt !== null && maxRuntime !== null && now >= attempt.runningAt + maxRuntime,
+    isPastMaxRuntime: attempt.runningAt !== null && maxRuntimeMs !== null && now >= attempt.runningAt + maxRuntimeMs,
     isPastCapacityWait: allocation.readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
     exhaustedAlternative: exhaustedAlternativeOf(view),
     refusal: refusalOf(allocation),
@@ -233,7 +233,7 @@ export function attemptFacts(view: AttemptView) {
     failedRun: hasStarted ? findFailedRun(view) : undefined,
     hungRun: hasStarted ? findHungRun(view) : undefined,
     isPastSilenceTimeout:
-      hasStarted && silenceTimeout !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeout,
+      hasStarted && silenceTimeoutMs !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeoutMs,
     workerPastGrace: findWorkerPastGrace(view),
     isOnReplaceableCapacity: allocation.ownership === 'ephemeral' && isOnHeldCapacity(job, attempt),
     exhaustedTask: attempt.failures.find((one) => one.task.kind !== 'stop' && areTriesExhausted(job, one)),
@@ -283,7 +283,7 @@ function isWorkerAwaited(view: AttemptView): boolean {
 export function lossGraceEnd(job: Job, allocation: Allocation): Instant | undefined {
   if (allocation.ownership !== 'persistent' || allocation.releasedAt !== null) return undefined;
   return isLost(allocation) && allocation.lastObserved !== null
-    ? allocation.lastObserved.at + job.spec.recovery.unreachableGrace
+    ? allocation.lastObserved.at + job.spec.recovery.unreachableGraceMs
     : undefined;
 }
 
@@ -307,11 +307,11 @@ function isUnreachableForGood({ job, now, attempt, allocation, runs }: View): bo
   if (attempt === undefined || allocation === undefined) return false;
   // jobman does not record the silence of a released allocation, so the grace counts from the owner's command. If the
   // clock was set back and that time is in the future, it counts from the release.
-  const { unreachableSince, releasedAt } = allocation;
-  const since = releasedAt === null ? unreachableSince : job.desiredAt > now ? releasedAt : job.desiredAt;
+  const { unreachableAt, releasedAt } = allocation;
+  const since = releasedAt === null ? unreachableAt : job.desiredAt > now ? releasedAt : job.desiredAt;
   if (since === null) return false;
   const isAnswering = runs.some((workerRun) => workerRun.status !== undefined && mayBeAlive(workerRun, attempt));
-  return !isAnswering && now >= since + job.spec.recovery.unreachableGrace;
+  return !isAnswering && now >= since + job.spec.recovery.unreachableGraceMs;
 }
 
 // ------------------------------------------------------------------------------------------ failures
@@ -369,9 +369,9 @@ function mayBePreempted(
 
 /** The worker searches its output only once it is silent, so an observed pattern is older than the silence. */
 function findHungRun({ job, attempt, runs, now }: AttemptView): WorkerRun | undefined {
-  const { failedCallTimeout } = job.spec.limits;
+  const { failedCallTimeoutMs } = job.spec.limits;
   const last = lastOutputAt(runs);
-  if (failedCallTimeout === undefined || last === undefined || now - last < failedCallTimeout) return undefined;
+  if (failedCallTimeoutMs === undefined || last === undefined || now - last < failedCallTimeoutMs) return undefined;
   return runs.find(
     (one) => one.run.state === 'running' && failedCallPatterns.includes(matchedPattern(one, attempt).pattern ?? ''),
   );
@@ -386,10 +386,10 @@ function findWorkerPastGrace(view: AttemptView): WorkerId | undefined {
   const { allocation, attempt, observed, job } = view;
   if (worker === undefined || observed.kind === 'unknown') return undefined;
   if (worker !== 'controller' && observed.value.state !== 'ready') return undefined;
-  if (allocation.unreachableWho !== 'worker' || allocation.unreachableSince === null) return undefined;
+  if (allocation.unreachableWho !== 'worker' || allocation.unreachableAt === null) return undefined;
   // Compare with the time of the cloud's answer: a call to a silent worker takes long, and the cloud may have taken the
   // machine in the meantime.
-  return observed.observedAt >= allocation.unreachableSince + unreachableGraceOf(job, attempt) ? worker : undefined;
+  return observed.observedAt >= allocation.unreachableAt + unreachableGraceOf(job, attempt) ? worker : undefined;
 }
 
 /** Every worker answers and has completed its setup steps. */
@@ -442,10 +442,10 @@ function capacityAnswerOf({ job, now, observed, allocation }: AttemptView): Capa
 export function alternativeWaitEnd(job: Job, allocation: Allocation): Instant | undefined {
   const { capacity } = job.spec;
   const { readyAt, requestedAt, releasedAt, confirmedAt } = allocation;
-  if (capacity.kind !== 'tpu' || capacity.alternativesWait === undefined || !hasAlternatives(job)) return undefined;
+  if (capacity.kind !== 'tpu' || capacity.alternativesWaitMs === undefined || !hasAlternatives(job)) return undefined;
   if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
   // Count from the acceptance, because an old request may have been accepted only now.
-  return (confirmedAt ?? requestedAt) + capacity.alternativesWait;
+  return (confirmedAt ?? requestedAt) + capacity.alternativesWaitMs;
 }
 
 /** The alternative to request first, if it is not the current one and nothing was requested yet. */

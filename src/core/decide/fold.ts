@@ -105,14 +105,14 @@ function recordRefusal(job: Job, ordinal: number, now: Instant): Change {
 }
 
 function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
-  const { detail, raw = '' } = result.evidence;
+  const { message, raw = '' } = result.evidence;
   switch (result.kind) {
     case 'unclear':
-      return { kind: 'unreachable', message: detail, raw };
+      return { kind: 'unreachable', message, raw };
     case 'failed':
-      return result.error ?? { kind: 'internal', message: detail, raw };
+      return result.error ?? { kind: 'internal', message, raw };
     case 'refused': {
-      const error = result.error ?? { kind: 'invalid', message: detail, raw };
+      const error = result.error ?? { kind: 'invalid', message, raw };
       return isPermanent(error.kind) ? error : { ...error, kind: 'invalid' };
     }
   }
@@ -134,9 +134,9 @@ function foldStepOutcome(
   const failed = withTaskFailure(job, attempt, task, at, result);
   const tries = failureOf(attemptOf(failed, ordinal), task)?.tries ?? 0;
   if (result.kind === 'unclear' || job.removed) return unchanged(failed);
-  const { detail } = result.evidence;
+  const { message } = result.evidence;
   const where = { attempt: ordinal, allocation, worker, step };
-  return withEvents(failed, now, { kind: 'step_failed', ...where, tries, detail });
+  return withEvents(failed, now, { kind: 'step_failed', ...where, tries, message });
 }
 
 function foldStartOutcome(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
@@ -166,12 +166,12 @@ function withTaskFailure(
 ): Job {
   const before = failureOf(attempt, task);
   const isNoFailure = result.kind === 'unclear' && task.kind !== 'stop';
-  const { detail, pattern } = result.evidence;
+  const { message, pattern } = result.evidence;
   const failure = {
     task,
     tries: (before?.tries ?? 0) + (isNoFailure ? 0 : 1),
     lastAt: at,
-    detail,
+    message,
     ...(pattern === undefined ? {} : { pattern }),
     ...(result.kind === 'refused' && { isFinal: true as const }),
   };
@@ -334,7 +334,7 @@ function recordObserved(job: Job, ordinal: number, { state, detail }: Allocation
   if (isSame) return unchanged(job);
   const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
   const next = withAllocation(job, ordinal, { lastObserved: { state, detail, at: now } });
-  return withEvents(next, now, { kind: 'allocation_seen', allocation: ordinal, state, detail, ...workers });
+  return withEvents(next, now, { kind: 'allocation_seen', allocation: ordinal, state, message: detail, ...workers });
 }
 
 // ------------------------------------------------------------------------------------------ silence
@@ -348,33 +348,33 @@ function foldReachability(job: Job, observation: Observation, now: Instant): Cha
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.lifecycle === 'releasing' || allocation.lifecycle === 'gone')
     return unchanged(job);
-  const { ordinal, unreachableSince, unreachableWho } = allocation;
+  const { ordinal, unreachableAt, unreachableWho } = allocation;
   const isWatched = openAttempt(job) !== undefined;
   const outage = isWatched ? outageOf(observation, allocation) : undefined;
   if (outage === undefined) {
-    if (unreachableSince === null) return unchanged(job);
-    const reachable = withAllocation(job, ordinal, { unreachableSince: null, unreachableWho: null });
+    if (unreachableAt === null) return unchanged(job);
+    const reachable = withAllocation(job, ordinal, { unreachableAt: null, unreachableWho: null });
     // Without an open attempt the allocation is no longer observed, so it did not answer.
     if (!isWatched) return unchanged(reachable);
     const who = unreachableWho === 'worker' ? { who: 'workers' as const } : {};
     return withEvents(reachable, now, { kind: 'reachable', allocation: ordinal, ...who });
   }
   if (outage.who === unreachableWho) {
-    const isLater = unreachableSince !== null && outage.since !== undefined && outage.since > unreachableSince;
-    return isLater ? unchanged(withAllocation(job, ordinal, { unreachableSince: outage.since })) : unchanged(job);
+    const isLater = unreachableAt !== null && outage.since !== undefined && outage.since > unreachableAt;
+    return isLater ? unchanged(withAllocation(job, ordinal, { unreachableAt: outage.since })) : unchanged(job);
   }
-  const isSameOutage = outage.who !== 'worker' && unreachableSince !== null;
-  const since = isSameOutage ? unreachableSince : now;
-  const next = withAllocation(job, ordinal, { unreachableSince: since, unreachableWho: outage.who });
+  const isSameOutage = outage.who !== 'worker' && unreachableAt !== null;
+  const since = isSameOutage ? unreachableAt : now;
+  const next = withAllocation(job, ordinal, { unreachableAt: since, unreachableWho: outage.who });
   // The owner can fix a missing login, so its beginning and its end are events even during an outage.
   if (isSameOutage && outage.who !== 'login' && unreachableWho !== 'login') return unchanged(next);
-  const { who: _who, since: _since, ...detail } = outage;
-  return withEvents(next, now, { kind: 'unreachable', allocation: ordinal, ...detail });
+  const { who: _who, since: _since, ...facts } = outage;
+  return withEvents(next, now, { kind: 'unreachable', allocation: ordinal, ...facts });
 }
 
 interface Outage {
   readonly who: 'cloud' | 'worker' | 'login';
-  readonly detail: string;
+  readonly message: string;
   readonly worker?: WorkerId;
   /** For a worker: since when every check of it has failed. */
   readonly since?: Instant;
@@ -385,13 +385,13 @@ function outageOf(observation: Observation, allocation: Allocation): Outage | un
   const observed = observation.allocations.find((one) => one.allocation === ordinal)?.observed;
   // If the allocation cannot exist yet, a refusal counts as an answer: the request will show the cloud's message.
   if (observed?.kind === 'unknown' && !isUnobservable(observed, allocation))
-    return { who: observed.noLogin === true ? 'login' : 'cloud', detail: observed.reason };
+    return { who: observed.noLogin === true ? 'login' : 'cloud', message: observed.reason };
   const isReady = observed?.kind === 'known' && observed.value.state === 'ready';
   let longest: Outage | undefined;
   for (const { allocation: of, worker, observed } of observation.workers) {
     if (observed.kind !== 'unknown' || (worker !== 'controller' && (!isReady || of !== ordinal))) continue;
     if (longest?.since === undefined || observed.since < longest.since)
-      longest = { who: 'worker', worker, detail: observed.reason, since: observed.since };
+      longest = { who: 'worker', worker, message: observed.reason, since: observed.since };
   }
   return longest;
 }
@@ -443,11 +443,11 @@ export function correctTime(time: Instant, now: Instant, attemptStart: Instant |
 
 /** The end of the backoff: its length is kept if its start is corrected. */
 export function correctBackoff(
-  { createdAt, movedAt, notBefore }: Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>,
+  { createdAt, movedAt, notBeforeAt }: Pick<Attempt, 'createdAt' | 'movedAt' | 'notBeforeAt'>,
   now: Instant,
 ): Instant {
   const since = movedAt ?? createdAt;
-  return since > now ? now + Math.max(0, notBefore - since) : notBefore;
+  return since > now ? now + Math.max(0, notBeforeAt - since) : notBeforeAt;
 }
 
 type TimeCorrection = (time: Instant) => Instant;
@@ -466,7 +466,7 @@ function correctedAllocation(allocation: Allocation, correct: TimeCorrection): P
     confirmedAt: correctOrNull(allocation.confirmedAt, correct),
     readyAt: correctOrNull(allocation.readyAt, correct),
     firstMissedAt: correctOrNull(allocation.firstMissedAt, correct),
-    unreachableSince: correctOrNull(allocation.unreachableSince, correct),
+    unreachableAt: correctOrNull(allocation.unreachableAt, correct),
     releasedAt: correctOrNull(allocation.releasedAt, correct),
     lastError: lastError === null ? null : { ...lastError, at: correct(lastError.at) },
     lastObserved: lastObserved === null ? null : { ...lastObserved, at: correct(lastObserved.at) },
@@ -488,9 +488,9 @@ function correctedAttempt(attempt: Attempt, correct: TimeCorrection, now: Instan
     ...(alternativesTried !== undefined && {
       alternativesTried: alternativesTried.map((one) => ({ ...one, at: correct(one.at) })),
     }),
-    notBefore: correctBackoff(attempt, now),
+    notBeforeAt: correctBackoff(attempt, now),
     startedAt: correctOrNull(attempt.startedAt, correct),
     runningAt: correctOrNull(attempt.runningAt, correct),
-    ending: stopping.ending === null ? null : { ...stopping.ending, since: correct(stopping.ending.since) },
+    ending: stopping.ending === null ? null : { ...stopping.ending, startedAt: correct(stopping.ending.startedAt) },
   };
 }

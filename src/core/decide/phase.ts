@@ -36,7 +36,7 @@ export function phaseOf(job: Job): Phase {
   if (job.desired !== 'running') return 'stopping';
   const attempt = openAttempt(job);
   if (attempt === undefined) return 'queued';
-  if (attempt.ending !== null) return endingPhase(job, attempt, attempt.ending.since);
+  if (attempt.ending !== null) return endingPhase(job, attempt, attempt.ending.startedAt);
   if (attempt.runningAt !== null) return 'running';
   if (isRecovery(job, attempt)) return 'recovering';
   return startingPhase(attempt, job.allocations[attempt.allocation - 1]);
@@ -48,10 +48,10 @@ export function phaseSince(job: Job): Instant {
   if (job.desired !== 'running') return job.desiredAt;
   const attempt = openAttempt(job);
   if (attempt === undefined) return job.startRequest?.at ?? lastAttempt(job)?.endedAt ?? job.createdAt;
-  if (attempt.ending !== null) return attempt.ending.since;
+  if (attempt.ending !== null) return attempt.ending.startedAt;
   if (attempt.runningAt !== null) return attempt.runningAt;
   const before = job.attempts[attempt.ordinal - 2];
-  if (isRecovery(job, attempt)) return before?.ending?.since ?? attempt.createdAt;
+  if (isRecovery(job, attempt)) return before?.ending?.startedAt ?? attempt.createdAt;
   const allocation = job.allocations[attempt.allocation - 1];
   switch (startingPhase(attempt, allocation)) {
     case 'setup':

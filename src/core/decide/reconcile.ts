@@ -94,7 +94,7 @@ function actOnAttempt(view: View, attempt: Attempt, situation: Exclude<Situation
       // `planReleases` gives the time of the next pass.
       return wait(job, undefined);
     case 'backoff':
-      return wait(job, earliest(attempt.notBefore, nextIdleCheck(view), waitLimit(view, attempt)));
+      return wait(job, earliest(attempt.notBeforeAt, nextIdleCheck(view), waitLimit(view, attempt)));
     case 'allocation_unknown':
       return wait(job, earliest(nextCheck(view), waitLimit(view, attempt)));
     case 'request':
@@ -236,7 +236,7 @@ function waitLimit({ job, now, allocation }: View, attempt: Attempt): Instant | 
 
 /** During setup every 10 s; during a silence soon at first, then less often. */
 function nextCheck({ job, now, allocation, attempt }: View): Instant {
-  const since = allocation?.unreachableSince;
+  const since = allocation?.unreachableAt;
   if (since === null || since === undefined) return now + 10 * second;
   const graceEnd =
     allocation?.unreachableWho === 'worker' && attempt !== undefined
@@ -261,17 +261,17 @@ function nextPendingCheck({ now, observed }: View, attempt: Attempt): Instant {
 
 function nextRunCheck(view: View, runningAt: Instant): Instant | undefined {
   const { job, now, runs, allocation } = view;
-  const { maxRuntime, silenceTimeout, failedCallTimeout } = job.spec.limits;
+  const { maxRuntimeMs, silenceTimeoutMs, failedCallTimeoutMs } = job.spec.limits;
   const last = lastOutputAt(runs);
   return earliest(
     now + runCheckInterval(view),
-    allocation?.unreachableSince === null ? undefined : nextCheck(view),
-    maxRuntime === null ? undefined : inFuture(runningAt + maxRuntime, now),
-    silenceTimeout === null || last === undefined ? undefined : inFuture(last + silenceTimeout, now),
+    allocation?.unreachableAt === null ? undefined : nextCheck(view),
+    maxRuntimeMs === null ? undefined : inFuture(runningAt + maxRuntimeMs, now),
+    silenceTimeoutMs === null || last === undefined ? undefined : inFuture(last + silenceTimeoutMs, now),
     // After the timeout without a failed call the normal interval is enough: a program may be silent for hours.
-    failedCallTimeout === undefined || last === undefined || last + failedCallTimeout <= now
+    failedCallTimeoutMs === undefined || last === undefined || last + failedCallTimeoutMs <= now
       ? undefined
-      : last + failedCallTimeout,
+      : last + failedCallTimeoutMs,
   );
 }
 

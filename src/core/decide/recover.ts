@@ -261,15 +261,15 @@ function delayAfter(
   used: readonly Attempt[],
   rule: RecoveryRule | undefined,
 ): Duration {
-  const delay = rule?.delay ?? job.spec.recovery.delay;
-  const delayMax = Math.max(delay, rule?.delayMax ?? job.spec.recovery.delayMax);
+  const delay = rule?.delayMs ?? job.spec.recovery.delayMs;
+  const delayMax = Math.max(delay, rule?.delayMaxMs ?? job.spec.recovery.delayMaxMs);
   const lastLongRun = used.findLastIndex(
-    (one) => one.runningAt !== null && (one.ending?.since ?? 0) - one.runningAt > delayMax,
+    (one) => one.runningAt !== null && (one.ending?.startedAt ?? 0) - one.runningAt > delayMax,
   );
   const endsInARow = used.length - Math.max(0, lastLongRun);
   switch (reason) {
     case 'preempted':
-      return rule?.delay === undefined ? 0 : backoffDelay(delay, delayMax, endsInARow, job.id, attempt.ordinal);
+      return rule?.delayMs === undefined ? 0 : backoffDelay(delay, delayMax, endsInARow, job.id, attempt.ordinal);
     case 'succeeded':
       return Math.max(delay, minSuccessDelay);
     case 'unreachable':
@@ -297,9 +297,9 @@ export function isOnHeldCapacity(job: Job, attempt: Attempt): boolean {
 
 /** The longest silence of a worker. jobman cannot replace persistent capacity, so the owner's new attempt waits longer. */
 export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
-  const { unreachableGrace } = job.spec.recovery;
+  const { unreachableGraceMs } = job.spec.recovery;
   const isPersistent = allocationOf(job, attempt.allocation).ownership === 'persistent';
-  return isPersistent && isOnHeldCapacity(job, attempt) ? keptGraceFactor * unreachableGrace : unreachableGrace;
+  return isPersistent && isOnHeldCapacity(job, attempt) ? keptGraceFactor * unreachableGraceMs : unreachableGraceMs;
 }
 
 /**
@@ -308,8 +308,8 @@ export function unreachableGraceOf(job: Job, attempt: Attempt): Duration {
  * allocation, while all workers answer, and while the cloud does not answer.
  */
 export function persistentGiveUpAt(job: Job, attempt: Attempt): Instant | undefined {
-  const { ownership, unreachableSince, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);
+  const { ownership, unreachableAt, unreachableWho, releasedAt } = allocationOf(job, attempt.allocation);
   if (ownership !== 'persistent' || releasedAt !== null) return undefined;
-  if (attempt.ending === null || unreachableSince === null || unreachableWho !== 'worker') return undefined;
-  return unreachableSince + keptGraceFactor * job.spec.recovery.unreachableGrace;
+  if (attempt.ending === null || unreachableAt === null || unreachableWho !== 'worker') return undefined;
+  return unreachableAt + keptGraceFactor * job.spec.recovery.unreachableGraceMs;
 }

@@ -117,33 +117,33 @@ const attemptRows = [
     means: 'the command succeeded on every worker',
     when: ({ hasSucceeded }) => hasSucceeded,
     then: ({ runs, lastExitAt }) =>
-      mustEnd('succeeded', { detail: runs.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' }, lastExitAt),
+      mustEnd('succeeded', { message: runs.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' }, lastExitAt),
   },
   {
     name: 'stop-requested',
     means: 'the owner asked to stop, cancel, delete or restart the job',
     when: ({ isStopRequested }) => isStopRequested,
-    then: () => mustEnd('stopped', { detail: 'requested by the owner' }),
+    then: () => mustEnd('stopped', { message: 'requested by the owner' }),
   },
   {
     name: 'recovery-disabled',
     means: 'a recovery rule created this attempt, and the owner has turned automatic recovery off since',
     when: ({ isUnwantedRecovery }) => isUnwantedRecovery,
-    then: () => mustEnd('stopped', { detail: 'the owner turned automatic recovery off' }),
+    then: () => mustEnd('stopped', { message: 'the owner turned automatic recovery off' }),
   },
   {
     // Needs no observation: the time limit also holds for a program that cannot be observed.
     name: 'max-runtime-reached',
     means: 'the command ran for as long as job.max_runtime allows',
     when: ({ isPastMaxRuntime }) => isPastMaxRuntime,
-    then: () => mustEnd('timed_out', { detail: 'it ran for as long as job.max_runtime allows' }),
+    then: () => mustEnd('timed_out', { message: 'it ran for as long as job.max_runtime allows' }),
   },
   {
     name: 'capacity-wait-reached',
     means: 'the job waited for capacity for as long as its time limit allows',
     when: ({ isPastCapacityWait }) => isPastCapacityWait,
     then: (facts) =>
-      mustEnd('allocation_failed', { detail: 'the job got no capacity within its time limit', ...rawError(facts) }),
+      mustEnd('allocation_failed', { message: 'the job got no capacity within its time limit', ...rawError(facts) }),
   },
   {
     name: 'alternative-exhausted',
@@ -157,7 +157,7 @@ const attemptRows = [
     when: ({ refusal }) => refusal !== undefined,
     then: ({ refusal }) => {
       const { message, raw } = requireFact(refusal);
-      return mustEnd('allocation_failed', { detail: message, raw });
+      return mustEnd('allocation_failed', { message: message, raw });
     },
   },
   {
@@ -200,7 +200,7 @@ const attemptRows = [
     means: 'a call between workers failed, and the command has printed nothing since',
     when: ({ hungRun }) => hungRun !== undefined,
     then: ({ hungRun, attempt, job }) =>
-      mustEnd('hung', failedCallEvidence(requireFact(hungRun), attempt, job.spec.limits.failedCallTimeout ?? 0)),
+      mustEnd('hung', failedCallEvidence(requireFact(hungRun), attempt, job.spec.limits.failedCallTimeoutMs ?? 0)),
   },
   {
     name: 'hung',
@@ -222,7 +222,7 @@ const attemptRows = [
     when: ({ workerPastGrace }) => workerPastGrace !== undefined,
     then: ({ workerPastGrace }) => {
       const worker = requireFact(workerPastGrace);
-      return mustEnd('unreachable', { detail: `${workerName(worker)} does not answer`, worker });
+      return mustEnd('unreachable', { message: `${workerName(worker)} does not answer`, worker });
     },
   },
   {
@@ -235,7 +235,7 @@ const attemptRows = [
     name: 'no-worker-for-command',
     means: 'the manifest names no worker to run the command on',
     when: ({ runsOnNoWorker }) => runsOnNoWorker,
-    then: () => mustEnd('setup_failed', { detail: 'the manifest names no worker to run the command on' }),
+    then: () => mustEnd('setup_failed', { message: 'the manifest names no worker to run the command on' }),
   },
   {
     name: 'worker-does-not-exist',
@@ -244,7 +244,7 @@ const attemptRows = [
     then: ({ missingWorker, allocation }) => {
       const worker = requireFact(missingWorker);
       const detail = `the command names worker ${worker}, but there are only ${allocation.workers} workers`;
-      return mustEnd('setup_failed', { detail, worker });
+      return mustEnd('setup_failed', { message: detail, worker });
     },
   },
 
@@ -284,7 +284,7 @@ const attemptRows = [
     // Before attempt-waiting-for-slot, because a job gives up its slot during a long backoff (admission.ts).
     name: 'backoff',
     means: 'the delay before this attempt or its next request is not over',
-    when: ({ attempt, now }) => attempt.notBefore > now,
+    when: ({ attempt, now }) => attempt.notBeforeAt > now,
     then: () => ({ kind: 'backoff' }),
   },
   {
@@ -340,7 +340,7 @@ const attemptRows = [
     name: 'setup-done',
     means: 'every worker is set up, and the job has no command',
     when: ({ job }) => job.spec.command.isSetupOnly === true,
-    then: () => mustEnd('succeeded', { detail: 'every worker is set up' }),
+    then: () => mustEnd('succeeded', { message: 'every worker is set up' }),
   },
   {
     name: 'start-due',

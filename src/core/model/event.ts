@@ -46,14 +46,14 @@ export type EventBody =
       /** The copy of the working directory that it runs. */
       readonly workdirCopy?: number;
       readonly allocation: number;
-      readonly notBefore: Instant;
+      readonly notBeforeAt: Instant;
     }
-  /** The attempt continues with another allocation or alternative, and requests it no earlier than `notBefore`. */
+  /** The attempt continues with another allocation or alternative, and requests it no earlier than `notBeforeAt`. */
   | {
       readonly kind: 'attempt_moved';
       readonly attempt: number;
       readonly allocation: number;
-      readonly notBefore: Instant;
+      readonly notBeforeAt: Instant;
     }
   | {
       readonly kind: 'allocation_requested';
@@ -88,10 +88,10 @@ export type EventBody =
       readonly kind: 'allocation_seen';
       readonly allocation: number;
       readonly state: AllocationState;
-      readonly detail: string;
+      readonly message: string;
       readonly workers?: number;
     }
-  | { readonly kind: 'allocation_released'; readonly allocation: number; readonly why: string }
+  | { readonly kind: 'allocation_released'; readonly allocation: number; readonly message: string }
   | { readonly kind: 'allocation_gone'; readonly allocation: number }
   | {
       readonly kind: 'step_failed';
@@ -101,7 +101,7 @@ export type EventBody =
       readonly worker: number;
       readonly step: string;
       readonly tries: number;
-      readonly detail: string;
+      readonly message: string;
     }
   /**
    * The owner ran a setup step manually (`jobman setup`); with `force`, even where it already held. It changes nothing
@@ -116,7 +116,7 @@ export type EventBody =
       /** Number of workers. */
       readonly workers: number;
       /** The workers on which the step does not hold now. */
-      readonly failed: readonly { readonly worker: number; readonly detail: string }[];
+      readonly failed: readonly { readonly worker: number; readonly message: string }[];
     }
   | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }
   | { readonly kind: 'attempt_running'; readonly attempt: number }
@@ -137,7 +137,7 @@ export type EventBody =
       readonly attempt: number;
       readonly reason: Reason;
       readonly evidence: Evidence;
-      readonly since?: Instant;
+      readonly programEndedAt?: Instant;
     }
   /** No process of it is alive. `endedAt` is the exit time of its last program, if every worker reported one. */
   | {
@@ -166,7 +166,7 @@ export type EventBody =
       /** `used` and `limit` are the rule's own, not a budget's. */
       readonly isRuleLimit?: true;
     }
-  | { readonly kind: 'unreachable'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
+  | { readonly kind: 'unreachable'; readonly allocation: number; readonly worker?: WorkerId; readonly message: string }
   /** `who: 'workers'`: a worker was silent, not the cloud. */
   | { readonly kind: 'reachable'; readonly allocation: number; readonly who?: 'workers' }
   /** The controller's clock was set back. Times that were in the future now count from this event. */

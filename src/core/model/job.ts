@@ -98,9 +98,9 @@ export interface Attempt {
   readonly allocation: number;
   readonly createdAt: Instant;
   /** Backoff: no request for capacity and no start of the command before this time. */
-  readonly notBefore: Instant;
+  readonly notBeforeAt: Instant;
   /**
-   * Time at which `notBefore` was set for another allocation or alternative. Absent while it counts from `createdAt`.
+   * Time at which `notBeforeAt` was set for another allocation or alternative. Absent while it counts from `createdAt`.
    */
   readonly movedAt?: Instant;
   /** Alternatives that had nothing to give: one entry each, for any number of requests. */
@@ -149,7 +149,7 @@ export interface TaskFailure {
   readonly task: WorkerTask;
   readonly tries: number;
   readonly lastAt: Instant;
-  readonly detail: string;
+  readonly message: string;
   /** Name of the log pattern that classifies the failure. */
   readonly pattern?: string;
   /** Another try would get the same refusal, so none follows. */
@@ -171,7 +171,7 @@ export interface Ending {
   readonly reason: Reason;
   readonly evidence: Evidence;
   /** Time of the decision. If the program ended by itself, the time of its exit as its worker reports it. */
-  readonly since: Instant;
+  readonly startedAt: Instant;
   /** First commit of a stop. The stop grace counts from here. */
   readonly stopRequestedAt: Instant | null;
   /**
@@ -183,7 +183,7 @@ export interface Ending {
 
 /** Evidence for a reason. `detail` is one phrase for people. */
 export interface Evidence {
-  readonly detail: string;
+  readonly message: string;
   readonly worker?: WorkerId;
   readonly exitCode?: number;
   readonly signal?: string;
@@ -244,7 +244,7 @@ export interface AllocationFields {
    * Time of the first pass without an answer from a worker or about the allocation. A silence that began later replaces
    * it. Null if all answer.
    */
-  readonly unreachableSince: Instant | null;
+  readonly unreachableAt: Instant | null;
   /**
    * The silent party. A silent worker ends the attempt after the grace only while the cloud answers and reports
    * `ready`: a broken connection at our end silences both, and must not cost an attempt. `login`: this machine has no
@@ -304,7 +304,7 @@ interface NotConfirmed extends NotReady {
 }
 
 interface NotMonitored {
-  readonly unreachableSince: null;
+  readonly unreachableAt: null;
   readonly unreachableWho: null;
 }
 

@@ -105,7 +105,7 @@ export interface WorkerStatus {
   readonly runs: readonly RunStatus[];
   /**
    * The first known pattern at the end of the newest attempt's output. The worker searches once the run has exited or
-   * vanished. While it runs, the worker searches after `LimitsSpec.failedCallTimeout` of silence, and only after the
+   * vanished. While it runs, the worker searches after `LimitsSpec.failedCallTimeoutMs` of silence, and only after the
    * last line of progress.
    */
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };

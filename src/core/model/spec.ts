@@ -71,11 +71,11 @@ export interface TpuSpec {
   /** Private key file for that login, absolute. Null: jobman's own key. */
   readonly privateKey: string | null;
   /** US dollars per hour while it is ready, estimated at creation. Null if no price is known. */
-  readonly pricePerHour: number | null;
+  readonly pricePerHourUsd: number | null;
   /** In the owner's order. `capacityOf` (job.ts) gives the zone, type and price of an allocation. */
   readonly alternatives?: readonly TpuAlternative[];
   /** Time that a request may wait in one alternative before the next is requested. Absent: no limit. */
-  readonly alternativesWait?: Duration;
+  readonly alternativesWaitMs?: Duration;
   /** Id of a reservation in the same project and zone. The capacity comes from it. */
   readonly reservation?: string;
   /** Compute Engine names in the project. Absent: `default`. */
@@ -89,7 +89,7 @@ export interface TpuSpec {
   /** Slices of one queued resource. Absent: one. More than one is a multislice: all slices or none. */
   readonly nodeCount?: number;
   /** Time that the queued resource stays in the queue before the cloud deletes it. Absent: no limit. */
-  readonly validUntil?: Duration;
+  readonly validForMs?: Duration;
 }
 
 /** The fields of a TpuSpec that differ between alternatives. */
@@ -100,7 +100,7 @@ export interface TpuAlternative {
   /** Each TPU generation needs its own. */
   readonly runtimeVersion: string;
   readonly topology?: string;
-  readonly pricePerHour: number | null;
+  readonly pricePerHourUsd: number | null;
 }
 
 /** A disk attached to every machine. */
@@ -136,7 +136,7 @@ export interface SetupStep {
   /** Number of the working directory copy that the worker needs first. Absent: none. */
   readonly workdirCopy?: number;
   /** Longest time for one `apply`. */
-  readonly timeout: Duration;
+  readonly timeoutMs: Duration;
 }
 
 export type StepFile =
@@ -286,8 +286,8 @@ export interface RecoveryRule {
   /** Number of ends that this rule answers with another attempt, instead of the budget. The next end fails the job. */
   readonly limit?: number;
   /** Backoff of this rule, instead of the job's: the first delay, doubled up to the second. */
-  readonly delay?: Duration;
-  readonly delayMax?: Duration;
+  readonly delayMs?: Duration;
+  readonly delayMaxMs?: Duration;
 }
 
 export interface RecoverySpec {
@@ -306,28 +306,28 @@ export interface RecoverySpec {
    * recover.ts).
    */
   readonly budget: { readonly preemptions: number; readonly failures: number; readonly setupFailures?: number };
-  /** First delay before a new attempt after a failure of the program. It doubles up to `delayMax`. */
-  readonly delay: Duration;
-  readonly delayMax: Duration;
+  /** First delay before a new attempt after a failure of the program. It doubles up to `delayMaxMs`. */
+  readonly delayMs: Duration;
+  readonly delayMaxMs: Duration;
   /**
    * Time that a worker may be silent while the cloud reports its machine as ready. Other waits are multiples of it
    * (`giveUpAt`).
    */
-  readonly unreachableGrace: Duration;
+  readonly unreachableGraceMs: Duration;
 }
 
 interface LimitsSpec {
   /** Longest run of the command in one attempt. Null: no limit. */
-  readonly maxRuntime: Duration | null;
+  readonly maxRuntimeMs: Duration | null;
   /** Longest time without output before the attempt counts as hung. Null: no limit. */
-  readonly silenceTimeout: Duration | null;
+  readonly silenceTimeoutMs: Duration | null;
   /**
    * Longest time without output after a failed call between workers (`failedCallPatterns`); then the attempt counts as
    * hung. A program that prints such a failure and then nothing waits for a worker that is gone. Absent: no limit.
    */
-  readonly failedCallTimeout?: Duration;
+  readonly failedCallTimeoutMs?: Duration;
   /** Longest wait for capacity. Null: no limit. */
-  readonly capacityWait: Duration | null;
+  readonly capacityWaitMs: Duration | null;
   /** Tries of one setup step on one worker, including the first, before the attempt ends with `setup_failed`. */
   readonly setupTries: number;
 }
@@ -336,29 +336,29 @@ interface StopSpec {
   /** The signal that asks the program to end, as Slurm and Docker name it: `TERM`, `INT`, `USR1`. */
   readonly signal: string;
   /** Time until the program is killed with all its children. */
-  readonly grace: Duration;
+  readonly graceMs: Duration;
 }
 
 export interface FinishSpec {
   /** For ephemeral capacity when the job has finished. */
   readonly capacity: 'release' | 'keep';
   /** Longest time to keep it. Null: until a user releases it. */
-  readonly keepFor: Duration | null;
+  readonly keepForMs: Duration | null;
   /** Time for which a failed job keeps its capacity for debugging, even with `release`. Absent: as `capacity` says. */
-  readonly holdOnFailure?: Duration;
+  readonly holdOnFailureMs?: Duration;
 }
 
 // ------------------------------------------------------------------------------------------ alternatives
 
 /** The spec's own alternative first. The index is the number in `Allocation.alternative`. */
 export function alternativesOf(spec: TpuSpec): readonly TpuAlternative[] {
-  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHour } = spec;
+  const { zone, accelerator, pricing, runtimeVersion, topology, pricePerHourUsd } = spec;
   const own = {
     zone,
     accelerator,
     pricing,
     runtimeVersion,
-    pricePerHour,
+    pricePerHourUsd,
     ...(topology === undefined ? {} : { topology }),
   };
   return [own, ...(spec.alternatives ?? [])];

@@ -33,7 +33,7 @@ function longBackoffEnd(job: Job): Instant | undefined {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt !== null || attempt.ending !== null) return undefined;
   const since = attempt.movedAt ?? attempt.createdAt;
-  return attempt.notBefore > since + shortBackoff ? attempt.notBefore : undefined;
+  return attempt.notBeforeAt > since + shortBackoff ? attempt.notBeforeAt : undefined;
 }
 
 /**

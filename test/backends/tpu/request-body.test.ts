@@ -94,7 +94,7 @@ suite('every key of the section tpu arrives', () => {
 
     test(`of a queued resource, ${pricing}`, async (t) => {
       const { cloud, api } = await open(t);
-      const ref = refOf({ spec: { ...everything, pricing, mode: 'queued-resources', validUntil: 6 * hour } });
+      const ref = refOf({ spec: { ...everything, pricing, mode: 'queued-resources', validForMs: 6 * hour } });
       assert.deepEqual(await requestAllocation(api, ref, keys), { kind: 'done' });
       // The older tier of the queue is shown by the version of the API that knows it.
       const version = pricing === 'preemptible' ? 'v2alpha1' : 'v2';

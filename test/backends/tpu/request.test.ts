@@ -195,7 +195,7 @@ suite('the reply', () => {
         server.fault = (asked) => (posts(asked) ? fault : undefined);
         const result = await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys);
         assert.equal(kind(result), expected);
-        if (result.kind !== 'done') assert.notEqual(result.evidence.detail, '');
+        if (result.kind !== 'done') assert.notEqual(result.evidence.message, '');
       });
     }
   }
@@ -243,7 +243,7 @@ test('without keys to log in with nothing is asked for', async (t) => {
   });
   const result = await capacity.request(tpuRef());
   assert.equal(result.kind, 'failed');
-  assert.match(result.kind === 'failed' ? result.evidence.detail : '', /keys .* no space left/);
+  assert.match(result.kind === 'failed' ? result.evidence.message : '', /keys .* no space left/);
   assert.equal(server.requests.length, 0);
 });
 
@@ -260,7 +260,7 @@ test('nobody listens there: nothing was sent, and the sentence says where', asyn
   );
   const result = await requestAllocation(api, tpuRef(), keys);
   assert.equal(kind(result), 'failed unreachable');
-  assert.match(result.kind === 'failed' ? result.evidence.detail : '', new RegExp(`127.0.0.1:${port} did not answer`));
+  assert.match(result.kind === 'failed' ? result.evidence.message : '', new RegExp(`127.0.0.1:${port} did not answer`));
 });
 
 test('whoever cannot say where the cloud is, or who we are, has sent nothing', async (t) => {
@@ -282,7 +282,7 @@ test('whoever cannot say where the cloud is, or who we are, has sent nothing', a
       keys,
     );
     assert.equal(kind(result), 'failed unreachable');
-    assert.equal(result.kind === 'failed' && result.evidence.detail, sentence);
+    assert.equal(result.kind === 'failed' && result.evidence.message, sentence);
   }
   assert.equal(server.requests.length, 0);
 });

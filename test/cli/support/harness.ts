@@ -330,7 +330,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     tags: [],
     createdAt: now - 14 * 3_600_000,
     phaseStartedAt: now - 125 * 60_000,
-    pricePerHour: null,
+    pricePerHourUsd: null,
     simulated: false,
   };
   return {
@@ -341,7 +341,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     checkpointDir: null,
     workdirCopies: [],
     ifPreempted: null,
-    cost: null,
+    costUsd: null,
     attempts: [],
     allocations: [],
     workers: [],
@@ -436,8 +436,8 @@ export function tpuRow(overrides: Partial<TpuRow> = {}): TpuRow {
     job: '000042',
     readyAt: now - 4 * hour,
     idleMs: 3 * hour,
-    pricePerHour: 7.68,
-    idleCost: 23.04,
+    pricePerHourUsd: 7.68,
+    idleCostUsd: 23.04,
     simulated: false,
     ...overrides,
   };

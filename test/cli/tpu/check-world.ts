@@ -66,7 +66,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}) 
     }: CheckJobOptions): Promise<string> {
       const { limits } = localSpec();
       const spec = localSpec({
-        ...(hangGrace !== undefined && { limits: { ...limits, failedCallTimeout: hangGrace } }),
+        ...(hangGrace !== undefined && { limits: { ...limits, failedCallTimeoutMs: hangGrace } }),
         capacity: spot,
         command: { ...localSpec().command, runsOn: 'controller' },
         recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10 } },

@@ -17,8 +17,8 @@ import { jobView } from '../support/harness.ts';
 import { openCheckWorld, type CheckWorld } from './check-world.ts';
 
 const later = (): number => noon + 100 * minute;
-const lost = endedAttempt('preempted', { detail: 'the cloud took it (PREEMPTED)' });
-const grpc = endedAttempt('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'grpc' });
+const lost = endedAttempt('preempted', { message: 'the cloud took it (PREEMPTED)' });
+const grpc = endedAttempt('command_failed', { message: 'exit code 1', exitCode: 1, pattern: 'grpc' });
 
 /** The status of the first row. */
 async function statusOf(world: CheckWorld): Promise<string> {
@@ -36,7 +36,7 @@ test('check says of each window how it is, and what it came of', async (t) => {
     labJob: { tag: 'vit', directory: '/code/vit', tpu: 'kmh-tpuvm-v2-32-preemptible-1' },
   });
   world.log(first, 3, 'Staging files...\nep=3.2 loss 0.3\n');
-  const oom = endedAttempt('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'out_of_memory' });
+  const oom = endedAttempt('command_failed', { message: 'exit code 1', exitCode: 1, pattern: 'out_of_memory' });
   await world.job({
     attempts: [{ ...runningAttempt, ...oom }],
     job: { finish: { at: noon + 60 * minute, verdict: 'failed', reason: 'command_failed' } },
@@ -113,7 +113,7 @@ test('a job that its owner ended while it waited for its TPU is killed or stoppe
   const world = await openCheckWorld(t);
   const attempts = [
     { ...runningAttempt, ...lost },
-    { allocation: 2, ...endedAttempt('stopped', { detail: 'asked by the owner' }) },
+    { allocation: 2, ...endedAttempt('stopped', { message: 'asked by the owner' }) },
   ];
   const allocations = [{ ...readyAllocation, releasedAt: noon }, {}];
   for (const verdict of ['cancelled', 'stopped'] as const) {
@@ -175,8 +175,8 @@ test('a controller that was killed is brought back by a look; that none runs is 
 
 test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {
   const world = await openCheckWorld(t);
-  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { detail: 'exit code 0' }) }] });
-  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { detail: 'asked by the owner' }) }] });
+  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('succeeded', { message: 'exit code 0' }) }] });
+  await world.job({ attempts: [{ ...runningAttempt, ...endedAttempt('stopped', { message: 'asked by the owner' }) }] });
   const closed = await world.job({ attempts: [runningAttempt] });
   await world.record.setWindowState([{ job: closed, attempt: 1 }], 'closed', noon);
   await world.job({ attempts: [{}], windows: 0 });
@@ -213,7 +213,7 @@ test('v alone names the window above what it printed', async (t) => {
 
 test('a job says that a worker is silent and when it counts as hung, also where it has not told where its log is', async (t) => {
   const world = await openCheckWorld(t);
-  const silent = { ...readyAllocation, unreachableSince: noon + 99 * minute, unreachableWho: 'worker' } as const;
+  const silent = { ...readyAllocation, unreachableAt: noon + 99 * minute, unreachableWho: 'worker' } as const;
   await world.job({ attempts: [runningAttempt], allocations: [silent], isReported: false });
   const answersNot = await world.job({ attempts: [runningAttempt], allocations: [silent] });
   world.log(answersNot, 1, 'ep=1\n');

@@ -131,7 +131,7 @@ export async function openLabJobWorld(scope: Scope): Promise<LabJobWorld> {
       const reason = verdict === 'succeeded' ? 'succeeded' : verdict === 'failed' ? 'command_failed' : 'stopped';
       const tries = Array.from({ length: attempts }, () => ({
         ...runningAttempt,
-        ...endedAttempt(reason, { detail: '' }),
+        ...endedAttempt(reason, { message: '' }),
         allocation: 1,
       }));
       const started = withAttempts(stored.job, [readyAllocation], tries);

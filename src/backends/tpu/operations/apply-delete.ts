@@ -168,7 +168,7 @@ async function createAndWait(
   if (isAlreadyCreated) report(`somebody else is making ${name}; waiting for it`);
   else if (!answer.ok && outcome.kind !== 'unclear') throw refusalError(`${name} was not made`, answer.error);
   if (outcome.kind === 'unclear')
-    report(`the cloud has not said whether it took the order (${outcome.evidence.detail}); looking`);
+    report(`the cloud has not said whether it took the order (${outcome.evidence.message}); looking`);
   const operation = answer.ok ? resourceId(answer.value.name) : null;
   let missingChecks = 0;
   await waitForNode(parts, report, signal, {

@@ -77,15 +77,15 @@ export async function tldr(cli: TpuCli): Promise<number> {
 
 const ruleColumns: readonly (readonly [key: string, heading: string, reason: RecoverableReason, evidence: Evidence])[] =
   [
-    ['preempted', 'TPU PREEMPTED', 'preempted', { detail: '' }],
-    ['grpc', 'GRPC ERROR', 'command_failed', { detail: '', pattern: 'grpc' }],
-    ['failed', 'OTHER FAILURES', 'command_failed', { detail: '' }],
-    ['succeeded', 'SUCCESS', 'succeeded', { detail: '' }],
+    ['preempted', 'TPU PREEMPTED', 'preempted', { message: '' }],
+    ['grpc', 'GRPC ERROR', 'command_failed', { message: '', pattern: 'grpc' }],
+    ['failed', 'OTHER FAILURES', 'command_failed', { message: '' }],
+    ['succeeded', 'SUCCESS', 'succeeded', { message: '' }],
   ];
 
 export async function checkRules(cli: TpuCli): Promise<number> {
   // The answer depends on no other field of a spec.
-  const others = { budget: { preemptions: 0, failures: 0 }, delay: 0, delayMax: 0, unreachableGrace: 0 };
+  const others = { budget: { preemptions: 0, failures: 0 }, delayMs: 0, delayMaxMs: 0, unreachableGraceMs: 0 };
   const rows = ruleNames.map((rule) => ({
     rule,
     answers: ruleColumns.map(([key, , reason, evidence]) => {
