@@ -129,10 +129,6 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 seen gone']],
     step_failed: [
       [
-        { kind: 'step_failed', allocation: 1, worker: 3, step: 'docker', tries: 2, message: 'exit 100' },
-        'setup step docker failed on worker 3, try 2 of 3: exit 100',
-      ],
-      [
         { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, message: 'exit 100' },
         'attempt 1: setup step docker failed on worker 3, try 3 of 3: exit 100',
       ],

@@ -24,10 +24,7 @@ export const releaseConfirmationDelay: Duration = 3 * second;
 
 const maxNodeNameLength = 63;
 
-/**
- * The name of an allocation in the cloud. An ephemeral node is called `<tpu.name>-<job id>-<allocation>`, so that no two
- * allocations share a name; its first part is cut so that the name has at most 63 characters.
- */
+/** Ephemeral: `<tpu.name>-<job id>-<allocation>`, unique and at most 63 characters. Only the first part is ever cut. */
 export function nodeName(spec: JobSpec, jobId: string, allocation: number): string {
   const { capacity } = spec;
   if (capacity.kind === 'local') return 'this machine';
@@ -115,10 +112,7 @@ export function failedRequests(job: Job, attempt: Attempt): readonly Allocation[
   );
 }
 
-/**
- * Replaces an allocation that failed before it was ready, at the pace of its error. The attempt stays the same, because
- * its command has not started. A new attempt, made by a command of the owner, starts with the shortest delay again.
- */
+/** Replaces a failed allocation. The attempt stays the same, because its command has not started. */
 export function requestAnother(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
   const error = lossErrorOf(failed);

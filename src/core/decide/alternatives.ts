@@ -87,10 +87,7 @@ function firstAvailable(
   return first === undefined ? undefined : { alternative: first.alternative, notBefore: first.notBefore };
 }
 
-/**
- * The alternative after the current one gave that answer. A queue is left only for another alternative that may have
- * capacity.
- */
+/** The alternative after that answer. A queue is left only for another alternative that may have capacity. */
 export function alternativeAfter(
   job: Job,
   attempt: Attempt,

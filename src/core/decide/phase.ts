@@ -63,10 +63,7 @@ export function phaseSince(job: Job): Instant {
   }
 }
 
-/**
- * Uses the time of the ending, not now, so that the phase does not change with time alone. Only the backoff and the
- * give-up time of a persistent allocation depend on it.
- */
+/** Uses the time of the ending instead of now, so that the phase does not change with time alone. */
 function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
   const continuation = continuationOf(job, attempt, since);
   return continuation.next === 'attempt' ? 'recovering' : 'stopping';
@@ -86,9 +83,7 @@ function startingPhase(attempt: Attempt, allocation: Allocation | undefined): 'q
   return isProvisioning && !wasRefusedSinceObserved(allocation) ? 'provisioning' : 'queued';
 }
 
-/**
- * True if the request was refused after the allocation was last seen: capacity is then awaited until it is seen again.
- */
+/** True if the request was refused since the allocation was last seen, so that capacity is awaited again. */
 export function wasRefusedSinceObserved({ lastObserved, readyAt, releasedAt, lastError }: Allocation): boolean {
   if (readyAt !== null || releasedAt !== null || lastObserved === null || lastError === null) return false;
   return lastError.at > lastObserved.at;

@@ -70,10 +70,7 @@ export interface Launch {
   readonly checkpointOwner?: string;
   /** Source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. The host finds the entry. */
   readonly resumeFrom?: ResumeFrom;
-  /**
-   * The boot in which the worker's setup holds. In another boot nothing starts, and the outcome is `failed`. Absent:
-   * any boot.
-   */
+  /** The boot in which the worker was set up. In another boot the start fails. Absent: any boot. */
   readonly bootId?: string;
 }
 
@@ -129,9 +126,7 @@ function addressVariables(command: CommandSpec, { hosts, workers }: Allocation):
   };
 }
 
-/**
- * The step with the node's name and its region's buckets filled in. Its key does not change: the proof has that name.
- */
+/** The step with the node's name and its region's buckets. The key stays the same, because the proof has that name. */
 export function resolvedStep(step: SetupStep, allocation: Allocation, job: Pick<Job, 'spec'>): SetupStep {
   const capacity = capacityOf(job, allocation);
   const resolve = (text: string): string => {
@@ -158,9 +153,7 @@ function withNodeName(text: string | null, allocation: Allocation): string | nul
 //
 // Each worker has its own record, because a mounted bucket shows a file that another worker replaced late or never.
 
-/**
- * Name of a record in a checkpoint folder, followed by the worker that wrote it. Its first line is a `checkpointOwner`.
- */
+/** Prefix of a record in a checkpoint folder; the writing worker follows. Its first line is a `checkpointOwner`. */
 export const checkpointRecord = '.jobman-start.';
 
 /**

@@ -1,6 +1,7 @@
 // Recover: decides what follows the end of an attempt. The rules are data (policy/presets.ts).
 
 import { capacityTraits } from './allocate.ts';
+import type { AppliedRule } from '../model/event.ts';
 import { allocationOf } from '../model/job.ts';
 import type { Attempt, Ending, Evidence, Job, Finish, StartRequest } from '../model/job.ts';
 import { capacityAt, alternativeCount } from '../model/spec.ts';
@@ -152,19 +153,6 @@ export type Continuation =
     }
   | { readonly next: 'start_request' }
   | { readonly next: 'finish'; readonly verdict: Finish['verdict']; readonly applied: AppliedRule | null };
-
-interface AppliedRule {
-  readonly then: RuleAnswer['then'];
-  readonly on: RuleAnswer['on'];
-  readonly used: number;
-  readonly limit: number;
-  /** The pattern, exit code and worker that the rule names: they show a reader which rule answered. */
-  readonly pattern?: string;
-  readonly exitCode?: number;
-  readonly worker?: number;
-  /** `used` and `limit` are the rule's own, not a budget's. */
-  readonly isRuleLimit?: true;
-}
 
 /** What follows if the ending attempt ended now. The owner's commands come before any rule. */
 export function continuationOf(job: Job, attempt: Attempt, now: Instant): Continuation {

@@ -32,9 +32,7 @@ const multiRegions: Readonly<Record<string, { readonly start: string; readonly w
 const regionPattern = /^[a-z]+-[a-z]+\d+$/;
 const zonePattern = /^[a-z]+-[a-z]+\d+-[a-z]$/;
 
-/**
- * True if the bucket's data is in the region of that zone. Null for a kind of location that this table does not know.
- */
+/** True if the bucket's data is in the region of that zone. Null if this table does not know the location. */
 export function isInRegion(bucket: BucketLocation, zone: string): boolean | null {
   const region = regionOf(zone);
   const parts = bucket.parts.length > 0 ? bucket.parts : dualRegions[bucket.location];

@@ -12,9 +12,7 @@ export interface Decision {
   readonly job: Job;
   /** In order. Empty if nothing changed. */
   readonly events: readonly Event[];
-  /**
-   * Idempotent actions that should be in progress now. Each pass returns them again until they are no longer needed.
-   */
+  /** Idempotent actions that should be in progress now. Each pass returns them again while they are needed. */
   readonly actions: readonly Action[];
   /** The latest time of the next pass. Undefined if only a command of a user can change anything. */
   readonly wakeAt: Instant | undefined;
@@ -40,9 +38,7 @@ export type Action =
       readonly attempt: number;
       readonly allocation: number;
       readonly worker: WorkerId;
-      /**
-       * The boot in which the worker's steps were proven. The command must not start in another one. Absent: any boot.
-       */
+      /** The boot in which the worker was set up. The command must not start in another one. Absent: any boot. */
       readonly bootId?: string;
     }
   | {

@@ -1,5 +1,7 @@
 import type {
+  AllocationFields,
   AllocationState,
+  Attempt,
   CapacityAnswer,
   CloudError,
   Desired,
@@ -8,22 +10,15 @@ import type {
   Finish,
   StartRequest,
 } from './job.ts';
-import type { Override, Reason, WorkerId } from './spec.ts';
+import type { Override, Reason, RuleAnswer, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
-/**
- * One immutable line of a job's history. Events alone reproduce the state (the invariant "history tells the state").
- */
+/** One immutable line of a job's history. Events alone reproduce the state, which the simulator proves. */
 export type Event = { readonly at: Instant } & EventBody;
 /** An event without its time. Every number in it is the ordinal of its allocation or attempt. */
 export type EventBody =
-  | {
-      readonly kind: 'created';
-      readonly by: string;
-      /** As in the spec. */
-      readonly overrides?: readonly Override[];
-    }
-  /** A command of the owner: start, stop, resume, rerun, cancel, delete. `desired` is the desired state after it. */
+  | { readonly kind: 'created'; readonly by: string; readonly overrides?: readonly Override[] }
+  /** A command of the owner. `desired` is the desired state after it. */
   | {
       readonly kind: 'command_received';
       readonly verb: string;
@@ -35,35 +30,22 @@ export type EventBody =
       /** With resume: the new copy of the working directory. */
       readonly workdirCopy?: number;
     }
-  | {
-      readonly kind: 'attempt_created';
-      readonly attempt: number;
-      readonly stage: number;
-      readonly startMode: StartRequest['startMode'];
-      readonly startedByOwner: boolean;
-      /** As in the attempt: its setup steps are skipped. */
-      readonly commandOnly?: true;
-      /** The copy of the working directory that it runs. */
-      readonly workdirCopy?: number;
-      readonly allocation: number;
-      readonly notBeforeAt: Instant;
-    }
-  /** The attempt continues with another allocation or alternative, and requests it no earlier than `notBeforeAt`. */
+  | ({ readonly kind: 'attempt_created'; readonly attempt: number } & Pick<
+      Attempt,
+      'stage' | 'startMode' | 'startedByOwner' | 'commandOnly' | 'workdirCopy' | 'allocation' | 'notBeforeAt'
+    >)
+  /** The attempt continues with another allocation or alternative, which is requested no earlier than `notBeforeAt`. */
   | {
       readonly kind: 'attempt_moved';
       readonly attempt: number;
       readonly allocation: number;
       readonly notBeforeAt: Instant;
     }
-  | {
-      readonly kind: 'allocation_requested';
-      readonly allocation: number;
-      readonly name: string;
-      readonly ownership: 'ephemeral' | 'persistent';
-      /** As in the allocation. */
-      readonly alternative?: number;
-    }
-  /** The alternative has nothing to give, and the next one is requested instead. */
+  | ({ readonly kind: 'allocation_requested'; readonly allocation: number } & Pick<
+      AllocationFields,
+      'name' | 'ownership' | 'alternative'
+    >)
+  /** The alternative has no capacity, and the next one is requested instead. */
   | {
       readonly kind: 'alternative_exhausted';
       readonly allocation: number;
@@ -95,18 +77,14 @@ export type EventBody =
   | { readonly kind: 'allocation_gone'; readonly allocation: number }
   | {
       readonly kind: 'step_failed';
-      /** The attempt in which the failure counts. Absent in history that is older than this field. */
-      readonly attempt?: number;
+      readonly attempt: number;
       readonly allocation: number;
       readonly worker: number;
       readonly step: string;
       readonly tries: number;
       readonly message: string;
     }
-  /**
-   * The owner ran a setup step manually (`jobman setup`); with `force`, even where it already held. It changes nothing
-   * in the record: the workers are observed again before the next start.
-   */
+  /** The owner ran a setup step manually (`jobman setup`); with `force`, even where it already held. */
   | {
       readonly kind: 'step_run_manually';
       readonly by: string;
@@ -128,10 +106,7 @@ export type EventBody =
       readonly exitCode: number;
       readonly signal?: string;
     }
-  /**
-   * The attempt must end, and its processes are being stopped. `since` is the time at which the program ended by
-   * itself, as its worker reports it; absent, it is the time of the event.
-   */
+  /** The attempt must end. `since` is the exit time that the program's worker reports. Absent: the time of the event. */
   | {
       readonly kind: 'attempt_ending';
       readonly attempt: number;
@@ -146,26 +121,9 @@ export type EventBody =
       readonly reason: Reason;
       readonly evidence: Evidence;
       readonly endedAt?: Instant;
-      /** As in the attempt. */
       readonly exits?: readonly Exit[];
     }
-  /** The recovery rule that answered, and the used part of the budget. */
-  | {
-      readonly kind: 'rule_applied';
-      readonly attempt: number;
-      readonly reason: Reason;
-      readonly then: string;
-      readonly on: string;
-      readonly used: number;
-      readonly limit: number;
-      /** The log pattern that the rule names. */
-      readonly pattern?: string;
-      /** The exit code and the worker that the rule names. */
-      readonly exitCode?: number;
-      readonly worker?: number;
-      /** `used` and `limit` are the rule's own, not a budget's. */
-      readonly isRuleLimit?: true;
-    }
+  | ({ readonly kind: 'rule_applied'; readonly attempt: number; readonly reason: Reason } & AppliedRule)
   | { readonly kind: 'unreachable'; readonly allocation: number; readonly worker?: WorkerId; readonly message: string }
   /** `who: 'workers'`: a worker was silent, not the cloud. */
   | { readonly kind: 'reachable'; readonly allocation: number; readonly who?: 'workers' }
@@ -173,3 +131,17 @@ export type EventBody =
   | { readonly kind: 'clock_set_back' }
   | { readonly kind: 'finished'; readonly verdict: Finish['verdict']; readonly reason: Reason }
   | { readonly kind: 'removed' };
+
+/** The recovery rule that answered an end, and the used part of its limit or budget. */
+export interface AppliedRule {
+  readonly then: RuleAnswer['then'];
+  readonly on: RuleAnswer['on'];
+  readonly used: number;
+  readonly limit: number;
+  /** The pattern, exit code and worker that the rule names: they show a reader which rule answered. */
+  readonly pattern?: string;
+  readonly exitCode?: number;
+  readonly worker?: number;
+  /** `used` and `limit` are the rule's own, not a budget's. */
+  readonly isRuleLimit?: true;
+}

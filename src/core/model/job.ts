@@ -1,5 +1,4 @@
-// Job: a spec and everything that has happened to it. `reconcile` reads this record and returns a new one; no value is
-// changed in place.
+// Job: a spec and everything that has happened to it. Values are immutable; `reconcile` returns a new job.
 //
 // The terms of the core (docs/glossary.md has all words of the project):
 //
@@ -21,16 +20,15 @@ import type { Instant } from './time.ts';
 
 /**
  * The owner's last request.
- * `running`: the command is to run. `stopped`: the program ends and the capacity is kept. `cancelled`: the program ends
- * and the capacity is released. `deleted`: as `cancelled`, and the job leaves the list once its capacity is seen gone.
+ * `running`: the command should run. `stopped`: the program ends and the capacity is kept. `cancelled`: the program ends
+ * and the capacity is released. `deleted`: as `cancelled`, and the job leaves the list once its capacity is deleted.
  */
 export type Desired = 'running' | 'stopped' | 'cancelled' | 'deleted';
 
-/** The complete record of one job. Nothing about a job is kept elsewhere. */
 export interface Job {
   /** Six digits: `000001`. It never changes. */
   readonly id: string;
-  /** Tells this jobman database from others that use the same cloud project. Six characters [a-z0-9]. */
+  /** Identifies this jobman database among others in the same cloud project. Six characters [a-z0-9]. */
   readonly installation: string;
   readonly owner: string;
   readonly createdAt: Instant;
@@ -55,10 +53,8 @@ export interface Job {
   /** True once a deleted job has left the list. Its rows stay for history. */
   readonly removed: boolean;
   /**
-   * Name of a row of the situation table (situations.ts). The newest pass writes the first row that decided: if an end
-   * was decided, the pass reads the table a second time and does not write that row. A newer command writes the row
-   * that it causes. Absent before the first pass. Another version of jobman may have written a name that this version
-   * does not know.
+   * The row of situations.ts that the newest pass acted on, or that a newer command causes. Absent before the first
+   * pass. Another version of jobman may have stored a name that this version does not know.
    */
   readonly situation?: string;
 }
@@ -78,7 +74,6 @@ export interface Finish {
   readonly reason: Reason;
 }
 
-/** One try at the command. */
 export interface Attempt {
   /** From 1. */
   readonly ordinal: number;
@@ -86,9 +81,7 @@ export interface Attempt {
   readonly stage: number;
   /** `resume` sets JOBMAN_RESUME_FROM. */
   readonly startMode: StartRequest['startMode'];
-  /**
-   * True if the owner's command made it, false if a rule did. Budgets and backoffs count from the newest such attempt.
-   */
+  /** False if a recovery rule made it. Budgets and backoffs count from the newest attempt with true. */
   readonly startedByOwner: boolean;
   /** As in the start request. */
   readonly commandOnly?: true;
@@ -99,31 +92,24 @@ export interface Attempt {
   readonly createdAt: Instant;
   /** Backoff: no request for capacity and no start of the command before this time. */
   readonly notBeforeAt: Instant;
-  /**
-   * Time at which `notBeforeAt` was set for another allocation or alternative. Absent while it counts from `createdAt`.
-   */
+  /** Start of `notBeforeAt` after the attempt moved to another allocation or alternative. Absent: `createdAt`. */
   readonly movedAt?: Instant;
   /** Alternatives that had nothing to give: one entry each, for any number of requests. */
   readonly alternativesTried?: readonly TriedAlternative[];
   /** Failed tries on single workers: one entry per task. */
   readonly failures: readonly TaskFailure[];
-  /** First commit of a start. From here on a process may exist. */
+  /** Commit of the first start. From here on a process may exist. */
   readonly startedAt: Instant | null;
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
-  /**
-   * The first failed exit that is not judged yet, because its cause may still show. Once it is set, an observation from
-   * before the exit no longer delays the judgement, and the owner may accept the exit (`accept-exit`).
-   */
+  /** The first failed exit that is not judged yet. The owner may accept it (`accept-exit`). */
   readonly exitSeen?: ExitSeen;
   /** Time at which the owner asked to judge that exit without the wait. */
   readonly exitAcceptedAt?: Instant;
   /** Set once the attempt must end; the first reason stays. `endedAt` follows when no process of it can be alive. */
   readonly ending: Ending | null;
   readonly endedAt: Instant | null;
-  /**
-   * Exits of its program, grouped by exit code and signal. Absent until it has ended, or if no worker reported an exit.
-   */
+  /** Exits of its program, grouped by code and signal. Absent before its end, or if no worker reported one. */
   readonly exits?: readonly Exit[];
 }
 
@@ -156,7 +142,6 @@ export interface TaskFailure {
   readonly isFinal?: true;
 }
 
-/** A program that ended on one worker without success. */
 export interface ExitSeen {
   readonly at: Instant;
   readonly worker: WorkerId;
@@ -166,18 +151,14 @@ export interface ExitSeen {
   readonly pattern?: string;
 }
 
-/** Reason for the end of an attempt, and the state of ending its processes. */
 export interface Ending {
   readonly reason: Reason;
   readonly evidence: Evidence;
   /** Time of the decision. If the program ended by itself, the time of its exit as its worker reports it. */
   readonly startedAt: Instant;
-  /** First commit of a stop. The stop grace counts from here. */
+  /** Commit of the first stop. The stop grace counts from here. */
   readonly stopRequestedAt: Instant | null;
-  /**
-   * Workers that confirmed a stop, with either signal. A program gets the stop signal once: many take a second one as
-   * "end now".
-   */
+  /** Workers that confirmed a stop. No program gets the stop signal twice: many take a second one as "end now". */
   readonly stopConfirmedBy: readonly WorkerId[];
 }
 
@@ -203,10 +184,7 @@ export interface AllocationFields {
   readonly ownership: 'ephemeral' | 'persistent';
   /** Its name in the cloud (`nodeName`). */
   readonly name: string;
-  /**
-   * 0 or absent: the spec's own; from 1: `tpu.alternatives` in order. It changes when a refusal shows that nothing was
-   * created.
-   */
+  /** 0 or absent: the spec's own; from 1: `tpu.alternatives` in order. It changes if nothing was created. */
   readonly alternative?: number;
   /** A request was committed and its reply has not arrived: the allocation may exist. */
   readonly isRequestInFlight?: boolean;
@@ -214,53 +192,37 @@ export interface AllocationFields {
   readonly hasUnansweredRequest?: true;
   /** Time at which a request elsewhere replaced it before it was ready, and the answer of its alternative. */
   readonly superseded?: { readonly at: Instant; readonly answer: CapacityAnswer };
-  /**
-   * Commit of the first request; for a persistent one, of its first use. From here on it may exist, whatever the
-   * replies say.
-   */
+  /** Commit of the first request (persistent: first use). It may exist from here on, whatever the replies say. */
   readonly requestedAt: Instant | null;
-  /**
-   * Time at which the newest request (after `releasedAt`: release) was confirmed. Seeing the allocation confirms its
-   * request too. Observations lag behind, so the call is not repeated at once.
-   */
+  /** Time at which the newest request (after `releasedAt`: release) was accepted, or the allocation was first seen. */
   readonly confirmedAt: Instant | null;
   /** Failed requests (after `releasedAt`: releases) so far. Sets the pace of the next one. */
   readonly errorCount: number;
   readonly lastError: { readonly at: Instant; readonly error: CloudError } | null;
-  /** Each change of the observed state is an event. */
   readonly lastObserved: { readonly state: AllocationState; readonly detail: string; readonly at: Instant } | null;
   /** First time it was seen ready, and its number of workers. */
   readonly readyAt: Instant | null;
   readonly workers: number | null;
-  /**
-   * Persistent only: its creation time in the cloud when first seen ready. Tells it from a later one of the same name.
-   */
+  /** Persistent only: its creation time in the cloud, which differs for a later one of the same name. */
   readonly creationTime?: string;
   /** Worker addresses in order, from the last observation that saw it ready. Null before. */
   readonly hosts: readonly Host[] | null;
   /** First of two observations that missed it. Only the second one proves that it is gone. */
   readonly firstMissedAt: Instant | null;
-  /**
-   * Time of the first pass without an answer from a worker or about the allocation. A silence that began later replaces
-   * it. Null if all answer.
-   */
+  /** First pass without an answer from a worker or the cloud, or a later silence that replaced it. */
   readonly unreachableAt: Instant | null;
   /**
-   * The silent party. A silent worker ends the attempt after the grace only while the cloud answers and reports
-   * `ready`: a broken connection at our end silences both, and must not cost an attempt. `login`: this machine has no
-   * valid login, so the cloud cannot be asked.
+   * The party that does not answer. A worker's silence ends the attempt only while the cloud answers and reports
+   * `ready`: a broken connection of this machine silences both. `login`: this machine has no valid login for the cloud.
    */
   readonly unreachableWho: 'cloud' | 'worker' | 'login' | null;
   /** Commit of the release. Nothing starts on it from here on. */
   readonly releasedAt: Instant | null;
-  /** Time at which it was found to be gone: after the release, by itself, or because it was never created. */
+  /** Time at which it was observed as deleted, or known never to have been created. */
   readonly goneAt: Instant | null;
 }
 
-/**
- * Capacity requested or held for the job. Attempts may share one. Each part of the lifecycle allows only its own
- * values.
- */
+/** Capacity requested or held for the job. Attempts may share one. */
 export type Allocation = AllocationFields & AllocationLifecycle;
 
 type AllocationLifecycle =
@@ -269,7 +231,6 @@ type AllocationLifecycle =
   | (NotConfirmed & { readonly lifecycle: 'requested'; readonly requestedAt: Instant })
   /** A request was accepted, or the allocation was seen. It is not ready yet. */
   | (NotReady & { readonly lifecycle: 'confirmed'; readonly requestedAt: Instant; readonly confirmedAt: Instant })
-  /** It was seen ready at least once. */
   | (NotReleased & {
       readonly lifecycle: 'ready';
       readonly requestedAt: Instant;
@@ -277,15 +238,13 @@ type AllocationLifecycle =
       readonly readyAt: Instant;
       readonly workers: number;
     })
-  /** It is never usable again, and is not released yet. */
+  /** Never usable again, and not released yet. */
   | (NotReleased & {
       readonly lifecycle: 'lost';
       readonly requestedAt: Instant;
       readonly lastObserved: NonNullable<AllocationFields['lastObserved']>;
     })
-  /** Its release was committed, and it is not seen gone yet. */
   | (NotMonitored & { readonly lifecycle: 'releasing'; readonly releasedAt: Instant; readonly goneAt: null })
-  /** It was seen gone, or was never created. */
   | (NotMonitored & { readonly lifecycle: 'gone'; readonly goneAt: Instant; readonly firstMissedAt: null });
 
 interface NotReleased {
@@ -335,7 +294,7 @@ export function isUnusable(state: AllocationState): boolean {
   return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
 }
 
-/** Addresses of one worker. jobman uses the internal address if there is no external one. */
+/** Addresses of one worker. Without an external address jobman uses the internal one. */
 export interface Host {
   readonly internalIp: string | null;
   readonly externalIp: string | null;
@@ -352,9 +311,7 @@ export type AllocationState =
   | 'releasing'
   | 'foreign';
 
-/**
- * Class of a cloud error. `permission`, `invalid` and `not_found` are permanent: the same request gets the same answer.
- */
+/** `permission`, `invalid` and `not_found` are permanent: the same request gets the same answer. */
 export type CloudErrorKind =
   | 'quota'
   | 'stockout'
@@ -365,10 +322,7 @@ export type CloudErrorKind =
   | 'internal'
   | 'unreachable';
 
-/**
- * Answer of an alternative that has nothing to give: the class of its refusal, or `waiting` if a request waited too
- * long there.
- */
+/** Answer of an alternative without capacity: the kind of its refusal, or `waiting` if the request waited too long. */
 export type CapacityAnswer = CloudErrorKind | 'waiting';
 
 /** A refusal by the cloud. Rules use `kind`. `message` is one sentence for people, `raw` is the cloud's own text. */
@@ -406,7 +360,6 @@ export function workdirKey(workdirCopy: number): string {
   return `workdir-${workdirCopy}`;
 }
 
-/** The newest attempt, ended or not. */
 export function lastAttempt(job: Job): Attempt | undefined {
   return job.attempts.at(-1);
 }
@@ -417,7 +370,7 @@ export function openAttempt(job: Job): Attempt | undefined {
   return attempt !== undefined && attempt.endedAt === null ? attempt : undefined;
 }
 
-/** Throws if the record has no such allocation, which is our own bug. */
+/** Throws if the job has no such allocation, which is a bug. */
 export function allocationOf(job: Job, ordinal: number): Allocation {
   const allocation = job.allocations[ordinal - 1];
   if (allocation === undefined || allocation.ordinal !== ordinal) {
@@ -426,7 +379,7 @@ export function allocationOf(job: Job, ordinal: number): Allocation {
   return allocation;
 }
 
-/** Throws if the record has no such attempt, which is our own bug. */
+/** Throws if the job has no such attempt, which is a bug. */
 export function attemptOf(job: Job, ordinal: number): Attempt {
   const attempt = job.attempts[ordinal - 1];
   if (attempt === undefined || attempt.ordinal !== ordinal) {
@@ -436,15 +389,13 @@ export function attemptOf(job: Job, ordinal: number): Attempt {
 }
 
 export function failureOf({ failures }: Attempt, task: WorkerTask): TaskFailure | undefined {
-  return failures.find((one) => isSameTask(one.task, task));
+  return failures.find((one) => taskKey(one.task) === taskKey(task));
 }
 
-/** The newest allocation, gone or not. */
 export function lastAllocation(job: Job): Allocation | undefined {
   return job.allocations.at(-1);
 }
 
-/** True from its first request until it is found to be gone. */
 export function mayExist(allocation: Allocation): boolean {
   return allocation.requestedAt !== null && allocation.goneAt === null;
 }
@@ -461,14 +412,12 @@ export function isForceRemoved(job: Job): boolean {
   return job.removed && (job.finish === null || heldAllocations(job).length > 0);
 }
 
-/** True while no request was accepted and nothing was observed. Another request finds what a lost reply hid. */
+/** True while no request was accepted and nothing was observed. */
 export function isUnconfirmed({ confirmedAt, lastObserved, readyAt, releasedAt }: Allocation): boolean {
   return confirmedAt === null && lastObserved === null && readyAt === null && releasedAt === null;
 }
 
-/**
- * True if every request was refused and nothing was ever observed: it does not exist, and no observation must prove it.
- */
+/** True if every request was refused and nothing was observed, so that no observation must prove its absence. */
 export function wasNeverCreated(allocation: Allocation): boolean {
   const { ownership, isRequestInFlight, hasUnansweredRequest, lastError, goneAt } = allocation;
   if (ownership !== 'ephemeral' || goneAt !== null || lastError === null) return false;
@@ -492,10 +441,6 @@ export function capacityOf(
 export type WorkerTask =
   | { readonly kind: 'step'; readonly worker: number; readonly step: string }
   | { readonly kind: 'start' | 'stop'; readonly worker: WorkerId };
-
-function isSameTask(one: WorkerTask, other: WorkerTask): boolean {
-  return taskKey(one) === taskKey(other);
-}
 
 /** A unique key: `3/docker`, `start/3`. Only the store parses it. */
 export function taskKey(task: WorkerTask): string {
@@ -528,15 +473,8 @@ export function newJob(input: {
     removed: false,
   };
   const { overrides } = job.spec;
-  return {
-    job,
-    event: {
-      kind: 'created',
-      at: input.at,
-      by: input.by ?? input.owner,
-      ...(overrides !== undefined && { overrides }),
-    },
-  };
+  const by = input.by ?? input.owner;
+  return { job, event: { kind: 'created', at: input.at, by, ...(overrides !== undefined && { overrides }) } };
 }
 
 /** The verdict as it reads after `has`: `been stopped`, `succeeded`. */

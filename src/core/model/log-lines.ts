@@ -178,10 +178,7 @@ export const failedCallPatterns: readonly string[] = ['grpc', 'deadline', 'line_
 
 const maxQuoteLength = 400;
 
-/**
- * The most specific pattern with its first line, shortened. Undefined if none matches. The job's own patterns come
- * first.
- */
+/** The most specific pattern and the line, shortened. Undefined if none matches. The job's own patterns come first. */
 export function matchPattern(
   text: string,
   own: readonly string[] = [],

@@ -13,9 +13,7 @@ export interface Known<T> {
   readonly value: T;
   readonly observedAt: Instant;
 }
-/**
- * A question without an answer. `since` is the time from which the questions have failed, as far as the observer knows.
- */
+/** A failed check. `since` is the time from which the checks have failed, as far as the observer knows. */
 export interface Unknown {
   readonly kind: 'unknown';
   readonly reason: string;
@@ -42,10 +40,7 @@ export interface Observation {
   readonly allocations: readonly AllocationObservation[];
   /** One for each worker of the newest ready allocation, and for `controller` when the command runs on this machine. */
   readonly workers: readonly WorkerObservation[];
-  /**
-   * Newest answer of each alternative to any job, while the job may still choose among several. Absent counts as
-   * unknown.
-   */
+  /** Newest answer of each alternative to any job, while the job can choose. Absent counts as unknown. */
   readonly alternativeAnswers?: Observed<readonly AlternativeAnswer[]>;
   /** Results of actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
@@ -65,10 +60,7 @@ export interface AllocationObservation {
   readonly observed: Observed<AllocationStatus>;
 }
 
-/**
- * The observation of one worker of one allocation. For `controller` ignore the allocation: this machine belongs to
- * none.
- */
+/** One worker of one allocation. `controller` is this machine, which belongs to no allocation. */
 export interface WorkerObservation {
   readonly allocation: number;
   readonly worker: WorkerId;

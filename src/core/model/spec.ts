@@ -110,10 +110,7 @@ export interface DataDisk {
   readonly mode: 'read-only' | 'read-write';
 }
 
-/**
- * A working directory. Immutable copies of it are in the job's folder, numbered from 1. `workdirCopyOf` (job.ts) gives
- * the current one.
- */
+/** A working directory. The job's folder has immutable copies, numbered from 1 (`workdirCopyOf` in job.ts). */
 export interface WorkdirSpec {
   /** The folder to copy, absolute. */
   readonly from: string;
@@ -129,9 +126,7 @@ export interface SetupStep {
   readonly key: string;
   readonly check: string | null;
   readonly apply: string;
-  /**
-   * Files that the worker needs first. Secrets (keys) are read from this machine when needed and are never stored here.
-   */
+  /** Files that the worker needs first. Private keys are read from this machine when needed and never stored here. */
   readonly files: readonly StepFile[];
   /** Number of the working directory copy that the worker needs first. Absent: none. */
   readonly workdirCopy?: number;
@@ -144,10 +139,7 @@ export type StepFile =
   | { readonly kind: 'inline'; readonly base64: string; readonly to: string; readonly mode: number };
 
 export interface CommandSpec {
-  /**
-   * The user's script, wrapped for its environment. May contain `nodeNamePlaceholder`. Never passed through shell
-   * quoting.
-   */
+  /** The user's script, wrapped for its environment. May contain `nodeNamePlaceholder`. */
   readonly script: string;
   /** No command: the attempt succeeds once every worker is set up. */
   readonly isSetupOnly?: true;
@@ -162,9 +154,7 @@ export interface CommandSpec {
    * stored here; one newline at its end is dropped. Absent: none.
    */
   readonly secrets?: Readonly<Record<string, SecretSource>>;
-  /**
-   * The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder of the worker.
-   */
+  /** The folder in which the command starts; may begin with `workdirPlaceholder`. Null: the login folder. */
   readonly workdir: string | null;
   /** Folder for checkpoints. `checkpointFolder` (prepare.ts) gives the folder of one attempt. */
   readonly checkpointDir: string | null;
@@ -174,10 +164,7 @@ export interface CommandSpec {
    * `shared`: any entry of a folder that the manifest names. Absent (records of an earlier version): `shared`.
    */
   readonly checkpoints?: 'own' | 'named' | 'shared';
-  /**
-   * Name of the checkpoint folder in storage that other jobs can reach (`gs://bucket/runs`). Absent: no other job can
-   * reach it.
-   */
+  /** The checkpoint folder in storage that other jobs can reach (`gs://bucket/runs`). Absent: none. */
   readonly checkpointStorage?: string;
   /** The checkpoint from which the job starts. Absent: none. */
   readonly resumeFrom?: ResumeFrom;
@@ -239,10 +226,7 @@ export function withBuckets(text: string, region: string): string {
   });
 }
 
-/**
- * Reason for the end of an attempt. `preempted` is the cloud's act, `stopped` the owner's, `command_failed` the
- * command's.
- */
+/** Reason for the end of an attempt. `preempted` is the cloud's act, `stopped` the owner's. */
 export type Reason =
   | 'succeeded'
   | 'stopped'
@@ -271,10 +255,7 @@ export interface RuleAnswer {
 /** A row of the recovery table. The first row that matches the reason and all given conditions answers. */
 export interface RecoveryRule {
   readonly reason: RecoverableReason;
-  /**
-   * The pattern that the evidence must name: one of `failurePatterns`, or one of the job's own
-   * (`RecoverySpec.customPatterns`).
-   */
+  /** The pattern that the evidence must name: one of `failurePatterns` or `RecoverySpec.customPatterns`. */
   readonly evidence?: string;
   /** The exit code must be one of these. */
   readonly exitCodes?: readonly number[];
@@ -294,10 +275,7 @@ export interface RecoverySpec {
   /** Name of the preset of the rules, or `custom`. For people; nothing tests it. */
   readonly preset: string;
   readonly rules: readonly RecoveryRule[];
-  /**
-   * Texts of the job's own rules to find at the end of its logs, before any known pattern. `*` matches anything in a
-   * line.
-   */
+  /** Texts to find at the end of the job's logs, before any known pattern. `*` matches anything in a line. */
   readonly customPatterns?: readonly string[];
   /**
    * Number of ended attempts that the job survives since the owner's last command or its own last success.
@@ -309,10 +287,7 @@ export interface RecoverySpec {
   /** First delay before a new attempt after a failure of the program. It doubles up to `delayMaxMs`. */
   readonly delayMs: Duration;
   readonly delayMaxMs: Duration;
-  /**
-   * Time that a worker may be silent while the cloud reports its machine as ready. Other waits are multiples of it
-   * (`giveUpAt`).
-   */
+  /** Longest silence of a worker that the cloud reports as ready. `giveUpAt` uses multiples of it. */
   readonly unreachableGraceMs: Duration;
 }
 

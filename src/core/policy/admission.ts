@@ -5,19 +5,14 @@ import type { Job } from '../model/job.ts';
 import { minute } from '../model/time.ts';
 import type { Duration, Instant } from '../model/time.ts';
 
-/**
- * A job keeps its slot in a backoff up to this length: a restart after ten seconds must not wait for a job of a day.
- */
+/** A job keeps its slot in a backoff up to this length, so that a quick restart need not wait for a long job. */
 const shortBackoff: Duration = minute;
 
 export function needsSlot(job: Job): boolean {
   return job.spec.capacity.kind === 'local';
 }
 
-/**
- * A job holds a slot from its first attempt until it finishes, except in a long backoff: slots are for programs that
- * run.
- */
+/** True from the first attempt until the job finishes, except in a long backoff: slots are for programs that run. */
 export function holdsSlot(job: Job): boolean {
   return needsSlot(job) && job.finish === null && openAttempt(job) !== undefined && longBackoffEnd(job) === undefined;
 }
