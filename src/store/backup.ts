@@ -10,9 +10,8 @@ import { copyInto, findCorruption, openForReading } from './sqlite.ts';
 import { backupPath, toStoreError } from './store-errors.ts';
 
 /**
- * Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. The database is checked first, so
- * a damaged one never replaces a good copy. Does nothing when the database is missing or is removed meanwhile. Throws
- * StoreError when the database is damaged or the disk is full.
+ * Makes `<file>.bak` unless a copy younger than a day exists; returns true if it did. Checks the database first, so that
+ * a damaged one never replaces a good copy. Throws StoreError when the database is damaged or the disk is full.
  */
 export async function backUp(file: string, now: Instant): Promise<boolean> {
   const copy = backupPath(file);
@@ -27,13 +26,13 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
       const damage = await findCorruption(db);
       if (damage !== null) throw new SyntaxError(damage);
       rmSync(unfinished, { force: true });
-      // The copy gets its rights before its contents.
+      // The file gets its permissions before its contents.
       closeSync(openSync(unfinished, 'wx', fileModeIn(dirname(unfinished))));
       await copyInto(db, unfinished);
     } finally {
       db.close();
     }
-    // A home that was removed meanwhile may have a new database, and this is not its copy.
+    // The home may have been removed and have a new database now, of which this is no copy.
     const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === inode;
     if (isStillThere) renameSync(unfinished, copy);
     else rmSync(unfinished, { force: true });
@@ -44,11 +43,11 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
   }
 }
 
-/** The jobs that wait for this controller come before the copy. */
+/** Jobs that wait for the controller come before the copy. */
 const firstBackupDelay: Duration = second;
 const backupCheckInterval: Duration = hour;
 
-/** Runs with the controller, so that no command waits for the copy. A failure is logged and retried hourly. */
+/** Runs in the controller, so that no command waits for the copy. A failure is logged and retried hourly. */
 export function keepBackups(parts: {
   readonly file: string;
   readonly clock: Clock;
@@ -65,7 +64,7 @@ export function keepBackups(parts: {
     try {
       await backUp(file, clock.now());
     } catch (error) {
-      warn(`no copy of the record was made: ${messageOf(error)}`);
+      warn(`cannot back up the database: ${messageOf(error)}`);
     }
     if (cancelTimer !== null) plan(backupCheckInterval);
   };

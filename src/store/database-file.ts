@@ -1,10 +1,11 @@
-// Database file: the connections to one database, its version, and the home that it belongs to.
+// Database file: opens one database, and checks its version and its home.
 //
 // Reads use a connection that cannot write, so that a reading command changes nothing. The first write opens the
-// writing connection and migrates the tables; from then on it serves both. Without a database, a reader gets an empty
-// one in memory.
+// writing connection and migrates the tables; it then serves both. Without a database, a reader gets an empty one in
+// memory.
 
 import { statSync, realpathSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import { dirname, basename, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
 import { makeHome } from '../app/files.ts';
@@ -25,15 +26,11 @@ export interface OpenDatabaseOptions {
   readonly file: string;
   /** Refuses every write. Without it the first write creates the file and its folder. */
   readonly readOnly?: boolean;
-  /**
-   * Installation id of a new database: six characters [a-z0-9], random by default. An existing database keeps its own.
-   */
+  /** Installation id of a new database: six characters [a-z0-9], random by default. */
   readonly installation?: string;
   /** In milliseconds; 5 s by default. */
   readonly busyTimeoutMs?: number;
-  /**
-   * No write waits for the disk, because the contents exist elsewhere too. The creation of the database still waits.
-   */
+  /** No write waits for the disk, because the contents exist elsewhere too. */
   readonly skipFsync?: boolean;
 }
 
@@ -68,7 +65,7 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
   };
 
   async function openWriter(): Promise<Database> {
-    if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
+    if (readOnly) throw new StoreError('read_only', `The database ${file} was opened for reading only.`);
     if (file !== inMemory) {
       refuseTruncated(file);
       makeHome(dirname(file));
@@ -98,7 +95,11 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
     return closeOnFailure(db, async () => {
       const version = await supportedVersion(db, file);
       if (version < schemaVersion) {
-        if (readOnly) throw olderVersionError(file, version);
+        if (readOnly)
+          throw new StoreError(
+            'older',
+            `The database ${file} has version ${version} and needs an upgrade to version ${schemaVersion}, but it was opened for reading only. Run any jobman command where ${dirname(file)} is writable.`,
+          );
         await writer();
       }
       return db;
@@ -127,7 +128,7 @@ export function openDatabaseFile(given: OpenDatabaseOptions): DatabaseFile {
         batchWrite ??= createBatchWrite(
           db,
           (work) => (isShared ? inSequence(file, work) : work()),
-          isShared ? nextTurn : undefined,
+          isShared ? () => setImmediate() : undefined,
         );
         return batchWrite(operation);
       }),
@@ -161,14 +162,7 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** The next turn of the event loop: more writes may arrive in this one. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}
-
-/** Forgets a failed connection, because the next attempt may find the cause repaired. */
+/** Forgets a failed connection: the next attempt may succeed. */
 async function clearOnFailure(opening: Promise<Database>, forget: () => void): Promise<Database> {
   try {
     return await opening;
@@ -204,14 +198,13 @@ interface BatchedOperation {
 }
 
 /**
- * Writes that wait at the same time share one transaction, and with it one wait for the disk; a thousand jobs that
- * change at once would otherwise wait a thousand times. An operation that throws is undone alone; when the transaction
- * fails, each operation fails. `turn` serializes this process's transactions on one file; `gather` resolves when the
- * batch is complete.
+ * Writes that wait at the same time share one transaction, and therefore one wait for the disk. An operation that throws
+ * is undone alone; if the transaction fails, each operation fails. `serialize` runs this process's transactions on one
+ * file one after the other; `gather` resolves once the batch is complete.
  */
 function createBatchWrite(
   db: Database,
-  turn: (work: () => Promise<void>) => Promise<void>,
+  serialize: (work: () => Promise<void>) => Promise<void>,
   gather: (() => Promise<void>) | undefined,
 ): BatchWrite {
   let waiting: BatchedOperation[] = [];
@@ -220,16 +213,16 @@ function createBatchWrite(
     await gather?.();
     const parts = waiting;
     waiting = [];
-    const answers: (() => void)[] = [];
+    const callbacks: (() => void)[] = [];
     try {
       await db.transaction(async (transaction) => {
-        for (const part of parts) answers.push(await part.run(transaction));
+        for (const part of parts) callbacks.push(await part.run(transaction));
       });
     } catch (error) {
       for (const part of parts) part.fail(error);
       return;
     }
-    for (const answer of answers) answer();
+    for (const callback of callbacks) callback();
   }
 
   return (operation) =>
@@ -245,59 +238,55 @@ function createBatchWrite(
         },
         fail: reject,
       });
-      if (waiting.length === 1) void turn(write);
+      if (waiting.length === 1) void serialize(write);
     });
 }
 
-/**
- * Throws StoreError when this home is a copy and its original still exists: both have the same jobs, so each could end
- * the other's programs. A moved or restored home is accepted, and its path is recorded.
- */
+/** Throws StoreError if this home is a copy of one that still exists. Records the path of a moved or restored home. */
 async function refuseCopiedHome(db: Database, file: string): Promise<void> {
   const home = realpathSync(dirname(file));
   const { rows } = await sql<{ value: string }>`select value from meta where key = 'home'`.execute(db);
   const recorded = rows[0]?.value;
   if (recorded === home) return;
   if (recorded !== undefined && areTwoFiles(join(recorded, basename(file)), file))
-    throw new StoreError('copied', `${home} is a copy of ${recorded}, which is still there. Nothing was changed.`, [
-      `Both have the same jobs, so each could end the programs of the other. Use the original: JOBMAN_HOME=${recorded}`,
-      'To use the copy instead, end the jobs of the original and then move the original to another path.',
+    throw new StoreError('copied', `${home} is a copy of ${recorded}, which still exists. Nothing was changed.`, [
+      `Both contain the same jobs, so each could stop the jobs of the other. Use the original: JOBMAN_HOME=${recorded}`,
+      'To use the copy instead, cancel the jobs of the original, and then move the original to another path.',
     ]);
   await sql`insert into meta (key, value) values ('home', ${home})
     on conflict (key) do update set value = excluded.value`.execute(db);
 }
 
 function areTwoFiles(one: string, other: string): boolean {
-  const [first, second] = [one, other].map(statOf);
-  return first !== undefined && second !== undefined && (first.ino !== second.ino || first.dev !== second.dev);
-}
-
-function statOf(path: string): { readonly ino: number; readonly dev: number } | undefined {
   try {
-    return statSync(path);
+    const [first, second] = [statSync(one), statSync(other)];
+    return first.ino !== second.ino || first.dev !== second.dev;
   } catch {
-    return undefined;
+    return false;
   }
 }
 
 /** The database version that this program reads and writes: the number of the last migration. */
 export const schemaVersion = 1;
 
-/** 0 for a database without tables. Only reads. Throws StoreError for a version that this program cannot use. */
+/** 0 for a database without tables. Throws StoreError for a version that this program cannot use. */
 async function supportedVersion(db: Database, file: string): Promise<number> {
   const names = await migrationNames(db);
-  if (names.length === 0) {
-    if (await hasTable(db, 'job')) throw unsupportedVersionError(file);
-    return 0;
-  }
-  if (!names.includes(baselineMigration)) throw unsupportedVersionError(file);
+  if (names.length === 0 && !(await hasTable(db, 'job'))) return 0;
+  // Databases of version 1, which was never released, have other migrations and other tables.
+  if (!names.includes('0001_baseline'))
+    throw new StoreError(
+      'unsupported',
+      `The database ${file} was written by jobman 1, which this version cannot read; to start again with an empty database, move ${dirname(file)} to another path or set JOBMAN_HOME to a new folder.`,
+    );
   const version = Math.max(...names.map((name) => Number.parseInt(name, 10)));
-  if (version > schemaVersion) throw newerVersionError(file, version);
+  if (version > schemaVersion)
+    throw new StoreError(
+      'newer',
+      `The database ${file} was written by a newer jobman: it has version ${version}, and this jobman supports version ${schemaVersion}. Upgrade jobman.`,
+    );
   return version;
 }
-
-/** The first migration. Databases from before the first release have other migrations and other tables. */
-const baselineMigration = '0001_baseline';
 
 async function migrationNames(db: Database): Promise<readonly string[]> {
   if (!(await hasTable(db, 'migration'))) return [];
@@ -305,28 +294,7 @@ async function migrationNames(db: Database): Promise<readonly string[]> {
   return rows.map(({ name }) => name);
 }
 
-function unsupportedVersionError(file: string): StoreError {
-  return new StoreError(
-    'unsupported',
-    `The record of jobs ${file} was written by jobman before its first release, and this jobman cannot read it: move the folder ${dirname(file)} away, or set JOBMAN_HOME to a new folder.`,
-  );
-}
-
-function newerVersionError(file: string, version: number): StoreError {
-  return new StoreError(
-    'newer',
-    `The record of jobs ${file} was written by a newer jobman: it has version ${version}, this program knows version ${schemaVersion}. Upgrade jobman.`,
-  );
-}
-
-function olderVersionError(file: string, version: number): StoreError {
-  return new StoreError(
-    'older',
-    `The record of jobs ${file} has version ${version} and must first be brought to version ${schemaVersion}, but it is opened for reading only. Run any jobman command where ${dirname(file)} can be written.`,
-  );
-}
-
-/** In one transaction: a second process waits and finds nothing left to do. Throws the error of the database. */
+/** In one transaction, so that a second process waits and finds nothing left to do. */
 export async function migrate(db: Database): Promise<void> {
   const { migrations } = await import('./migrations.ts');
   await db.transaction(async (transaction) => {
@@ -342,17 +310,17 @@ export async function migrate(db: Database): Promise<void> {
   });
 }
 
-/** The installation id, six characters [a-z0-9]. Throws if the database was never opened for writing. */
+/** Throws if the database was never opened for writing. */
 export async function readInstallationId(db: Database): Promise<string> {
   const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation_id'`.execute(db);
   const found = rows[0]?.value;
-  if (found === undefined) throw new Error('the record has no identity, which its first opening for writing gives it');
+  if (found === undefined) throw new Error('the database has no installation id');
   return found;
 }
 
 /**
- * Throws the StoreError of a copied home whose original still exists. For commands that act on machines without writing
- * to the database, because only a write detects a copy. Ignores a missing database and other errors.
+ * Throws StoreError if the home is a copy of one that still exists. For commands that act on machines without a write,
+ * because only a write detects a copy. Ignores a missing database and other errors.
  */
 export async function requireOriginalHome(file: string): Promise<void> {
   if (sizeOf(file) === 0) return;

@@ -1,6 +1,6 @@
-// Jobs: the statements about jobs, their history, the outcomes of their actions, and the lease of the controller that
-// may commit. The epoch of the lease grows with each new holder, and every commit names the epoch. A controller that
-// has lost the lease without knowing it therefore cannot write. Statements that write must run in a transaction.
+// Jobs: the statements about jobs, their history, the outcomes of their actions, and the lease of the controller. The
+// epoch of the lease grows with each new holder, and every commit names the epoch, so a controller that has lost the
+// lease cannot write. Statements that write must run in a transaction.
 
 import type { JobRow } from '../app/client.ts';
 import { specOutline } from '../app/json.ts';
@@ -29,7 +29,7 @@ import { locationColumns, writeCapacityAnswers, writeLocations, type LocationCol
 import { sql, type Database, type Sql } from './sql.ts';
 import { idOf, numberOf, jobOf, objectOf, subjectOf } from './stored-job.ts';
 
-/** True when files of a job with that id exist, though the database does not know the job. */
+/** True if files of a job with that id exist, although the database does not contain the job. */
 export type IsIdTaken = (id: string, owner: string) => boolean;
 
 export async function insertJob(
@@ -45,7 +45,7 @@ export async function insertJob(
   return { job, revision: 1 };
 }
 
-/** Skips a taken number: it may belong to a job of an earlier database, and the files of both would be mixed up. */
+/** Skips a number with files of a job in an earlier database, so that the files of two jobs never mix. */
 export async function nextId(db: Database, owner: string, isIdTaken: IsIdTaken): Promise<string> {
   let number = await nextNumber(db, 'job');
   while (isIdTaken(idOf(number), owner)) number = await nextNumber(db, 'job');
@@ -108,7 +108,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
     select revision, event_count, status from job where number = ${number ?? null}`.execute(db);
   const stored = rows[0];
   if (number === undefined || stored === undefined) {
-    throw new Error(`a commit names job ${job.id}, which was never inserted`);
+    throw new Error(`cannot commit job ${job.id}: it is not in the database`);
   }
   if (stored.revision !== commit.revision) return 'stale';
 
@@ -124,7 +124,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   await writeCapacityAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stored.event_count, commit.events);
   await deleteOutcomes(db, number, commit.foldedOutcomes);
-  // A new time of the next pass is no change for clients that follow the job.
+  // A new `wake_at` alone is no change for clients that follow the job.
   if (commit.events.length > 0 || status !== stored.status) await nextNumber(db, 'change');
   return 'committed';
 }
@@ -257,7 +257,7 @@ function statusColumns(job: Job): StatusColumns {
   };
 }
 
-/** Limit of the newest jobs that `readSimilarJobs` searches, because it serves one line of a screen. */
+/** `readSimilarJobs` searches only this many of the newest jobs, because it serves one line of a screen. */
 const similarJobsWindow = 2_000;
 
 /** See `Store.similarJobs`. */
@@ -267,7 +267,7 @@ export async function readSimilarJobs(
   since: number,
   limit: number,
 ): Promise<readonly Job[]> {
-  // The text alone preselects, so that few rows are parsed; a job's name may contain the same text.
+  // Preselects by text, so that few rows are parsed. Other fields may contain the same text.
   const holds = Object.entries(requested).map(
     ([key, value]) =>
       sql`outline like ${`%${likeText(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
@@ -300,24 +300,25 @@ type Counter = 'job' | 'outcome' | 'change';
 async function nextNumber(db: Database, counter: Counter): Promise<number> {
   const { rows } = await sql<{ value: number }>`
     update counter set value = value + 1 where name = ${counter} returning value`.execute(db);
-  return requireCounter(counter, rows[0]?.value);
+  return requireRow(rows[0]).value;
 }
 
 /** The last number that was given; 0 when none was. */
 export async function readCounter(db: Database, counter: Counter): Promise<number> {
   const { rows } = await sql<{ value: number }>`select value from counter where name = ${counter}`.execute(db);
-  return requireCounter(counter, rows[0]?.value);
+  return requireRow(rows[0]).value;
 }
 
-function requireCounter(counter: Counter, value: number | undefined): number {
-  if (value === undefined) throw new Error(`the record has no counter "${counter}", which its first migration makes`);
-  return value;
+/** A row that the baseline migration inserts. */
+function requireRow<Row>(row: Row | undefined): Row {
+  if (row === undefined) throw new Error('the database lacks a row of its baseline migration');
+  return row;
 }
 
 /** Under a new id, because a pass that folded an older outcome of the same action must not delete this one. */
 export async function writeOutcome(db: Database, id: string, outcome: Outcome): Promise<void> {
   const number = numberOf(id);
-  if (number === undefined) throw new Error(`"${id}" is no id of a job`);
+  if (number === undefined) throw new Error(`"${id}" is not a job id`);
   const subject = subjectKey(outcome.subject);
   await sql`delete from outcome where job = ${number} and subject = ${subject}`.execute(db);
   await sql`
@@ -337,7 +338,7 @@ export async function readOutcomes(db: Database, id: string): Promise<readonly S
     select id, subject, attempt, at, result from outcome where job = ${number} order by id`.execute(db);
   return rows.flatMap((row) => {
     const subject = subjectOf(row.subject);
-    // An action of another version of jobman. It is requested again if it is still needed.
+    // An action of another version of jobman. A pass requests it again if it is still needed.
     if (subject === undefined) return [];
     const of = row.attempt !== null && { attempt: row.attempt };
     const result = JSON.parse(row.result) as OutcomeResult;
@@ -350,14 +351,14 @@ async function deleteOutcomes(db: Database, job: number, ids: readonly number[])
   await sql`delete from outcome where job = ${job} and id in (${sql.join(ids)})`.execute(db);
 }
 
-// The lease.
+// ------------------------------------------------------------------------------------------ the lease
 
-/** A shorter gap is no pause: a running controller renews much more often. */
+/** A longer gap between two renewals is a pause: a running controller renews much more often. */
 const minPause: Duration = minute;
 /** Two pauses with less time between them count as one: work that failed before the first may not be done yet. */
 const minPauseGap: Duration = 10 * minute;
 
-/** The lease while it is held, else undefined. An expired lease is held until another controller takes it. */
+/** Undefined if no controller holds it. An expired lease is held until another controller takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {
   const { rows } = await sql<{ holder: string | null; epoch: number; version: string; expiresAt: number }>`
     select holder, epoch, version, expires_at as "expiresAt" from lease where id = 1`.execute(db);
@@ -387,17 +388,11 @@ export async function takeLease(
         expires_at = ${wanted.now + wanted.ttl}, renewed_at = ${wanted.now},
         paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where id = 1 returning epoch`.execute(db);
-  const epoch = rows[0]?.epoch;
-  if (epoch === undefined) throw new Error('the record has no row for the lease, which its first migration makes');
+  const { epoch } = requireRow(rows[0]);
+  const { holder, version, now, ttl } = wanted;
   return {
     taken: true,
-    lease: {
-      holder: wanted.holder,
-      epoch,
-      version: wanted.version,
-      expiresAt: wanted.now + wanted.ttl,
-      ...(pause !== undefined && { pause }),
-    },
+    lease: { holder, epoch, version, expiresAt: now + ttl, ...(pause !== undefined && { pause }) },
   };
 }
 

@@ -98,19 +98,19 @@ function lowestFreeId(users: readonly LabUser[]): number {
   return id;
 }
 
-/** Throws when another user has the same name, id, session or login: the database's own error is not readable. */
+/** Throws a readable error if another user has the same name, id, session or login. */
 function checkUnique(user: LabUser, others: readonly LabUser[]): void {
   for (const other of others) {
     const taken =
-      (other.name === user.name && `There is a user "${user.name}" already.`) ||
-      (other.id === user.id && `The id ${user.id} is ${other.name}'s; leave it out to get one that is free.`) ||
+      (other.name === user.name && `The user "${user.name}" already exists.`) ||
+      (other.id === user.id && `The id ${user.id} belongs to ${other.name}. Omit it to get a free one.`) ||
       (other.session === user.session &&
-        `The session "${user.session}" is ${other.name}'s; choose another name for it.`);
+        `The session "${user.session}" belongs to ${other.name}. Choose another name.`);
     if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
     const login = user.logins.find((one) => other.logins.includes(one));
     if (login !== undefined) {
       throw new JobmanError(
-        `The login "${login}" means ${other.name} already; take it from that user first.`,
+        `The login "${login}" belongs to ${other.name}. Remove it from that user first.`,
         exitCode.conflict,
       );
     }
@@ -125,7 +125,7 @@ async function userNotFound(db: Database, name: string): Promise<JobmanError> {
       ? `Did you mean "${meant}"?`
       : names.length > 0
         ? `Users: ${names.join(', ')}.`
-        : 'There is none yet.';
+        : 'No user exists yet.';
   return new JobmanError(`There is no user "${name}". ${more}`, exitCode.notFound);
 }
 

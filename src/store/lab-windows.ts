@@ -43,7 +43,7 @@ export async function readLabJobs(
 async function labJobOf(db: Database, job: string): Promise<LabJob> {
   const [found] = await readLabJobs(db, { job });
   if (found === undefined) {
-    throw new JobmanError(`Job ${job} is none of the lab's: no \`tpu run\` has made it.`, exitCode.notFound);
+    throw new JobmanError(`Job ${job} is not a job of the lab: \`tpu run\` did not create it.`, exitCode.notFound);
   }
   return found;
 }
@@ -58,7 +58,7 @@ function parentNumber({ parent }: LabJobDetails): number | null {
 
 function jobNumber(job: string): number {
   const number = numberOf(job);
-  if (number === undefined) throw new Error(`"${job}" is no id of a job`);
+  if (number === undefined) throw new Error(`"${job}" is not a job id`);
   return number;
 }
 

@@ -9,7 +9,7 @@ export function backupPath(file: string): string {
   return `${file}.bak`;
 }
 
-/** A failure of the outside becomes a StoreError; our own bug stays as it is. */
+/** Turns a failure of SQLite or the file system into a StoreError. Other errors are bugs and stay. */
 export function toStoreError(file: string, error: unknown): unknown {
   if (error instanceof StoreError) return error;
   const trouble = error instanceof SyntaxError ? 'corrupt' : (sqliteErrorKind(error) ?? fileErrorKind(error));
@@ -21,11 +21,11 @@ function storeError(file: string, trouble: FileErrorKind | 'corrupt' | 'busy', e
   switch (trouble) {
     case 'corrupt': {
       const detail = messageOf(error);
-      const message = `The record of jobs ${file} is damaged (${detail}). It was left as it is.`;
+      const message = `The database ${file} is damaged (${detail}). Nothing was changed.`;
       return new StoreError(trouble, message, recoverySteps(file), options);
     }
     case 'busy': {
-      const message = `Another process has kept the record of jobs ${file} busy for seconds. Nothing was changed; try again.`;
+      const message = `The database ${file} is locked by another process. Nothing was changed. Try again.`;
       return new StoreError(trouble, message, [], options);
     }
     case 'full':
@@ -35,21 +35,15 @@ function storeError(file: string, trouble: FileErrorKind | 'corrupt' | 'busy', e
   }
 }
 
-/** A backup shows that the database was lost: a new one would forget TPUs that still run and cost. */
+/** If a backup exists, the database was lost. A new one would not contain TPUs that still run and cost. */
 function refuseLostDatabase(file: string): void {
   const home = dirname(file);
   if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) {
-    throw new StoreError('broken', `${home} is no folder, so no jobs can be kept there.`, [
-      'Set JOBMAN_HOME to a folder of yours, or to the path of one that is to be made.',
-    ]);
+    throw new StoreError('broken', `${home} is not a folder. Set JOBMAN_HOME to the path of a folder.`);
   }
   if (!existsSync(backupPath(file))) return;
-  const what = existsSync(file) ? 'is empty' : 'is gone';
-  throw new StoreError(
-    'corrupt',
-    `The record of jobs ${file} ${what}, while a copy of it is there.`,
-    recoverySteps(file),
-  );
+  const state = existsSync(file) ? 'is empty' : 'is missing';
+  throw new StoreError('corrupt', `The database ${file} ${state}, but its backup exists.`, recoverySteps(file));
 }
 
 /** The smallest size of a SQLite database. SQLite treats a file of one byte as not created yet. */
@@ -63,7 +57,7 @@ export function refuseTruncated(file: string): void {
     throw storeError(file, 'corrupt', new Error(`it has only ${size === 1 ? '1 byte' : `${size} bytes`}`));
 }
 
-/** The commands to type. They keep every file, including the unmerged log. */
+/** The commands to type. They keep every file. */
 function recoverySteps(file: string): readonly string[] {
   const home = dirname(file);
   const name = basename(file);
@@ -72,14 +66,14 @@ function recoverySteps(file: string): readonly string[] {
   const putAside = `cd ${shellQuote(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
   const first = 'First: jobman controller stop';
   const jobs = join(home, 'jobs');
-  const filesNote = `Each job's manifest, its life so far and its logs are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
+  const filesNote = `The files of each job are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
   const orphanNote =
-    'A job that is not in the record any more is not looked after: its job.json names its TPUs, which go on and cost.';
+    'jobman no longer manages jobs that are not in the database. Their TPUs keep running and cost money; job.json names them.';
   const backup = backupPath(file);
-  if (!existsSync(backup)) return [first, `To begin a new record: ${putAside}`, filesNote, orphanNote];
+  if (!existsSync(backup)) return [first, `To start with an empty database: ${putAside}`, filesNote, orphanNote];
   const made = new Date(statSync(backup).mtimeMs).toISOString();
   const back = `${putAside} && cp -p ${aside}/${basename(backup)} ${name}`;
-  return [first, `To go back to the copy of ${made}: ${back}`, filesNote, orphanNote];
+  return [first, `To restore the backup of ${made}: ${back}`, filesNote, orphanNote];
 }
 
 function shellQuote(path: string): string {

@@ -100,7 +100,7 @@ suite('a home', { timeout: 180_000 }, () => {
     ]) {
       const damaged = await jobman(world, args);
       assert.equal(damaged.code, 5);
-      assertPrinted(damaged, /The record of jobs \S+ is damaged \(a row holds null\)/);
+      assertPrinted(damaged, /The database \S+ is damaged \(a row holds null\)/);
     }
   });
 
@@ -121,7 +121,7 @@ suite('a home', { timeout: 180_000 }, () => {
     ]) {
       const ended = await jobman(world, args, { env });
       assert.notEqual(ended.code, 0, args.join(' '));
-      assertPrinted(ended, /copy is a copy of \S+, which is still there/);
+      assertPrinted(ended, /copy is a copy of \S+, which still exists/);
     }
     assert.match((await jobman(world, ['list'], { env })).stdout, /000001/, 'reading is allowed');
     const { stdout } = await jobman(world, ['list']);

@@ -37,7 +37,7 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
     const { code, stdout, stderr } = await world.jobman(args);
     assert.equal(code, 5, stderr);
     assert.equal(stdout, '');
-    assert.match(stderr, /^jobman: The record of jobs \S+state\.db is damaged \(.+\)\. It was left as it is\.\n/);
+    assert.match(stderr, /^jobman: The database \S+state\.db is damaged \(.+\)\. Nothing was changed\.\n/);
     assert.match(stderr, /\n {2}First: jobman controller stop\n/);
     assert.match(stderr, /\n {2}Each job's manifest, its life so far and its logs are in \S+jobs/);
     assert.doesNotMatch(stderr, /\bgc\b/, 'only commands are named that there are');
@@ -46,7 +46,7 @@ test('a damaged record is said to be, kept as it is, and the named way back to i
   assert.deepEqual(world.processesMatching('controller run'), [], 'nobody is left to work on a damaged record');
 
   const { stderr } = await world.jobman(['list']);
-  runHint(world, stderr, /^ {2}To go back to the copy of \S+: /);
+  runHint(world, stderr, /^ {2}To restore the backup of \S+: /);
   assert.deepEqual(readFileSync(join(world.home, 'damaged', 'state.db')), damaged);
 
   // The copy was made when the job was new: it is there again, and what it did before is not done a second time.
@@ -65,7 +65,7 @@ test('a new record beside the files of the old one gives no job the number of on
   damage(world);
 
   rmSync(join(world.home, 'state.db.bak'), { force: true });
-  runHint(world, (await world.jobman(['list'])).stderr, /^ {2}To begin a new record: /);
+  runHint(world, (await world.jobman(['list'])).stderr, /^ {2}To start with an empty database: /);
   assert.match((await world.runOk(['list'])).stderr, /No jobs yet/);
 
   const second = await world.create(world.localManifest('echo second life'));
@@ -94,7 +94,7 @@ test('a record of a newer version is refused in a sentence, and not touched', as
   ]) {
     await world.runRefused(
       5,
-      /^jobman: The record of jobs \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
+      /^jobman: The database \S+ was written by a newer jobman: .* version 99, .* Upgrade jobman\.$/m,
       args,
     );
   }

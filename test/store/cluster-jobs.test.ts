@@ -1,4 +1,6 @@
-/** What is kept of clusters' jobs: the same thing written twice is there once, and what was submitted is never lost by a look. */
+/**
+ * The archive of clusters' jobs: repeated writes have one effect, and no observation overwrites the submitted object.
+ */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -26,7 +28,7 @@ const observed = (changes: Partial<ArchivedJob> = {}) => ({
   ...changes,
 });
 
-test('a context is watched until nothing is left there, unless somebody submits in that moment', async (t) => {
+test('a context is watched until its namespace is empty, unless a user submits a job there at the same time', async (t) => {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const { clusters } = store;
@@ -39,7 +41,7 @@ test('a context is watched until nothing is left there, unless somebody submits 
   assert.deepEqual(await clusters.contexts(), []);
 });
 
-test('a job keeps what was submitted, its moments once each, and its logs', async (t) => {
+test('a job keeps its submitted object, each event once, and its logs', async (t) => {
   const store = openStore({ file: ':memory:' });
   t.after(() => store.close());
   const { clusters } = store;
@@ -63,7 +65,7 @@ test('a job keeps what was submitted, its moments once each, and its logs', asyn
   assert.deepEqual(kept?.logs, [{ pod: 'train-a', container: 'main', state: 'complete' }]);
   assert.deepEqual(
     (await clusters.events('u1')).map(({ message }) => message),
-    // Of one second, in the order in which they were told.
+    // Events of one second keep the order of writing.
     ['it began', 'again (3 times)'],
   );
   assert.deepEqual(await clusters.jobs({ server: 'https://other' }), []);

@@ -1,4 +1,4 @@
-// What happens when the record cannot be used: it is said, nothing is repaired behind anybody's back, nothing is lost.
+// A database that cannot be used: the error says so, nothing is repaired silently, and nothing is lost.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -28,8 +28,8 @@ import { temporaryFolder } from '../support/folder.ts';
 import { openWorld } from '../support/world.ts';
 
 for (const bytes of [1, 2, 100, 511]) {
-  test(`a record of ${bytes} bytes is damaged, and is not made again`, async (t) => {
-    const { file, open } = recordIn(t);
+  test(`a database of ${bytes} bytes is damaged and is not created again`, async (t) => {
+    const { file, open } = databaseIn(t);
     mkdirSync(join(file, '..'), { recursive: true });
     writeFileSync(file, Buffer.alloc(bytes, 'S'));
     const store = open();
@@ -42,7 +42,7 @@ for (const bytes of [1, 2, 100, 511]) {
 
 const job = { owner: 'ada', spec: localSpec(), manifest: 'job:\n  name: iris\n', at: noon };
 
-function recordIn(t: TestContext): { readonly file: string; readonly open: (readOnly?: boolean) => Store } {
+function databaseIn(t: TestContext): { readonly file: string; readonly open: (readOnly?: boolean) => Store } {
   const world = openWorld(t);
   const file = join(world.home, 'state.db');
   return {
@@ -60,7 +60,7 @@ async function fails(operation: Promise<unknown>, trouble: StoreErrorKind): Prom
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  assert.ok(error instanceof StoreError, `a StoreError was expected, and this came: ${String(error)}`);
+  assert.ok(error instanceof StoreError, `expected a StoreError, but got: ${String(error)}`);
   assert.equal(error.kind, trouble);
   assert.equal(error.code, 5);
   return error;
@@ -83,12 +83,12 @@ function tablesOf(file: string): readonly unknown[] {
   }
 }
 
-test('the version that this program knows is that of its last migration', () => {
+test('the supported version is the number of the last migration', () => {
   assert.equal(Number.parseInt(Object.keys(migrations).toSorted().at(-1) ?? '', 10), schemaVersion);
 });
 
-test('a record that is not there yet reads as an empty one, and reading makes no file', async (t) => {
-  const { file, open } = recordIn(t);
+test('a missing database reads as an empty one, and reading creates no file', async (t) => {
+  const { file, open } = databaseIn(t);
   const store = open();
   assert.deepEqual(await store.list({ maxFinished: null }), { jobs: [], more: 0 });
   assert.equal(await store.changeCount(), 0);
@@ -96,24 +96,24 @@ test('a record that is not there yet reads as an empty one, and reading makes no
   assert.equal(existsSync(join(file, '..')), false);
 });
 
-test('a reader that met no record sees the one that another process makes', async (t) => {
-  const { open } = recordIn(t);
+test('a reader without a database sees the one that another process creates', async (t) => {
+  const { open } = databaseIn(t);
   const reader = open();
   assert.equal(await reader.changeCount(), 0);
   await open().insert(job);
   assert.equal((await reader.list({ maxFinished: null })).jobs.length, 1);
 });
 
-test('the record and its folder are for their owner only', async (t) => {
-  const { file, open } = recordIn(t);
+test('only the owner can read the database and its folder', async (t) => {
+  const { file, open } = databaseIn(t);
   await open().insert(job);
   const rights = (path: string) => (statSync(path).mode & 0o777).toString(8);
   assert.equal(rights(join(file, '..')), '700');
   for (const name of readdirSync(join(file, '..'))) assert.equal(rights(join(file, '..', name)), '600');
 });
 
-test('reading changes no byte of the record', async (t) => {
-  const { file, open } = recordIn(t);
+test('reading changes no byte of the database', async (t) => {
+  const { file, open } = databaseIn(t);
   const writer = open();
   await writer.insert(job);
   await writer.close();
@@ -130,37 +130,37 @@ test('reading changes no byte of the record', async (t) => {
 });
 
 test('a store that was opened for reading refuses to write', async (t) => {
-  const { file, open } = recordIn(t);
+  const { file, open } = databaseIn(t);
   await fails(open(true).insert(job), 'read_only');
   assert.equal(existsSync(file), false);
 });
 
-test('a record of a newer version is left alone, and both versions are told', async (t) => {
-  const { file, open } = recordIn(t);
+test('a database of a newer version is not changed, and the error names both versions', async (t) => {
+  const { file, open } = databaseIn(t);
   const store = open();
   await store.insert(job);
   await store.close();
   edit(file, "insert into migration (name, applied_at) values ('0002_later', '2027-01-01')");
   for (const operation of [open().list({ maxFinished: null }), open().insert(job)]) {
     const error = await fails(operation, 'newer');
-    assert.match(error.message, /version 2, this program knows version 1\. Upgrade jobman\./);
+    assert.match(error.message, /version 2, and this jobman supports version 1\. Upgrade jobman\./);
   }
 });
 
 for (const [made, statements] of [
   [
-    'the first schema of the development',
+    'the first tables of version 1',
     "create table migration (name text primary key, timestamp text); insert into migration values ('0001_begin', '')",
   ],
   [
-    'a later schema of the development',
+    'later tables of version 1',
     `create table migration (name text primary key, timestamp text);
      insert into migration values ('0001_begin', ''), ('0002_sweep', ''), ('0007_lease_pause', '')`,
   ],
-  ['tables of the old names and no migrations', 'create table job (number integer primary key, life text)'],
+  ['tables of version 1 and no migrations', 'create table job (number integer primary key, life text)'],
 ] as const) {
-  test(`a record with ${made} is refused as it is, and the way out is told`, async (t) => {
-    const { file, open } = recordIn(t);
+  test(`a database with ${made} is refused and not changed, and the error says how to start again`, async (t) => {
+    const { file, open } = databaseIn(t);
     mkdirSync(join(file, '..'), { recursive: true });
     edit(file, statements);
     const tables = tablesOf(file);
@@ -169,7 +169,7 @@ for (const [made, statements] of [
       const { message, lines } = await fails(operation, 'unsupported');
       assert.equal(
         message,
-        `The record of jobs ${file} was written by jobman before its first release, and this jobman cannot read it: move the folder ${join(file, '..')} away, or set JOBMAN_HOME to a new folder.`,
+        `The database ${file} was written by jobman 1, which this version cannot read; to start again with an empty database, move ${join(file, '..')} to another path or set JOBMAN_HOME to a new folder.`,
       );
       assert.deepEqual(lines, []);
     }
@@ -181,8 +181,8 @@ for (const [made, statements] of [
   });
 }
 
-test('a record without tables yet is brought up to date by whoever may write, and refused by who may not', async (t) => {
-  const { file, open } = recordIn(t);
+test('a database without tables is migrated by a writer and refused by a reader', async (t) => {
+  const { file, open } = databaseIn(t);
   mkdirSync(join(file, '..'), { recursive: true });
   edit(file, 'create table other (x)');
   await fails(open(true).list({ maxFinished: null }), 'older');
@@ -196,21 +196,21 @@ test('a record without tables yet is brought up to date by whoever may write, an
   assert.equal((await open().insert(job)).job.id, '000001');
 });
 
-test('a file that is no database is kept as it is, and the way back is told', async (t) => {
-  const { file, open } = recordIn(t);
+test('a file that is not a database is kept, and the error says how to recover', async (t) => {
+  const { file, open } = databaseIn(t);
   mkdirSync(join(file, '..'), { recursive: true });
-  writeFileSync(file, 'not a database at all, but longer than the head of one '.repeat(40));
+  writeFileSync(file, 'not a database at all, but longer than the head of one'.repeat(40));
   const before = hashOf(file);
   for (const operation of [open().list({ maxFinished: null }), open().insert(job)]) {
     const error = await fails(operation, 'corrupt');
-    assert.match(error.message, /is damaged .* It was left as it is\./);
+    assert.match(error.message, /is damaged .* Nothing was changed\./);
     assert.match(error.lines.join('\n'), /config\.yaml, job\.json/);
   }
   assert.equal(hashOf(file), before);
 });
 
-test('pages that were overwritten are noticed, and the copy of yesterday is named', async (t) => {
-  const { file, open } = recordIn(t);
+test('overwritten pages are detected, and the error names the backup', async (t) => {
+  const { file, open } = databaseIn(t);
   const store = open();
   for (let jobs = 0; jobs < 200; jobs += 1) await store.insert({ ...job, spec: tpuSpec() });
   assert.equal(await backUp(file, Date.now()), true);
@@ -219,9 +219,9 @@ test('pages that were overwritten are noticed, and the copy of yesterday is name
   bytes.fill(0x5a, 8 * 4096, 60 * 4096);
   writeFileSync(file, bytes);
   const error = await fails(open().list({ maxFinished: null }), 'corrupt');
-  assert.match(error.lines.join('\n'), /copy of .*state\.db\.bak/);
+  assert.match(error.lines.join('\n'), /backup of .*state\.db\.bak/);
 
-  // A day later the damaged record does not replace the good copy.
+  // A day later the damaged database does not replace the good backup.
   const copy = hashOf(`${file}.bak`);
   await fails(
     backUp(file, Date.now() + 2 * day).then(() => {}),
@@ -231,8 +231,8 @@ test('pages that were overwritten are noticed, and the copy of yesterday is name
   assert.equal(existsSync(`${file}.bak.new`), false);
 });
 
-test('a copy is made at most once a day, and is a whole record', async (t) => {
-  const { file, open } = recordIn(t);
+test('a backup is made at most once a day and is a complete database', async (t) => {
+  const { file, open } = databaseIn(t);
   assert.equal(await backUp(file, Date.now()), false);
   const store = open();
   await store.insert(job);
@@ -246,12 +246,12 @@ test('a copy is made at most once a day, and is a whole record', async (t) => {
   await copy.close();
 });
 
-test('a record that is taken away while it is copied leaves no copy beside the one that begins anew', async (t) => {
-  const { file, open } = recordIn(t);
+test('a database that is removed while it is copied leaves no backup next to its successor', async (t) => {
+  const { file, open } = databaseIn(t);
   await open().insert(job);
   const copying = backUp(file, Date.now());
   for (const name of [file, `${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
-  // Beside the old one, which is still open, so that it is another file by its number as well.
+  // The old one is still open, so the new file has another inode.
   await open().insert(job);
   assert.equal(await copying, false);
   assert.deepEqual(
@@ -260,8 +260,8 @@ test('a record that is taken away while it is copied leaves no copy beside the o
   );
 });
 
-test('a text in a row that is no JSON counts as damage', async (t) => {
-  const { file, open } = recordIn(t);
+test('a text in a row that is not JSON counts as damage', async (t) => {
+  const { file, open } = databaseIn(t);
   const store = open();
   await store.insert(job);
   await store.close();
@@ -269,27 +269,26 @@ test('a text in a row that is no JSON counts as damage', async (t) => {
   await fails(open().load('000001'), 'corrupt');
 });
 
-test('a home that cannot be a folder is told as what it is', async (t) => {
+test('a home that is not a folder is reported as such', async (t) => {
   const world = openWorld(t);
-  writeFileSync(world.home, 'a file in the way');
+  writeFileSync(world.home, 'a file');
   const store = openStore({ file: join(world.home, 'state.db') });
   for (const operation of [store.insert(job), store.list({ maxFinished: null })]) {
     const error = await fails(operation, 'broken');
-    assert.match(error.message, /home is no folder/);
-    assert.match(error.lines.join('\n'), /Set JOBMAN_HOME/);
+    assert.match(error.message, /home is not a folder\. Set JOBMAN_HOME/);
   }
   await store.close();
 });
 
-test('a home that the file system will not make is refused, and not tried for ever', async () => {
+test('a home that the file system cannot create is refused without endless retries', async () => {
   const store = openStore({ file: '/proc/no-such-folder/home/state.db' });
   const error = await fails(store.insert(job), 'broken');
   assert.match(error.message, /\/proc\/no-such-folder cannot be used/);
   await store.close();
 });
 
-test('a record that is empty or gone while its copy is there is no new record', async (t) => {
-  const { file, open } = recordIn(t);
+test('an empty or missing database with a backup is not replaced by a new one', async (t) => {
+  const { file, open } = databaseIn(t);
   const store = open();
   await store.insert(job);
   assert.equal(await backUp(file, Date.now()), true);
@@ -297,34 +296,32 @@ test('a record that is empty or gone while its copy is there is no new record', 
   const copy = hashOf(`${file}.bak`);
   const lose: readonly (readonly [RegExp, () => void])[] = [
     [/is empty/, () => truncateSync(file)],
-    [/is gone/, () => rmSync(file)],
+    [/is missing/, () => rmSync(file)],
   ];
   for (const [message, act] of lose) {
     act();
     for (const operation of [open().list({ maxFinished: null }), open().load('000001'), open().insert(job)]) {
       const error = await fails(operation, 'corrupt');
       assert.match(error.message, message);
-      assert.match(error.lines.join('\n'), /To go back to the copy of .* && cp -p damaged\/state\.db\.bak state\.db/);
+      assert.match(error.lines.join('\n'), /To restore the backup of .* && cp -p damaged\/state\.db\.bak state\.db/);
     }
   }
   assert.deepEqual(readdirSync(join(file, '..')), ['state.db.bak']);
   assert.equal(hashOf(`${file}.bak`), copy);
 });
 
-/** How the file of the record is opened. */
-
-/** SQLite's own number: 2 waits for the disk with each commit, 1 does not (https://www.sqlite.org/pragma.html#pragma_synchronous). */
+/** SQLite's own number: 2 waits for the disk, 1 does not (https://www.sqlite.org/pragma.html#pragma_synchronous). */
 async function waitsOf(file: string, given: Omit<OpenDatabaseOptions, 'file'>): Promise<object> {
-  const record = openDatabaseFile({ file, ...given });
+  const database = openDatabaseFile({ file, ...given });
   try {
-    const { rows } = await record.write((db) => sql`pragma synchronous`.execute(db));
+    const { rows } = await database.write((db) => sql`pragma synchronous`.execute(db));
     return rows[0] as object;
   } finally {
-    await record.close();
+    await database.close();
   }
 }
 
-test('waits for the disk with each commit, unless what is written stands elsewhere as well', async (t) => {
+test('a commit waits for the disk, unless the contents exist elsewhere too', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'state.db');
   assert.deepEqual({ ...(await waitsOf(file, {})) }, { synchronous: 2 });

@@ -1,4 +1,4 @@
-/** The lab's part of the record: names, ids, sessions and numbers are nobody else's, and nothing told twice is there twice. */
+/** The lab's tables: names, ids, sessions and numbers are unique, and repeated reports have one effect. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -30,16 +30,16 @@ const report: WindowReport = {
   at: noon,
 };
 
-test('a user gets the lowest free id, and nothing that another user has', async (t) => {
+test('a user gets the lowest free id and nothing that belongs to another user', async (t) => {
   const { lab } = open(t);
   assert.deepEqual(await lab.users(), []);
   await lab.addUser(aUser('xibo', { id: 1, logins: ['xb'] }));
   assert.equal((await lab.addUser(aUser('lyy'))).id, 0);
   assert.equal((await lab.addUser(aUser('王伟', { logins: ['ww'] }))).id, 2);
-  await assert.rejects(lab.addUser(aUser('xibo', { session: 'other' })), refused(4, /user "xibo" already/));
-  await assert.rejects(lab.addUser(aUser('new', { id: 2 })), refused(4, /id 2 is 王伟's/));
-  await assert.rejects(lab.addUser(aUser('new', { session: 'lyy' })), refused(4, /session "lyy" is lyy's/));
-  await assert.rejects(lab.addUser(aUser('new', { logins: ['xb'] })), refused(4, /login "xb" means xibo/));
+  await assert.rejects(lab.addUser(aUser('xibo', { session: 'other' })), refused(4, /user "xibo" already exists/));
+  await assert.rejects(lab.addUser(aUser('new', { id: 2 })), refused(4, /id 2 belongs to 王伟/));
+  await assert.rejects(lab.addUser(aUser('new', { session: 'lyy' })), refused(4, /session "lyy" belongs to lyy/));
+  await assert.rejects(lab.addUser(aUser('new', { logins: ['xb'] })), refused(4, /login "xb" belongs to xibo/));
   assert.deepEqual(
     (await lab.users()).map(({ name, id }) => [name, id]),
     [
@@ -50,7 +50,7 @@ test('a user gets the lowest free id, and nothing that another user has', async 
   );
 });
 
-test('a user is there as written; a change keeps name and id, and takes nothing of others', async (t) => {
+test("a change keeps a user's name and id, and cannot take what belongs to others", async (t) => {
   const { lab } = open(t);
   const written = await lab.addUser(aUser('xibo', { directories: { 1: '/srv/a' }, logins: ['xb', 'xb2'] }));
   await lab.addUser(aUser('lyy', { logins: ['ly'] }));
@@ -94,7 +94,7 @@ test('a user is there as written; a change keeps name and id, and takes nothing 
   assert.equal((await lab.addUser(aUser('new', { logins: ['xb2'] }))).id, 0);
 });
 
-test('TPUs, their short names and their bookings are written, changed and taken away', async (t) => {
+test('TPUs, their aliases and their bookings can be written, changed and deleted', async (t) => {
   const { lab } = open(t);
   const tpu = {
     name: 'kmh-tpuvm-v2-32-1',
@@ -127,17 +127,17 @@ test('TPUs, their short names and their bookings are written, changed and taken 
   assert.deepEqual(await lab.bookings(), []);
 });
 
-test('each attempt gets one number, the next that no window on the list has', async (t) => {
+test('each attempt gets one number: the next that no listed window has', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 41 }));
   const [first, second] = [await aJob(store, 'xibo'), await aJob(store, 'xibo')];
-  await assert.rejects(lab.openWindow(first, 1, noon), refused(3, /none of the lab's/));
+  await assert.rejects(lab.openWindow(first, 1, noon), refused(3, /not a job of the lab/));
   await lab.addJob(aLabJob(first, 'xibo'));
   await lab.addJob(aLabJob(second, 'xibo', { parent: { job: first, attempt: 1, startMode: 'resume' }, baseStage: 1 }));
   const opened = await lab.openWindow(first, 1, noon);
   assert.deepEqual([opened.session, opened.window.window, opened.job], ['xb', 41, aLabJob(first, 'xibo')]);
-  // Asked again it is the same.
+  // The same call returns the same window.
   assert.deepEqual(await lab.openWindow(first, 1, noon + 5), opened);
   await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 40 }));
   assert.equal((await lab.openWindow(first, 2, noon)).window.window, 40);
@@ -145,17 +145,17 @@ test('each attempt gets one number, the next that no window on the list has', as
   assert.equal((await lab.users())[0]?.nextWindow, 43);
 });
 
-test('the number of an ancestor is not given again while a descendant is on the list', async (t) => {
+test('the number of an ancestor is not given again while a descendant is listed', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
-  const [father, child, other] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'xibo')];
-  await lab.addJob(aLabJob(father, 'xibo'));
-  await lab.addJob(aLabJob(child, 'xibo', { parent: { job: father, attempt: 1, startMode: 'resume' } }));
+  const [parent, child, other] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'xibo')];
+  await lab.addJob(aLabJob(parent, 'xibo'));
+  await lab.addJob(aLabJob(child, 'xibo', { parent: { job: parent, attempt: 1, startMode: 'resume' } }));
   await lab.addJob(aLabJob(other, 'xibo'));
-  await lab.openWindow(father, 1, noon);
+  await lab.openWindow(parent, 1, noon);
   await lab.openWindow(child, 1, noon);
-  await lab.setWindowState([{ job: father, attempt: 1 }], 'cleared', noon);
+  await lab.setWindowState([{ job: parent, attempt: 1 }], 'cleared', noon);
   const again = async (attempt: number) => {
     await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 1 }));
     return (await lab.openWindow(other, attempt, noon)).window.window;
@@ -166,7 +166,7 @@ test('the number of an ancestor is not given again while a descendant is on the 
   assert.equal(await again(3), 2);
 });
 
-test('two users have numbers of their own, and a job goes on when its user was taken off', async (t) => {
+test('two users have independent numbers, and a job continues after its user was removed', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 7 }));
@@ -179,14 +179,14 @@ test('two users have numbers of their own, and a job goes on when its user was t
   await lab.removeUser('xibo');
   const next = await lab.openWindow(one, 2, noon);
   assert.deepEqual([next.session, next.window.window], ['xb', 8]);
-  // Whoever gets the session next gets other numbers in it.
+  // The next user of the session gets other numbers in it.
   await lab.addUser(aUser('new', { session: 'xb', nextWindow: 7 }));
   await lab.addJob(aLabJob(three, 'new'));
   assert.equal((await lab.openWindow(three, 1, noon)).window.window, 9);
   assert.equal((await lab.findWindow('xb', 8))?.job.user, 'xibo');
 });
 
-test('what a script tells is written once; an unknown window is told as none', async (t) => {
+test("a script's report is written once, and an unknown window is reported as missing", async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo'));
@@ -213,7 +213,7 @@ test('what a script tells is written once; an unknown window is told as none', a
   assert.deepEqual(await lab.windows({}), []);
 });
 
-test('windows and jobs are found by user and by job, in their order', async (t) => {
+test('windows and jobs are found by user and by job, in order', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('xibo', { nextWindow: 10 }));
@@ -252,12 +252,12 @@ test('windows and jobs are found by user and by job, in their order', async (t) 
   assert.equal((await numbers({ user: 'xibo', cleared: true })).length, 3);
 });
 
-test('several changes are one: what is thrown at the end undoes them all', async (t) => {
+test('a transaction that throws at its end undoes all its changes', async (t) => {
   const store = open(t);
   const { lab } = store;
   await lab.addUser(aUser('before'));
   const broken = lab.transaction(async (record) => {
-    // At once: parts of one transaction must not get into each other's way.
+    // Concurrent parts of one transaction must not disturb each other.
     const [kept, failed] = await Promise.allSettled([
       record.addUser(aUser('xibo')),
       record.addUser(aUser('before', { session: 'x' })),
@@ -266,9 +266,9 @@ test('several changes are one: what is thrown at the end undoes them all', async
     assert.deepEqual([kept.status, failed.status], ['fulfilled', 'rejected']);
     assert.equal((await record.users()).length, 2);
     await record.transaction((inner) => inner.addUser(aUser('lyy')));
-    throw new JobmanError('on second thoughts', 1);
+    throw new JobmanError('undo', 1);
   });
-  await assert.rejects(broken, refused(1, /second thoughts/));
+  await assert.rejects(broken, refused(1, /undo/));
   assert.deepEqual(
     (await lab.users()).map(({ name }) => name),
     ['before'],
@@ -278,7 +278,7 @@ test('several changes are one: what is thrown at the end undoes them all', async
   assert.equal(answer, 1);
 });
 
-test('what happened to the jobs of a user is told after a number, in order', async (t) => {
+test("the events of a user's jobs are listed after a number, in order", async (t) => {
   const store = open(t);
   const { lab } = store;
   const mine = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
@@ -298,6 +298,6 @@ test('what happened to the jobs of a user is told after a number, in order', asy
     ],
   );
   assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0, ['created', 'unreachable']), all.slice(1));
-  assert.deepEqual(await lab.eventsSince('xibo', 0, ['unreachable']), all.slice(1), 'of other kinds nothing is read');
+  assert.deepEqual(await lab.eventsSince('xibo', 0, ['unreachable']), all.slice(1), 'other kinds are not read');
   assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0, ['unreachable']), []);
 });

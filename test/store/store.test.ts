@@ -1,4 +1,4 @@
-// What every store promises, whichever database lies underneath. A second driver runs the same suite.
+// The contract of every store. Another database driver runs the same suite.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { minute } from '../../src/core/model/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 
-/** Opens two stores over one new, empty record; `close` closes both and removes it. */
+/** Opens two stores over one new, empty database; `close` closes both and deletes it. */
 type OpenPair = () => Promise<{
   readonly store: Store;
   readonly other: Store;
@@ -30,7 +30,7 @@ const ada = (changes: Partial<NewJob> = {}): NewJob => ({
 
 const silent: Event = { kind: 'unreachable', at: noon + 1, allocation: 1, message: 'no answer' };
 
-/** The job as a pass would leave it that settled it. */
+/** The job after the pass that finished it. */
 const finished = (job: Job, at: number): Job => ({
   ...job,
   startRequest: null,
@@ -61,7 +61,7 @@ function storeSuite(name: string, open: OpenPair): void {
       });
     }
 
-    it('does what is asked in the same moment, and undoes alone what fails of it', async () => {
+    it('runs simultaneous operations together and undoes only those that fail', async () => {
       const { job } = await store.insert(ada());
       const neverInserted = { ...job, id: '000777' };
       const results = await Promise.allSettled([
@@ -92,7 +92,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await store.events('000001', 0), [{ seq: 1, event: { kind: 'created', at: noon, by: 'ada' } }]);
     });
 
-    it('gives back the job whole, with its manifest, also through another connection', async () => {
+    it('returns the complete job with its manifest, also through another connection', async () => {
       const { job } = await store.insert(ada({ spec: tpuSpec({ tags: ['a', 'a', 'b'] }) }));
       for (const reader of [store, other]) {
         assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
@@ -100,7 +100,7 @@ function storeSuite(name: string, open: OpenPair): void {
       }
     });
 
-    it('loads many in the order that was asked for, and leaves out what does not exist', async () => {
+    it('loads many jobs in the requested order and omits missing ones', async () => {
       for (let jobs = 0; jobs < 3; jobs += 1) await store.insert(ada());
       const found = await store.loadMany(['000003', '000009', 'iris', '000001']);
       assert.deepEqual(
@@ -113,14 +113,14 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await store.events('000009', 0), []);
     });
 
-    it('gives two jobs of one name, made at once, each its own id', async () => {
+    it('gives two jobs of one name that are created at once their own ids', async () => {
       const made = await Promise.all(
         Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? store : other).insert(ada())),
       );
       assert.equal(new Set(made.map(({ job }) => job.id)).size, 20);
     });
 
-    it('commits the job, its events, its next look and the end of its outcomes together', async () => {
+    it('commits the job, its events, its next check and the end of its outcomes together', async () => {
       const made = await store.insert(ada());
       await store.addOutcome(made.job.id, {
         subject: { kind: 'start', attempt: 1, worker: 0 },
@@ -143,7 +143,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await other.nextWake(), noon + 5_000);
     });
 
-    it('drops a commit that met another revision, whole', async () => {
+    it('drops a commit of another revision completely', async () => {
       const made = await store.insert(ada());
       assert.equal(await commit(made, { events: [silent] }), 'committed');
       const late: Job = { ...made.job, desired: 'deleted' };
@@ -153,7 +153,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await store.nextWake(), null);
     });
 
-    it('lets exactly one of many commits of one revision through', async () => {
+    it('accepts exactly one of many commits of one revision', async () => {
       const made = await store.insert(ada());
       const results = await Promise.all(
         Array.from({ length: 10 }, (_, index) => commit(made, { events: [silent] }, index % 2 === 0 ? store : other)),
@@ -192,7 +192,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal((await other.takeLease('two', '0.1.0', noon, 1_000, true)).lease.epoch, 3);
     });
 
-    it('knows the newest pause in which nobody renewed the lease, and takes two that are close for one', async () => {
+    it('knows the newest pause without a renewal, and joins two that are close', async () => {
       const at = async (passed: number, holder = 'one'): Promise<unknown> =>
         (await store.takeLease(holder, '0.1.0', noon + passed * minute, minute, true)).lease.pause;
       assert.equal(await at(0), undefined);
@@ -207,7 +207,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await at(50, 'three'), { from: noon + 40 * minute, until: noon + 50 * minute });
     });
 
-    it('keeps the newest outcome of an action, and does not fold away one that no pass saw', async () => {
+    it('keeps the newest outcome of an action, and does not delete one that no pass has folded', async () => {
       const made = await store.insert(ada());
       const subject = { kind: 'request', allocation: 1 } as const;
       await store.addOutcome(made.job.id, { subject, at: noon, result: { kind: 'done' } });
@@ -222,7 +222,7 @@ function storeSuite(name: string, open: OpenPair): void {
       );
     });
 
-    it('knows which jobs want a look: those whose time has come, and those with an outcome', async () => {
+    it('knows which jobs are due: by their time or by an outcome', async () => {
       const jobs = [];
       for (let made = 0; made < 4; made += 1) jobs.push(await store.insert(ada({ at: noon + made })));
       const [first, second, third, fourth] = jobs;
@@ -243,7 +243,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await store.dueJobs(noon + 5_000, 10), ['000002', '000004', '000003']);
     });
 
-    it('counts changes, and not looks that changed nothing', async () => {
+    it('counts changes, and not passes that changed nothing', async () => {
       assert.equal(await store.changeCount(), 0);
       const made = await store.insert(ada());
       const before = await other.changeCount();
@@ -254,10 +254,10 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await other.changeCount(), before + 1);
     });
 
-    it('lists what is not settled, and the given number of those that settled last', async () => {
+    it('lists unfinished jobs, and the given number of those that finished last', async () => {
       for (let made = 0; made < 6; made += 1) {
         const stored = await store.insert(ada());
-        // The later ones settled earlier, so that the order is that of settling and not of the ids.
+        // Later jobs finished earlier, so that the order is not that of the ids.
         if (made >= 2) await commit(stored, { job: finished(stored.job, noon - made) });
       }
       const page = await store.list({ maxFinished: 2 });
@@ -273,7 +273,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal((await store.list({ maxFinished: 0 })).more, 4);
     });
 
-    it('narrows a list by id, owner, name, glob and tag, in the count as in the rows', async () => {
+    it('filters a list and its count by id, owner, name, glob and tag', async () => {
       const specs = [
         localSpec({ name: 'llama-1', tags: ['night'] }),
         localSpec({ name: 'llama_2' }),
@@ -307,7 +307,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal((await store.load(made.job.id))?.job.removed, true);
     });
 
-    it('lists outlines: every field that decides, none of the long texts', async () => {
+    it('lists outlines: every field that decides, no long texts', async () => {
       const secret = 'a text that is long';
       const spec = tpuSpec({ command: { ...tpuSpec().command, script: secret, env: { TOKEN: secret } } });
       await store.insert(ada({ spec }));
@@ -321,7 +321,7 @@ function storeSuite(name: string, open: OpenPair): void {
       );
     });
 
-    it('keeps the row of an ended job, and makes the others when they are asked for', async () => {
+    it('stores the row of a finished job and computes the others', async () => {
       const live = await store.insert(ada());
       const ended = await store.insert(ada());
       await commit(ended, { job: finished(ended.job, noon) });
@@ -341,7 +341,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(page.rows[1], finalRow(finished(ended.job, noon)));
     });
 
-    it('knows of each job when it wants its next look', async () => {
+    it('knows the next check of each job', async () => {
       const made = await store.insert(ada());
       assert.equal(await other.wakeAt(made.job.id), noon);
       assert.deepEqual(await store.dueJobs(noon, 10), ['000001']);
@@ -352,16 +352,16 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await other.wakeAt('000009'), null);
     });
 
-    it('finds the jobs that asked for the same, the newest first, and no others', async () => {
+    it('finds the jobs that requested the same capacity, newest first, and no others', async () => {
       const asked = { accelerator: 'v5litepod-16', zone: 'us-west4-a', pricing: 'spot' };
       await store.insert(ada({ spec: tpuSpec() }));
       await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-east5-b' }) }));
       await store.insert(ada({ spec: tpuSpec({}, { pricing: 'ondemand' }) }));
       await store.insert(ada());
-      // The same words in another place of the text are something else.
+      // The same text elsewhere in the outline does not match.
       const name = '"accelerator":"v5litepod-16","zone":"us-west4-a"';
       await store.insert(ada({ spec: tpuSpec({ name }, { accelerator: 'v6e-8', zone: 'us-east5-b' }) }));
-      // An underscore is no letter that stands for any other.
+      // An underscore is no wildcard.
       await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-west4_a' }) }));
       await store.insert(ada({ spec: tpuSpec(), at: noon + 5 }));
       const ids = (jobs: readonly Job[]) => jobs.map(({ id }) => id);
@@ -372,7 +372,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await other.similarJobs({ ...asked, zone: 'nowhere' }, 0, 10), []);
     });
 
-    it('remembers strays until they are forgotten', async () => {
+    it('remembers orphans until they are deleted', async () => {
       const orphan = {
         backend: 'tpu',
         resource: 'lab/us-west4-a/nodes/vit-000001-1',
@@ -389,7 +389,7 @@ function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await store.orphans(), []);
     });
 
-    it('has one identity, the same for everybody', async () => {
+    it('has one installation id', async () => {
       const mine = await store.installationId();
       assert.match(mine, /^[a-z0-9]{6}$/);
       assert.equal(await other.installationId(), mine);
@@ -413,7 +413,7 @@ storeSuite('SQLite', async () => {
   };
 });
 
-// As the simulator uses it: gone when it is closed, so that both stores are the same one.
+// As in the simulator: both stores are the same one, which is gone when it is closed.
 storeSuite('SQLite in memory', () => {
   const store = openStore({ file: ':memory:' });
   return Promise.resolve({ store, other: store, close: () => store.close() });

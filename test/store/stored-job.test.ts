@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { subjectKey, type Subject } from '../../src/core/model/decision.ts';
 import { subjectOf } from '../../src/store/stored-job.ts';
 
-test('the text of every subject is read back as that subject, and that of another version as none', () => {
+test('the key of every subject is parsed back, and a key of another version is ignored', () => {
   const subjects: readonly Subject[] = [
     { kind: 'request', allocation: 12 },
     { kind: 'release', allocation: 3 },

@@ -45,7 +45,7 @@ test('a copy releases nothing and runs nothing on workers while its original is 
     () => openWorkers(services, '000001', 'shared'),
     () => sshArgv(services, '000001', 0, []),
   ];
-  for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which is still there/u);
+  for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which still exists/u);
   await operations.close();
 
   renameSync(original, join(top, 'old'));
