@@ -44,8 +44,8 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
     }
     rest.log?.(
       removed
-        ? `${options.stateDir} was removed: the cloud ends, and its machines with it.`
-        : 'Nothing is here and nobody asks for anything: the cloud leaves. Whoever needs it starts it again.',
+        ? `${options.stateDir} was removed: the emulator stops, and its hosts with it.`
+        : 'The emulator has no resources and no requests, so it stops. It starts again when a command needs it.',
     );
     onShouldClose?.();
   };

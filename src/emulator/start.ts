@@ -69,10 +69,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
     log(isolationMessages[isolation]);
     if (gcsfuse !== undefined && isolation === 'none') {
-      throw new EmulatorError(
-        409,
-        'A gcsfuse of its own can only be given to hosts in mount namespaces, and none can be made here.',
-      );
+      throw new EmulatorError(409, '--gcsfuse needs mount namespaces, which cannot be created on this machine.');
     }
     const user = emulatorUser(options.env);
     fleet = await createFleet({
@@ -141,14 +138,14 @@ interface RunSettings {
 
 function checkOptions({ hosts, speed, gcsfuse }: EmulatorOptions): void {
   if (gcsfuse !== undefined && !isProgram(gcsfuse))
-    throw new EmulatorError(404, `There is no program ${gcsfuse}; --gcsfuse is the path of Google's gcsfuse.`);
+    throw new EmulatorError(404, `Found no program ${gcsfuse}. --gcsfuse takes the path of Google's gcsfuse.`);
   if (hosts === 'sshd' && findSshd(existsSync) === undefined)
     throw new EmulatorError(
       400,
-      "This machine has no sshd, so hosts cannot be reached by it. Install OpenSSH's server (openssh-server), or leave `hosts` out.",
+      "This machine has no sshd. Install OpenSSH's server (package openssh-server), or leave out --hosts.",
     );
   if (speed !== undefined && !(speed > 0))
-    throw new EmulatorError(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+    throw new EmulatorError(400, `The speed of the emulator must be greater than 0, not ${String(speed)}.`);
 }
 
 function isProgram(path: string): boolean {
@@ -162,11 +159,11 @@ function isProgram(path: string): boolean {
 
 function checkPort(name: string, port: number | undefined): void {
   if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return;
-  throw new EmulatorError(400, `--${name}: there is no port ${String(port)}; they are 1 to 65535.`);
+  throw new EmulatorError(400, `--${name}: port ${String(port)} does not exist; ports are 1 to 65535.`);
 }
 
 function makeStateFolder(folder: string): void {
-  if (folder === '') throw new EmulatorError(400, 'The folder of the state has no name.');
+  if (folder === '') throw new EmulatorError(400, 'The state folder must have a name.');
   try {
     makeFolder(resolve(folder));
     accessSync(folder, constants.W_OK | constants.X_OK);
@@ -174,7 +171,7 @@ function makeStateFolder(folder: string): void {
     const reason = error instanceof Error ? error.message : String(error);
     throw new EmulatorError(
       409,
-      `The state of the cloud cannot be kept in ${folder}: ${reason}. Name another folder with --state.`,
+      `Could not write the emulator's state to ${folder}: ${reason}. Name another folder with --state.`,
       { cause: error },
     );
   }
@@ -199,15 +196,15 @@ function readSchedule(file: string): { readonly text: string; readonly lines: re
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new EmulatorError(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
+    throw new EmulatorError(404, `Could not read the fault schedule: ${String(error)}.`, { cause: error });
   }
   return { text, lines: parseFaultSchedule(text, file) };
 }
 
 const isolationMessages: Readonly<Record<Isolation, string>> = {
-  root: 'Hosts have namespaces of their own; the machine stays as it is.',
-  user: 'Hosts have user namespaces of their own; the machine stays as it is.',
-  none: 'No namespaces can be made here: hosts are folders, and buckets can only be inside a home folder.',
+  root: 'Hosts have their own namespaces; this machine is not changed.',
+  user: 'Hosts have their own user namespaces; this machine is not changed.',
+  none: 'Namespaces cannot be created here: hosts are folders, and buckets can be mounted only inside a home folder.',
 };
 
 function chooseIsolation(requested: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
@@ -216,7 +213,7 @@ function chooseIsolation(requested: 'auto' | 'namespaces' | 'none', stateDir: st
   const found = probeIsolation(scratch);
   rmSync(scratch, { recursive: true, force: true });
   if (found === 'none' && requested === 'namespaces')
-    throw new EmulatorError(409, 'No namespaces can be made on this machine.');
+    throw new EmulatorError(409, 'Namespaces cannot be created on this machine.');
   return found;
 }
 
@@ -267,7 +264,7 @@ async function reserveAddresses(
   }
   throw new EmulatorError(
     409,
-    `The SSH port ${String(requestedPort ?? before.sshPort)} is taken on every loopback network that was tried. Name another with --ssh-port.`,
+    `SSH port ${String(requestedPort ?? before.sshPort)} is in use on every loopback network that was tried. Name another with --ssh-port.`,
   );
 }
 
@@ -294,7 +291,7 @@ async function openHttp(
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
-  throw new EmulatorError(409, `Port ${String(requestedPort)} of this machine is taken. Name another with --port.`);
+  throw new EmulatorError(409, `Port ${String(requestedPort)} of this machine is in use. Name another with --port.`);
 }
 
 function closeHttp(server: HttpServer): Promise<void> {

@@ -4,7 +4,7 @@ import { openDatabase } from '../../src/emulator/world/database.ts';
 import { createWorld, type World } from '../../src/emulator/world/world.ts';
 import { createManualClock } from './manual-clock.ts';
 
-/** The emulator's world in that folder, without machines and without doors; its time stands still. */
+/** The emulator's world in a folder, without hosts and HTTP; its clock does not move. */
 export function openBareWorld(folder: string): { readonly world: World; readonly close: () => void } {
   const database = openDatabase(folder);
   const world = createWorld({

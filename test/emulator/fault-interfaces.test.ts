@@ -1,6 +1,6 @@
 /**
- * One mechanism, three doors: what is said over HTTP, in the terminal or by a line of a rehearsal file does the same. Three
- * clouds from one seed are told the same words at the same moments, each through one door, and are compared after each.
+ * The same verbs over HTTP, in the terminal and from a fault schedule have the same effect. Three emulators with one
+ * seed run all calls at the same times, each through one interface, and are compared after each call.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ import { jobman, createCliHarness } from '../cli/support/harness.ts';
 import { type EmulatorFixture, minutes, startTestEmulator, zone } from './test-emulator.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
-/** A verb as somebody says it. */
+/** A verb as a user writes it. */
 type VerbCall = readonly [verb: string, target?: string, options?: Readonly<Record<string, string | number | boolean>>];
 
-/** Every verb, and every option of each, at least once; the last three are refused. */
+/** Every verb and every option of each, at least once. The last three calls are refused. */
 const calls: readonly VerbCall[] = [
   ['stockout', `${zone}/v4`, { for: '10m', times: 3, pricing: 'spot', project: 'p' }],
   ['capacity', `${zone}/v4`, { chips: 64, for: '1h', pricing: 'spot', project: 'p' }],
@@ -60,12 +60,15 @@ const calls: readonly VerbCall[] = [
   ['preempt', '000007'],
   ['bill'],
   ['clear', 'all'],
-  ['preempt', 'nobody'],
+  ['preempt', 'missing'],
   ['kill-host', 'c'],
   ['quota', 'nowhere', { limit: 8 }],
 ];
 
-/** When the first of them is said, in seconds after the start; each second another. All nodes are READY then. */
+/**
+ * The time of the first call in seconds after the start; each further call comes a second later. All nodes are READY by
+ * then.
+ */
 const firstAt = 600;
 
 function callAt(index: number): VerbCall {
@@ -74,7 +77,7 @@ function callAt(index: number): VerbCall {
   return call;
 }
 
-/** How a door says the words in that place of the table, at their moment; what was answered, be it a refusal. */
+/** Runs the call of that index and returns the reply or the refusal. */
 type Interface = (cloud: EmulatorFixture, index: number) => Promise<string>;
 
 interface Step {
@@ -82,7 +85,7 @@ interface Step {
   readonly world: object;
 }
 
-test('the table of this test has every verb with every option', () => {
+test('the calls of this test cover every verb and every option', () => {
   const covered = new Set(
     calls.flatMap(([verb, , options]) => [verb, ...Object.keys(options ?? {}).map((name) => `${verb} ${name}`)]),
   );
@@ -96,7 +99,7 @@ test('the table of this test has every verb with every option', () => {
   );
 });
 
-test('each verb does the same through each of its doors', async (t) => {
+test('a verb has the same effect through every interface', async (t) => {
   const overHttp: Interface = async (cloud, index) => {
     const [verb, target, options] = callAt(index);
     cloud.clock.advance(1_000);
@@ -107,7 +110,7 @@ test('each verb does the same through each of its doors', async (t) => {
   };
   const inTheTerminal: Interface = async (cloud, index) => {
     const [verb, target, options = {}] = callAt(index);
-    // Half of the options as two words, half as one with `=`; a flag that is set has no value.
+    // Write half of the options as two arguments and half with `=`. A flag that is set has no value.
     const flags = Object.entries(options).flatMap(([name, value], position) =>
       value === true
         ? [`--${name}`]
@@ -124,30 +127,30 @@ test('each verb does the same through each of its doors', async (t) => {
     return (out === '' ? err.replace(/^jobman: /, '') : out).trim();
   };
   const lines: string[] = [];
-  const byALine: Interface = (cloud) => {
+  const bySchedule: Interface = (cloud) => {
     lines.length = 0;
     cloud.clock.advance(1_000);
-    const line = lines.find((each) => each.startsWith('rehearsal: ')) ?? 'nothing';
-    return Promise.resolve(line.replace(/^rehearsal: ([\w-]+ was not possible: )?/, ''));
+    const line = lines.find((each) => each.startsWith('fault schedule: ')) ?? 'nothing';
+    return Promise.resolve(line.replace(/^fault schedule: ([\w-]+ failed: )?/, ''));
   };
 
   const http = await runAll(t, overHttp);
   const terminal = await runAll(t, inTheTerminal);
-  const rehearsal = await runAll(t, byALine, { schedule: scheduleOf(t), log: (line) => lines.push(line) });
+  const scheduled = await runAll(t, bySchedule, { schedule: scheduleOf(t), log: (line) => lines.push(line) });
   for (const [index, [verb, target]] of calls.entries()) {
     const sentence = `${verb} ${target ?? ''} (${String(index)})`;
     assert.deepEqual(terminal[index], http[index], `${sentence} in the terminal and over HTTP`);
-    assert.deepEqual(rehearsal[index], http[index], `${sentence} by a rehearsal and over HTTP`);
+    assert.deepEqual(scheduled[index], http[index], `${sentence} by a schedule and over HTTP`);
   }
-  // That they agree says little if none of them did anything.
+  // The agreement proves little if no call had an effect.
   const done = http.map(({ world }, index) => JSON.stringify(world) !== JSON.stringify(http[index - 1]?.world));
   const idle = calls
     .filter((_, index) => done[index] === false)
     .map(([verb, target]) => `${verb} ${target ?? ''}`.trim());
-  assert.deepEqual(idle, ['bucket gs://my-bucket/', 'bill', 'preempt nobody', 'kill-host c', 'quota nowhere']);
+  assert.deepEqual(idle, ['bucket gs://my-bucket/', 'bill', 'preempt missing', 'kill-host c', 'quota nowhere']);
 });
 
-/** The rehearsal of all words. Values stand in it as people write them, so `1.1` is a number and `10m` a text. */
+/** A fault schedule of all calls. It has the values as users write them, so `1.1` is a number and `10m` a string. */
 function scheduleOf(t: TestContext): string {
   const folder = temporaryFolder(t);
   const lines = calls.map(([verb, target, options = {}], index) => {
@@ -158,23 +161,26 @@ function scheduleOf(t: TestContext): string {
         : ` ${/^\d+$/.test(target) && !target.startsWith('0') ? target : JSON.stringify(target)}`;
     return `- { at: ${String(firstAt + index)}s, ${verb}:${about}${parts.join('')} }\n`;
   });
-  const file = join(folder, 'words.yaml');
+  const file = join(folder, 'faults.yaml');
   writeFileSync(file, lines.join(''));
   return file;
 }
 
-/** Makes a cloud with three nodes, lets a door tell it all the words, and says what was answered and what stood after each. */
+/**
+ * Starts an emulator with three nodes, runs all calls through one interface, and returns the reply and the state after
+ * each.
+ */
 async function runAll(
   t: TestContext,
   run: Interface,
   more: Parameters<typeof startTestEmulator>[1] = {},
 ): Promise<Step[]> {
-  const home = mkdtempSync(join(tmpdir(), 'doors-test-'));
+  const home = mkdtempSync(join(tmpdir(), 'interfaces-test-'));
   const stateDir = join(home, 'emulator');
   mkdirSync(stateDir);
   const cloud = await startTestEmulator(t, { ...more, stateDir });
   t.after(() => rmSync(home, { recursive: true, force: true }));
-  // By this file the terminal finds its cloud.
+  // The terminal finds the emulator by this file.
   const { url, sshPort } = cloud.emulator;
   writeFileSync(join(stateDir, 'endpoint.json'), JSON.stringify({ url, sshPort, pid: process.pid }));
   await cloud.createNode('a', { labels: { 'jobman-job': '000007' } });
@@ -184,13 +190,13 @@ async function runAll(
   const steps: Step[] = [];
   for (const [index, [verb]] of calls.entries()) {
     const answer = await run(cloud, index);
-    // How long a node was READY depends on how long it took to make, which is chance.
+    // The READY time of a node depends on the random duration of its creation.
     steps.push({ answer: verb === 'bill' ? answer.replaceAll(/[\d.]+/g, '#') : answer, world: await stateOf(cloud) });
   }
   return steps;
 }
 
-/** What stands, without what is drawn by chance: ids, keys, addresses, and how long the cloud itself takes for something. */
+/** The state without its random parts: ids, keys, addresses, and the durations of the emulator's own actions. */
 async function stateOf({ emulator, stateDir }: EmulatorFixture): Promise<object> {
   const state = (await queryEmulator(emulator.url, 'state')) as unknown as {
     readonly nodes: readonly NodeRecord[];

@@ -1,4 +1,4 @@
-// A rehearsal file: what is written down happens, at its time, by the seed, once.
+// A fault schedule runs each entry once, at its time, with randomness from the seed.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -18,12 +18,12 @@ function fileOf(t: TestContext, text: string): string {
   return file;
 }
 
-test('each line happens at its time, as if somebody had said it', async (t) => {
+test('each entry runs at its time, like a call of a user', async (t) => {
   const schedule = fileOf(
     t,
     `- { at: 5m, preempt: n1 }
 - { at: 10m, stockout: ${zone}/v4, for: 5m }
-- { at: 1m, preempt: nobody }
+- { at: 1m, preempt: missing }
 `,
   );
   const cloud = await startTestEmulator(t, { schedule });
@@ -41,7 +41,7 @@ test('each line happens at its time, as if somebody had said it', async (t) => {
   assert.equal(await cloud.nodeState('n2'), 'READY');
 });
 
-test('one seed, one story, whatever clients ask meanwhile; another seed, another', async (t) => {
+test('the seed determines the run, whatever clients request in the meantime', async (t) => {
   const schedule = fileOf(t, '- { every: 1m..5m, chance: 0.5, preempt: any }\n');
   async function story(seed: number, asksBetween = 0): Promise<string> {
     const cloud = await startTestEmulator(t, { schedule, seed });
@@ -49,7 +49,7 @@ test('one seed, one story, whatever clients ask meanwhile; another seed, another
     const states: string[] = [];
     for (let minute = 0; minute < 20; minute += 1) {
       cloud.clock.advance(minutes(1));
-      // The id that ends each refusal is drawn by chance.
+      // The id at the end of each error is random.
       for (let count = 0; count < asksBetween; count += 1) {
         await cloud.call('GET', '/v2/projects/emulator/locations/moon-a/nodes');
       }
@@ -65,7 +65,7 @@ test('one seed, one story, whatever clients ask meanwhile; another seed, another
   assert.notEqual(await story(4), first);
 });
 
-test('a cloud that starts again with the same file goes on; with another, the old one is forgotten', async (t) => {
+test('a restart with the same schedule continues it; another schedule replaces it', async (t) => {
   const stateDir = temporaryFolder(t);
   const time = createManualClock();
   const first = fileOf(t, '- { at: 1m, hold: "*" }\n- { at: 10m, hold: v4 }\n');
@@ -82,13 +82,14 @@ test('a cloud that starts again with the same file goes on; with another, the ol
     }
   }
   assert.deepEqual(await conditionsAfter(minutes(2), first), ['*']);
-  // Nine minutes after the first beginning: were it begun anew, `*` would stand a second time and v4 not at all.
+  // Nine minutes after the first start. If the schedule began again, `*` would be in force a second time and v4 not at
+  // all.
   assert.deepEqual(await conditionsAfter(minutes(9), first), ['*', 'v4']);
   assert.deepEqual(await conditionsAfter(minutes(2), second), ['*', 'v4', 'v5p']);
   assert.deepEqual(await conditionsAfter(minutes(2)), ['*', 'v4', 'v5p']);
 });
 
-test('every mistake in a file is told, with its line, before anything begins', () => {
+test('every mistake in a schedule is reported with its line before the emulator starts', () => {
   const mistakes = (text: string): string => {
     try {
       parseFaultSchedule(text, 'storm.yaml');
@@ -108,17 +109,17 @@ test('every mistake in a file is told, with its line, before anything begins', (
 - { at: 1m, chance: 2, clear: all }
 - preempt n1
 `),
-    `storm.yaml:1: premept is no verb. Did you mean preempt?
+    `storm.yaml:1: premept is not a verb. Did you mean preempt?
 storm.yaml:2: preempt needs \`at\` or \`every\`.
-storm.yaml:3: at: soon: write a length of time such as 30s, 10m or 2h, or two of them: 1m..3m.
-storm.yaml:4: at: 3m..1m: write a length of time such as 30s, 10m or 2h, or two of them: 1m..3m.
+storm.yaml:3: at: soon: write a duration such as 30s, 10m or 2h, or a range: 1m..3m.
+storm.yaml:4: at: 3m..1m: write a duration such as 30s, 10m or 2h, or a range: 1m..3m.
 storm.yaml:5: flaky p=2: write a number from 0 to 1.
-storm.yaml:6: stockout has no option "fro". Did you mean for? It has: for, times, clear, pricing, project.
-storm.yaml:7: every: must be more than nothing.
+storm.yaml:6: stockout has no option "fro". Did you mean for? Its options: for, times, clear, pricing, project.
+storm.yaml:7: every: must be greater than 0.
 storm.yaml:8: chance: write a number from 0 to 1.
-storm.yaml:9: a line says when and what: { at: 2m, preempt: any }.`,
+storm.yaml:9: an entry needs a time and a verb: { at: 2m, preempt: any }.`,
   );
-  assert.match(mistakes('preempt: n1\n'), /a rehearsal is a list/);
+  assert.match(mistakes('preempt: n1\n'), /a fault schedule is a list/);
   assert.match(mistakes('- { at: 1m\n'), /^storm\.yaml:\d+: /);
   assert.equal(mistakes(''), 'none');
   assert.equal(mistakes('- { at: 90, kill-host: 1/3, for: 2m }\n- { at: 1m, preempt: 1 }\n'), 'none');

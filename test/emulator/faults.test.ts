@@ -1,4 +1,4 @@
-// The temper: what can be done to the cloud, and how a client feels it.
+// Faults: the effect of each verb on the emulator and on its clients.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { queryEmulator } from '../../src/emulator/admin.ts';
 import { EmulatorError } from '../../src/emulator/contract.ts';
 import { minutes, nodeBody, startTestEmulator, zone } from './test-emulator.ts';
 
-test('a stockout fails a creation in its operation, lasts as long as it was told, and leaves no node', async (t) => {
+test('a stockout fails a creation in its operation, lasts for its duration, and leaves no node', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', `${zone}/v4-8`, { for: '10m' });
   const begun = await cloud.createNode('n1');
@@ -25,7 +25,7 @@ test('a stockout fails a creation in its operation, lasts as long as it was told
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
-test('a queued resource waits a stockout out', async (t) => {
+test('a queued resource waits until a stockout ends', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', 'v4');
   await cloud.createQueued('q1');
@@ -36,7 +36,7 @@ test('a queued resource waits a stockout out', async (t) => {
   assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
 });
 
-test('a zone has as many chips as it is given, and a deleted node gives its back', async (t) => {
+test('a zone has the chips of its capacity, and a deleted node returns its chips', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('capacity', `${zone}/v4`, { chips: '8' });
   await cloud.createNode('a');
@@ -49,7 +49,7 @@ test('a zone has as many chips as it is given, and a deleted node gives its back
   assert.equal(await cloud.nodeState('c'), 'READY');
 });
 
-test('quota is refused at once, names its limit, and counts preempted nodes until they are deleted', async (t) => {
+test('a quota refuses at once, names its limit, and counts preempted nodes until they are deleted', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('quota', 'v4', { limit: '8', pricing: 'spot' });
   await cloud.createReadyNode('a');
@@ -66,7 +66,7 @@ test('quota is refused at once, names its limit, and counts preempted nodes unti
   await cloud.createNode('b');
 });
 
-test('permission: a zone, a right, credentials, the API itself', async (t) => {
+test('permission denies a zone, a permission, credentials, or the API', async (t) => {
   const cloud = await startTestEmulator(t);
   const refusal = async (target: string): Promise<string> => {
     await cloud.admin('permission', target);
@@ -81,7 +81,7 @@ test('permission: a zone, a right, credentials, the API itself', async (t) => {
   await cloud.createNode('n');
 });
 
-test('hold keeps a creation and a queue where they are until it is cleared', async (t) => {
+test('hold stops a creation and a queue until it is cleared', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('hold', zone);
   await cloud.createNode('n1');
@@ -95,7 +95,7 @@ test('hold keeps a creation and a queue where they are until it is cleared', asy
   assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
 });
 
-test('fail strikes once: a node creation in its operation, a queued resource in its failedData', async (t) => {
+test('fail affects one request: a node creation in its operation, a queued resource in its failedData', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('fail', '*', { code: '13' });
   const begun = await cloud.createNode('n1');
@@ -112,7 +112,7 @@ test('fail strikes once: a node creation in its operation, a queued resource in 
   assert.equal(await cloud.nodeState('n2'), 'READY');
 });
 
-test('slow makes it take longer', async (t) => {
+test('slow delays actions', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('slow', zone, { factor: '5' });
   await cloud.createNode('n1');
@@ -122,7 +122,7 @@ test('slow makes it take longer', async (t) => {
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
-test('drop: the reply is lost, the act is done, and only as often as it was told', async (t) => {
+test('drop loses the reply but makes the change, and only the given number of times', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('drop', 'create', { times: '1' });
   await assert.rejects(cloud.createNode('n1'));
@@ -130,7 +130,7 @@ test('drop: the reply is lost, the act is done, and only as often as it was told
   await cloud.createNode('n2');
 });
 
-test('flaky answers 503 as often as its share says, and does nothing then', async (t) => {
+test('flaky answers 503 with its probability, and makes no change then', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('flaky', '*', { p: '0.5' });
   let unavailable = 0;
@@ -154,7 +154,7 @@ test('maintenance takes a node down and brings it back', async (t) => {
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
-test('a node is found by its job, with or without leading zeros, and the living one is meant', async (t) => {
+test('a node is found by its job, with or without leading zeros, and only while it exists', async (t) => {
   const cloud = await startTestEmulator(t);
   const labels = { 'jobman-job': '000001' };
   await cloud.createReadyNode('a', { labels });
@@ -168,12 +168,12 @@ test('a node is found by its job, with or without leading zeros, and the living 
   assert.equal(await cloud.nodeState('c'), 'PREEMPTED');
 });
 
-test('what is not there is refused with what is', async (t) => {
+test('a missing target is refused with the existing ones', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('train');
   const refusal = async (...args: Parameters<typeof cloud.admin>): Promise<string> => {
     const error = await cloud.admin(...args).then(
-      () => assert.fail('must be refused'),
+      () => assert.fail('the call must be refused'),
       (reason: unknown) => reason,
     );
     assert.ok(error instanceof EmulatorError);
@@ -190,11 +190,11 @@ test('what is not there is refused with what is', async (t) => {
   assert.match(await refusal('stockout', zone, { for: 'long' }), /^400 .*30s, 10m or 2h/);
   assert.match(await refusal('capacity', zone), /^400 capacity needs chips/);
   assert.match(await refusal('kill-host', 'train'), /^409 train is CREATING/);
-  assert.match(await refusal('preempt', 'train/1'), /^400 preempt takes a whole node with all its workers/);
+  assert.match(await refusal('preempt', 'train/1'), /^400 preempt acts on a whole node with all its workers/);
   assert.equal(await cloud.nodeState('train'), 'CREATING');
 });
 
-test('state and info show the world, and no private key', async (t) => {
+test('state and info show the world without private keys', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('n1');
   await cloud.admin('hold', zone);
@@ -207,7 +207,7 @@ test('state and info show the world, and no private key', async (t) => {
   assert.equal(info['speed'], 1);
 });
 
-test('a page of a stranger in a browser is refused', async (t) => {
+test('a request of a foreign web page is refused', async (t) => {
   const cloud = await startTestEmulator(t);
   const { url } = cloud.emulator;
   const own = new URL(url).origin;
@@ -215,7 +215,7 @@ test('a page of a stranger in a browser is refused', async (t) => {
   for (const [origin, status] of [
     ['https://example.org', 403],
     ['null', 403],
-    // A page that another user of this machine serves.
+    // Another user of this machine may serve the page.
     [other, 403],
     ['http://127.0.0.1', 403],
     [own.replace('http:', 'https:'), 403],
@@ -230,7 +230,7 @@ test('a page of a stranger in a browser is refused', async (t) => {
   }
 });
 
-test('an emulator that nobody runs is a refusal too', async () => {
+test('a missing emulator is reported as a refusal', async () => {
   const { runAdminVerb: admin } = await import('../../src/emulator/admin.ts');
   await assert.rejects(admin('http://127.0.0.1:1', 'preempt', 'n'), (error: unknown) => {
     assert.ok(error instanceof EmulatorError);
@@ -239,7 +239,7 @@ test('an emulator that nobody runs is a refusal too', async () => {
   });
 });
 
-test('a condition whose time is over is not in force, neither in the look at all there is nor for `clear`', async (t) => {
+test('an expired condition is not in force, neither in the state nor for `clear`', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', 'v4', { for: '10m' });
   await cloud.admin('quota', 'v4', { limit: '8' });
@@ -250,7 +250,7 @@ test('a condition whose time is over is not in force, neither in the look at all
   assert.deepEqual(await inForce(), ['stockout', 'quota']);
   cloud.clock.advance(minutes(11));
   assert.deepEqual(await inForce(), ['quota']);
-  assert.equal((await cloud.admin('clear', 'stockout')).message, 'Nothing stood there.');
+  assert.equal((await cloud.admin('clear', 'stockout')).message, 'No condition was in force.');
   assert.doesNotMatch((await cloud.admin('clear', 'all')).message, /stockout/);
   assert.deepEqual(await inForce(), []);
 });

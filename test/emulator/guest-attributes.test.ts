@@ -1,4 +1,4 @@
-// Guest attributes: what a worker's program writes to its metadata server, and who reads it there and through the API.
+// Guest attributes: programs of a worker write them to its metadata server, and the worker and the API read them.
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -28,7 +28,7 @@ function folderOf(t: TestContext): string {
   return folder;
 }
 
-/** Makes a READY node of two workers. */
+/** Creates a READY node with two workers. */
 function makePair(world: World): void {
   world.change(() => {
     createNode(world, { version: 'v2', project: 'emulator', zone }, 'pair', { ...nodeBody, acceleratorType: 'v4-16' });
@@ -43,12 +43,12 @@ function workerOf(world: World, index: number): { readonly node: NodeRecord; rea
   return { node, worker };
 }
 
-/** Each server has an address of its own: connections to an earlier one are kept by `fetch`. */
+/** Each server has its own address, because `fetch` reuses connections to an earlier one. */
 let lastAddress = 20;
 
 type Ask = (method: string, path: string, body?: string | Buffer) => Promise<{ status: number; text: string }>;
 
-/** A worker's metadata server, and how its programs ask it for something below `instance/`. */
+/** The metadata server of a worker, and a request for a path below `instance/`. */
 async function serverOf(t: TestContext, world: World, index: number): Promise<Ask> {
   lastAddress += 1;
   const server = await openMetadataServer({
@@ -75,7 +75,7 @@ async function serverOf(t: TestContext, world: World, index: number): Promise<As
   };
 }
 
-/** `namespace/key=value` of all that the API tells, a list for each worker; host keys are left out. */
+/** `namespace/key=value` of all attributes in the API, one list per worker, without host keys. */
 function askApi(
   world: World,
   asked: { readonly queryPath?: string; readonly workerIds?: readonly string[] },
@@ -102,7 +102,7 @@ function askApi(
   );
 }
 
-test('what a program writes is read by itself and, worker by worker, through the API, until it is deleted', async (t) => {
+test('a program reads its own attributes, and the API lists them per worker, until they are deleted', async (t) => {
   const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
@@ -122,7 +122,7 @@ test('what a program writes is read by itself and, worker by worker, through the
   assert.deepEqual(askApi(world, {}), [all, ['startup/status=done']]);
   assert.deepEqual(askApi(world, { workerIds: ['1'] }), [['startup/status=done']]);
   assert.deepEqual(askApi(world, { queryPath: 'startup/' }), [all.slice(1), ['startup/status=done']]);
-  // One key is that key, and not also those that begin with it.
+  // A key does not match other keys that begin with it.
   assert.deepEqual(askApi(world, { queryPath: 'startup/status' }), [[all[1]], ['startup/status=done']]);
   assert.deepEqual(askApi(world, { queryPath: 'start' }), [[], []]);
   assert.throws(
@@ -137,7 +137,7 @@ test('what a program writes is read by itself and, worker by worker, through the
   assert.deepEqual(askApi(world, { queryPath: 'startup/status' }), [[], ['startup/status=done']]);
 });
 
-test('the host keys of the agent stand beside it, and a program may write over them', async (t) => {
+test("programs see the agent's host keys and may overwrite them", async (t) => {
   const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
@@ -150,7 +150,7 @@ test('the host keys of the agent stand beside it, and a program may write over t
   assert.equal((await ask('GET', key)).status, 404);
 });
 
-test('nothing else may be written, under no other name, and not without end', async (t) => {
+test('other paths, other names and values beyond the limit are refused', async (t) => {
   const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
@@ -163,16 +163,16 @@ test('nothing else may be written, under no other name, and not without end', as
     assert.equal(await status('PUT', `guest-attributes/${path}`, 'x'), 400, path);
   }
   assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(maxGuestBytes - 'a/b'.length - 1, 'x')), 200);
-  assert.equal(await status('PUT', 'guest-attributes/a/c', ''), 413, 'its name counts too');
+  assert.equal(await status('PUT', 'guest-attributes/a/c', ''), 413, 'the name counts too');
   assert.equal(await status('PUT', 'guest-attributes/a/c', Buffer.alloc(4 * maxGuestBytes, 'x')), 413);
-  // What takes the place of an earlier value counts once, and what is deleted no more.
+  // A replacement counts once, and a deletion counts nothing.
   assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(maxGuestBytes - 'a/b'.length, 'y')), 200);
   assert.equal(await status('DELETE', 'guest-attributes/a/b'), 200);
   assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 200);
   assert.deepEqual(askApi(world, { workerIds: ['0'] }), [['a/c=xy']]);
 });
 
-test('names that a language has other uses for are names, and nobody else sees them', async (t) => {
+test('names such as `__proto__` are ordinary names, and only their own worker has them', async (t) => {
   const { world, close } = openBareWorld(folderOf(t));
   t.after(close);
   makePair(world);
@@ -185,7 +185,7 @@ test('names that a language has other uses for are names, and nobody else sees t
   assert.match((await ask('GET', 'guest-attributes/?recursive=true')).text, /"__proto__":\{"status":"mine"\}/);
 });
 
-test('it outlives the emulator, and goes with its node', async (t) => {
+test('attributes survive a restart of the emulator, and are deleted with their node', async (t) => {
   const folder = folderOf(t);
   const before = openBareWorld(folder);
   makePair(before.world);

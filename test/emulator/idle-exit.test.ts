@@ -1,4 +1,4 @@
-// A cloud that nobody needs: when it rests, and when it leaves.
+// The idle time of an emulator, and its exit.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { minutes, nodeBody, startTestEmulator, zone } from './test-emulator.ts';
 import { createManualClock } from './manual-clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
-test('a cloud says since when it rests: not while something is in it, and anew after each change that was asked for', async (t) => {
+test('the idle time starts without resources, and starts again after each change', async (t) => {
   const cloud = await startTestEmulator(t);
   const begin = cloud.clock.now();
   assert.equal(cloud.emulator.idleSince(), begin);
@@ -29,7 +29,7 @@ test('a cloud says since when it rests: not while something is in it, and anew a
   assert.equal(cloud.emulator.idleSince(), cloud.clock.now());
 });
 
-test('as a program it leaves when it was empty and unasked for so long, and not before', async (t) => {
+test('the program exits after the idle time, and not earlier', async (t) => {
   const stateDir = temporaryFolder(t);
   const time = createManualClock();
   let left = 0;

@@ -1,4 +1,4 @@
-// What a project may have, what was set aside for it, and what it would have cost.
+// The limits of a project, its reservations, and the bill.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ async function reservations(cloud: EmulatorFixture): Promise<Reply[]> {
   return (await cloud.ok('GET', `${alpha}/reservations`)).reservations ?? [];
 }
 
-test('a reservation is listed with what is used of it, and refuses what exceeds it in the words of the service', async (t) => {
+test("a reservation is listed with its use, and refuses more with Google's message", async (t) => {
   const cloud = await startTestEmulator(t);
   assert.deepEqual(await reservations(cloud), []);
   const without = await cloud.createNode('none', reserved);
@@ -37,7 +37,7 @@ test('a reservation is listed with what is used of it, and refuses what exceeds 
   );
 });
 
-test('what is reserved is there in a zone that is full for others', async (t) => {
+test('reserved capacity is available in a zone that is full for others', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('capacity', `${zone}/v4`, { chips: '0' });
   await cloud.admin('reserve', `${zone}/v4`, { chips: '4' });
@@ -47,7 +47,7 @@ test('what is reserved is there in a zone that is full for others', async (t) =>
   assert.equal(await cloud.nodeState('kept'), 'READY');
 });
 
-test('a queued resource waits for the reservation that it names, whatever zone gcloud wrote into the name', async (t) => {
+test("a queued resource waits for its reservation, also with gcloud's wrong zone in the name", async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('reserve', `${zone}/v4`, { chips: '64', name: 'theirs' });
   const parent = `projects/emulator/locations/${zone}`;
@@ -67,7 +67,7 @@ test('a queued resource waits for the reservation that it names, whatever zone g
   assert.deepEqual(used, { ours: '8', theirs: '0' });
 });
 
-test('a quota may be one project’s, and of one tier beside another', async (t) => {
+test('a quota may apply to one project and to one tier', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('quota', 'v4', { limit: '0', project: 'other' });
   await cloud.admin('quota', 'v4', { limit: '8', pricing: 'spot' });
@@ -80,7 +80,7 @@ test('a quota may be one project’s, and of one tier beside another', async (t)
   assert.equal(await status(`/v2/projects/third/locations/${zone}/nodes?nodeId=x`, nodeBody), 200);
 });
 
-test('external addresses run out before chips do, and only for those who ask for them', async (t) => {
+test('external addresses are limited separately from chips, and only for nodes that have them', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('quota', `${zone}/addresses`, { limit: '8' });
   await cloud.createNode('a', { acceleratorType: 'v4-32' });
@@ -95,7 +95,7 @@ test('external addresses run out before chips do, and only for those who ask for
   assert.equal(await cloud.nodeState('inner'), 'READY');
 });
 
-test('so many creations a minute, and a minute later more', async (t) => {
+test('creations are limited per minute', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('quota', 'requests', { limit: '2' });
   await cloud.createNode('a');
@@ -107,7 +107,7 @@ test('so many creations a minute, and a minute later more', async (t) => {
   await cloud.createNode('c');
 });
 
-test('the bill counts READY time at Google’s prices, and nothing for what was taken in its first minute', async (t) => {
+test('the bill counts READY time at Google’s prices, and nothing for a node preempted in its first minute', async (t) => {
   const cloud = await startTestEmulator(t);
   const bill = async (): Promise<{ lines: Reply[] }> => cloud.ok('GET', '/emulator/bill');
   assert.deepEqual(await bill(), { lines: [] });
@@ -126,7 +126,7 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   assert.ok(hours['short'] > 0 && hours['short'] < 0.1, String(hours['short']));
   assert.equal(lines[0].dollarsPerHour, 4 * 0.9215);
   assert.match((await cloud.admin('bill')).message, /^3 nodes were READY for .* would have cost \$/);
-  // The last price that is about a node counts, whichever words it was said with.
+  // The latest price that matches a node applies, whatever its target.
   const dollars = async (): Promise<number> => (await bill()).lines[0]?.dollarsPerHour;
   await cloud.admin('price', 'v4', { usd: '2', pricing: 'spot' });
   assert.equal(await dollars(), 8);
@@ -138,7 +138,7 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   assert.equal(await dollars(), 4);
 });
 
-test('a stockout or a quota for a number of times strikes so often, and is gone then', async (t) => {
+test('a stockout or a quota with `times` applies that many times and ends', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', zone, { times: '1' });
   const first = await cloud.createNode('a');
@@ -152,7 +152,7 @@ test('a stockout or a quota for a number of times strikes so often, and is gone 
   await cloud.createNode('c');
 });
 
-test('so many strikes of a limit on addresses or on calls, or of slowness, and then it is gone', async (t) => {
+test('a limit on addresses or calls, and `slow`, with `times` apply that many times and end', async (t) => {
   const cloud = await startTestEmulator(t);
   const outside = { networkConfig: { enableExternalIps: true } };
   await cloud.admin('quota', `${zone}/addresses`, { limit: '0', times: '1' });
@@ -170,7 +170,7 @@ test('so many strikes of a limit on addresses or on calls, or of slowness, and t
   assert.deepEqual([await cloud.nodeState('d'), await cloud.nodeState('e')], ['CREATING', 'READY']);
 });
 
-test('what is no strike cannot be counted, and says so', async (t) => {
+test('a verb without single uses refuses `times`', async (t) => {
   const cloud = await startTestEmulator(t);
   const refused: readonly (readonly [string, string, Record<string, string>])[] = [
     ['capacity', `${zone}/v4`, { chips: '8' }],
@@ -184,7 +184,7 @@ test('what is no strike cannot be counted, and says so', async (t) => {
   }
 });
 
-test('replies that come late are as late as they were told, for the zone that was told, and slow nothing else', async (t) => {
+test('`replies` delays the replies of the given zone and nothing else', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('slow', 'us-central1-a', { replies: '1h' });
   await cloud.createNode('a');

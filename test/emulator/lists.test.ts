@@ -1,11 +1,11 @@
-// What a client may ask of a list or of any reply: a part of it, another order, only some; and the oldest of the APIs.
+// Lists and partial replies: fields, order, filter, pages; and the oldest API.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseFilter, selectFields } from '../../src/emulator/wire/lists.ts';
 import { startTestEmulator, zone } from './test-emulator.ts';
 
-test('`fields` leaves what it names, in every notation that Google takes', () => {
+test('`fields` keeps the named parts, in every notation of Google', () => {
   const reply = { nodes: [{ name: 'a', state: 'READY', labels: { b: 'c' } }], nextPageToken: 't' };
   const table: readonly (readonly [fields: string, left: object])[] = [
     ['nextPageToken', { nextPageToken: 't' }],
@@ -25,7 +25,7 @@ test('`fields` leaves what it names, in every notation that Google takes', () =>
   }
 });
 
-test('a filter is read as AIP-160 says', () => {
+test('a filter follows AIP-160', () => {
   const item = { type: 'v6e-8', done: true, size: '16', metadata: { verb: 'create', names: ['a', 'b'] } };
   const table: readonly (readonly [filter: string, passes: boolean])[] = [
     ['', true],
@@ -54,7 +54,7 @@ test('a filter is read as AIP-160 says', () => {
   }
 });
 
-test('lists are sifted, sorted and cut into pages all at once; every item is on one page', async (t) => {
+test('a list is filtered, sorted and paged at once, and every item is on one page', async (t) => {
   const cloud = await startTestEmulator(t);
   const types: string[] = [];
   let token = '';
@@ -75,11 +75,11 @@ test('lists are sifted, sorted and cut into pages all at once; every item is on 
   assert.equal(running.operations.length, 1);
   assert.deepEqual(await cloud.ok('GET', 'operations?filter=done%3Dtrue'), {});
   assert.deepEqual(await cloud.ok('GET', 'nodes/n1?fields=state'), { state: 'CREATING' });
-  // Nodes cannot be filtered: the parameter is unknown there, as it is at Google.
+  // Nodes cannot be filtered: Google does not know the parameter there.
   assert.equal((await cloud.call('GET', 'nodes?filter=state%3DREADY')).status, 400);
 });
 
-test('a reply is written for people unless the client wants it short; a path that is none is refused', async (t) => {
+test('a reply is indented unless the client asks otherwise; a malformed path is refused', async (t) => {
   const cloud = await startTestEmulator(t);
   const base = `${cloud.emulator.url}/v2/projects/emulator/locations`;
   const text = async (url: string): Promise<string> => (await fetch(url)).text();
@@ -90,7 +90,7 @@ test('a reply is written for people unless the client wants it short; a path tha
   assert.match(await malformed.text(), /malformed/);
 });
 
-test('of the nodes of the first API there are none, and none are made', async (t) => {
+test('API v1 has no nodes and creates none', async (t) => {
   const cloud = await startTestEmulator(t);
   const old = `/v1/projects/emulator/locations/${zone}/nodes`;
   await cloud.createNode('n1');

@@ -1,4 +1,4 @@
-// Maintenance that was announced, flex-start that ends, operations that are cancelled, zones that are silent.
+// Announced maintenance, the end of flex-start, cancelled operations, zones that do not answer.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { waitForHosts, minutes, nodeBody, type Reply, startTestEmulator, zone } 
 const parent = `projects/emulator/locations/${zone}`;
 const alpha = `/v2alpha1/${parent}`;
 
-test('announced maintenance is shown, begins at its time, and is gone from the node afterwards', async (t) => {
+test('announced maintenance is shown, begins on time, and disappears from the node afterwards', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1');
   await cloud.admin('maintenance', 'n1', { in: '30m' });
@@ -29,7 +29,7 @@ test('announced maintenance is shown, begins at its time, and is gone from the n
   assert.deepEqual([after.state, after.upcomingMaintenance], ['READY', undefined]);
 });
 
-test('a worker learns of announced maintenance from its metadata server', async (t) => {
+test('a worker reads announced maintenance from its metadata server', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1');
   const record = async (): Promise<NodeRecord> => {
@@ -50,7 +50,7 @@ test('a worker learns of announced maintenance from its metadata server', async 
       headers: { 'Metadata-Flavor': 'Google' },
       redirect: 'error',
     });
-  // The plain request of Google's page on host maintenance, which follows no redirection.
+  // The request of Google's page on host maintenance. It follows no redirect.
   const none = await ask('?alt=json');
   assert.deepEqual(
     [none.status, await none.json()],
@@ -59,7 +59,7 @@ test('a worker learns of announced maintenance from its metadata server', async 
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   node = await record();
   const metadata = (await (await ask('?alt=json')).json()) as Record<string, string>;
-  // That page has the keys with underscores, and every value as a text.
+  // In Google's page the keys have underscores and every value is a string.
   assert.deepEqual(Object.keys(metadata).toSorted(), [
     'can_reschedule',
     'latest_window_start_time',
@@ -77,7 +77,7 @@ test('a worker learns of announced maintenance from its metadata server', async 
   assert.equal(await (await ask('/type')).text(), 'SCHEDULED');
 });
 
-test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {
+test('maintenance that was performed early does not come again; without an announcement the call fails', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1');
   const refused = await cloud.call('POST', `${alpha}/nodes/n1:performMaintenance`, {});
@@ -95,7 +95,7 @@ test('performed earlier, it does not come a second time; without an announcement
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
-test('a simulated event takes the node down now, and names a worker that it has not', async (t) => {
+test('a simulated event takes the node down at once, and refuses a worker that does not exist', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1', { acceleratorType: 'v4-16' });
   const wrong = await cloud.call('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['7'] });
@@ -106,7 +106,7 @@ test('a simulated event takes the node down now, and names a worker that it has 
   assert.equal(node.upcomingMaintenance.type, 'UNSCHEDULED');
 });
 
-test('a queued resource tells the maintenance of its nodes, performs it, and stays ACTIVE', async (t) => {
+test('a queued resource shows the maintenance of its nodes, performs it, and stays ACTIVE', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
     spot: {},
@@ -132,7 +132,7 @@ test('a queued resource tells the maintenance of its nodes, performs it, and sta
   assert.equal(await cloud.nodeState('ms-1'), 'READY');
 });
 
-test('maintenance calls: each is refused where there is nothing to do, and without names all of a request is meant', async (t) => {
+test('a maintenance call is refused when nothing is announced; without names it means all nodes', async (t) => {
   const cloud = await startTestEmulator(t);
   const messageOf = async (method: string, path: string, body?: object): Promise<string> => {
     const reply = await cloud.call(method, `${alpha}/${path}`, body);
@@ -154,13 +154,13 @@ test('maintenance calls: each is refused where there is nothing to do, and witho
   assert.equal(await messageOf('POST', perform, {}), '400 FAILED_PRECONDITION');
   assert.equal(await messageOf('POST', perform, { nodeNames: 'ms-0' }), '400 INVALID_ARGUMENT');
   await cloud.admin('maintenance', 'ms-0', { in: '1h' });
-  // One of the two has nothing announced: the call does nothing to either.
+  // One of the two nodes has no announcement, so the call changes neither.
   assert.equal(await messageOf('POST', perform, {}), '400 FAILED_PRECONDITION');
   assert.equal(await cloud.nodeState('ms-0'), 'READY');
   await cloud.admin('maintenance', 'ms-1', { in: '2h' });
   assert.equal(await messageOf('POST', perform, {}), '200 well');
   assert.deepEqual([await cloud.nodeState('ms-0'), await cloud.nodeState('ms-1')], ['REPAIRING', 'REPAIRING']);
-  // Under way it is told as such, and cannot be had a second time.
+  // Maintenance in progress is shown as such and cannot be performed again.
   const { nodeUpcomingMaintenances } = await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`);
   assert.deepEqual(
     nodeUpcomingMaintenances.map(({ upcomingMaintenance: { maintenanceStatus, canReschedule } }: Reply) => [
@@ -177,7 +177,7 @@ test('maintenance calls: each is refused where there is nothing to do, and witho
   assert.deepEqual(await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`), {});
 });
 
-test('flex-start says when it ends, and ends then', async (t) => {
+test('flex-start shows its end and ends then', async (t) => {
   const cloud = await startTestEmulator(t);
   const west = '/v2alpha1/projects/emulator/locations/us-west4-a';
   const body = (type: string, runDuration?: object): object => ({
@@ -218,7 +218,7 @@ test('flex-start says when it ends, and ends then', async (t) => {
   });
 });
 
-test('a cancelled creation ends as cancelled and leaves no node; a cancelled update goes on', async (t) => {
+test('a cancelled creation ends as cancelled without a node; an update ignores the cancellation', async (t) => {
   const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1');
   await cloud.ok('POST', `/v2/${begun.name}:cancel`, {});
@@ -234,7 +234,7 @@ test('a cancelled creation ends as cancelled and leaves no node; a cancelled upd
   assert.equal((await cloud.operation(update)).response.state, 'READY');
 });
 
-test('a zone that does not answer is named as unreachable in a list of all, and is a 503 by itself', async (t) => {
+test('a list of all zones names an unreachable zone; a request to that zone gets 503', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('n1');
   await cloud.admin('flaky', zone, { p: '1' });
@@ -245,7 +245,7 @@ test('a zone that does not answer is named as unreachable in a list of all, and 
   assert.equal((await cloud.ok('GET', '/v2/projects/emulator/locations/-/nodes')).nodes.length, 1);
 });
 
-test('a key of the project is changed by whoever read its last state, and by nobody else', async (t) => {
+test('a change of project metadata needs the current fingerprint', async (t) => {
   const cloud = await startTestEmulator(t);
   const { commonInstanceMetadata } = await cloud.ok('GET', '/compute/v1/projects/p');
   const path = '/compute/v1/projects/p/setCommonInstanceMetadata';

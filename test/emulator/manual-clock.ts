@@ -1,8 +1,8 @@
 import type { EmulatorClock } from '../../src/emulator/contract.ts';
 
-/** A clock that stands still until a test moves it. */
+/** A clock that a test advances. */
 export interface ManualClock extends EmulatorClock {
-  /** Moves on by that many milliseconds; whatever becomes due on the way happens in its order. */
+  /** Advances the time by that many milliseconds. Due calls run in order. */
   advance(length: number): void;
 }
 

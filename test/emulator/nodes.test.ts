@@ -1,10 +1,10 @@
-// Nodes through the API, as any client would see them.
+// Nodes through the API, as a client sees them.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitForHosts, minutes, nodeBody, startTestEmulator, zone } from './test-emulator.ts';
 
-test('a node is CREATING, then READY with one endpoint for each worker, and its operation ends with it', async (t) => {
+test('a node is CREATING, then READY with one endpoint per worker, and its operation ends', async (t) => {
   const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1', { acceleratorType: 'v4-32', labels: { owner: 'ada' } });
   assert.match(
@@ -29,7 +29,7 @@ test('a node is CREATING, then READY with one endpoint for each worker, and its 
   assert.deepEqual(ready.labels, { owner: 'ada' });
   assert.equal(ready.networkConfig.network, 'projects/emulator/global/networks/default');
   assert.equal(ready.networkConfig.subnetwork, 'projects/emulator/regions/us-central2/subnetworks/default');
-  assert.equal('multisliceNode' in ready, false, 'defaults are left out');
+  assert.equal('multisliceNode' in ready, false, 'default values are omitted');
   const addresses = ready.networkEndpoints.map((endpoint: { ipAddress: string }) => endpoint.ipAddress);
   assert.equal(new Set(addresses).size, 4);
   for (const address of addresses) assert.match(address, /^127\.\d+\.\d+\.\d+$/);
@@ -39,7 +39,7 @@ test('a node is CREATING, then READY with one endpoint for each worker, and its 
   assert.equal(done.response.state, 'READY');
 });
 
-test('a deleted node is DELETING, then 404, and its name is free again under another id', async (t) => {
+test('a deleted node is DELETING, then 404; its name is free again, with another id', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1');
   await waitForHosts(cloud);
@@ -74,7 +74,7 @@ test('a preempted node stays PREEMPTED until it is deleted', async (t) => {
   assert.equal(await cloud.nodeState('n1'), 'NOT_FOUND');
 });
 
-test('a node preempted while it is made ends its creation with code 3', async (t) => {
+test('a preemption during creation ends the operation with code 3', async (t) => {
   const cloud = await startTestEmulator(t);
   const begun = await cloud.createNode('n1');
   await cloud.admin('preempt', 'n1');
@@ -85,7 +85,7 @@ test('a node preempted while it is made ends its creation with code 3', async (t
   assert.equal(await cloud.nodeState('n1'), 'PREEMPTED');
 });
 
-test('metadata is replaced at once by a PATCH, in either spelling of the mask, and by the whole field', async (t) => {
+test('PATCH replaces metadata at once, with either spelling of the mask, and replaces the whole field', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1', { metadata: { old: 'x' } });
   const begun = await cloud.ok('PATCH', 'nodes/n1?updateMask=metadata,network_config.enable_external_ips', {
@@ -105,7 +105,7 @@ test('metadata is replaced at once by a PATCH, in either spelling of the mask, a
   assert.equal(wrong.status, 400);
 });
 
-test('only a single host on demand can be stopped; started again it has another address', async (t) => {
+test('only a single on-demand host can be stopped; its next start gives it another address', async (t) => {
   const cloud = await startTestEmulator(t);
   const onDemand = { schedulingConfig: {} };
   await cloud.createNode('single', onDemand);
@@ -126,7 +126,7 @@ test('only a single host on demand can be stopped; started again it has another 
   assert.notEqual((await cloud.ok('GET', 'nodes/single')).networkEndpoints[0].ipAddress, before);
 });
 
-test('a preemptible node is taken after 24 hours, a spot node is not', async (t) => {
+test('a preemptible node is preempted after 24 hours, a spot node is not', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('old', { schedulingConfig: { preemptible: true } });
   await cloud.createNode('new');
@@ -137,7 +137,7 @@ test('a preemptible node is taken after 24 hours, a spot node is not', async (t)
   assert.equal(await cloud.nodeState('new'), 'READY');
 });
 
-test('what cannot be made is refused with the words of the service', async (t) => {
+test("an invalid node is refused with Google's message", async (t) => {
   const cloud = await startTestEmulator(t);
   const create = async (path: string, body: object): Promise<string> => {
     const reply = await cloud.call('POST', path, body);
@@ -172,7 +172,7 @@ test('what cannot be made is refused with the words of the service', async (t) =
   assert.equal(twice.body.error.status, 'ALREADY_EXISTS');
 });
 
-test('an unknown path is answered by a page for people, not by JSON', async (t) => {
+test('an unknown path gets an HTML page, not JSON', async (t) => {
   const cloud = await startTestEmulator(t);
   const reply = await fetch(`${cloud.emulator.url}/v2/projects/emulator/locations/${zone}/gardens`);
   assert.equal(reply.status, 404);
@@ -180,7 +180,7 @@ test('an unknown path is answered by a page for people, not by JSON', async (t) 
   assert.match(await reply.text(), /404/);
 });
 
-test('a body in snake_case, a shape instead of a type, and enums as numbers are understood and written', async (t) => {
+test('snake_case, a shape instead of a type, and enum numbers are accepted and returned', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.ok('POST', 'nodes?nodeId=n1', {
     accelerator_config: { type: 'V4', topology: '2x2x2' },
@@ -193,7 +193,7 @@ test('a body in snake_case, a shape instead of a type, and enums as numbers are 
   assert.equal(node.acceleratorConfig.type, 7);
 });
 
-test('lists come in pages that neither repeat nor lose, over one zone or all', async (t) => {
+test('pages of a list neither repeat nor lose items, for one zone or all', async (t) => {
   const cloud = await startTestEmulator(t);
   for (const id of ['a', 'b', 'c', 'd', 'e']) await cloud.createNode(id);
   await cloud.ok('POST', '/v2/projects/emulator/locations/us-central1-a/nodes?nodeId=a', {
@@ -222,7 +222,7 @@ test('lists come in pages that neither repeat nor lose, over one zone or all', a
   assert.equal(foreign.status, 400);
 });
 
-test('guest attributes hold a host key for each asked worker, once the node is READY', async (t) => {
+test('guest attributes hold the host key of each worker once the node is READY', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('n1', { acceleratorType: 'v4-16' });
   const ask = async (workerIds: string[]): Promise<{ namespace: string; key: string; value: string }[][]> => {
@@ -239,7 +239,7 @@ test('guest attributes hold a host key for each asked worker, once the node is R
   assert.deepEqual(await ask(['1']), [second]);
 });
 
-test('the catalogue: zones, types with their shapes, versions; v1 for the groups that still ask it', async (t) => {
+test('the catalogue: zones, types with their shapes, versions; v1 for command groups that still use it', async (t) => {
   const cloud = await startTestEmulator(t);
   const { locations } = await cloud.ok('GET', '/v2/projects/p/locations');
   assert.ok(locations.some((each: { locationId: string }) => each.locationId === 'us-central1-a'));

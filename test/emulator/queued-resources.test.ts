@@ -1,4 +1,4 @@
-// Queued resources through the API: how they wait, get their nodes, and lose them.
+// Queued resources through the API: waiting, provisioning, loss of nodes.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { waitForHosts, minutes, nodeBody, type Reply, startTestEmulator, zone } 
 
 const parent = `projects/emulator/locations/${zone}`;
 
-test('a request waits, is provisioned with its node CREATING, and becomes ACTIVE', async (t) => {
+test('a request waits, is PROVISIONING with its node CREATING, and becomes ACTIVE', async (t) => {
   const cloud = await startTestEmulator(t);
   const begun = await cloud.createQueued('q1');
   assert.equal(await cloud.queuedState('q1'), 'CREATING');
@@ -32,7 +32,7 @@ test('a request waits, is provisioned with its node CREATING, and becomes ACTIVE
   assert.equal(node.schedulingConfig.spot, true);
 });
 
-test('preempted: the node shows it, the request is SUSPENDING, then the node is gone and it is SUSPENDED for good', async (t) => {
+test('after a preemption the node shows it, the request is SUSPENDING, then the node is removed and the request stays SUSPENDED', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   cloud.clock.advance(minutes(4));
@@ -51,7 +51,7 @@ test('preempted: the node shows it, the request is SUSPENDING, then the node is 
   assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
 });
 
-test('deletion: refused on ACTIVE without force, fails in the operation while provisioning, forced it takes the nodes first', async (t) => {
+test('deletion: refused on ACTIVE without force, fails in the operation while provisioning, with force deletes the nodes first', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   const early = await cloud.ok('DELETE', 'queuedResources/q1?force=True');
@@ -71,7 +71,7 @@ test('deletion: refused on ACTIVE without force, fails in the operation while pr
   assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
 });
 
-test('the user deletes the node: the request is suspended by USER', async (t) => {
+test("a user's deletion of the node suspends the request by USER", async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createQueued('q1');
   cloud.clock.advance(minutes(4));
@@ -84,7 +84,7 @@ test('the user deletes the node: the request is suspended by USER', async (t) =>
   assert.equal(queued.state.stateInitiator, 'USER');
 });
 
-test('a multislice is all or nothing, one entry and one node for each slice', async (t) => {
+test('a multislice is all or nothing, with one node per slice', async (t) => {
   const cloud = await startTestEmulator(t);
   const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
   await cloud.createQueued('q1', { tpu: { nodeSpec } });
@@ -103,7 +103,7 @@ test('a multislice is all or nothing, one entry and one node for each slice', as
   assert.equal(await cloud.nodeState('ms-0'), 'NOT_FOUND');
 });
 
-test('a request whose time is over while it waits is FAILED and stays listed; afterwards it can be deleted', async (t) => {
+test('a waiting request that expires is FAILED, stays listed, and can be deleted', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('stockout', zone);
   await cloud.createQueued('q1', { queueingPolicy: { validUntilDuration: '600s' } });
@@ -116,7 +116,7 @@ test('a request whose time is over while it waits is FAILED and stays listed; af
   await cloud.ok('DELETE', 'queuedResources/q1');
 });
 
-test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
+test('v2 refuses names that only v2alpha1 has', async (t) => {
   const cloud = await startTestEmulator(t);
   const body = { bestEffort: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };
   assert.equal((await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body)).status, 400);
@@ -125,7 +125,7 @@ test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
   assert.equal(begun.metadata['@type'], 'type.googleapis.com/google.cloud.tpu.v2alpha1.OperationMetadata');
 });
 
-test('a reset reboots every machine of an ACTIVE request, with its disk and address, and leaves its state', async (t) => {
+test('a reset reboots every machine of an ACTIVE request and keeps disks, addresses and state', async (t) => {
   const cloud = await startTestEmulator(t);
   const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
   await cloud.createQueued('q1', { tpu: { nodeSpec } });
@@ -151,7 +151,7 @@ test('a reset reboots every machine of an ACTIVE request, with its disk and addr
   assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
 });
 
-test('a reset is refused in every other state, with a body that is none of it, and of what is not there', async (t) => {
+test('a reset is refused in every other state, with an unknown body, and for a missing request', async (t) => {
   const cloud = await startTestEmulator(t);
   const reset = async (body: object = {}): Promise<string> => {
     const reply = await cloud.call('POST', 'queuedResources/q1:reset', body);
@@ -176,7 +176,7 @@ test('a reset is refused in every other state, with a body that is none of it, a
   assert.equal(await reset(), '400 FAILED_PRECONDITION');
 });
 
-/** From when to when each policy lets a request be provisioned, in minutes after it was made at 12:00. */
+/** The times between which each policy allows provisioning, in minutes after the request at 12:00. */
 const policies: readonly (readonly [object, from: number, until: number])[] = [
   [{ validUntilDuration: '600s' }, 0, 10],
   [{ validUntilTime: '2026-05-01T12:10:00Z' }, 0, 10],
@@ -185,7 +185,7 @@ const policies: readonly (readonly [object, from: number, until: number])[] = [
   [{ validInterval: { startTime: '2026-05-01T12:05:00Z', endTime: '2026-05-01T14:20:00+02:00' } }, 5, 20],
 ];
 
-test('a policy says from when and until when a request may be provisioned, and is shown as it was asked', async (t) => {
+test('a policy sets the earliest and latest time of provisioning, and is shown as requested', async (t) => {
   for (const [queueingPolicy, from, until] of policies) {
     const name = JSON.stringify(queueingPolicy);
     const cloud = await startTestEmulator(t);
@@ -197,7 +197,7 @@ test('a policy says from when and until when a request may be provisioned, and i
     }
     cloud.clock.advance(minutes(5));
     assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
-    // The end bounds the beginning of a run, not the run.
+    // The end limits the start of a run, not the run.
     cloud.clock.advance(minutes(120));
     assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
 
@@ -215,7 +215,7 @@ test('a policy says from when and until when a request may be provisioned, and i
   }
 });
 
-test('an interval that is over, and a time that is past, fail as soon as the queue looks', async (t) => {
+test('a policy whose end has passed fails at the first check', async (t) => {
   const cloud = await startTestEmulator(t);
   const past = '2026-05-01T11:00:00Z';
   await cloud.createQueued('q1', { queueingPolicy: { validUntilTime: past } });
@@ -230,7 +230,7 @@ test('an interval that is over, and a time that is past, fail as soon as the que
   }
 });
 
-test('a policy is one of five, and its lengths and times are what they should be', async (t) => {
+test('a request has one of five policies, with valid durations and times', async (t) => {
   const cloud = await startTestEmulator(t);
   const refused: readonly object[] = [
     { validUntilDuration: '10m' },

@@ -1,4 +1,4 @@
-// A worker that reboots by its own command: who may ask for it, and what the cloud makes of it.
+// A worker reboots by its own command: permissions, and the emulator's reaction.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -31,7 +31,7 @@ function hostFolder(cloud: EmulatorFixture, worker: number): string {
 const bootIdOf = (cloud: EmulatorFixture, worker: number): string =>
   readFileSync(join(hostFolder(cloud, worker), 'boot_id'), 'utf8');
 
-test('only root, or who has its rights by sudo, reboots a worker; it can do nothing else with its power', (t) => {
+test('only root or sudo reboots a worker; other power commands are refused', (t) => {
   const folder = folderFor(t);
   const host = join(folder, 'host');
   mkdirSync(host);
@@ -69,11 +69,11 @@ test('only root, or who has its rights by sudo, reboots a worker; it can do noth
   ]) {
     const [asked, code, message] = answers(command, 0);
     assert.deepEqual([asked, code], [false, 1], command);
-    assert.match(message, /only (a )?reboot/, command);
+    assert.match(message, /only (an immediate )?reboot/, command);
   }
 });
 
-test('a request is heard once; so is one that was made while nobody listened', async (t) => {
+test('a request is handled once, also one that was made while no emulator ran', async (t) => {
   const folder = folderFor(t);
   let calls = 0;
   const stop = onReboot(folder, 1, () => (calls += 1));
@@ -88,10 +88,10 @@ test('a request is heard once; so is one that was made while nobody listened', a
   stopLater();
   onReboot(folder, 0, () => (calls += 1))();
   await new Promise((resolve) => setTimeout(resolve, 20));
-  assert.equal(calls, 2, 'nobody is called any more');
+  assert.equal(calls, 2, 'a stopped watch calls nothing');
 });
 
-test('a worker that reboots is away for a while, and back with another boot; the node is READY all the time', async (t) => {
+test('a rebooting worker is down for a while and returns with a new boot; its node stays READY', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('n1', { acceleratorType: 'v4-16' });
   cloud.clock.advance(minutes(3));
@@ -102,18 +102,18 @@ test('a worker that reboots is away for a while, and back with another boot; the
   assert.ok(await eventually(async () => (await workers(cloud))[1]?.rebooting));
   await waitForHosts(cloud);
   assert.equal(await cloud.nodeState('n1'), 'READY');
-  assert.equal(bootIdOf(cloud, 1), before[1], 'it is not up again before its time');
+  assert.equal(bootIdOf(cloud, 1), before[1], 'the worker is not up before its time');
   cloud.clock.advance(minutes(1));
   await waitForHosts(cloud);
   const [first, second] = await workers(cloud);
   assert.deepEqual([first?.boot, second?.boot, second?.rebooting], [1, 2, false]);
-  assert.equal(second?.diskFull, true, 'a reboot empties no disk');
+  assert.equal(second?.diskFull, true, 'a reboot keeps the disk full');
   assert.equal(bootIdOf(cloud, 0), before[0]);
   assert.notEqual(bootIdOf(cloud, 1), before[1]);
   assert.equal(existsSync(join(hostFolder(cloud, 1), rebootFile)), false);
 });
 
-test('whoever starts a rebooting worker does not wait for it, and it boots once', async (t) => {
+test('start-host on a rebooting worker does not wait, and the worker boots once', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createNode('n1');
   cloud.clock.advance(minutes(3));

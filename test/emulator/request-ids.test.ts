@@ -1,4 +1,4 @@
-// A call that is repeated under one `requestId`, and masks of an update: what counts, what is refused, and that it changes nothing.
+// Repeated calls with one `requestId`, and update masks.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,10 @@ const parent = `projects/emulator/locations/${zone}`;
 const alpha = `/v2alpha1/${parent}`;
 const queuedBody = { spot: {}, tpu: { nodeSpec: [{ parent, nodeId: 'q-node', node: nodeBody }] } };
 
-/** The methods that take a `requestId`: facts/cloud-tpu.md section 1. The nodes' do in v2alpha1 only. */
+/**
+ * The methods that take a `requestId`: https://cloud.google.com/tpu/docs/reference/rest. Methods of nodes do in
+ * v2alpha1 only.
+ */
 const methods: readonly (readonly [string, string, object | undefined])[] = [
   ['POST', `${alpha}/nodes?nodeId=n1`, nodeBody],
   ['DELETE', `${alpha}/nodes/n1?`, undefined],
@@ -16,7 +19,7 @@ const methods: readonly (readonly [string, string, object | undefined])[] = [
   ['DELETE', `/v2/${parent}/queuedResources/q?force=true`, undefined],
 ];
 
-test('every method that takes a requestId answers a repeated one with the operation that it began, also when that is done', async (t) => {
+test('a repeated requestId returns the operation of the first call, also after its end', async (t) => {
   const cloud = await startTestEmulator(t);
   for (const [method, path, body] of methods) {
     const first = await cloud.ok(method, `${path}&requestId=once`, body);
@@ -28,26 +31,26 @@ test('every method that takes a requestId answers a repeated one with the operat
     cloud.clock.advance(minutes(5));
     const late = await cloud.ok(method, `${path}&requestId=once`, body);
     assert.deepEqual([late.name, late.done, await operations()], [first.name, true, count], path);
-    // Under another id it is another call, which is refused now: it is there already, or is there no more.
+    // With another id it is a new call, and it is refused: the resource exists, or no longer exists.
     const { status } = await cloud.call(method, `${path}&requestId=twice`, body);
     assert.equal(status, method === 'POST' ? 409 : 404, path);
   }
 });
 
-test('an empty requestId is none, and a call that was refused leaves nothing behind under its id', async (t) => {
+test('an empty requestId is ignored, and a refused call does not use up its id', async (t) => {
   const cloud = await startTestEmulator(t);
   const path = `${alpha}/nodes?nodeId=n1`;
   const wrong = { ...nodeBody, acceleratorType: 'v6e-1' };
   assert.equal((await cloud.call('POST', `${path}&requestId=r`, wrong)).status, 400);
   await cloud.ok('POST', `${path}&requestId=r`, nodeBody);
   assert.equal((await cloud.call('POST', `${path}&requestId=`, nodeBody)).status, 409);
-  // What v2 does not know there it says.
+  // v2 refuses parameters that it does not know.
   const v2 = await cloud.call('POST', 'nodes?nodeId=n2&requestId=r', nodeBody);
   assert.equal(v2.status, 400);
   assert.match(v2.body.error.message, /Unknown name "requestId": Cannot bind query parameter/);
 });
 
-test('a lost reply and the same requestId: one thing is done, and the caller learns its operation', async (t) => {
+test('after a lost reply, the same requestId returns the operation of the one change', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.admin('drop', 'create');
   const path = `${alpha}/nodes?nodeId=n1&requestId=r`;
@@ -57,9 +60,9 @@ test('a lost reply and the same requestId: one thing is done, and the caller lea
   assert.equal((await cloud.operation(begun)).response.state, 'READY');
 });
 
-const before = { description: 'as it was', labels: { owner: 'ada' }, metadata: { kept: 'yes' }, tags: ['one'] };
+const before = { description: 'unchanged', labels: { owner: 'ada' }, metadata: { kept: 'yes' }, tags: ['one'] };
 
-/** Masks that are refused, whole: one wrong word in a mask keeps the right ones from being done. */
+/** Masks that are refused as a whole: one invalid field blocks the valid ones. */
 const wrongMasks: readonly (readonly [string, RegExp])[] = [
   ['', /update_mask must name at least one field/],
   ['?updateMask=', /update_mask must name at least one field/],
@@ -74,7 +77,7 @@ const wrongMasks: readonly (readonly [string, RegExp])[] = [
   ['?mask=labels', /Unknown name "mask": Cannot bind query parameter/],
 ];
 
-test('a mask that is empty, is a star, or names what cannot be changed is refused, and nothing of it is done', async (t) => {
+test('a mask that is empty, is a star, or names a read-only field is refused without any change', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1', before);
   const node = await cloud.ok('GET', 'nodes/n1');
@@ -87,7 +90,7 @@ test('a mask that is empty, is a star, or names what cannot be changed is refuse
   assert.deepEqual(await cloud.ok('GET', 'nodes/n1'), node);
 });
 
-test('a mask alone says what changes: what it names and the body lacks is emptied, what only the body has stays', async (t) => {
+test('the mask alone decides: a named field without a value is cleared, a value without a mask is ignored', async (t) => {
   const cloud = await startTestEmulator(t);
   await cloud.createReadyNode('n1', before);
   await cloud.ok('PATCH', 'nodes/n1?updateMask=labels,tags,description', {
@@ -100,7 +103,7 @@ test('a mask alone says what changes: what it names and the body lacks is emptie
     [node.description, node.labels, node.tags, node.metadata],
     ['new', { team: 'b' }, undefined, before.metadata],
   );
-  // A mask may come more than once named, and with spaces.
+  // A mask may be repeated and may contain spaces.
   await cloud.ok('PATCH', 'nodes/n1?updateMask=%20description%20,description', {});
   assert.equal((await cloud.ok('GET', 'nodes/n1')).description, undefined);
 });

@@ -1,5 +1,5 @@
-// A program of a host replaces a folder or a file by a symbolic link while the SFTP server uses the path: nothing outside
-// of the host's root folder is read or changed.
+// While the SFTP server uses a path, a program of the host replaces a folder or file by a symbolic link. The server
+// must not read or change anything outside the host's root.
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
@@ -81,7 +81,7 @@ for (const swapped of ['the folder', 'the last name'] as const) {
   }
 }
 
-test('an open folder stays the one that was opened', async (t) => {
+test('an open folder stays the same folder after a swap', async (t) => {
   const { root, outside } = trees(t);
   const sftp = serve(root);
   const [, handle] = await sftp.ask('OPENDIR', '/work');
@@ -94,7 +94,7 @@ test('an open folder stays the one that was opened', async (t) => {
   await sftp.ask('CLOSE', handle);
 });
 
-test('a path that is swapped while it is followed never leads outside', async (t) => {
+test('a path that is swapped during its resolution never leaves the root', async (t) => {
   const { root, outside } = trees(t);
   mkdirSync(join(outside, 'sub', 'deep'));
   writeFileSync(join(outside, 'sub', 'deep', 'file'), 'outside');
@@ -131,7 +131,7 @@ test('a path that is swapped while it is followed never leads outside', async (t
   assert.equal(await find('../../way/../../sub/./deep/../deep/file'), own);
 });
 
-test('a path keeps one folder open at a time, and none when it is refused', async (t) => {
+test('the resolution keeps one folder open at a time, and none after an error', async (t) => {
   const { root } = trees(t);
   const deep = `/work${'/d'.repeat(300)}`;
   mkdirSync(join(root, deep), { recursive: true });
@@ -153,24 +153,24 @@ test('a path keeps one folder open at a time, and none when it is refused', asyn
   assert.equal(openFolders(), before);
 });
 
-/** The root of a host, and a folder of the machine that is not the host's, with the same names and other contents. */
+/** The root of a host, and a folder of the machine outside it with the same names and other contents. */
 function trees(t: TestContext): { readonly root: string; readonly outside: string } {
   const top = temporaryFolder(t);
   const root = join(top, 'root');
   const outside = join(top, 'outside');
   for (const [folder, text] of [
     [join(root, 'work'), 'inside'],
-    [outside, 'outside of it'],
+    [outside, 'outside the root'],
   ] as const) {
     mkdirSync(join(folder, 'sub'), { recursive: true });
     mkdirSync(join(folder, 'empty'));
     writeFileSync(join(folder, 'file'), text, { mode: 0o644 });
   }
-  writeFileSync(join(outside, 'sub', 'secret'), 'outside of it');
+  writeFileSync(join(outside, 'sub', 'secret'), 'outside the root');
   return { root, outside };
 }
 
-/** All of a folder that a request could change. */
+/** Everything in a folder that a request could change. */
 function listingOf(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .toSorted()
@@ -181,7 +181,7 @@ function listingOf(folder: string): readonly string[] {
     });
 }
 
-/** The server with a client that sends one request after the other. */
+/** The server with a client that sends requests one after the other. */
 function serve(
   root: string,
   view?: FileView,

@@ -1,4 +1,4 @@
-// What may be wrong with the words that a cloud is started with: it is told in a sentence, and nothing is left behind.
+// Invalid options of a start are refused with a sentence, and nothing remains.
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ async function isRefused(
   });
 }
 
-test('a state that cannot be kept, a port that is none or taken: a sentence that names it', async (t) => {
+test('an unusable state folder, an invalid port and a used port are named', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'emulator-start-'));
   const taken = createServer();
   await new Promise<void>((done) => taken.listen(0, '127.0.0.1', done));
@@ -33,18 +33,18 @@ test('a state that cannot be kept, a port that is none or taken: a sentence that
   });
   const file = join(folder, 'file');
   const stateDir = join(folder, 'state');
-  writeFileSync(file, 'no folder');
+  writeFileSync(file, 'not a folder');
 
-  await isRefused({ stateDir: '' }, /has no name/);
-  await isRefused({ stateDir: file }, /cannot be kept in .*file: .*--state/);
-  await isRefused({ stateDir: join(file, 'below') }, /cannot be kept in/);
-  await isRefused({ stateDir, port: 99_999 }, /--port: there is no port 99999/);
-  await isRefused({ stateDir, sshPort: -1 }, /--ssh-port: there is no port -1/);
+  await isRefused({ stateDir: '' }, /must have a name/);
+  await isRefused({ stateDir: file }, /Could not write the emulator's state to .*file: .*--state/);
+  await isRefused({ stateDir: join(file, 'below') }, /Could not write the emulator's state to/);
+  await isRefused({ stateDir, port: 99_999 }, /--port: port 99999 does not exist/);
+  await isRefused({ stateDir, sshPort: -1 }, /--ssh-port: port -1 does not exist/);
   await isRefused({ stateDir, speed: 0 }, /speed .* more than 0/);
-  await isRefused({ stateDir, schedule: join(folder, 'none.yaml') }, /rehearsal file cannot be read/);
-  assert.equal(existsSync(stateDir), false, 'nothing was begun');
+  await isRefused({ stateDir, schedule: join(folder, 'none.yaml') }, /Could not read the fault schedule/);
+  assert.equal(existsSync(stateDir), false, 'nothing was started');
   const { port } = taken.address() as AddressInfo;
-  await isRefused({ stateDir, port }, /Port \d+ of this machine is taken\. Name another with --port\./);
+  await isRefused({ stateDir, port }, /Port \d+ of this machine is in use\. Name another with --port\./);
 
   const damaged = join(folder, 'damaged');
   const whole = await startEmulator({ stateDir: damaged, isolation: 'none', env: {} });
@@ -64,7 +64,7 @@ test('a state that cannot be kept, a port that is none or taken: a sentence that
 });
 
 test(
-  'a folder below /proc cannot be made, and is not tried without end',
-  { skip: existsSync('/proc/self') ? false : 'there is no /proc here' },
-  () => isRefused({ stateDir: '/proc/there-is-no-such-folder' }, /cannot be kept in \/proc/),
+  'a folder below /proc is refused without endless retries',
+  { skip: existsSync('/proc/self') ? false : 'this machine has no /proc' },
+  () => isRefused({ stateDir: '/proc/there-is-no-such-folder' }, /Could not write the emulator's state to \/proc/),
 );

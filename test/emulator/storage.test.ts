@@ -1,4 +1,4 @@
-// Cloud Storage over HTTP, and the folders of the buckets: both are the same files.
+// Cloud Storage over HTTP and the folders of the buckets: the same files.
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -24,16 +24,16 @@ import { temporaryFolder } from '../support/folder.ts';
 
 interface Shop {
   readonly cloud: EmulatorFixture;
-  /** A path of the bucket `things` on the disk. */
+  /** A path in the bucket `things` on disk. */
   readonly disk: (path: string) => string;
-  /** A request from the root; the body as it is. */
+  /** A request by absolute path; the body unchanged. */
   readonly ask: (
     method: string,
     path: string,
     body?: string | Uint8Array,
     headers?: Record<string, string>,
   ) => Promise<Response>;
-  /** The same with JSON both ways. */
+  /** The same with JSON in both directions. */
   readonly json: (method: string, path: string, body?: object) => Promise<Reply>;
   readonly put: (name: string, text: string, query?: string) => Promise<Reply>;
   readonly names: (query?: string) => Promise<readonly string[]>;
@@ -72,7 +72,7 @@ async function openShop(t: TestContext): Promise<Shop> {
   return shop;
 }
 
-test('a file that is put over HTTP is in the folder, and one of the folder is an object', async (t) => {
+test('a file uploaded over HTTP is in the folder, and a file of the folder is an object', async (t) => {
   const { put, json, ask, disk } = await openShop(t);
   const made = await put('run/one.txt', 'one\n');
   assert.equal(made.size, '4');
@@ -86,12 +86,12 @@ test('a file that is put over HTTP is in the folder, and one of the folder is an
     assert.deepEqual([...new Uint8Array(await reply.arrayBuffer())], [0, 255, 10]);
     assert.equal(reply.headers.get('x-goog-generation'), two.generation);
   }
-  // Changed by a worker, it is another state of the object.
+  // A worker's change creates another generation.
   writeFileSync(disk('run/one.txt'), 'more than one\n');
   const changed = await json('GET', '/storage/v1/b/things/o/run%2Fone.txt');
   assert.ok(BigInt(changed.generation) > BigInt(made.generation));
-  assert.equal(changed.md5Hash, undefined, 'the checksum of the old bytes is not said of the new ones');
-  // A folder that was made for an object goes with it; one that a worker has made stays.
+  assert.equal(changed.md5Hash, undefined, 'the checksum of the old bytes is not reported for the new ones');
+  // A folder that exists only for an object is removed with it. A worker's folder stays.
   mkdirSync(disk('kept'));
   for (const name of ['run%2Fone.txt', 'run%2Ftwo.bin']) await json('DELETE', `/storage/v1/b/things/o/${name}`);
   assert.deepEqual(readdirSync(disk('')), ['kept']);
@@ -100,11 +100,11 @@ test('a file that is put over HTTP is in the folder, and one of the folder is an
 test('lists have prefixes, delimiters, offsets and pages, in the order of names', async (t) => {
   const { put, names, json, disk } = await openShop(t);
   for (const name of ['a', 'b/1', 'b/2', 'b/c/3', 'b-', 'b0', 'z']) await put(name, name);
-  mkdirSync(disk('made/by hand'), { recursive: true });
-  assert.deepEqual(await names(), ['a', 'b-', 'b/1', 'b/2', 'b/c/3', 'b0', 'made/', 'made/by hand/', 'z']);
+  mkdirSync(disk('made/by a user'), { recursive: true });
+  assert.deepEqual(await names(), ['a', 'b-', 'b/1', 'b/2', 'b/c/3', 'b0', 'made/', 'made/by a user/', 'z']);
   assert.deepEqual(await names('delimiter=/'), ['b/', 'made/', 'a', 'b-', 'b0', 'z']);
   assert.deepEqual(await names('delimiter=/&prefix=b/'), ['b/c/', 'b/1', 'b/2']);
-  // The real gcsfuse says all that it could say.
+  // The real gcsfuse lists a folder that holds only objects too.
   assert.deepEqual(await names('matchGlob=&startOffset=&endOffset=&pageToken=&prefix=b'), [
     'b-',
     'b/1',
@@ -136,7 +136,7 @@ test('lists have prefixes, delimiters, offsets and pages, in the order of names'
   }
 });
 
-test('preconditions hold for the object as it is', async (t) => {
+test('preconditions apply to the current object', async (t) => {
   const { put, json, disk } = await openShop(t);
   const first = await put('a', '1', '&ifGenerationMatch=0');
   assert.equal((await put('a', '2', '&ifGenerationMatch=0')).error.code, 412);
@@ -152,10 +152,10 @@ test('preconditions hold for the object as it is', async (t) => {
   const again = await json('PATCH', `${path}?ifMetagenerationMatch=2`, { metadata: { gone: null } });
   assert.deepEqual([again.metadata, again.contentType, again.metageneration], [{ step: '7' }, 'text/x', '3']);
   assert.equal((await json('PATCH', `${path}?ifMetagenerationMatch=2`, {})).error.code, 412);
-  assert.deepEqual(readdirSync(join(disk('..'), '..', 'storage/uploads')), [], 'nothing is left of what was refused');
+  assert.deepEqual(readdirSync(join(disk('..'), '..', 'storage/uploads')), [], 'a refused upload leaves nothing');
 });
 
-test('uploads: in two parts with what it is, and piece by piece', async (t) => {
+test('uploads: multipart, and resumable in pieces', async (t) => {
   const { ask, json, disk } = await openShop(t);
   const bytes = Buffer.from('--x\r\nnot a boundary\r\n\0\n');
   const body = Buffer.concat([
@@ -180,20 +180,20 @@ test('uploads: in two parts with what it is, and piece by piece', async (t) => {
     308,
     'bytes=0-3',
   ]);
-  // How far is it? Sent twice, a part counts once; one after a gap does not count.
+  // Query the progress. A repeated part counts once, and a part after a gap does not count.
   assert.equal((await part('bytes */8')).headers.get('range'), 'bytes=0-3');
   assert.equal((await part('bytes 2-5/*', 'cdef')).headers.get('range'), 'bytes=0-5');
   assert.equal((await part('bytes 7-7/8', 'h')).headers.get('range'), 'bytes=0-5');
-  assert.equal(existsSync(disk('big')), false, 'half an object is none');
+  assert.equal(existsSync(disk('big')), false, 'an incomplete upload is no object');
   const whole = (await (await part('bytes 6-7/8', 'gh')).json()) as Reply;
   assert.equal(whole.size, '8');
   assert.equal(readFileSync(disk('big'), 'utf8'), 'abcdefgh');
-  assert.equal((await part('bytes */8')).status, 404, 'it is over');
+  assert.equal((await part('bytes */8')).status, 404, 'the upload has ended');
   const broken = await json('POST', '/upload/storage/v1/b/things/o?uploadType=multipart');
   assert.equal(broken.error.code, 400);
 });
 
-test('parts of an object are read by range', async (t) => {
+test('ranges of an object', async (t) => {
   const { put, ask } = await openShop(t);
   await put('a', '0123456789');
   const read = async (range: string) => {
@@ -227,7 +227,7 @@ test('copies, moves and compositions', async (t) => {
   assert.equal((await json('POST', `${o}/nothing/copyTo/b/things/o/x`)).error.code, 404);
 });
 
-test('nothing outside of a bucket is reached', async (t) => {
+test('requests cannot leave the bucket', async (t) => {
   const { put, json, ask, disk, cloud } = await openShop(t);
   await put('a', 'A');
   symlinkSync(cloud.stateDir, disk('way'));
@@ -244,11 +244,11 @@ test('nothing outside of a bucket is reached', async (t) => {
     if (name !== 'link') assert.equal(put.status, 400, name);
   }
   assert.ok(existsSync(join(cloud.stateDir, 'cloud.db')));
-  assert.equal(existsSync(disk('long')), false, 'no folder was made for a name that is refused');
-  assert.equal((await put('a/b', 'under a file')).error.code, 400);
+  assert.equal(existsSync(disk('long')), false, 'a refused name creates no folder');
+  assert.equal((await put('a/b', 'below a file')).error.code, 400);
 });
 
-test('buckets are made, listed and taken away, and each is where it was put', async (t) => {
+test('buckets are created, listed and deleted, each with its location', async (t) => {
   const { put, json, cloud } = await openShop(t);
   const made = (body: object) => json('POST', '/storage/v1/b?project=emulator', body);
   assert.deepEqual(((b) => [b.location, b.locationType])(await made({ name: 'plain' })), ['US', 'multi-region']);
@@ -274,10 +274,10 @@ test('buckets are made, listed and taken away, and each is where it was put', as
   }
   assert.equal((await made({ name: 'plain' })).error.code, 409);
   assert.equal((await made({ name: 'mars', location: 'mars' })).error.code, 400);
-  // One that was only written into is nowhere yet, until somebody says where.
+  // A bucket that only a worker wrote has no location until one is set.
   await put('a', 'A');
   assert.equal((await json('GET', '/storage/v1/b/things')).location, undefined);
-  assert.match((await cloud.admin('bucket', 'things')).message, /is nowhere yet/);
+  assert.match((await cloud.admin('bucket', 'things')).message, /has no location yet/);
   await cloud.admin('bucket', 'things', { location: 'us-central1,us-east1' });
   const placed = await json('GET', '/storage/v1/b/things');
   assert.deepEqual([placed.location, placed.customPlacementConfig.dataLocations], ['US', ['US-CENTRAL1', 'US-EAST1']]);
@@ -289,16 +289,16 @@ test('buckets are made, listed and taken away, and each is where it was put', as
   assert.equal((await json('DELETE', '/storage/v1/b/things')).error.code, 409);
   assert.equal((await json('DELETE', '/storage/v1/b/plain')).status, 204);
   assert.equal((await json('GET', '/storage/v1/b/plain')).error.code, 404);
-  await assert.rejects(cloud.admin('bucket', 'things', { location: 'mars' }), /is no location/);
+  await assert.rejects(cloud.admin('bucket', 'things', { location: 'mars' }), /is not a location/);
 });
 
-test('the checksum is that of Castagnoli', () => {
+test('the checksum is CRC-32C', () => {
   // The check value of CRC-32C (RFC 3720, appendix B.4): 32 bytes of zero, and of one.
   assert.equal(crc32c(new Uint8Array(32)), 0x8a9136aa);
   assert.equal(crc32c(new Uint8Array(32).fill(255)), 0x62a8ab43);
 });
 
-test('whoever has it already is told so, and not sent it again', async (t) => {
+test('a reader with the current version gets 304 and no body', async (t) => {
   const { put, ask } = await openShop(t);
   const { generation, etag } = await put('a', 'one');
   const status = async (query: string, headers: Record<string, string> = {}): Promise<number> =>
@@ -313,12 +313,12 @@ test('whoever has it already is told so, and not sent it again', async (t) => {
     assert.equal(await status(`ifGenerationMatch=1${alt}`), 412);
     assert.equal(await status(`ifGenerationNotMatch=1${alt}`), 200);
   }
-  // Who wants to change it must be told that it did not happen.
+  // A writer must learn that nothing was written.
   const gone = await ask('DELETE', `/storage/v1/b/things/o/a?ifGenerationNotMatch=${generation}`);
   assert.equal(gone.status, 412);
 });
 
-test('the temper strikes Storage where it names it, and nowhere else', async (t) => {
+test('faults affect Storage only if they name it', async (t) => {
   const { cloud, put, ask } = await openShop(t);
   await put('a', 'one');
   const status = async (method: string, path: string, body?: string): Promise<number> =>
@@ -347,14 +347,14 @@ test('the temper strikes Storage where it names it, and nowhere else', async (t)
   assert.deepEqual(await strikes('permission', 'storage.objects.list'), [200, 200, 403, 200, 200, 200, 200]);
   assert.deepEqual(await strikes('permission', 'storage.buckets.list'), [200, 200, 200, 200, 200, 200, 403]);
   assert.deepEqual(await strikes('slow', 'storage', { replies: '1ms', times: '3' }), Array(7).fill(200));
-  await assert.rejects(cloud.admin('slow', 'storage', { factor: '3' }), /only the replies can be slow/);
+  await assert.rejects(cloud.admin('slow', 'storage', { factor: '3' }), /Storage has no actions/);
   // The Cloud TPU API is another service.
   await cloud.admin('flaky', 'storage', { p: '1' });
   await cloud.admin('slow', 'storage', { replies: '1h' });
   await cloud.ok('GET', 'nodes');
 });
 
-test('what a worker puts in the place of a bucket or of its note leads to no other file of this machine', async (t) => {
+test("a worker's link instead of a bucket or a note exposes no other file of this machine", async (t) => {
   const { cloud, put, ask, json } = await openShop(t);
   await put('a', '1');
   const outside = temporaryFolder(t);
@@ -371,7 +371,7 @@ test('what a worker puts in the place of a bucket or of its note leads to no oth
     items.map((item: Reply) => item.name),
     ['things'],
   );
-  // A note that is a FIFO is not waited for, and one that makes no sense is none.
+  // A FIFO as a note does not block, and an invalid note is ignored.
   rmSync(inBuckets('.locations/things'), { force: true });
   mkdirSync(inBuckets('.locations'), { recursive: true });
   execFileSync('mkfifo', [inBuckets('.locations/things')]);
@@ -388,7 +388,7 @@ test('what a worker puts in the place of a bucket or of its note leads to no oth
 });
 
 for (const swapped of ['the object', 'a folder above it'] as const) {
-  test(`${swapped} becomes a link while the body of a copy is awaited: nothing outside is read`, async (t) => {
+  test(`${swapped} becomes a link during the upload of a copy: nothing outside is read`, async (t) => {
     const { cloud, put, disk } = await openShop(t);
     const outside = temporaryFolder(t);
     writeFileSync(join(outside, 'file'), 'secret');
@@ -412,7 +412,7 @@ for (const swapped of ['the object', 'a folder above it'] as const) {
   });
 }
 
-test('a list goes on behind a folder whose name is no UTF-8', async (t) => {
+test('a list continues after a folder whose name is not UTF-8', async (t) => {
   const { put, names, disk } = await openShop(t);
   await put('b', '1');
   mkdirSync(Buffer.concat([Buffer.from(disk('a')), Buffer.from([0xff, 0xfe])]));

@@ -1,4 +1,4 @@
-// A small cloud for one test: an emulator on a clock that the test moves, in a folder that goes with the test.
+// An emulator for one test, on a clock that the test advances, in a folder that is removed with the test.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ const parent = `projects/emulator/locations/${zone}`;
 
 export const minutes = (count: number): number => count * 60_000;
 
-/** A reply as the tests look at it: its fields are what the test says they are. */
+/** A reply; the test states the type of its fields. */
 // The shape differs from call to call, and a wrong guess fails the assertion that reads it.
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Reply = any;
@@ -24,12 +24,15 @@ export interface EmulatorFixture {
   readonly emulator: Emulator;
   readonly clock: ManualClock;
   readonly stateDir: string;
-  /** A call below `/v2/projects/emulator/locations/us-central2-b/`, or from `/` on; its status and body. */
+  /**
+   * A call of a path below `/v2/projects/emulator/locations/us-central2-b/`, or of an absolute path; returns status and
+   * body.
+   */
   call(method: string, path: string, body?: object): Promise<{ readonly status: number; readonly body: Reply }>;
   /** A call that must succeed. */
   ok(method: string, path: string, body?: object): Promise<Reply>;
   createNode(id: string, more?: object): Promise<Reply>;
-  /** The same, and two minutes later, when it is READY. */
+  /** Creates a node and advances two minutes, after which it is READY. */
   createReadyNode(id: string, more?: object): Promise<void>;
   createQueued(id: string, more?: object): Promise<Reply>;
   nodeState(id: string): Promise<string>;
@@ -56,7 +59,7 @@ export async function startTestEmulator(
     seed: 7,
     speed: 1,
     clock,
-    // No processes are started in these tests, so the simplest host will do everywhere.
+    // These tests start no processes, so folders serve as hosts.
     isolation: 'none',
     env: {},
     ...options,
@@ -107,8 +110,8 @@ export async function startTestEmulator(
   return fixture;
 }
 
-/** Lets hosts come up or go down, which is not a matter of the test's clock. */
+/** Waits until hosts have started or stopped, independently of the test's clock. */
 export async function waitForHosts(fixture: EmulatorFixture): Promise<void> {
-  // The admin door answers when the hosts are as they should be; clearing nothing changes nothing.
+  // An admin call returns once the hosts match the world. Clearing a condition that is not in force changes nothing.
   await fixture.admin('clear', 'all');
 }

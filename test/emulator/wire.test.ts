@@ -1,4 +1,4 @@
-// The wire, in what the API tests do not reach.
+// Parts of the wire format that the tests of the API do not reach.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { durationMs, formatTimestamp } from '../../src/emulator/wire/json.ts';
 import { paginate, type SortKeys } from '../../src/emulator/wire/lists.ts';
 import { createRandomStream } from '../../src/emulator/world/random.ts';
 
-test('a page goes on after its last name, whatever came or went meanwhile', () => {
+test('a page continues after its last name, whatever was added or removed meanwhile', () => {
   const list = (names: string, pageToken?: string): ReturnType<typeof paginate<string>> =>
     paginate(names.split(''), byName, 'list', { pageSize: '2', pageToken });
   const byName = (value: string): SortKeys => [{ value, descends: false }];
@@ -21,12 +21,12 @@ test('a page goes on after its last name, whatever came or went meanwhile', () =
   assert.throws(() => paginate(['a'], byName, 'list', { pageSize: '-1' }), /page_size/);
 });
 
-test('times are RFC 3339 with nine decimals, lengths are seconds', () => {
+test('times are RFC 3339 with nine decimals, durations are seconds', () => {
   assert.match(formatTimestamp(Date.UTC(2026, 4, 1, 12, 0, 0, 123)), /^2026-05-01T12:00:00\.123\d{6}Z$/);
   assert.equal(durationMs('1.5s'), 1500);
 });
 
-test('chance is its seed and its position', () => {
+test('the seed and the position determine the random numbers', () => {
   const one = createRandomStream(7);
   const first = [one.next(), one.next()];
   const again = createRandomStream(7);
@@ -35,14 +35,14 @@ test('chance is its seed and its position', () => {
   assert.notEqual(createRandomStream(8).next(), first[0]);
 });
 
-test('ssh-keys lines that are none are passed over', () => {
+test('invalid ssh-keys lines are skipped', () => {
   assert.deepEqual(authorizedKeys('ada:ssh-rsa AAAA ada@home\n\nnonsense\n# a:b c\nbob:ssh-ed25519 BBBB'), [
     { user: 'ada', type: 'ssh-rsa', blob: 'AAAA' },
     { user: 'bob', type: 'ssh-ed25519', blob: 'BBBB' },
   ]);
 });
 
-test('a host shows the file systems of the machine, not those of the kernel or of other systems', async () => {
+test("a host shows the machine's file systems, not those of the kernel or of other systems", async () => {
   const mountinfo = [
     '27 1 254:0 / / rw - ext4 /dev/vda rw',
     '22 27 0:21 / /proc rw - proc proc rw',
@@ -51,12 +51,12 @@ test('a host shows the file systems of the machine, not those of the kernel or o
     '32 27 0:41 / /var/lib/docker/overlay2/x rw - overlay overlay rw',
     '33 27 0:42 / /tmp/state/hosts/x rw - tmpfs tmpfs rw',
     '34 27 0:43 / /etc/hosts rw - ext4 /dev/vda rw',
-    // One that hangs would stop the cloud for good.
+    // A hanging mount would block the emulator forever.
     '35 27 0:44 / /home/ada/bucket rw - fuse.gcsfuse my-bucket rw',
     '36 27 8:2 / /home/ada/disk rw - fuseblk /dev/sdc rw',
   ].join('\n');
   assert.deepEqual(mountPoints(mountinfo, '/tmp/state'), ['/etc/hosts', '/home/ada b/nfs', '/home/ada/disk']);
-  // Another machine's is shown while it answers; a program's own is never so much as asked.
+  // A mount of another machine is shown while it answers; a mount of a program is never accessed.
   const asked: string[] = [];
   const answer = (isThere: boolean) => async (path: string) => {
     asked.push(path);
@@ -67,13 +67,13 @@ test('a host shows the file systems of the machine, not those of the kernel or o
   assert.deepEqual(asked, ['/home/ada b/nfs', '/home/ada b/nfs']);
 });
 
-test('whether a place answers is found out by a program that may be left behind', async () => {
+test('a child process checks whether a mount answers, and may be abandoned', async () => {
   assert.equal(await answersInTime('/'), true);
   assert.equal(await answersInTime('/no/such/place'), false);
   assert.equal(await answersInTime('3600', 10, 'sleep'), false);
 });
 
-test('the owner of a connection is the row of its own end, not of ours', () => {
+test("the owner of a connection is read from the peer's row, not from ours", () => {
   const table = [
     '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode',
     '   0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1 1',

@@ -115,7 +115,7 @@ for (const isolation of ['auto', 'none'] as const) {
         const wrote = await nodes.ssh(address, `sudo mkdir -p ${outside} && echo made`);
         assert.equal(existsSync(outside), false);
         if (nodes.hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
-        else assert.match(wrote.stderr, /^sudo: on this machine no namespaces can be made.*\n$/);
+        else assert.match(wrote.stderr, /^sudo: namespaces cannot be created on this machine.*\n$/);
         if (!nodes.hasNamespaces) {
           const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
           assert.equal(refused.code, 1);

@@ -85,7 +85,7 @@ function preamble({ stateDir, folder, hostName, inUserNamespace }: BootScriptOpt
 folder=${shellQuote(folder)}
 state=${shellQuote(stateDir)}
 root=$folder/root
-# The old /proc still counts as the machine does: this is our number out there, and when we began.
+# The old /proc still has the machine's process ids: record ours and our start time.
 read -r pid name rest </proc/self/stat
 set -- $rest
 shift 18
@@ -97,13 +97,13 @@ hostname ${shellQuote(hostName)} || die 'cannot set the host name'
 mkdir -p "$root"
 mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 
-# layer PATH MODE KEY: the machine's folder, with a layer of our own for what is written to it.
+# layer PATH MODE KEY: the machine's folder, with an overlay that receives all writes.
 layer() {
   [ -d "$root$1" ] || mkdir -p "$root$1"
   upper=$folder/disk/$3
   options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${attributes}"
   mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
-  # The disk below cannot carry a layer (it may be one itself): the layer is then in memory, and does not outlive a boot.
+  # The disk below cannot hold an overlay (it may be one itself): keep the overlay in memory until the next boot.
   if [ ! -e "$folder/memory/on" ]; then
     mkdir -p "$folder/memory"
     mount -t tmpfs tmpfs "$folder/memory"
@@ -114,7 +114,7 @@ layer() {
   chmod "$2" "$upper/up"
   options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${attributes}"
   mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
-  # No layers at all: then as it is; for root read-only, so that the machine stays unchanged.
+  # Overlays do not work here: mount the folder itself, read-only for root, so that the machine stays unchanged.
   mount --rbind "$1" "$root$1" || die "cannot show $1"
   ${inUserNamespace ? ':' : 'mount -o remount,bind,ro "$root$1" || :'}
 }
@@ -131,7 +131,7 @@ mount -t proc proc "$root/proc"
 mount --bind "$folder/boot_id" "$root/proc/sys/kernel/random/boot_id"
 mount --rbind /sys "$root/sys"
 
-# /dev is a folder of our own, so that chips can lie there; its devices are the machine's.
+# /dev is a new folder, so that chips can be added. Its devices are the machine's.
 mount -t tmpfs -o mode=755,size=1m tmpfs "$root/dev"
 mkdir "$root/dev/shm" "$root/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || :
@@ -161,15 +161,15 @@ if [ -d /run/systemd/resolve ]; then
   mkdir -p "$root/run/systemd/resolve"
   mount --bind /run/systemd/resolve "$root/run/systemd/resolve" || :
 fi
-# Who is who here, written anew by the emulator when a key of somebody new arrives.
+# The host's users and names. The emulator rewrites these files when a new user's key arrives.
 mount --bind "$folder/hosts" "$root/etc/hosts" 2>/dev/null || :
 mount --bind "$folder/passwd" "$root/etc/passwd" 2>/dev/null || :
-# A login shell sets its PATH anew; our programs come first there too. ssh finds its neighbours at their common port.
+# A login shell resets PATH, and our programs must come first on it. ssh must use the workers' common port.
 { mkdir -p "$root/etc/profile.d" && cp "$folder/profile" "$root/etc/profile.d/zz-worker.sh"; } 2>/dev/null || :
 { mkdir -p "$root/etc/ssh/ssh_config.d" && cp "$folder/ssh_config" "$root/etc/ssh/ssh_config.d/worker.conf"; } 2>/dev/null || :
 ln -sf "$folder/startup-script.log" "$root/var/log/startup-script.log" 2>/dev/null || :
 
-# Of the emulator's own folder a host sees what is meant for it.
+# A host sees only its own part of the emulator's folder.
 mkdir -p "$root$state"
 mount -t tmpfs -o mode=755,size=1m tmpfs "$root$state"
 for path in "$state/bin" "$state/buckets" "$folder"; do
@@ -186,7 +186,7 @@ rmdir /.machine
 set +e
 : >"$folder/mounts"
 : >"$folder/up"
-# From here on process 1 only buries the dead: a shell that waits reaps every orphan.
+# From here on process 1 only reaps orphans, as every waiting shell does.
 while :; do
   sleep ${String(idleSeconds)} &
   wait $!

@@ -37,7 +37,7 @@ mkdir -p /run/full && mount -t tmpfs -o mode=755,size=256k tmpfs /run/full || ex
 number=0
 for path in "$folder/home" /tmp /var/tmp /var/log; do
   [ -d "$path" ] || continue
-  # Where the cloud's own folder lies below it, the layer would hide the host from itself.
+  # If the emulator's folder is below this path, an overlay would hide the host's own files.
   case "$folder" in "$path"/*) continue ;; esac
   number=$((number + 1))
   up=/run/full/$number

@@ -18,13 +18,13 @@ const cgroupPrefix = 'jobman-emulator-';
  * namespaces and a machine with Docker. Elsewhere it prints the reason and exits with 127.
  */
 export const workerDockerScript = `#!/bin/sh
-# The Docker daemon of this worker: its own, inside the worker's namespaces.
+# This worker's own Docker daemon, inside the worker's namespaces.
 folder=\${0%/*}
 own=$EMULATOR_HOST/docker
 PATH=$(printf %s "$PATH" | sed "s|^$folder:||"):/usr/sbin:/sbin
 fail() { echo "docker: $1" >&2; exit "\${2:-1}"; }
 if [ "$(cat "$EMULATOR_HOST/namespaces" 2>/dev/null)" != root ]; then
-  fail 'not on this process host of the emulator: a worker has a Docker of its own only where the emulator runs as root and can make namespaces' 127
+  fail 'not on this process host of the emulator: a worker has its own Docker only if the emulator runs as root and can create namespaces' 127
 fi
 for program in dockerd docker containerd runc flock setsid; do
   command -v "$program" >/dev/null || fail "not on this process host of the emulator: the machine that it runs on has no $program" 127
@@ -38,7 +38,7 @@ start() {
   printf '{}\\n' >"$own/daemon.json"
   if ! is_alive; then
     rm -f /run/docker.pid
-    # Nothing of whoever asks is handed on: a job's mark in its environment would end the daemon with that job.
+    # Start with an empty environment: the marker of a job would end the daemon together with that job.
     env -i PATH="$PATH" HOME=/root EMULATOR_HOST="$EMULATOR_HOST" setsid dockerd --config-file "$own/daemon.json" \\
       --data-root "$own/data" --exec-root /run/docker --pidfile /run/docker.pid -H unix:///run/docker.sock \\
       --cgroup-parent "/${cgroupPrefix}$(printf %s "$EMULATOR_HOST" | sha256sum | cut -c 1-16)" --exec-opt native.cgroupdriver=cgroupfs \\
@@ -57,7 +57,7 @@ start() {
 stop() {
   : >/run/docker.stopped
   is_alive || return 0
-  # As systemd does: the daemon ends its containers, and is killed when it takes too long.
+  # As with systemd, the daemon ends its containers, and is killed when that takes too long.
   kill "$pid"
   turns=0
   while kill -0 "$pid" 2>/dev/null; do
@@ -67,11 +67,11 @@ stop() {
   done
 }
 case \${1:-} in
-  # A daemon that was stopped by hand stays so; one that died is begun again, as its service would.
+  # A daemon that was stopped stays stopped. A daemon that died starts again, as its service would do.
   use) [ ! -e /run/docker.stopped ] || exit 0; is_alive && exit 0 ;;
   is-active) if [ ! -e /run/docker.stopped ]; then echo active; exit 0; else echo inactive; exit 3; fi ;;
 esac
-# One at a time, and nobody who ends with the lock in hand keeps it.
+# One call at a time. The kernel releases the lock of a process that dies.
 exec 9>/run/docker.lock
 flock 9
 case \${1:-} in
@@ -85,7 +85,7 @@ esac
 
 /** The program `docker`: the machine's own client, connected to the worker's daemon. */
 export const dockerClientScript = `#!/bin/sh
-# The machine's own client. The daemon behind it is this worker's, begun now if it has not been.
+# The machine's own client, connected to this worker's daemon, which starts now if it is not running.
 folder=\${0%/*}
 "$folder/worker-docker" use || exit
 PATH=$(printf %s "$PATH" | sed "s|^$folder:||")

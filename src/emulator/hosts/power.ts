@@ -198,7 +198,7 @@ function createRunningHost({
         case 'diskFull':
           if (isolation === 'none') {
             world.log(
-              `${folder} has no file system of its own, so its disk cannot be full: no namespaces can be made here.`,
+              `${folder} has no file system of its own, so its disk cannot be filled: namespaces cannot be created here.`,
             );
           } else await setDiskFull(machine, folder, isolation === 'user', on);
       }

@@ -13,7 +13,7 @@ import { rebootFile } from './reboot.ts';
 
 const header = '#!/bin/sh\n';
 
-const sudo = `${header}# Runs the command as the same user: on a process host there is no other. Whose rights it would have is told on.
+const sudo = `${header}# Runs the command as the same user, the only one of a process host. EMULATOR_SUDO passes on the requested user.
 shell=; EMULATOR_SUDO=root
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -42,14 +42,14 @@ if [ $# -eq 0 ]; then
   echo 'usage: sudo [-EHn] [-u user] [VAR=value] command' >&2
   exit 1
 fi
-# Without namespaces the machine's files are the real ones: whoever may change them through us is stopped here.
+# Without namespaces the files are the machine's own, so refuse to change them outside the home folder.
 if [ ! -e "$EMULATOR_HOST/namespaces" ]; then
   case "\${1##*/}" in
     mkdir|rmdir|rm|mv|cp|ln|tee|touch|dd|install|chmod|chown|chgrp|sed)
-      for word in "$@"; do
-        case "$word" in
+      for arg in "$@"; do
+        case "$arg" in
           "$HOME"|"$HOME"/*|/tmp/*|/dev/null) ;;
-          /*) echo "sudo: on this machine no namespaces can be made, so a process host may not change $word; use a path inside the home folder $HOME" >&2; exit 1 ;;
+          /*) echo "sudo: namespaces cannot be created on this machine, so a process host must not change $arg; use a path inside the home folder $HOME" >&2; exit 1 ;;
         esac
       done ;;
   esac
@@ -58,15 +58,15 @@ if [ -n "$shell" ]; then exec "\${SHELL:-/bin/sh}" -c 'exec "$@"' sh "$@"; fi
 exec "$@"
 `;
 
-const aptGet = `${header}# A set-up host has what it needs already: every package is there, and nothing is changed.
-command=; words=; skip=
-for word in "$@"; do
+const aptGet = `${header}# A process host is set up already: report every package as installed, and change nothing.
+command=; packages=; skip=
+for arg in "$@"; do
   if [ -n "$skip" ]; then skip=; continue; fi
-  case "$word" in
-    # Their value is a word of its own: \`-o DPkg::Lock::Timeout=300\`.
+  case "$arg" in
+    # Options whose value is the next argument: \`-o DPkg::Lock::Timeout=300\`.
     -o|-c|-t|-a|-P|--option|--config-file|--target-release|--default-release|--host-architecture) skip=yes ;;
     -*) ;;
-    *) if [ -z "$command" ]; then command=$word; else words="$words $word"; fi ;;
+    *) if [ -z "$command" ]; then command=$arg; else packages="$packages $arg"; fi ;;
   esac
 done
 case "$command" in
@@ -74,7 +74,7 @@ case "$command" in
   install|reinstall)
     echo 'Reading package lists... Done'
     echo 'Building dependency tree... Done'
-    for word in $words; do echo "$word is already the newest version."; done
+    for arg in $packages; do echo "$arg is already the newest version."; done
     echo '0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.' ;;
   upgrade|dist-upgrade|full-upgrade|autoremove|remove|purge|clean|autoclean|build-dep|download|source)
     echo 'Reading package lists... Done'
@@ -85,7 +85,7 @@ case "$command" in
 esac
 `;
 
-const dpkg = `${header}# Questions go to the machine's own dpkg; whatever would change something is done already.
+const dpkg = `${header}# Queries go to the machine's own dpkg. Changes succeed and do nothing.
 self=\${0##*/}
 folder=\${0%/*}
 PATH=$(printf %s "$PATH" | sed "s|^$folder:||")
@@ -96,24 +96,24 @@ if command -v "$self" >/dev/null 2>&1 && "$self" "$@"; then exit 0; fi
 status=$?
 # A package that apt-get "installed" is known here as well.
 case "$self $1" in
-  'dpkg-query -W'|'dpkg-query --show') shift; for word in "$@"; do case "$word" in -*) ;; *) printf '%s\\t1.0\\n' "$word" ;; esac; done; exit 0 ;;
-  'dpkg -s'|'dpkg --status'|'dpkg-query -s') shift; for word in "$@"; do printf 'Package: %s\\nStatus: install ok installed\\nVersion: 1.0\\n' "$word"; done; exit 0 ;;
-  'dpkg -l'|'dpkg-query -l') shift; for word in "$@"; do printf 'ii  %s  1.0  amd64  (on a process host)\\n' "$word"; done; exit 0 ;;
+  'dpkg-query -W'|'dpkg-query --show') shift; for arg in "$@"; do case "$arg" in -*) ;; *) printf '%s\\t1.0\\n' "$arg" ;; esac; done; exit 0 ;;
+  'dpkg -s'|'dpkg --status'|'dpkg-query -s') shift; for arg in "$@"; do printf 'Package: %s\\nStatus: install ok installed\\nVersion: 1.0\\n' "$arg"; done; exit 0 ;;
+  'dpkg -l'|'dpkg-query -l') shift; for arg in "$@"; do printf 'ii  %s  1.0  amd64  (on a process host)\\n' "$arg"; done; exit 0 ;;
 esac
 exit "$status"
 `;
 
-const systemctl = `${header}# ssh runs, and docker where a worker can have it; a start or restart of anything else is taken note of and not done.
+const systemctl = `${header}# Knows ssh, and docker if the worker can have it. Starting any other service succeeds and does nothing.
 command=; unit=
-for word in "$@"; do
-  case "$word" in
+for arg in "$@"; do
+  case "$arg" in
     -*) ;;
-    *) if [ -z "$command" ]; then command=$word; else unit=\${unit:-$word}; fi ;;
+    *) if [ -z "$command" ]; then command=$arg; else unit=\${unit:-$arg}; fi ;;
   esac
 done
 case "$command $unit" in
   'is-active docker'*|'status docker'*) "\${0%/*}/worker-docker" is-active 2>/dev/null || { [ $? -eq 3 ] || echo inactive; exit 3; }; exit 0 ;;
-  # Where there is no docker, its service is started as every other here: not at all. Whoever then uses docker hears why.
+  # Without Docker, starting its service does nothing, as for any other service. \`docker\` then prints the reason.
   'start docker'*|'stop docker'*|'restart docker'*) "\${0%/*}/worker-docker" "$command" || [ $? -eq 127 ]; exit ;;
 esac
 case "$command" in
@@ -132,7 +132,7 @@ exit 0
 
 const service = `${header}exec "\${0%/*}/systemctl" "\${2:-}" "\${1:-}"\n`;
 
-const mountPrograms = `${header}# gcsfuse and what people look at mounts with. The list of mounted buckets is $EMULATOR_HOST/mounts.
+const mountPrograms = `${header}# gcsfuse, and the programs that show or remove mounts. $EMULATOR_HOST/mounts lists the mounted buckets.
 self=\${0##*/}
 folder=\${0%/*}
 state=\${folder%/*}
@@ -149,7 +149,7 @@ unmount() {
 }
 case "$self" in
   gcsfuse)
-    # Google's own, where the emulator was given it: it finds the buckets as any client of Storage does.
+    # Google's own gcsfuse, if the emulator has it, uses the emulator's Storage like any client.
     if [ -e "$folder/real-gcsfuse" ]; then
       exec "$folder/real-gcsfuse" --custom-endpoint="$STORAGE_EMULATOR_HOST/storage/v1/" --anonymous-access --enable-hns=false "$@"
     fi
@@ -160,46 +160,46 @@ case "$self" in
         -h|--help) echo 'usage: gcsfuse [flags] bucket mount_point'; exit 0 ;;
         -o|--o|--only-dir|--dir-mode|--file-mode|--uid|--gid|--cache-dir|--config-file|--key-file|--log-file|--log-format|--stat-cache-ttl|--type-cache-ttl|--stat-cache-max-size-mb|--type-cache-max-size-mb|--metadata-cache-ttl-secs|--file-cache-max-size-mb|--rename-dir-limit|--max-conns-per-host|--billing-project|--temp-dir|--limit-bytes-per-sec|--limit-ops-per-sec|--sequential-read-size-mb|--client-protocol|--app-name|--log-severity|--prometheus-port) shift; [ $# -gt 0 ] && shift ;;
         -*) shift ;;
-        *) if [ -z "$path" ] && [ -n "$bucket" ]; then path=$1; elif [ -z "$bucket" ]; then bucket=$1; else fail "too many words: $1"; fi; shift ;;
+        *) if [ -z "$path" ] && [ -n "$bucket" ]; then path=$1; elif [ -z "$bucket" ]; then bucket=$1; else fail "too many arguments: $1"; fi; shift ;;
       esac
     done
     if [ -z "$path" ]; then fail 'needs a bucket and a mount point: gcsfuse [flags] bucket mount_point'; fi
     case "$bucket" in */*|.*|'') fail "$bucket is not a bucket name" ;; esac
     path=$(absolute "$path")
-    mkdir -p "$state/buckets/$bucket" || fail "cannot make the bucket $bucket"
-    # The first who uses a bucket places it (world/buckets.ts); set -C keeps what stands.
+    mkdir -p "$state/buckets/$bucket" || fail "cannot create the bucket $bucket"
+    # The first use of a bucket sets its location (world/buckets.ts). set -C keeps an existing one.
     if [ -r "$EMULATOR_HOST/zone" ] && mkdir -p "$state/buckets/.locations"; then
       region=$(sed 's/-[a-z]$//' "$EMULATOR_HOST/zone" | tr a-z A-Z)
       (set -C; printf '{"location":"%s","locationType":"region"}\\n' "$region" >"$state/buckets/.locations/$bucket") 2>/dev/null || :
     fi
     if is_listed "$path"; then fail "mounting: $path is a mount point already"; fi
     if [ -e "$EMULATOR_HOST/namespaces" ]; then
-      [ -d "$path" ] || fail "the mount point $path does not exist; make it with mkdir -p first"
+      [ -d "$path" ] || fail "the mount point $path does not exist; create it with mkdir -p first"
       env mount --bind "$state/buckets/$bucket" "$path" || fail "cannot mount $bucket at $path"
     else
       case "$path" in
         "$HOME"/*) ;;
-        *) fail "on this machine no mount namespace can be made, so a bucket can only be at a path inside the home folder $HOME, not at $path" ;;
+        *) fail "mount namespaces cannot be created on this machine, so a bucket can be mounted only inside the home folder $HOME, not at $path" ;;
       esac
       if [ -d "$path" ] && [ ! -L "$path" ]; then rmdir "$path" 2>/dev/null || fail "$path is not empty"; fi
-      ln -s "$state/buckets/$bucket" "$path" || fail "cannot make $path"
+      ln -s "$state/buckets/$bucket" "$path" || fail "cannot create $path"
     fi
     printf '%s\\t%s\\n' "$bucket" "$path" >>"$list"
     echo 'File system has been successfully mounted.' ;;
   mountpoint)
     path=; quiet=
-    for word in "$@"; do case "$word" in -q|--quiet) quiet=1 ;; -*) ;; *) path=$(absolute "$word") ;; esac; done
+    for arg in "$@"; do case "$arg" in -q|--quiet) quiet=1 ;; -*) ;; *) path=$(absolute "$arg") ;; esac; done
     if is_listed "$path"; then [ -n "$quiet" ] || echo "$path is a mountpoint"; exit 0; fi
     exec env mountpoint "$@" ;;
   fusermount|fusermount3|umount)
-    # Google's gcsfuse mounts by fusermount; what it has mounted is not on our list.
+    # Google's gcsfuse mounts with fusermount, and its mounts are not on our list.
     if [ -e "$folder/real-gcsfuse" ]; then exec env "$self" "$@"; fi
     lazy=; done=
-    for word in "$@"; do case "$word" in -*l*|-z|-uz|--lazy) lazy=1 ;; esac; done
-    for word in "$@"; do
-      case "$word" in
+    for arg in "$@"; do case "$arg" in -*l*|-z|-uz|--lazy) lazy=1 ;; esac; done
+    for arg in "$@"; do
+      case "$arg" in
         -*) ;;
-        *) path=$(absolute "$word")
+        *) path=$(absolute "$arg")
            unmount "$path"
            case $? in
              0) done=1 ;;
@@ -217,10 +217,10 @@ case "$self" in
 esac
 `;
 
-const withTpu = `${header}# Runs a command that holds the worker's chips, as a program does that has loaded libtpu; a second one is told whose they are.
+const withTpu = `${header}# Runs a command that holds the worker's chips, like a program that has loaded libtpu. A second one fails and prints the owner.
 chips=/dev
 [ -e "$EMULATOR_HOST/namespaces" ] || chips=$EMULATOR_HOST/dev
-if [ $# -eq 0 ]; then echo 'usage: with-tpu command [word...]' >&2; exit 2; fi
+if [ $# -eq 0 ]; then echo 'usage: with-tpu command [argument...]' >&2; exit 2; fi
 in_use() {
   fd=$(find /proc/[0-9]*/fd -lname "$1" 2>/dev/null | head -n 1)
   if [ -n "$fd" ]; then
@@ -228,7 +228,7 @@ in_use() {
     echo "The TPU is already in use by process with pid \${pid%%/*}. Not attempting to load libtpu.so in this process." >&2
     exit 1
   fi
-  echo "The TPU is already in use by another process, probably one of another user; sudo lsof -w $1 tells which." >&2
+  echo "The TPU is already in use by another process, probably of another user. Run sudo lsof -w $1 to find it." >&2
   exit 1
 }
 [ ! -e "$EMULATOR_HOST/namespaces" ] || : >>/tmp/libtpu_lockfile
@@ -240,14 +240,14 @@ done
 exec "$@"
 `;
 
-const journalctl = `${header}# There is no journal; what people look for in one is what the startup script has said.
+const journalctl = `${header}# There is no journal. Users search it for the output of the startup script.
 case " $* " in *startup*) cat "$EMULATOR_HOST/startup-script.log" 2>/dev/null; exit 0 ;; esac
 echo 'No journal files were found.'
 `;
 
-const snap = `${header}echo 'snap: not possible on a process host of the emulator, which changes nothing of the machine; use what is there, or pip and conda.' >&2\nexit 1\n`;
+const snap = `${header}echo 'snap: not possible on a process host of the emulator, which must not change the machine; use pip or conda.' >&2\nexit 1\n`;
 
-const sg = `${header}# Everybody is in every group already: sg GROUP [-c] COMMAND.
+const sg = `${header}# Every user is in every group already: sg GROUP [-c] COMMAND.
 shift
 [ "$1" != -c ] || shift
 [ $# -gt 0 ] || exec "\${SHELL:-/bin/sh}"
@@ -256,9 +256,9 @@ exec /bin/sh -c "$*"
 
 const noOpProgram = `${header}# Would change users, groups or keys of the machine; on a process host there is nothing to change.\nexit 0\n`;
 
-const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
+const newgrp = `${header}# Every user is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
 
-const reboot = `${header}# Root's to ask for; the cloud sees the file, ends all that runs here, and boots this worker again.
+const reboot = `${header}# For root only. The emulator finds the file, ends all processes of this worker, and boots it again.
 case " $* " in
   *' --halt '*|*' --poweroff '*|*' -p '*) exec "\${0%/*}/poweroff" ;;
 esac
@@ -270,19 +270,19 @@ esac || { echo 'Call to Reboot failed: Interactive authentication required.' >&2
 : >"\${EMULATOR_HOST:?}/${rebootFile}"
 `;
 
-const shutdown = `${header}# Of all that it can do, a reboot at once: shutdown -r now.
+const shutdown = `${header}# Supports an immediate reboot only: shutdown -r now.
 reboots=; time=
-for word in "$@"; do
-  case "$word" in
+for arg in "$@"; do
+  case "$arg" in
     -r|--reboot) reboots=1 ;;
     -*) ;;
-    *) time=\${time:-$word} ;;
+    *) time=\${time:-$arg} ;;
   esac
 done
 case "$reboots $time" in
   '1 now'|'1 +0'|'1 0') exec "\${0%/*}/reboot" ;;
 esac
-echo 'shutdown: only a reboot at once is possible on a process host of the emulator: shutdown -r now' >&2
+echo 'shutdown: only an immediate reboot is possible on a process host of the emulator: shutdown -r now' >&2
 exit 1
 `;
 

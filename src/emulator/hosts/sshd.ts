@@ -79,7 +79,7 @@ export async function openSshd(options: SshdOptions): Promise<SshEndpoint> {
     }
     if (!isInside) {
       const pid = Number(readText(pidFile));
-      writeFileSync(join(folder, 'beside'), `${String(pid)} ${startTicks(pid) ?? ''}`);
+      writeFileSync(join(folder, 'external-pid'), `${String(pid)} ${startTicks(pid) ?? ''}`);
     }
   };
   /** Ends the listener. Sessions continue, as they do when an administrator stops the service. */
@@ -115,12 +115,12 @@ export async function endSshd(folder: string): Promise<void> {
   const pid = externalSshdPid(folder);
   // The listener leads the process group of all its connections.
   if (pid !== undefined) await signal('KILL', [-pid]);
-  rmSync(join(folder, 'ssh', 'beside'), { force: true });
+  rmSync(join(folder, 'ssh', 'external-pid'), { force: true });
 }
 
 /** The process id of that sshd. The start time distinguishes it from a later process with the same id. */
 function externalSshdPid(folder: string): number | undefined {
-  const [pid = '', ticks = ''] = readText(join(folder, 'ssh', 'beside')).split(' ');
+  const [pid = '', ticks = ''] = readText(join(folder, 'ssh', 'external-pid')).split(' ');
   return ticks !== '' && startTicks(Number(pid)) === ticks ? Number(pid) : undefined;
 }
 
@@ -129,13 +129,13 @@ function configText(options: SshdOptions, folder: string, isInside: boolean): st
   const sftp = isInside ? 'internal-sftp' : (sftpServers.find((path) => existsSync(path)) ?? 'sftp-server');
   // sshd uses only the first SetEnv line, so all variables are on one.
   const env = Object.entries(options.env).map(([name, value]) => `"${name}=${value.replaceAll('"', '')}"`);
-  return `# Written by the emulator when this worker's SSH door is opened.
+  return `# Written by the emulator when it starts the SSH server of this worker.
 ListenAddress ${options.address}
 Port ${String(options.port)}
 HostKey ${folder}/host_key
 PidFile ${folder}/pid
 AuthorizedKeysFile ${folder}/keys/%u
-# The folder may lie below one that others can write to, such as /tmp.
+# The folder may be below one that others can write to, such as /tmp.
 StrictModes no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
@@ -202,7 +202,7 @@ function run(argv: readonly string[]): Promise<void> {
 }
 
 function lastLines(path: string): string {
-  return readText(path).split('\n').slice(-3).join(' ') || 'it said nothing';
+  return readText(path).split('\n').slice(-3).join(' ') || 'it printed nothing';
 }
 
 function readText(path: string): string {

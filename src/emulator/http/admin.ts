@@ -82,7 +82,7 @@ export function addGuards(app: Hono<Bindings>, uid: number): void {
     const origin = context.req.header('origin');
     const host = context.req.header('host') ?? '';
     if (!isLoopback(host) || (origin !== undefined && origin !== `http://${host}`)) {
-      return context.json({ message: 'The emulator answers this machine only.' }, 403);
+      return context.json({ message: 'The emulator accepts connections from this machine only.' }, 403);
     }
     return next();
   });
@@ -93,7 +93,7 @@ export function addGuards(app: Hono<Bindings>, uid: number): void {
     const access = accessBySocket.get(socket) ?? checkPeer(socket, uid);
     accessBySocket.set(socket, access);
     if (access === 'denied') {
-      return context.json({ message: 'The emulator answers the user who started it, and nobody else.' }, 403);
+      return context.json({ message: 'The emulator serves only the user who started it.' }, 403);
     }
     return next();
   });

@@ -47,7 +47,7 @@ export function createFrontEnd(options: FrontEndOptions): Hono<Bindings> {
       return json(error.httpStatus, isAdmin ? { message: error.message } : error.body());
     }
     if (error instanceof EmulatorError) return json(error.status, { message: error.message });
-    world.log(`mistake of the emulator: ${error.stack ?? error.message}`);
+    world.log(`the emulator has a bug: ${error.stack ?? error.message}`);
     return json(500, { ...cloudErrors.internal().body(), message: error.message });
   });
 

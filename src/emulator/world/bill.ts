@@ -56,12 +56,12 @@ function priceOf(world: World, { project, zone, type, pricing, name }: BillRecor
 }
 
 export function formatBill(lines: readonly BillLine[]): string {
-  if (lines.length === 0) return 'No node was ever READY here: nothing would have been charged.';
+  if (lines.length === 0) return 'No node was READY so far, so nothing would have been charged.';
   const sum = (figures: readonly number[]): number => figures.reduce((total, figure) => total + figure, 0);
   const hours = sum(lines.map((line) => line.hours));
   const dollars = sum(lines.map((line) => line.dollars ?? 0));
   const unknown = lines.filter((line) => line.dollars === null).length;
-  const without = unknown === 0 ? '' : `, without the ${String(unknown)} whose price is not known`;
+  const without = unknown === 0 ? '' : `, without the ${String(unknown)} whose price is unknown`;
   return (
     `${String(lines.length)} ${lines.length === 1 ? 'node was' : 'nodes were'} READY for ${hours.toFixed(1)} hours of ` +
     `Google's time, which would have cost $${dollars.toFixed(2)}${without}. Nothing is charged here.`

@@ -33,8 +33,8 @@ export function openDatabase(stateDir: string): Database {
   const unusable = (error: unknown): EmulatorError =>
     new EmulatorError(
       409,
-      `The state of the cloud, ${path}, cannot be used: ${error instanceof Error ? error.message : String(error)}. ` +
-        'Move it away to begin with an empty cloud, or name another state folder.',
+      `The emulator's state, ${path}, cannot be used: ${error instanceof Error ? error.message : String(error)}. ` +
+        'Move it away to start with an empty emulator, or name another state folder.',
       { cause: error },
     );
   let sqlite: DatabaseSync;
@@ -67,10 +67,12 @@ export function openDatabase(stateDir: string): Database {
   if (found !== 0 && found !== schemaVersion) {
     sqlite.close();
     const [age, advice] =
-      found > schemaVersion ? ['a later', 'Use that one'] : ['an earlier', 'Move it away to begin with an empty cloud'];
+      found > schemaVersion
+        ? ['a later', 'Use that one']
+        : ['an earlier', 'Move it away to start with an empty emulator'];
     throw new EmulatorError(
       409,
-      `${path} was written by ${age} emulator (version ${String(found)} of its schema, this one knows ${String(schemaVersion)}). ` +
+      `${path} was written by ${age} emulator (version ${String(found)} of its schema; this one knows ${String(schemaVersion)}). ` +
         `${advice}, or name another state folder.`,
     );
   }

@@ -52,7 +52,7 @@ export function handleEvent(world: World, event: ScheduledEvent): void {
           return;
         }
         world.nodes.remove(node.name);
-        world.log(`${node.name} is gone`);
+        world.log(`${node.name} was deleted`);
       }
       finishOperation(world, event.operation, null);
       return;

@@ -38,7 +38,7 @@ export function parseFaultSchedule(text: string, file: string): FaultScheduleEnt
   const items: unknown = document.toJS();
   const nodes = (document.contents as { items?: unknown[] } | null)?.items ?? [];
   if (mistakes.length === 0 && items !== null && !Array.isArray(items)) {
-    mistakes.push(`${file}: a rehearsal is a list, each line with \`at\` or \`every\` and a verb.`);
+    mistakes.push(`${file}: a fault schedule is a list; each entry has \`at\` or \`every\`, and a verb.`);
   }
   const lines: FaultScheduleEntry[] = [];
   for (const [index, item] of (mistakes.length === 0 ? ((items ?? []) as unknown[]) : []).entries()) {
@@ -57,7 +57,7 @@ export function parseFaultSchedule(text: string, file: string): FaultScheduleEnt
 
 function parseEntry(item: unknown): FaultScheduleEntry {
   if (item === null || typeof item !== 'object' || Array.isArray(item)) {
-    throw new EmulatorError(400, 'a line says when and what: { at: 2m, preempt: any }.');
+    throw new EmulatorError(400, 'an entry needs a time and a verb: { at: 2m, preempt: any }.');
   }
   const entry = item as Readonly<Record<string, unknown>>;
   // An option may have the name of a verb, so the first verb of the entry counts.
@@ -67,8 +67,8 @@ function parseEntry(item: unknown): FaultScheduleEntry {
     throw new EmulatorError(
       400,
       unknownKey === undefined
-        ? 'there is no verb in it.'
-        : `${unknownKey} is no verb.${suggestion(unknownKey, Object.keys(verbs))}`,
+        ? 'it has no verb.'
+        : `${unknownKey} is not a verb.${suggestion(unknownKey, Object.keys(verbs))}`,
     );
   }
   const { at, every, chance = 1, [verb]: target, ...options } = entry;
@@ -80,7 +80,7 @@ function parseEntry(item: unknown): FaultScheduleEntry {
     probability: Number(chance),
   };
   if (line.at === null && line.every === null) throw new EmulatorError(400, `${verb} needs \`at\` or \`every\`.`);
-  if (line.every !== null && line.every[0] <= 0) throw new EmulatorError(400, 'every: must be more than nothing.');
+  if (line.every !== null && line.every[0] <= 0) throw new EmulatorError(400, 'every: must be greater than 0.');
   if (!(line.probability >= 0 && line.probability <= 1)) throw new EmulatorError(400, `chance: ${optionHelp.share}.`);
   const given: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(options)) given[name] = toScalar(value);
@@ -99,7 +99,7 @@ function parseDurationRange(name: string, value: unknown): DurationRange {
   const span = [parseDuration(first.trim()), parseDuration(second.trim())] as const;
   const [atLeast, atMost] = span;
   if (atLeast === undefined || atMost === undefined || atMost < atLeast || more.length > 0) {
-    throw new EmulatorError(400, `${name}: ${String(value)}: ${optionHelp.duration}, or two of them: 1m..3m.`);
+    throw new EmulatorError(400, `${name}: ${String(value)}: ${optionHelp.duration}, or a range: 1m..3m.`);
   }
   return [atLeast, atMost];
 }
@@ -148,9 +148,9 @@ export function runScheduledFault(world: World, event: ScheduledEvent & { readon
   }
   if (probability < 1 && random.next() >= probability) return;
   try {
-    world.log(`rehearsal: ${runVerb({ ...world, random }, verb, given).message}`);
+    world.log(`fault schedule: ${runVerb({ ...world, random }, verb, given).message}`);
   } catch (error) {
     if (!(error instanceof EmulatorError)) throw error;
-    world.log(`rehearsal: ${verb} was not possible: ${error.message}`);
+    world.log(`fault schedule: ${verb} failed: ${error.message}`);
   }
 }

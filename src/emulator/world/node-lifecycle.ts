@@ -53,7 +53,7 @@ export function nodeReady(world: World, node: NodeRecord): void {
 /** The creation fails: the operation has the reason, and no node remains. */
 export function nodeFailed(world: World, node: NodeRecord, error: NonNullable<OperationRecord['error']>): void {
   failOperation(world, node.operation, error);
-  world.log(`${node.name} could not be made: ${error.message}`);
+  world.log(`${node.name} could not be created: ${error.message}`);
   if (node.queuedResource !== null) queuedNodeFailed(world, node.queuedResource, error);
   else world.nodes.remove(node.name);
 }

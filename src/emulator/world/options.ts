@@ -30,7 +30,7 @@ export function parseOptions(verb: string, rule: OptionRule, given: Readonly<Rec
       throw new EmulatorError(
         400,
         `${verb} has no option ${JSON.stringify(name)}.${suggestion(name, names)} ` +
-          (names.length === 0 ? 'It has none.' : `It has: ${names.join(', ')}.`),
+          (names.length === 0 ? 'It has no options.' : `Its options: ${names.join(', ')}.`),
       );
     }
     const read = parseOption(kind, value);
@@ -48,12 +48,12 @@ export function parseOptions(verb: string, rule: OptionRule, given: Readonly<Rec
 }
 
 export const optionHelp: Readonly<Record<OptionKind, string>> = {
-  duration: 'write a length of time such as 30s, 10m or 2h',
+  duration: 'write a duration such as 30s, 10m or 2h',
   number: 'write a number',
   count: 'write a whole number',
   share: 'write a number from 0 to 1',
   flag: 'write true or false',
-  text: 'write a text',
+  text: 'write a string',
   pricing: 'write spot, ondemand or reserved',
 };
 

@@ -345,7 +345,7 @@ export function queuedDeleted(world: World, queued: QueuedResourceRecord, operat
     return;
   }
   world.queued.remove(queued.name);
-  world.log(`${queued.name} is gone`);
+  world.log(`${queued.name} was deleted`);
   const begun = world.operations.get(operation);
   finishOperation(
     world,

@@ -55,14 +55,13 @@ export function resolveTarget(
       const found = target === 'any' ? anyNode(world, verb, kind) : findNodeTarget(world, verb, target);
       // The name of one worker must not act on all of them.
       if (kind === 'node' && found.worker !== undefined)
-        throw new EmulatorError(400, `${verb} takes a whole node with all its workers; say it without the worker.`);
+        throw new EmulatorError(400, `${verb} acts on a whole node with all its workers; leave out the worker.`);
       return found;
     }
     case 'offering':
       return { target: offeringTarget(verb, target, false, world, targets) };
     case 'none':
-      if (target !== undefined)
-        throw new EmulatorError(400, `${verb} is about nothing in particular: it takes no target.`);
+      if (target !== undefined) throw new EmulatorError(400, `${verb} takes no target.`);
       return { target: '*' };
     case 'request':
       return { target: offeringTarget(verb, target, true, world, targets) };
@@ -84,7 +83,7 @@ function anyNode(world: World, verb: string, kind: 'node' | 'worker'): ResolvedT
     .filter((node) => (kind === 'worker' || verb === 'maintenance' ? node.state === 'READY' : isLive(node)))
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const node = nodes[world.random.between(0, nodes.length - 1)];
-  if (node === undefined) throw new EmulatorError(409, `${verb} finds no node now.`);
+  if (node === undefined) throw new EmulatorError(409, `${verb} finds no suitable node now.`);
   return {
     target: node.name,
     node,
@@ -124,7 +123,7 @@ function findNodeTarget(world: World, verb: string, target: string | undefined):
   if (candidates.length > 1 && new Set(candidates.map((each) => each.queuedResource ?? each.name)).size > 1) {
     throw new EmulatorError(
       409,
-      `${JSON.stringify(base)} means several nodes; say which: ${candidates.map((each) => each.name).join(', ')}.`,
+      `${JSON.stringify(base)} means several nodes; name one: ${candidates.map((each) => each.name).join(', ')}.`,
     );
   }
   return { target, node, ...(index === undefined ? {} : { worker: Number(index) }) };
@@ -178,7 +177,7 @@ function permissionTarget(verb: string, target: string | undefined): string {
   if (target !== undefined && (known.includes(target) || permissionPattern.test(target))) return target;
   throw new EmulatorError(
     target === undefined ? 400 : 404,
-    `${verb} needs a zone, a right such as tpu.nodes.create or storage.objects.get, \`login\` or \`api\`.${suggestion(target ?? '', known)}`,
+    `${verb} needs a zone, a permission such as tpu.nodes.create or storage.objects.get, \`login\` or \`api\`.${suggestion(target ?? '', known)}`,
   );
 }
 

@@ -33,7 +33,7 @@ const scopeOptions = { pricing: 'pricing', project: 'text' } as const;
 
 export const verbs: Readonly<Record<string, AdminVerb>> = {
   preempt: {
-    description: 'take a node away, as the cloud takes spot capacity',
+    description: 'preempt a node, as Google does with spot capacity',
     target: 'node',
     options: { after: 'duration' },
     run(world, { node }, options) {
@@ -62,23 +62,19 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     },
   },
   'kill-host': hostVerb(
-    'cut the power of one worker: nobody answers there, while the cloud still says READY',
+    'cut the power of one worker: it does not answer, and its node stays READY',
     'power',
-    'is dead',
+    'has no power',
   ),
-  'hang-host': hostVerb(
-    'freeze one worker: its processes stand still and its connections stay silent',
-    'hung',
-    'hangs',
-  ),
-  'fill-disk': hostVerb('fill the disk of one worker: nothing can be written there', 'diskFull', 'has a full disk'),
+  'hang-host': hostVerb('freeze one worker: its processes stop and its connections are silent', 'hung', 'hangs'),
+  'fill-disk': hostVerb('fill the disk of one worker: writes fail', 'diskFull', 'has a full disk'),
   'ssh-refuse': hostVerb(
-    'close the SSH door of one worker: its programs run on, and nobody gets in',
+    'refuse SSH connections to one worker: its programs keep running',
     'sshRefused',
     'refuses SSH',
   ),
   'start-host': {
-    description: 'end all that is the matter with one worker; a dead one boots',
+    description: 'clear all faults of one worker; boot it if it has no power',
     target: 'worker',
     options: { worker: 'count' },
     run(world, { node, worker = 0 }) {
@@ -88,56 +84,57 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
     },
   },
   stockout: {
-    description: 'no capacity in a zone, for a type or a generation',
+    description: 'have no capacity in a zone, for a type or a generation',
     target: 'offering',
     options: { ...countedOptions, ...scopeOptions },
   },
   capacity: {
-    description: 'how many chips of a generation a zone has',
+    description: 'limit the chips of a generation in a zone',
     target: 'offering',
     options: { ...conditionOptions, ...scopeOptions, chips: 'number' },
     required: ['chips'],
   },
   quota: {
-    description: 'how much a project may hold in a region: cores (of v5e, v6e chips), `addresses`, `requests` a minute',
+    description:
+      'limit what a project holds in a region: cores (chips for v5e and v6e), `addresses`, `requests` per minute',
     target: 'offering',
     extraTargets: ['addresses', 'requests'],
     options: { ...countedOptions, ...scopeOptions, limit: 'number' },
   },
   reserve: {
-    description: 'set chips of a generation in a zone aside, as a reservation does',
+    description: 'reserve chips of a generation in a zone',
     target: 'offering',
     options: { ...conditionOptions, project: 'text', chips: 'number', name: 'text' },
     required: ['chips'],
     validate: (target) =>
       target === '*' || parseReservationTarget(target) !== undefined
         ? undefined
-        : 'A reservation is of one generation in one zone: us-central1-a/v5e.',
+        : 'A reservation is for one generation in one zone: us-central1-a/v5e.',
   },
   price: {
-    description: 'what a chip costs an hour, in US dollars; `bill` counts with it',
+    description: 'set the price of a chip per hour in US dollars; `bill` uses it',
     target: 'offering',
     options: { ...conditionOptions, ...scopeOptions, usd: 'number' },
     required: ['usd'],
   },
   permission: {
     description:
-      'refuse: a zone, a right (tpu.nodes.create, storage.objects.get), `login` (it has expired) or `api` (off)',
+      'deny a zone, a permission (tpu.nodes.create, storage.objects.get), `login` (expired) or `api` (disabled)',
     target: 'permission',
     options: countedOptions,
   },
   hold: {
-    description: 'a queue that stays waiting, a creation that does not end',
+    description: 'keep queued requests waiting and creations unfinished',
     target: 'request',
     options: conditionOptions,
   },
   fail: {
-    description: 'let the next creation fail (once, or `times`)',
+    description: 'fail the next creation, or the next `times`',
     target: 'request',
     options: { ...countedOptions, code: 'number', message: 'text' },
   },
   slow: {
-    description: 'let things take `factor` times longer, or delay every reply (those of `storage`) by `replies`',
+    description: 'take `factor` times longer, or delay every reply (for `storage`: its replies) by `replies`',
     target: 'request',
     extraTargets: ['storage'],
     // In Storage only replies take time, and Storage belongs to no zone or project.
@@ -145,11 +142,11 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
       !target.split('/').includes('storage') ||
       (target === 'storage' && (options['clear'] ?? options['replies']) !== undefined)
         ? undefined
-        : 'Of Storage only the replies can be slow, and those to everybody: slow storage, with `replies`.',
+        : 'Storage has no actions, only replies, and is not in a zone: slow storage, with `replies`.',
     options: { ...countedOptions, factor: 'number', replies: 'duration' },
   },
   drop: {
-    description: 'lose the next reply (or `times`) of a changing call, although the act is done',
+    description: 'lose the reply to the next change, or to the next `times`; the change is made',
     target: 'call',
     options: countedOptions,
   },
@@ -161,29 +158,29 @@ export const verbs: Readonly<Record<string, AdminVerb>> = {
   },
   bucket: {
     description:
-      'say where a bucket is, or put it there: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
+      'show or set the location of a bucket: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
     target: 'bucket',
     options: { location: 'text' },
     run(world, { target }, { location }) {
       if (location !== undefined) {
         const bucketLocation = parseLocation(String(location));
         if (bucketLocation === undefined)
-          throw new EmulatorError(400, `${JSON.stringify(location)} is no location of a bucket.`);
+          throw new EmulatorError(400, `${JSON.stringify(location)} is not a location of a bucket.`);
         world.buckets.put(target, bucketLocation);
       }
       const bucketLocation = world.buckets.location(target);
       if (bucketLocation !== undefined) return `The bucket ${target} is in ${formatLocation(bucketLocation)}.`;
-      return `The bucket ${target} is nowhere yet; it will be where it is first used.`;
+      return `The bucket ${target} has no location yet; its first use sets it.`;
     },
   },
   bill: {
-    description: 'say what all nodes so far would have cost at Google',
+    description: 'show what all nodes so far would have cost at Google',
     target: 'none',
     options: {},
     run: (world) => formatBill(billOf(world)),
   },
   clear: {
-    description: 'take conditions off: those of one verb, or all',
+    description: 'remove conditions: those of one verb, or all',
     target: 'condition',
     options: {},
     run(world, { target }) {
@@ -211,7 +208,7 @@ export function runVerb(world: World, verb: string, given: Readonly<Record<strin
   const rule = findVerb(verb);
   const { target, ...rest } = given;
   if (target !== undefined && typeof target !== 'string') {
-    throw new EmulatorError(400, `The target of ${verb} must be a text.`);
+    throw new EmulatorError(400, `The target of ${verb} must be a string.`);
   }
   const options = parseOptions(verb, rule, rest);
   removeExpiredConditions(world);
@@ -283,5 +280,7 @@ function hostVerb(description: string, fault: HostFault, phrase: string): AdminV
 
 function removeConditions(world: World, conditions: readonly FaultCondition[]): string {
   for (const condition of conditions) world.conditions.remove(condition.key);
-  return conditions.length === 0 ? 'Nothing stood there.' : `Cleared: ${conditions.map(formatCondition).join('; ')}.`;
+  return conditions.length === 0
+    ? 'No condition was in force.'
+    : `Cleared: ${conditions.map(formatCondition).join('; ')}.`;
 }

@@ -44,5 +44,5 @@ export const storageErrors = {
   badRange: () => new StorageError(416, 'requestedRangeNotSatisfiable', 'The requested range cannot be satisfied.'),
   invalid: (message: string) => new StorageError(400, 'invalid', message),
   notImplemented: (what: string) =>
-    new StorageError(501, 'notImplemented', `The emulator's Storage does not know ${what}.`),
+    new StorageError(501, 'notImplemented', `The emulator's Storage does not support ${what}.`),
 } as const;

@@ -176,7 +176,7 @@ export const insertBucket: Method = async ({ buckets, log }, call) => {
   if (bucketLocation === undefined)
     throw storageErrors.invalid(`The specified location constraint is not valid: ${requestedLocation}`);
   buckets.put(name, bucketLocation);
-  log(`The bucket ${name} was made in ${bucketLocation.location}.`);
+  log(`Created the bucket ${name} in ${bucketLocation.location}.`);
   return bucketResource(buckets, name, call.origin);
 };
 
@@ -272,7 +272,7 @@ export const upload: Method = async (stores, call) => {
       return putObject(stores, { bucket, name, about, preconditions }, await uploads.saveBody(request), call);
     }
     default:
-      throw storageErrors.invalid(`uploadType ${String(query.get('uploadType'))} is none.`);
+      throw storageErrors.invalid(`uploadType ${String(query.get('uploadType'))} is not supported.`);
   }
 };
 

@@ -115,7 +115,7 @@ export function openObjects(buckets: Buckets, notes: Notes): Objects {
     put(bucket, name, file, about, preconditions) {
       try {
         if (!isValidName(name))
-          throw storageErrors.invalid(`The emulator keeps objects as files; ${JSON.stringify(name)} is no path.`);
+          throw storageErrors.invalid(`The emulator keeps objects as files; ${JSON.stringify(name)} is not a path.`);
         const current = find(bucket, name);
         checkPreconditions(current, preconditions);
         makeParents(bucket, name);
@@ -204,7 +204,7 @@ function isValidName(name: string): boolean {
 
 function nameConflict(other: string, name: string): Error {
   return storageErrors.invalid(
-    `The emulator keeps a bucket as a folder, so ${JSON.stringify(name)} cannot be beside ${JSON.stringify(other)}.`,
+    `The emulator keeps a bucket as a folder, so ${JSON.stringify(name)} cannot exist together with ${JSON.stringify(other)}.`,
   );
 }
 

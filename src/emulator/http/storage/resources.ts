@@ -98,5 +98,5 @@ export function withType(about: ObjectAttributes, contentType: string | undefine
 export function requestedName(query: URLSearchParams, fields: Readonly<Record<string, unknown>>): string {
   const name = query.get('name') ?? fields['name'];
   if (typeof name === 'string' && name !== '') return name;
-  throw storageErrors.invalid('An object needs a name.');
+  throw storageErrors.invalid('An object must have a name.');
 }

@@ -109,7 +109,7 @@ export function createStorage({ buckets, folder, log, checkFaults }: StorageOpti
         sendJson(response, error.code, error.body());
       } else {
         log(
-          `mistake of the emulator's Storage: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+          `the emulator's Storage has a bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
         );
         sendJson(response, 500, new StorageError(500, 'backendError', 'Internal error').body());
       }

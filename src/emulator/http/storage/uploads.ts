@@ -85,7 +85,7 @@ export function openUploads(folder: string): Uploads {
 /** `bytes 0-9/10`, `bytes 0-9/*`, and the progress query `bytes *\/10`. */
 function readRange(text = 'bytes 0-'): { readonly from: number | undefined; readonly total: number | undefined } {
   const [, from, total] = /^bytes (?:(\d+)-\d*|\*)(?:\/(\d+|\*))?$/.exec(text) ?? [];
-  if (!text.startsWith('bytes ')) throw storageErrors.invalid(`Content-Range: ${text} is no range.`);
+  if (!text.startsWith('bytes ')) throw storageErrors.invalid(`Content-Range: ${text} is not a range.`);
   return {
     from: from === undefined ? undefined : Number(from),
     total: total === undefined || total === '*' ? undefined : Number(total),
