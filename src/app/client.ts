@@ -32,8 +32,8 @@ export interface JobRow {
   readonly zone: string | null;
   readonly worker0Address: string | null;
   readonly phase: Phase;
-  /** The phase as shown, with the capacity that a stopped job still holds: `stopped, holds v4-8`. */
-  readonly statusText: string;
+  /** The capacity that a finished job still holds: `v4-8`, `2 × v4-16`; null if it holds none. */
+  readonly heldCapacity: string | null;
   readonly reasonText: string;
   readonly desired: Desired;
   readonly stage: number;

@@ -154,3 +154,14 @@ const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
 export function hexDigits(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0');
 }
+
+/** `running`; `stopped, holds v4-8` for a finished job that still holds capacity. */
+export function formatStatus({
+  phase,
+  heldCapacity: held,
+}: {
+  readonly phase: string;
+  readonly heldCapacity: string | null;
+}): string {
+  return held === null ? phase : `${phase}, holds ${held}`;
+}

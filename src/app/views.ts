@@ -28,7 +28,7 @@ import { formatCloudStatus } from './cloud-status.ts';
 export const maxReasonLength = 28;
 
 /** Raise this when a row gets another field or phrase: the stored rows of finished jobs are then rebuilt. */
-export const listRowVersion = 8;
+export const listRowVersion = 9;
 
 export function jobRow(job: Job, now: Instant): JobRow {
   const capacity = capacityOf(job, lastAllocation(job));
@@ -45,7 +45,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     zone: tpuSpec?.zone ?? null,
     worker0Address: currentAddress(lastAllocation(job)),
     phase,
-    statusText: statusOf(job, phase),
+    heldCapacity: heldCapacity(job),
     reasonText: truncatePhrase(reasonOf(job, phase, now)),
     desired: job.desired,
     stage: attempt?.stage ?? 0,
@@ -100,10 +100,10 @@ export function acceleratorOf(job: Job): string {
   return capacity.kind === 'tpu' ? formatAccelerator(capacity) : 'this machine';
 }
 
-function statusOf(job: Job, phase: Phase): string {
-  // While the job runs, its capacity is obvious. Afterwards the status includes the capacity that still costs money.
+/** While the job runs, its capacity is obvious. Afterwards it still costs money. */
+function heldCapacity(job: Job): string | null {
   const holds = job.finish !== null && !job.removed && keptAllocations(job).length > 0;
-  return holds ? `${phase}, holds ${acceleratorOf(job)}` : phase;
+  return holds ? acceleratorOf(job) : null;
 }
 
 export function lastEnding(job: Job): Attempt['ending'] {

@@ -1,6 +1,7 @@
 // Usage: the users of a TPU. Jobs, the booking sheet and the programs on its devices each know only a part: a waiting
 // job holds no device, and a program that was started manually is no job.
 
+import { formatStatus } from '../app/format.ts';
 import type { Client, JobRow } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
 import { isFinishedPhase } from '../core/decide/phase.ts';
@@ -121,11 +122,9 @@ export function formatUsage(usage: Partial<TpuUsage>, called: string): readonly 
   return [
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
-      return `${where} of ${job.user} is ${row.statusText} on ${called}${row.reasonText === '' ? '' : `: ${row.reasonText}`}`;
+      return `${where} of ${job.user} is ${formatStatus(row)} on ${called}${row.reasonText === '' ? '' : `: ${row.reasonText}`}`;
     }),
-    ...otherJobs.map(
-      ({ id, name, owner, statusText }) => `job ${id} (${name}) of ${owner} is ${statusText} on ${called}`,
-    ),
+    ...otherJobs.map((row) => `job ${row.id} (${row.name}) of ${row.owner} is ${formatStatus(row)} on ${called}`),
     ...(booking === null ? [] : [formatBooking(booking, called)]),
     ...formatHolders(holders),
   ];

@@ -1,5 +1,6 @@
 // Rows and whys, phase by phase: each row of the table is a life, and what people read of it.
 
+import { formatStatus } from '../../src/app/format.ts';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
@@ -727,7 +728,7 @@ for (const one of cases) {
     const job = jobIn(one);
     const row = jobRow(job, now);
     assert.equal(row.phase, sees.phase);
-    assert.equal(row.statusText, sees.status ?? sees.phase);
+    assert.equal(formatStatus(row), sees.status ?? sees.phase);
     assert.equal(row.reasonText, sees.reason);
     assert.ok(row.reasonText.length <= maxReasonLength);
     assert.equal(row.pricePerHourUsd, sees.price ?? null);
@@ -1094,7 +1095,7 @@ test('a multislice says how many TPUs it holds', () => {
   const capacity = spec.capacity.kind === 'tpu' ? { ...spec.capacity, nodeCount: 2 } : spec.capacity;
   const held = withAttempts(aJob({ ...spec, capacity }), [readyAllocation], [endedAttempt('stopped', { message: '' })]);
   const job: Job = { ...held, desired: 'stopped', finish: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
-  assert.equal(jobRow(job, noon + hour).statusText, 'stopped, holds 2 × v5litepod-16');
+  assert.equal(jobRow(job, noon + hour).heldCapacity, '2 × v5litepod-16');
   assert.match(whyOf(job, noon + hour, { events: [] }).message, /it still holds 2 × v5litepod-16/);
 });
 

@@ -29,12 +29,11 @@ const queued = jobView({
 const running = jobView({
   ...queued,
   phase: 'running',
-  statusText: 'running',
   attempts: [attempt],
   attempt: 1,
   stage: 0,
 });
-const succeeded = jobView({ ...queued, phase: 'succeeded', statusText: 'succeeded', phaseStartedAt: now });
+const succeeded = jobView({ ...queued, phase: 'succeeded', phaseStartedAt: now });
 const created: Event = { at: now, kind: 'created', by: 'alice' };
 
 interface Followed {
@@ -115,7 +114,7 @@ suite('create --follow without a terminal', () => {
         notBeforeAt: now,
       },
     ];
-    world.setJobs([jobView({ ...running, phase: 'recovering', statusText: 'recovering' })], { '000001': events });
+    world.setJobs([jobView({ ...running, phase: 'recovering' })], { '000001': events });
     await waitForText('err', '000001 preempted; node PREEMPTED\n');
     await waitForText('err', '000001 attempt 2 (stage 1) on allocation 2\n');
     world.setJobs([running], { '000001': events }, log(0, 'step 2\n', 2));
@@ -148,7 +147,6 @@ suite('create --follow without a terminal', () => {
       jobView({
         ...succeeded,
         phase: 'failed',
-        statusText: 'failed',
         attempts: [{ ...attempt, endedAt: now, reason: 'command_failed', evidence }],
       }),
     ]);
@@ -236,7 +234,6 @@ suite('run', () => {
         ...running,
         spec,
         phase: 'setup',
-        statusText: 'setup',
         attempts: [...over.attempts, second],
       });
       const argv = ['run', '1', ...(commandOnly ? ['--cmd-only'] : [])];
@@ -263,7 +260,7 @@ suite('a verdict', () => {
 
 suite('logs -f', () => {
   test('ends with 0 when the job has settled, whatever its verdict', async (t) => {
-    const failed = jobView({ ...succeeded, phase: 'failed', statusText: 'failed', reasonText: 'exit 1' });
+    const failed = jobView({ ...succeeded, phase: 'failed', reasonText: 'exit 1' });
     const { world, ended, log, waitForText } = follow(t, ['logs', '1', '-f']);
     world.setJobs([running], {}, log(0, 'hello'));
     await eventually(() => false, { withinMs: 100 });
@@ -305,7 +302,6 @@ suite('wait', () => {
       id: '000002',
       name: 'other',
       phase: 'stopped',
-      statusText: 'stopped',
       reasonText: 'by its owner',
     });
     const { world, ended, waitForText } = follow(t, ['wait', '1', '2']);
@@ -319,7 +315,7 @@ suite('wait', () => {
 
   test('says what a job still holds as of now, and not as of its end', async (t) => {
     const { world, ended } = follow(t, ['wait', '1']);
-    world.setJobs([{ ...succeeded, statusText: 'succeeded, holds v4-16' }]);
+    world.setJobs([{ ...succeeded, heldCapacity: 'v4-16' }]);
     assert.equal(await ended, 0);
     assert.match(world.out(), /^000001 iris succeeded after 1m05s, holds v4-16\n$/);
   });

@@ -85,7 +85,7 @@ const job = jobView({
   accelerator: evil,
   zone: evil,
   worker0Address: evil,
-  statusText: evil,
+  heldCapacity: evil,
   reasonText: evil,
   phase: 'failed',
   progressText: evil,

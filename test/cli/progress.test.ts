@@ -41,7 +41,6 @@ const reported = {
 const preempted = jobView({
   ...queued,
   phase: 'recovering',
-  statusText: 'recovering',
   reasonText: 'preempted, 8s ago',
   attempts: [attempt(1, { startedAt: now - 15 * second, reason: 'preempted' })],
   allocations: [allocation(1, { ...reported, readyAt: now - 18 * second })],
@@ -62,7 +61,6 @@ const setUp = jobView({
 const running = jobView({
   ...setUp,
   phase: 'running',
-  statusText: 'running',
   reasonText: '8s, 1 preemption',
   attempt: 2,
 });
@@ -150,8 +148,8 @@ test('plain lines have their times in order, also where a phase began before the
     { kind: 'unreachable', at: now - 5 * second, allocation: 1, message: 'no answer' },
     { kind: 'reachable', at: now - 2 * second, allocation: 1 },
   ] as const;
-  progress.changed({ ...queued, phase: 'setup', statusText: 'setup', phaseStartedAt: now - 4 * second }, news, false);
-  progress.changed({ ...queued, phase: 'running', statusText: 'running', phaseStartedAt: now - 3 * second }, [], false);
+  progress.changed({ ...queued, phase: 'setup', phaseStartedAt: now - 4 * second }, news, false);
+  progress.changed({ ...queued, phase: 'running', phaseStartedAt: now - 3 * second }, [], false);
   const times = lines.map((line) => line.split(' ')[0] ?? '');
   assert.equal(lines.length, 5, lines.join('\n'));
   assert.deepEqual(times, times.toSorted(), lines.join('\n'));

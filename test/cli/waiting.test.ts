@@ -37,7 +37,7 @@ const queued = jobView({
   attempts: [attempt],
   why,
 });
-const succeeded = jobView({ ...queued, phase: 'succeeded', statusText: 'succeeded' });
+const succeeded = jobView({ ...queued, phase: 'succeeded' });
 
 interface Waited extends CliHarness {
   readonly ended: Promise<number>;
@@ -76,9 +76,7 @@ suite('wait without a terminal', () => {
     ] as const)
       await waited.at(now + age, new RegExp(`still queued, ${text}: queued resource WAITING.*; usually 41m \\(.*\\n$`));
     assert.equal(waited.err().split('\n').length, 8, 'Nothing else was said.');
-    waited.setJobs([
-      jobView({ ...queued, phase: 'running', statusText: 'running', phaseStartedAt: now + 130 * minute }),
-    ]);
+    waited.setJobs([jobView({ ...queued, phase: 'running', phaseStartedAt: now + 130 * minute })]);
     await waited.at(now + 131 * minute, /000042 running after 2h10m: attempt 3, stage 2, 4 workers\n/);
     waited.setJobs([succeeded]);
     assert.equal(await waited.ended, 0);
@@ -172,7 +170,7 @@ suite('wait on a terminal', () => {
     const waited = waitFor(['wait', '42', '43', '--color=never'], { terminal, jobs: [queued, other] });
     await waited.at(now, /2 jobs to wait for\. Ctrl-C leaves, they go on; back: jobman wait 42 43/);
     assert.match(waited.err(), / 000043 ▸ running 2h05m: 2 preemptions\n/);
-    waited.setJobs([queued, jobView({ ...other, phase: 'failed', statusText: 'failed' })]);
+    waited.setJobs([queued, jobView({ ...other, phase: 'failed' })]);
     await waited.at(now, /1 job to wait for/);
     assert.match(waited.out(), /^000043 bert failed/);
     waited.setJobs([succeeded]);

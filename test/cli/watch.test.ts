@@ -57,7 +57,7 @@ suite('list --watch', () => {
     const { world, ended, glass, shows } = watch(t, { jobs: [jobView()], terminal: { columns: 80, rows: 24 } });
     await shows(/1 running {3}j\/k w l Enter \? q$/m);
     assert.match(glass()[1] ?? '', /^> 000042/);
-    world.setJobs([jobView({ phase: 'failed', statusText: 'failed', reasonText: 'exit 1' })]);
+    world.setJobs([jobView({ phase: 'failed', reasonText: 'exit 1' })]);
     await shows(/1 failed/);
     assert.match(world.out(), /\]2;1 running/, 'The window is named after what is in the list.');
     const before = glass();
@@ -187,12 +187,9 @@ suite('list --watch', () => {
         .split('\n')
         .map((line) => (JSON.parse(line || '{}') as { id?: string }).id);
     assert.ok(await eventually(() => ids().length === 2));
-    world.setJobs([jobView(), jobView({ id: '000043', phase: 'recovering', statusText: 'recovering' })]);
+    world.setJobs([jobView(), jobView({ id: '000043', phase: 'recovering' })]);
     assert.ok(await eventually(() => ids().length === 3));
-    world.setJobs([
-      jobView({ reasonText: '2h06m, 2 preemptions' }),
-      jobView({ id: '000043', phase: 'recovering', statusText: 'recovering' }),
-    ]);
+    world.setJobs([jobView({ reasonText: '2h06m, 2 preemptions' }), jobView({ id: '000043', phase: 'recovering' })]);
     world.signal();
     assert.equal(await ended, 130);
     assert.deepEqual(ids(), ['000042', '000043', '000043'], 'A phrase that only grew older is no change.');
@@ -207,7 +204,7 @@ suite('list --watch', () => {
         '--color=never',
       ]);
       assert.ok(await eventually(() => world.out().includes('000042')));
-      world.setJobs([jobView({ phase: 'failed', statusText: 'failed' })]);
+      world.setJobs([jobView({ phase: 'failed' })]);
       assert.ok(await eventually(() => world.out().includes('failed')));
       world.signal();
       assert.equal(await ended, 130);

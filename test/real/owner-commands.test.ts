@@ -54,7 +54,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
     /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
   assert.match(await runOk(world, 'stop', id), held);
   const stopped = await world.waitForPhase(id, 'stopped');
-  assert.equal(stopped.statusText, 'stopped, holds v4-8');
+  assert.equal(stopped.heldCapacity, 'v4-8');
   assert.ok((stopped.pricePerHourUsd ?? 0) > 1);
   assert.deepEqual(world.processesMatching(join('attempt_1', 'script')), [], 'the program has ended');
   assert.match(
@@ -139,7 +139,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
     world.tpuManifest('while :; do sleep 0.1; done', { name: 'left', tpu: { accelerator: 'v4-8' } }),
   );
   const done = await world.waitForFinish(kept);
-  assert.equal(done.statusText, 'succeeded, holds v4-8');
+  assert.equal(done.heldCapacity, 'v4-8');
   assert.match(
     await runOk(world, 'why', kept),
     /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\); at once: jobman stop 1 --release$/,
@@ -159,7 +159,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.ok(!(await isThere()));
   assert.equal(await runOk(world, 'gc'), '');
   const released = await world.waitUntil(kept, (job) => job.allocations.every(({ goneAt: gone }) => gone !== null));
-  assert.equal(released.statusText, 'succeeded');
+  assert.equal(released.heldCapacity, null);
   assert.match(await runOk(world, 'history', kept), /allocation 1 is let go: it was kept for as long as it was to be/);
 });
 

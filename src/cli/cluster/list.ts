@@ -118,7 +118,6 @@ export async function archivedRows(
     const row: JobRow = {
       ...rowOf(job, archived, now),
       phase,
-      statusText: phase,
       reasonText: reason,
       phaseStartedAt: since,
     };
@@ -138,7 +137,7 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
     zone: `${context.context}/${job.namespace}`,
     worker0Address: null,
     phase,
-    statusText: phase,
+    heldCapacity: null,
     reasonText: clusterReason(job, now),
     desired: 'running',
     stage: 0,
@@ -152,7 +151,7 @@ export function rowOf(job: ClusterJob, context: Pick<ClusterContext, 'context'>,
 }
 
 export function withObservation(row: JobRow, { phase, reasonText }: PodObservation): JobRow {
-  return { ...row, phase, statusText: phase, reasonText };
+  return { ...row, phase, reasonText };
 }
 
 export function matchesQuery(row: JobRow, { owner, phases, name }: ListQuery): boolean {

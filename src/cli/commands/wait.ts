@@ -1,6 +1,6 @@
 import type { Client, JobView, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
-import { formatTimeOfDay, pluralize, formatDuration, escapeLine } from '../../app/format.ts';
+import { formatTimeOfDay, pluralize, formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
 import { viewJson } from '../../app/json.ts';
 import { createBlock, openWindow, type TerminalWindow } from '../block.ts';
 import { resolveJobs } from '../cluster/resolve-jobs.ts';
@@ -221,7 +221,7 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
   const room = Math.max(1, rows - 3);
   const shown = open.length <= room ? open : open.slice(0, room - 1);
   const lines = shown.map((view) => {
-    const head = ` ${view.id} ${glyph(layout, view.phase)} ${escapeLine(view.statusText)} ${formatDuration(now - view.phaseStartedAt)}`;
+    const head = ` ${view.id} ${glyph(layout, view.phase)} ${escapeLine(formatStatus(view))} ${formatDuration(now - view.phaseStartedAt)}`;
     // The reason of a running job begins with its age, which the line has already.
     const fact =
       view.phase === 'running'

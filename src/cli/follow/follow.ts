@@ -3,7 +3,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { formatDuration, escapeLine } from '../../app/format.ts';
+import { formatDuration, escapeLine, formatStatus } from '../../app/format.ts';
 import { formatEnding } from '../../app/phrases.ts';
 import { type Cli, verdictCode } from '../context.ts';
 import { controllerCheckInterval, ensureController } from '../controller.ts';
@@ -298,7 +298,7 @@ async function showFailedStep(cli: Cli, client: Client, view: JobView): Promise<
 /** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */
 export function verdictLine(view: JobView): string {
   // Kept capacity (`, holds v4-16`) is a present state, so it comes after the time of the end.
-  const holds = view.statusText.slice(view.phase.length);
+  const holds = formatStatus(view).slice(view.phase.length);
   const end = `${view.id} ${view.name} ${view.phase} after ${formatDuration(view.phaseStartedAt - requestedAt(view))}${holds}`;
   if (view.phase === 'succeeded') return escapeLine(end);
   const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};

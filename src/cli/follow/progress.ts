@@ -8,6 +8,7 @@ import {
   formatDuration,
   reasonPhrases,
   formatTimestamp,
+  formatStatus,
 } from '../../app/format.ts';
 import type { Event } from '../../core/model/event.ts';
 import type { WorkerId } from '../../core/model/spec.ts';
@@ -108,7 +109,7 @@ function createPlainProgress(cli: Cli, { logs, reportsPhases, foldsLines, window
       if (reportsPhases && !isFinishedPhase(view.phase))
         lines.push({
           at: view.phaseStartedAt,
-          text: `${escapeLine(view.statusText)}${lasted}${formatPhaseFact(view)}`,
+          text: `${escapeLine(formatStatus(view))}${lasted}${formatPhaseFact(view)}`,
         });
       printAll();
     },
@@ -132,7 +133,7 @@ function createPlainProgress(cli: Cli, { logs, reportsPhases, foldsLines, window
       const due = isReadAloud ? lastBeatAge + screenReaderInterval : nextHeartbeat(lastBeatAge);
       if (!reportsPhases || age < due) return;
       lastBeatAge = isReadAloud ? age : due;
-      print(now, view.id, `still ${escapeLine(view.statusText)}, ${formatDuration(age)}: ${formatWait(view)}`);
+      print(now, view.id, `still ${escapeLine(formatStatus(view))}, ${formatDuration(age)}: ${formatWait(view)}`);
     },
     clear() {},
     end(line, now) {
@@ -266,7 +267,7 @@ function createRedrawnProgress(
 }
 
 export function formatTitle(view: JobRow, now: Instant): string {
-  return `${Number(view.id)} ${escapeLine(view.statusText)} ${formatDuration(now - view.phaseStartedAt)}`;
+  return `${Number(view.id)} ${escapeLine(formatStatus(view))} ${formatDuration(now - view.phaseStartedAt)}`;
 }
 
 /** One line while the job runs, because the log has the news. Before that, one line for each part of the wait. */
@@ -277,7 +278,7 @@ export function statusLines(
   columns: number,
   exitHints = formatExitHints(`jobman logs ${Number(view.id)} -f`),
 ): readonly string[] {
-  const head = ` ${view.id} ${glyph(screen, view.phase)} ${escapeLine(view.statusText)} ${formatDuration(now - view.phaseStartedAt)}`;
+  const head = ` ${view.id} ${glyph(screen, view.phase)} ${escapeLine(formatStatus(view))} ${formatDuration(now - view.phaseStartedAt)}`;
   if (view.phase === 'running') {
     const count = view.attempts.at(-1)?.workers.length ?? 0;
     const attempt = `${head}, attempt ${view.attempt}`;

@@ -1,5 +1,5 @@
 import type { JobRow } from '../../app/client.ts';
-import { formatAge, escapeLine } from '../../app/format.ts';
+import { formatAge, escapeLine, formatStatus } from '../../app/format.ts';
 import type { Instant } from '../../core/model/time.ts';
 import { glyph, stylePhase, type Styler } from '../screen.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
@@ -28,7 +28,7 @@ const columns = {
   accelerator: { title: 'ACCELERATOR', text: (row) => escapeLine(row.accelerator) },
   zone: { title: 'ZONE', text: (row) => escapeLine(row.zone ?? '-') },
   host0: { title: 'HOST0 IP', text: (row) => escapeLine(row.worker0Address ?? '-') },
-  status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${escapeLine(row.statusText)}` },
+  status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${escapeLine(formatStatus(row))}` },
   age: { title: 'AGE', text: (row, layout) => formatAge(layout.now - row.createdAt), align: 'right' },
   reason: { title: 'REASON', text: (row) => escapeLine(row.reasonText) },
 } as const satisfies Readonly<Record<string, Column>>;

@@ -17,6 +17,7 @@ import {
   formatDuration,
   reasonPhrases,
   escapeLine,
+  formatStatus,
 } from '../../app/format.ts';
 import { aligned, labelled } from './aligned.ts';
 import { fillLines, wrap } from './cell.ts';
@@ -46,7 +47,7 @@ export function showLines(view: JobView, layout: ShowLayout): readonly string[] 
 }
 
 function heading(view: JobView, layout: ShowLayout): readonly string[] {
-  const status = `${glyph(layout, view.phase)} ${escapeLine(view.statusText)} for ${formatDuration(layout.now - view.phaseStartedAt)}`;
+  const status = `${glyph(layout, view.phase)} ${escapeLine(formatStatus(view))} for ${formatDuration(layout.now - view.phaseStartedAt)}`;
   const attempt = view.attempt === 0 ? '' : `attempt ${view.attempt}, stage ${view.stage}`;
   const name = `${view.id} ${escapeLine(view.name)} (${escapeLine(view.owner)})`;
   const parts = [layout.styler('bold', name), stylePhase(layout.styler, view.phase, status), attempt].filter(Boolean);

@@ -322,7 +322,7 @@ export function jobView(overrides: Partial<JobView> = {}): JobView {
     zone: 'us-west4-a',
     worker0Address: '10.164.0.7',
     phase: 'running',
-    statusText: overrides.phase ?? 'running',
+    heldCapacity: null,
     reasonText: '2h05m, 2 preemptions',
     desired: 'running',
     stage: 2,

@@ -6,7 +6,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { JobView } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { capitalize, escapeLine } from '../../../app/format.ts';
+import { capitalize, escapeLine, formatStatus } from '../../../app/format.ts';
 import { isFinishedPhase } from '../../../core/decide/phase.ts';
 import { readBookings, readHolders, readJobsByTpu, othersBooking } from '../../../lab/tpu-usage.ts';
 import { stageOf, attemptsOf } from '../../../lab/lineage.ts';
@@ -201,7 +201,7 @@ async function findFreeTpu(
 
   async function reasonInUse(tpu: LabTpu): Promise<string | null> {
     const [job] = jobsByTpu.on(tpu.name);
-    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${job.row.statusText} there`;
+    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${formatStatus(job.row)} there`;
     const booking = othersBooking(bookings, tpu.name, user);
     if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
     const state = await tpus.describe(tpu);
@@ -259,7 +259,7 @@ async function restartOnSameTpu(cli: TpuCli, parts: ClaimContext, request: Resta
   const { client } = parts;
   if (!isFinishedPhase(view.phase))
     throw new JobmanError(
-      `Window ${number} of ${user.name} (job ${labJob.job}) is ${view.statusText} already.`,
+      `Window ${number} of ${user.name} (job ${labJob.job}) is ${formatStatus(view)} already.`,
       exitCode.conflict,
       [`tpu kill ${number} ${user.name}    ends it first; then tpu ${startMode} ${number} ${user.name}`],
     );
@@ -290,7 +290,7 @@ async function restartOnOtherTpu(cli: TpuCli, parts: ClaimContext, request: Rest
   const newest = view.attempts.at(-1)?.attempt ?? 1;
   const otherEffects = isOver
     ? []
-    : [`window ${number} is ${view.statusText} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
+    : [`window ${number} is ${formatStatus(view)} on ${shortName(labJob.tpu, namePrefix)}, and would be ended`];
   const claim = await claimTpu(cli, parts, { ...request, otherEffects });
   const specContext = (await tpuSpecContext(cli))(tpu, claim.zone);
   if (!isOver) await endJobs(cli, client, [labJob.job], { by, signal });
