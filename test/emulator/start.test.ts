@@ -40,7 +40,7 @@ test('an unusable state folder, an invalid port and a used port are named', asyn
   await isRefused({ stateDir: join(file, 'below') }, /Could not write the emulator's state to/);
   await isRefused({ stateDir, port: 99_999 }, /--port: port 99999 does not exist/);
   await isRefused({ stateDir, sshPort: -1 }, /--ssh-port: port -1 does not exist/);
-  await isRefused({ stateDir, speed: 0 }, /speed .* more than 0/);
+  await isRefused({ stateDir, speed: 0 }, /speed .* greater than 0/);
   await isRefused({ stateDir, schedule: join(folder, 'none.yaml') }, /Could not read the fault schedule/);
   assert.equal(existsSync(stateDir), false, 'nothing was started');
   const { port } = taken.address() as AddressInfo;
@@ -51,8 +51,8 @@ test('an unusable state folder, an invalid port and a used port are named', asyn
   await isRefused({ stateDir: damaged }, /Another emulator is running on/);
   await whole.close();
   for (const [version, message] of [
-    [1, /earlier emulator \(version 1 of its schema, .*Move it away/],
-    [99, /later emulator \(version 99 of its schema, .*Use that one/],
+    [1, /earlier emulator \(version 1 of its schema; .*Move it away/],
+    [99, /later emulator \(version 99 of its schema; .*Use that one/],
   ] as const) {
     const database = new DatabaseSync(join(damaged, 'cloud.db'));
     database.exec(`PRAGMA user_version = ${String(version)}`);
